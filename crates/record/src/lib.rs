@@ -1,1 +1,18 @@
-//! Being written.
+//! The vocabulary of a performance lab: what a run is, what was offered, what was seen.
+//!
+//! Everything upstream (plan, load, probes, import) speaks these types; everything downstream (archive, analysis,
+//! report) reads them. Nothing here opens a file or a socket. Nothing here is serialised either: the forms on disk
+//! and on paper are promises, and those are made at the edges.
+
+pub mod bakeoff;
+pub mod clock;
+pub mod cpu;
+pub mod environment;
+pub mod histogram;
+pub mod load;
+pub mod missing;
+pub mod quantity;
+pub mod run;
+pub mod series;
+pub mod target;
+pub mod verdict;

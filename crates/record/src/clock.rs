@@ -1,0 +1,91 @@
+//! One timeline: load and probes both stamp `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
+//!
+//! A run stores one [`WallAnchor`], so that its stamps can be told as dates. Code that paces or waits takes a
+//! [`Clock`], so that a test can move time by hand.
+
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A monotonic clock that can be read and waited for.
+pub trait Clock: Sync {
+    /// Nanoseconds since an arbitrary fixed moment; never goes back.
+    fn now_ns(&self) -> u64;
+
+    /// Returns at `deadline_ns` or a little later; at once where it has passed.
+    ///
+    /// May return early when a signal arrives: callers that need the deadline look at the clock again.
+    fn sleep_until_ns(&self, deadline_ns: u64);
+}
+
+/// The kernel's `CLOCK_MONOTONIC`, read through the vDSO.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Monotonic;
+
+impl Clock for Monotonic {
+    fn now_ns(&self) -> u64 {
+        read(ClockId::CLOCK_MONOTONIC)
+    }
+
+    fn sleep_until_ns(&self, deadline_ns: u64) {
+        let deadline =
+            TimeSpec::new((deadline_ns / NS_PER_S).cast_signed(), (deadline_ns % NS_PER_S).cast_signed());
+        // The only errors are EINTR, which the contract allows, and bad arguments, which cannot be built above.
+        let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &deadline);
+    }
+}
+
+/// The same moment on the monotonic and on the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WallAnchor {
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME`, nanoseconds since 1970-01-01 UTC.
+    pub unix_ns: u64,
+}
+
+impl WallAnchor {
+    /// Reads both clocks, the monotonic one before and after, and keeps the middle.
+    pub fn now() -> Self {
+        let before = read(ClockId::CLOCK_MONOTONIC);
+        let unix_ns = read(ClockId::CLOCK_REALTIME);
+        let after = read(ClockId::CLOCK_MONOTONIC);
+        Self { monotonic_ns: before.midpoint(after), unix_ns }
+    }
+
+    /// The wall-clock time of a monotonic stamp, as if the wall clock had not been set since.
+    pub fn unix_ns_at(&self, monotonic_ns: u64) -> u64 {
+        if monotonic_ns >= self.monotonic_ns {
+            self.unix_ns.saturating_add(monotonic_ns - self.monotonic_ns)
+        } else {
+            self.unix_ns.saturating_sub(self.monotonic_ns - monotonic_ns)
+        }
+    }
+}
+
+fn read(clock: ClockId) -> u64 {
+    let t = clock_gettime(clock).expect("Linux always has these two clocks");
+    t.tv_sec().cast_unsigned() * NS_PER_S + t.tv_nsec().cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_is_reached_has_passed_on_the_same_clock() {
+        let deadline = Monotonic.now_ns() + 2_000_000;
+        while Monotonic.now_ns() < deadline {
+            Monotonic.sleep_until_ns(deadline);
+        }
+        assert!(Monotonic.now_ns() >= deadline);
+    }
+
+    #[test]
+    fn stamps_before_and_after_the_anchor_become_dates() {
+        let anchor = WallAnchor { monotonic_ns: 1_000, unix_ns: 5_000_000 };
+        assert_eq!(anchor.unix_ns_at(1_500), 5_000_500);
+        assert_eq!(anchor.unix_ns_at(400), 4_999_400);
+    }
+}

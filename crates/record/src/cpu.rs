@@ -1,0 +1,115 @@
+//! What the CPUs did over an interval, by events and by ticks, side by side.
+
+use std::collections::BTreeMap;
+
+use crate::missing::Maybe;
+use crate::run::words;
+
+/// How the kernel was watched. Every result says which, because they can see different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rung {
+    /// An eBPF program on every context switch.
+    Bpf,
+    /// The kernel's context-switch records, by `perf_event_open`.
+    Perf,
+    /// `/proc/stat` alone: busy is what was not idle.
+    Proc,
+}
+
+words!(Rung { Bpf = "bpf", Perf = "perf", Proc = "proc" });
+
+/// The thread that ran most on a CPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopThread {
+    /// Process id (thread group).
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Its name, at most 15 bytes.
+    pub comm: String,
+    /// Its share of the interval on that CPU.
+    pub ratio: f64,
+}
+
+/// One CPU over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuSample {
+    /// The kernel's number of the CPU.
+    pub cpu: u32,
+    /// Share of wall time in which a task other than idle was on the CPU, by events.
+    pub event_ratio: Maybe<f64>,
+    /// Share of ticks that found a task running as they came: what most systems report.
+    pub tick_before_ratio: Maybe<f64>,
+    /// Share of ticks after which a task was runnable.
+    pub tick_after_ratio: Maybe<f64>,
+    /// Share of phase-free samples that found a task running.
+    pub sampled_ratio: Maybe<f64>,
+    /// Busy share as `/proc/stat` books it: busy ticks over all ticks booked.
+    pub procstat_busy_ratio: Maybe<f64>,
+    /// 1 - (everything `/proc/stat` booked) / wall: the lie detector. Negative where more was booked than passed.
+    pub unaccounted_ratio: Maybe<f64>,
+    /// 1 - (idle + iowait as `/proc/stat` books them) / wall: the busy share that needs no root.
+    pub not_idle_ratio: Maybe<f64>,
+    /// busy + idle - wall by events: 0 where the books balance.
+    pub balance_ns: Maybe<i64>,
+    /// Context switches.
+    pub switches: Maybe<u64>,
+    /// Who ran most.
+    pub top: Maybe<TopThread>,
+}
+
+impl CpuSample {
+    /// The best estimate of the busy share that this sample has: by events, else what was not idle.
+    ///
+    /// # Errors
+    ///
+    /// Why neither is there.
+    pub fn busy_ratio(&self) -> Maybe<f64> {
+        self.event_ratio.clone().or_else(|_| self.not_idle_ratio.clone())
+    }
+
+    /// Whether the CPU had (almost) no room left: busy for 99 % of the interval or more.
+    pub fn saturated(&self) -> bool {
+        self.busy_ratio().is_ok_and(|r| r >= SATURATED_RATIO)
+    }
+}
+
+/// Busy share from which a CPU is called saturated.
+pub const SATURATED_RATIO: f64 = 0.99;
+
+/// All CPUs over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuInterval {
+    /// Start, `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// End, `CLOCK_MONOTONIC`; the interval's length is measured, never assumed.
+    pub until_ns: u64,
+    /// How it was seen.
+    pub rung: Rung,
+    /// Whether the reader came so late that a deadline passed unseen.
+    pub missed_deadline: bool,
+    /// The CPUs that were online, by number.
+    pub cpus: Vec<CpuSample>,
+    /// Events that were lost, by reason; empty where none were.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl CpuInterval {
+    /// Length of the interval in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.until_ns - self.from_ns) as f64 * 1e-9
+    }
+
+    /// Mean over the CPUs of what `of` yields; missing where it is missing on any of them.
+    ///
+    /// # Errors
+    ///
+    /// The first reason for which a CPU lacks it, or that no CPU was seen.
+    pub fn mean(&self, of: impl Fn(&CpuSample) -> Maybe<f64>) -> Maybe<f64> {
+        let values: Vec<f64> = self.cpus.iter().map(of).collect::<Result<_, _>>()?;
+        if values.is_empty() {
+            return Err(crate::missing::Missing::because("no CPU was seen"));
+        }
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+}

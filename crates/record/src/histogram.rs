@@ -1,0 +1,238 @@
+//! Distributions are kept; quantiles are computed on reading.
+//!
+//! All latencies of all drivers go through one layout: `HdrHistogram`, three significant digits, 1 ns to 1 h, so
+//! that any two can be added without loss, over threads, seconds, runs and hosts.
+
+use hdrhistogram::Histogram as Hdr;
+
+/// Upper end of the layout: one hour in nanoseconds. Larger values are recorded as this.
+pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+/// Significant decimal digits that a recorded value keeps.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The quantiles that every summary carries, with the names they have in JSON.
+pub const QUANTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99_9", 0.999), ("p99_99", 0.9999)];
+
+/// A distribution of latencies in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram(Hdr<u64>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty distribution in the one layout.
+    pub fn new() -> Self {
+        let hdr = Hdr::new_with_bounds(1, LATENCY_NS_MAX, SIGNIFICANT_DIGITS);
+        Self(hdr.expect("the bounds are constants that the layout accepts"))
+    }
+
+    /// Wraps what another reader decoded, by re-recording it in the one layout.
+    ///
+    /// Lossless where `hdr` has the layout already; else each value moves to the layout's bucket that holds it.
+    pub fn from_hdr(hdr: &Hdr<u64>) -> Self {
+        let mut h = Self::new();
+        for bucket in hdr.iter_recorded() {
+            h.record_n(bucket.value_iterated_to(), bucket.count_since_last_iteration());
+        }
+        h
+    }
+
+    /// Adds one value; 0 counts as 1 ns, values over the layout's end as the end.
+    pub fn record(&mut self, value_ns: u64) {
+        self.0.saturating_record(value_ns.max(1));
+    }
+
+    /// Adds `count` equal values.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        self.0.saturating_record_n(value_ns.max(1), count);
+    }
+
+    /// Adds all of `other`, bucket by bucket, without loss.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("both have the one layout");
+    }
+
+    /// Forgets all values, keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether no value was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value that a share `quantile` in [0, 1] of all values lies at or below; `None` where there are none.
+    pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        assert!((0.0..=1.0).contains(&quantile), "a quantile lies in [0, 1]: {quantile}");
+        (!self.is_empty()).then(|| self.0.value_at_quantile(quantile))
+    }
+
+    /// How many values lie in the bucket of `value_ns` or below it.
+    pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
+        self.0
+            .iter_recorded()
+            .take_while(|b| self.0.lowest_equivalent(b.value_iterated_to()) <= value_ns)
+            .map(|b| b.count_since_last_iteration())
+            .sum()
+    }
+
+    /// Count, ends, mean and the named quantiles; `None` where there are no values.
+    pub fn summary(&self) -> Option<Summary> {
+        (!self.is_empty()).then(|| Summary {
+            count: self.count(),
+            min_ns: self.0.min(),
+            mean_ns: self.0.mean(),
+            quantiles_ns: QUANTILES.map(|(_, q)| self.0.value_at_quantile(q)),
+            max_ns: self.0.max(),
+            lower_bounds: Vec::new(),
+        })
+    }
+
+    /// The occupied buckets in rising order: lowest value of the bucket, and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0
+            .iter_recorded()
+            .map(|b| (self.0.lowest_equivalent(b.value_iterated_to()), b.count_since_last_iteration()))
+    }
+
+    /// The histogram for encoders and readers of `HdrHistogram`'s own formats.
+    pub fn as_hdr(&self) -> &Hdr<u64> {
+        &self.0
+    }
+}
+
+/// Count, ends, mean and the named quantiles of a distribution.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Number of values.
+    pub count: u64,
+    /// Lowest value.
+    pub min_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Values at [`QUANTILES`], in that order.
+    pub quantiles_ns: [u64; QUANTILES.len()],
+    /// Highest value.
+    pub max_ns: u64,
+    /// Names (of [`QUANTILES`], `mean`, `max`) that are only known to be at least what is written here, because
+    /// events that had not ended could still push them up.
+    pub lower_bounds: Vec<&'static str>,
+}
+
+/// A distribution in which some values are only known from below: events that were due and had not ended.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CensoredHistogram {
+    /// Values that are known.
+    pub known: Histogram,
+    /// For each event without an end, how long it had lasted when we stopped looking.
+    pub at_least: Histogram,
+}
+
+impl CensoredHistogram {
+    /// Adds all of `other` without loss.
+    pub fn add(&mut self, other: &Self) {
+        self.known.add(&other.known);
+        self.at_least.add(&other.at_least);
+    }
+
+    /// Known and censored values as one distribution, the censored ones at their lower bound.
+    pub fn merged(&self) -> Histogram {
+        let mut all = self.known.clone();
+        all.add(&self.at_least);
+        all
+    }
+
+    /// As [`Histogram::summary`], with those values named that the censored events could still raise.
+    ///
+    /// A quantile stays exact while enough *known* values lie at or below it: then no unfinished event, however
+    /// long it takes, can move it.
+    pub fn summary(&self) -> Option<Summary> {
+        let mut summary = self.merged().summary()?;
+        if !self.at_least.is_empty() {
+            let reached = QUANTILES.iter().zip(summary.quantiles_ns).filter(|((_, q), value)| {
+                (self.known.count_at_or_below(*value) as f64) < q * summary.count as f64
+            });
+            summary.lower_bounds = reached.map(|((name, _), _)| *name).chain(["mean", "max"]).collect();
+        }
+        Some(summary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_distribution_has_no_summary_instead_of_zeros() {
+        assert_eq!(Histogram::new().summary(), None);
+        assert_eq!(Histogram::new().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn merging_threads_equals_recording_in_one() {
+        let (mut a, mut b, mut whole) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for i in 1..10_000u64 {
+            let value = i * i;
+            let half = if i % 3 == 0 { &mut a } else { &mut b };
+            half.record(value);
+            whole.record(value);
+        }
+        a.add(&b);
+        assert_eq!(a, whole);
+    }
+
+    #[test]
+    fn values_past_both_ends_are_kept_at_the_ends() {
+        let mut h = Histogram::new();
+        h.record(0);
+        h.record(u64::MAX);
+        let s = h.summary().unwrap();
+        assert_eq!((s.count, s.min_ns), (2, 1));
+        assert!(s.max_ns >= LATENCY_NS_MAX);
+    }
+
+    #[test]
+    fn a_quantile_below_every_unfinished_event_stays_exact() {
+        let mut h = CensoredHistogram::default();
+        h.known.record_n(1_000, 9_990);
+        h.at_least.record_n(2_000, 10);
+        let s = h.summary().unwrap();
+        assert_eq!(s.count, 10_000);
+        assert_eq!(s.lower_bounds, ["p99_99", "mean", "max"]);
+    }
+
+    #[test]
+    fn an_unfinished_event_counts_even_where_its_lower_bound_is_short() {
+        // Half of the events hang from the very end: they have lasted 1 ns so far, and could last for ever.
+        let mut h = CensoredHistogram::default();
+        h.known.record_n(1_000, 50);
+        h.at_least.record_n(1, 50);
+        let s = h.summary().unwrap();
+        assert_eq!(s.lower_bounds, ["p50", "p90", "p95", "p99", "p99_9", "p99_99", "mean", "max"]);
+    }
+
+    #[test]
+    fn buckets_rebuild_the_same_distribution() {
+        let mut h = Histogram::new();
+        for i in 0..5_000u64 {
+            h.record(i * 977);
+        }
+        let mut again = Histogram::new();
+        for (lowest_ns, n) in h.buckets() {
+            again.record_n(lowest_ns, n);
+        }
+        assert!(h.buckets().eq(again.buckets()));
+        assert_eq!(h.quantile_ns(0.99), again.quantile_ns(0.99));
+    }
+}

@@ -1,0 +1,366 @@
+//! A load: what was asked for, what was offered, and what came back.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::histogram::{CensoredHistogram, Histogram};
+use crate::missing::Maybe;
+use crate::run::words;
+use crate::series::HistogramSlice;
+use crate::target::Target;
+use crate::verdict::Verdict;
+
+/// What an event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// The mixed transaction: point selects, ranges, updates, delete and insert.
+    OltpReadWrite,
+    /// The reading part of the mixed transaction.
+    OltpReadOnly,
+    /// The writing part of the mixed transaction.
+    OltpWriteOnly,
+    /// One row by primary key, no transaction.
+    OltpPointSelect,
+    /// What the target itself is: one run of the command, or nothing at all.
+    Native,
+}
+
+words!(Workload {
+    OltpReadWrite = "oltp-read-write",
+    OltpReadOnly = "oltp-read-only",
+    OltpWriteOnly = "oltp-write-only",
+    OltpPointSelect = "oltp-point-select",
+    Native = "native",
+});
+
+/// How often events are due.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// Closed loop: the next event starts when the last one ends.
+    Max,
+    /// Open loop at this many events per second over all threads.
+    PerSecond(f64),
+}
+
+/// How due times are spread at a given rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrivals {
+    /// Each thread has its period, moved by up to this share of it either way, uniformly.
+    Jitter {
+        /// Share of a thread's period, in [0, 1].
+        ratio: f64,
+    },
+    /// Exactly even.
+    Period,
+    /// Exponential gaps: independent users.
+    Poisson,
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Jitter { ratio } => write!(f, "jitter {}%", ratio * 100.0),
+            Self::Period => f.write_str("period"),
+            Self::Poisson => f.write_str("poisson"),
+        }
+    }
+}
+
+/// Who takes the next due event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schedule {
+    /// Any free worker.
+    Shared,
+    /// Thread i of n owns events i, i + n, ...: the steady-rate patch's form.
+    Own,
+}
+
+words!(Schedule { Shared = "shared", Own = "own" });
+
+/// What happens to an event that is taken late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatePolicy {
+    /// It starts at once; it counts from its due time.
+    Queue,
+    /// It is not done where it is later than this, and is counted as skipped.
+    Skip {
+        /// The lateness from which an event is given up.
+        limit: Duration,
+    },
+}
+
+impl fmt::Display for LatePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue => f.write_str("queue"),
+            Self::Skip { limit } => write!(f, "skip={limit:?}"),
+        }
+    }
+}
+
+/// How row numbers are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Distribution {
+    /// All rows alike.
+    Uniform,
+    /// Zipf's law.
+    Zipfian {
+        /// The exponent.
+        exponent: f64,
+    },
+    /// sysbench's own: a share of the draws falls into a small part in the middle.
+    Special,
+    /// Pareto's law.
+    Pareto {
+        /// The shape.
+        h: f64,
+    },
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uniform => "uniform",
+            Self::Zipfian { .. } => "zipfian",
+            Self::Special => "special",
+            Self::Pareto { .. } => "pareto",
+        })
+    }
+}
+
+/// The shape of the SQL data set and of its transactions, as users know it from sysbench.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OltpSettings {
+    /// Number of tables `sbtest1` ... .
+    pub tables: u32,
+    /// Rows in each.
+    pub rows: u64,
+    /// Point selects in a transaction.
+    pub point_selects: u32,
+    /// Rows that each range query covers.
+    pub range_size: u64,
+    /// How rows are chosen.
+    pub distribution: Distribution,
+    /// Without BEGIN and COMMIT.
+    pub skip_transaction: bool,
+    /// With statements prepared on the server.
+    pub prepared: bool,
+}
+
+/// Whether missing data is built before the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreparePolicy {
+    /// Where it is missing.
+    Auto,
+    /// In any case, from scratch.
+    Always,
+    /// Not at all: missing data is an error.
+    Never,
+}
+
+words!(PreparePolicy { Auto = "auto", Always = "always", Never = "never" });
+
+/// Everything that a load was asked to do, every default resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadSettings {
+    /// Where it goes.
+    pub target: Target,
+    /// What an event does.
+    pub workload: Workload,
+    /// The SQL data set; unused by targets without one.
+    pub oltp: OltpSettings,
+    /// Whether missing data is built.
+    pub prepare: PreparePolicy,
+    /// Workers, each with its own connection.
+    pub threads: u32,
+    /// How often events are due.
+    pub rate: Rate,
+    /// How due times are spread.
+    pub arrivals: Arrivals,
+    /// Who takes the next event.
+    pub schedule: Schedule,
+    /// What happens to late ones.
+    pub late: LatePolicy,
+    /// Load before the measured phase; nothing of it counts.
+    pub warmup: Duration,
+    /// Length of the measured phase.
+    pub time: Duration,
+    /// The measured phase ends earlier, after this many events.
+    pub events_max: Option<u64>,
+    /// Length of a reported interval.
+    pub interval: Duration,
+    /// Tries after the first for an event that failed in a way that may pass.
+    pub retries_max: u32,
+    /// How long what is in flight at the planned end may take.
+    pub drain: Duration,
+    /// From this and the event's number everything random follows.
+    pub seed: u64,
+    /// How many connections are opened at a time.
+    pub connects_at_once: u32,
+    /// Share of planned events that may fail in a valid run.
+    pub errors_ratio_max: f64,
+}
+
+/// What became of the planned events: `planned = done + failed + skipped + unfinished`, always.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Events whose due time lies in the measured phase; in a closed loop, those that were started in it.
+    pub planned: u64,
+    /// Ended well.
+    pub done: u64,
+    /// Given up after an error.
+    pub failed: u64,
+    /// Not done because they were too late, by the late policy.
+    pub skipped: u64,
+    /// Due, and not ended when we stopped looking: their latency is known from below.
+    pub unfinished: u64,
+    /// Tries beyond the first; not events of their own.
+    pub retries: u64,
+}
+
+impl Counts {
+    /// Whether no event is lost or counted twice.
+    pub fn balance(&self) -> bool {
+        self.planned == self.done + self.failed + self.skipped + self.unfinished
+    }
+}
+
+/// Tries that failed, by what a caller can do about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// May pass when tried again: deadlock, lock wait, serialization.
+    pub transient: u64,
+    /// The connection broke or could not be made.
+    pub connection: u64,
+    /// The server refused the statement, or the command failed.
+    pub application: u64,
+    /// The answer was wrong.
+    pub verify: u64,
+}
+
+/// A stretch of time in which the server could not be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outage {
+    /// First failure, seconds since the start of the measured phase.
+    pub from_s: f64,
+    /// Until the first success after it.
+    pub for_s: f64,
+    /// Events that were due within it, or failed because of it.
+    pub affected: u64,
+    /// Whether the server was reachable again before the run ended.
+    pub ended: bool,
+}
+
+/// One operation inside the events: a statement of a transaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Operation {
+    /// Its service time.
+    pub service: Histogram,
+}
+
+/// What the generator itself cost, over the measured phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClientCost {
+    /// CPU time in user mode per done event, microseconds.
+    pub user_us_per_event: f64,
+    /// CPU time in the kernel per done event, microseconds.
+    pub system_us_per_event: f64,
+    /// Context switches of the workers per done event.
+    pub switches_per_event: f64,
+    /// Share of the measured phase that the worst-off worker was runnable and did not run.
+    pub starved_ratio: f64,
+}
+
+/// What a load did, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadRecord {
+    /// What was asked for.
+    pub settings: LoadSettings,
+    /// What the server calls itself: `MariaDB 10.11.6`; missing where it does not say.
+    pub server_version: Maybe<String>,
+    /// Start of the measured phase, `CLOCK_MONOTONIC`.
+    pub measured_from_ns: u64,
+    /// Length of the measured phase as it was.
+    pub measured: Duration,
+    /// Done events per second of the measured phase.
+    pub achieved_per_s: f64,
+    /// What became of the events.
+    pub counts: Counts,
+    /// From the intended start; missing in a closed loop, which has none.
+    pub response: Maybe<CensoredHistogram>,
+    /// From the actual start.
+    pub service: Histogram,
+    /// From the intended start until a worker was free; missing in a closed loop.
+    pub wait: Maybe<Histogram>,
+    /// How late the generator was; missing in a closed loop.
+    pub lateness: Maybe<Histogram>,
+    /// Service time of tries that failed.
+    pub failure: Histogram,
+    /// By operation inside the events.
+    pub operations: BTreeMap<String, Operation>,
+    /// Tries that failed.
+    pub errors: ErrorCounts,
+    /// The first message of each class of error, as the server worded it.
+    pub error_samples: Vec<String>,
+    /// When the server could not be reached.
+    pub outages: Vec<Outage>,
+    /// Events due and not ended at the end of warm-up.
+    pub backlog_after_warmup: u64,
+    /// Connections that were made, of `settings.threads`.
+    pub connected: u32,
+    /// What the generator cost.
+    pub client: Maybe<ClientCost>,
+    /// Distributions by interval, for files.
+    pub slices: Vec<HistogramSlice>,
+    /// Whether the run may be used.
+    pub verdict: Verdict,
+}
+
+/// What a load shows while it runs: one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Phase that the interval lies in.
+    pub phase: Phase,
+    /// Seconds since the start of the phase, at the interval's end.
+    pub t_s: f64,
+    /// Length of the interval in seconds.
+    pub interval_s: f64,
+    /// Events that fell due, per second; missing in a closed loop.
+    pub offered_per_s: Maybe<f64>,
+    /// Events that ended well, per second.
+    pub achieved_per_s: f64,
+    /// Events due and not ended, at the interval's end.
+    pub backlog: u64,
+    /// Latency of the events that ended in it: response, or service in a closed loop.
+    pub latency: Histogram,
+    /// Tries that failed in it.
+    pub errors: u64,
+    /// Whether the server cannot be reached at the moment.
+    pub outage: bool,
+}
+
+/// Where in its life a load is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Load that does not count.
+    Warmup,
+    /// Load that counts.
+    Measure,
+    /// Waiting for what is in flight.
+    Drain,
+}
+
+words!(Phase { Warmup = "warm-up", Measure = "measure", Drain = "drain" });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_balance_only_when_every_event_has_one_fate() {
+        let counts = Counts { planned: 10, done: 6, failed: 1, skipped: 2, unfinished: 1, retries: 5 };
+        assert!(counts.balance());
+        assert!(!Counts { planned: 11, ..counts }.balance());
+    }
+}

@@ -1,0 +1,164 @@
+//! How people write amounts: `10ms`, `500/s`, `256KiB`, `1%`. One reader for the command line and for plans.
+
+use std::time::Duration;
+
+/// A text that is not the amount it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not {expected}")]
+pub struct NotAQuantity {
+    /// The text.
+    pub found: String,
+    /// What it should be, with examples: `a duration such as 10ms, 5s or 2m`.
+    pub expected: &'static str,
+}
+
+/// Reads `500us`, `10ms`, `5s`, `2m`, `1.5h`, `1d`; a bare `0` is no time at all.
+///
+/// # Errors
+///
+/// [`NotAQuantity`] where the unit is missing or unknown, or the number is negative or not one.
+pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
+    let wrong = || NotAQuantity { found: text.to_owned(), expected: "a duration such as 10ms, 5s or 2m" };
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let (number, unit) = split_unit(text);
+    let seconds_per_unit = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    let value = positive_number(number).ok_or_else(wrong)?;
+    Duration::try_from_secs_f64(value * seconds_per_unit).map_err(|_| wrong())
+}
+
+/// Reads a rate per second: `500`, `0.5`, `500/s`, `30/m`, `7200/h`.
+///
+/// # Errors
+///
+/// [`NotAQuantity`] where it is not a number over 0 with one of these units: a rate of nothing is no load.
+pub fn rate_per_s(text: &str) -> Result<f64, NotAQuantity> {
+    let wrong = || NotAQuantity {
+        found: text.to_owned(),
+        expected: "a rate over 0 such as 500, 0.5, 500/s or 30/m (without a rate the load runs as fast as it goes)",
+    };
+    let (number, per) = text.split_once('/').unwrap_or((text, "s"));
+    let seconds = match per {
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err(wrong()),
+    };
+    let rate = positive_number(number.trim()).ok_or_else(wrong)? / seconds;
+    if rate > 0.0 { Ok(rate) } else { Err(wrong()) }
+}
+
+/// Reads a size in bytes: `4096`, `256KiB`, `1.5GiB`, `10MB`.
+///
+/// # Errors
+///
+/// [`NotAQuantity`] where the unit is unknown or the number is negative, not one, or too large.
+pub fn bytes(text: &str) -> Result<u64, NotAQuantity> {
+    let wrong = || NotAQuantity { found: text.to_owned(), expected: "a size such as 4096, 256KiB or 1GB" };
+    let (number, unit) = split_unit(text);
+    let bytes_per_unit = match unit {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1_048_576.0,
+        "GiB" => 1_073_741_824.0,
+        "TiB" => 1_099_511_627_776.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        _ => return Err(wrong()),
+    };
+    let value = positive_number(number).ok_or_else(wrong)? * bytes_per_unit;
+    if value >= 9_007_199_254_740_992.0 {
+        return Err(wrong());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 2^53, checked above"
+    )]
+    Ok(value.round() as u64)
+}
+
+/// Reads a share as percent: `1%`, `0.5%`; yields a ratio.
+///
+/// # Errors
+///
+/// [`NotAQuantity`] where the percent sign is missing (is `0.01` one percent or a hundredth of one?), or the number
+/// is negative or not one.
+pub fn ratio(text: &str) -> Result<f64, NotAQuantity> {
+    let wrong = || NotAQuantity { found: text.to_owned(), expected: "a percentage such as 1% or 0.5%" };
+    let number = text.strip_suffix('%').ok_or_else(wrong)?;
+    positive_number(number.trim()).map(|v| v / 100.0).ok_or_else(wrong)
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let unit_at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
+    (text[..unit_at].trim(), &text[unit_at..])
+}
+
+/// Digits with at most one point; no sign, no exponent, no `inf`.
+fn positive_number(text: &str) -> Option<f64> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if plain { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        for (text, ms) in
+            [("10ms", 10), ("5s", 5_000), ("2m", 120_000), ("1.5s", 1_500), ("0", 0), ("1h", 3_600_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(duration("250us"), Ok(Duration::from_micros(250)));
+        for text in ["", "5", "s", "-1s", "1e3s", "5 parsecs", "infs", "nans", "9999999999999999999999d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_over_nothing_per_second() {
+        for (text, per_s) in [("500", 500.0), ("0.5", 0.5), ("500/s", 500.0), ("30/m", 0.5), ("7200/h", 2.0)]
+        {
+            assert_eq!(rate_per_s(text), Ok(per_s), "{text}");
+        }
+        for text in ["0", "-5", "0/s", "", "fast", "5/y", "inf", "1e9"] {
+            assert!(rate_per_s(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_tell_binary_from_decimal_units() {
+        for (text, n) in
+            [("0", 0), ("4096", 4096), ("256KiB", 262_144), ("1MB", 1_000_000), ("1.5GiB", 1_610_612_736)]
+        {
+            assert_eq!(bytes(text), Ok(n), "{text}");
+        }
+        for text in ["-1", "1Kb", "KiB", "99999999999TiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_share_says_its_percent_sign() {
+        assert_eq!(ratio("1%"), Ok(0.01));
+        assert_eq!(ratio("0.5 %"), Ok(0.005));
+        for text in ["0.01", "%", "-1%", "one%"] {
+            assert!(ratio(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One thing that was measured, from its name to its end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use ulid::Ulid;
+
+use crate::clock::WallAnchor;
+use crate::cpu::CpuInterval;
+use crate::environment::Environment;
+use crate::load::LoadRecord;
+use crate::series::Sample;
+
+/// Names a run or a bake-off for ever: 26 letters that sort by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(Ulid);
+
+impl RunId {
+    /// A new name: the moment of `anchor` in milliseconds, and 80 bits of chance.
+    pub fn new(anchor: WallAnchor, chance: u128) -> Self {
+        Self(Ulid::from_parts(anchor.unix_ns / 1_000_000, chance))
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A text that does not name a run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` does not name a run: expected 26 letters and digits, as `bakeoff runs list` shows them")]
+pub struct NotARunId {
+    /// The text.
+    pub found: String,
+}
+
+impl FromStr for RunId {
+    type Err = NotARunId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ulid::from_string(text).map(Self).map_err(|_| NotARunId { found: text.to_owned() })
+    }
+}
+
+/// What kind of work made a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunKind {
+    /// A load on one target.
+    Load,
+    /// Configurations against each other.
+    Bakeoff,
+    /// Instruments around a command.
+    Record,
+    /// One to many copies of a unit of work.
+    Scale,
+    /// Reads at every buffer size.
+    Dder,
+    /// Instruments against known truths.
+    Prove,
+    /// Another tool's text.
+    Import,
+}
+
+/// How far a run got, and whether it may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunState {
+    /// Being measured now.
+    Running,
+    /// Whole, checked, and fit for comparison.
+    Sealed,
+    /// Whole, and not fit for comparison.
+    Invalid,
+    /// It could not be measured.
+    Failed,
+    /// Stopped by its user before its time.
+    Interrupted,
+    /// Left behind by a process that died.
+    Abandoned,
+}
+
+macro_rules! words {
+    ($type:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        impl $type {
+            /// Every value there is.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The word in files and on paper.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// The value of a word, the inverse of [`Self::word`].
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words!(RunKind {
+    Load = "load",
+    Bakeoff = "bakeoff",
+    Record = "record",
+    Scale = "scale",
+    Dder = "dder",
+    Prove = "prove",
+    Import = "import",
+});
+
+words!(RunState {
+    Running = "running",
+    Sealed = "sealed",
+    Invalid = "invalid",
+    Failed = "failed",
+    Interrupted = "interrupted",
+    Abandoned = "abandoned",
+});
+
+/// What names a run and tells how it came about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunHeader {
+    /// Its name for ever.
+    pub id: RunId,
+    /// What kind of work it was.
+    pub kind: RunKind,
+    /// How it ended.
+    pub state: RunState,
+    /// Why it is not sealed; `None` where it is.
+    pub reason: Option<String>,
+    /// When it started, on both clocks.
+    pub anchor: WallAnchor,
+    /// A line for people.
+    pub title: String,
+    /// The user's own marks.
+    pub labels: BTreeMap<String, String>,
+    /// The bake-off it belongs to.
+    pub bakeoff: Option<RunId>,
+    /// Version of the program that measured.
+    pub tool_version: String,
+    /// The command line, passwords masked.
+    pub command: String,
+}
+
+/// A run with everything that was measured in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Name, state and origin.
+    pub header: RunHeader,
+    /// The machine.
+    pub environment: Environment,
+    /// What was offered and what came back, where the run drove a load.
+    pub load: Option<LoadRecord>,
+    /// What the CPUs did, interval by interval; empty where nobody looked.
+    pub cpu: Vec<CpuInterval>,
+    /// Other numbers over time.
+    pub series: Vec<Sample>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_names_sort_by_time_and_read_back() {
+        let at = |s: u64| WallAnchor { monotonic_ns: 0, unix_ns: s * 1_000_000_000 };
+        let (early, late) = (RunId::new(at(1_000), u128::MAX), RunId::new(at(1_001), 0));
+        assert!(early < late);
+        assert_eq!(early.to_string().parse(), Ok(early));
+        assert_eq!(early.to_string().len(), 26);
+    }
+
+    #[test]
+    fn every_word_reads_back() {
+        for kind in RunKind::ALL {
+            assert_eq!(RunKind::from_word(kind.word()), Some(*kind));
+        }
+        for state in RunState::ALL {
+            assert_eq!(RunState::from_word(state.word()), Some(*state));
+        }
+    }
+}
