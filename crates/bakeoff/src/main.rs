@@ -1,2 +1,28 @@
-//! Being written.
-fn main() {}
+//! `bakeoff`: a performance lab in one binary.
+//!
+//! This crate parses, calls, prints and exits; what it prints is computed elsewhere.
+
+mod cli;
+mod cmd;
+mod exit;
+mod signals;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let mut out = std::io::stdout().lock();
+    let result = cmd::run(&cli, &mut out).and_then(|exit| Ok(out.flush().map(|()| exit)?));
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) if exit::reader_has_gone(&error) => exit::Exit::Good.into(),
+        Err(error) => {
+            // Standard error may be closed too; then there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "bakeoff: {error:#}");
+            exit::Exit::of(&error).into()
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `bakeoff generate`: what packagers need, made out of the command line's own definition.
+
+use std::io::Write;
+
+use clap::CommandFactory as _;
+
+use crate::cli::Cli;
+use crate::exit::Exit;
+
+/// Print the man page or shell completions
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to print
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// The man page of bakeoff, or of one of its commands
+    Man {
+        /// A command, such as `load`
+        command: Option<String>,
+    },
+    /// Completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let mut definition = Cli::command();
+    definition.build();
+    match &args.what {
+        What::Man { command } => {
+            let page = match command {
+                Some(name) => definition.find_subcommand(name).cloned().ok_or_else(|| {
+                    anyhow::anyhow!("there is no command `{name}`; `bakeoff help` lists them")
+                })?,
+                None => definition,
+            };
+            clap_mangen::Man::new(page).render(out)?;
+        }
+        What::Completions { shell } => clap_complete::generate(*shell, &mut definition, "bakeoff", out),
+    }
+    Ok(Exit::Good)
+}

@@ -1,0 +1,104 @@
+//! Exit codes: the same for every command, so that a script can tell a bad result from a bad plan.
+
+use std::process::ExitCode;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done, and good.
+    Good = 0,
+    /// Done, and bad: a regression, a gate missed, damage found.
+    Bad = 1,
+    /// Wrong command line or plan.
+    Usage = 2,
+    /// The measurement is INVALID.
+    Invalid = 3,
+    /// A gate is inconclusive.
+    Inconclusive = 4,
+    /// The server under test failed.
+    ServerFailed = 5,
+    /// It could not be done here: permission, disk, kernel.
+    CannotHere = 6,
+    /// Interrupted; resumable where it was a bake-off.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The code of an error: what its innermost known cause asks for.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(|cause| cause.downcast_ref::<Ending>()).map_or(Self::CannotHere, |e| e.exit)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error that knows how the command ends.
+#[derive(Debug)]
+struct Ending {
+    exit: Exit,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl std::error::Error for Ending {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.source()
+    }
+}
+
+/// Marks the error of a result with the way the command shall end because of it.
+pub(crate) trait EndsWith<T> {
+    /// On an error, the command ends with `exit`.
+    fn ends_with(self, exit: Exit) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> EndsWith<T> for Result<T, E> {
+    fn ends_with(self, exit: Exit) -> anyhow::Result<T> {
+        self.map_err(|source| Ending { exit, source: source.into() }.into())
+    }
+}
+
+/// Whether the error is only that the reader of our output has closed its end, as `head` does.
+pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_ends_as_it_was_marked_whatever_context_it_gets() {
+        let failed: Result<(), _> = Err(std::io::Error::other("no such table"));
+        let error = failed.ends_with(Exit::ServerFailed).context("measuring").unwrap_err();
+        assert_eq!(Exit::of(&error), Exit::ServerFailed);
+        assert_eq!(format!("{error:#}"), "measuring: no such table");
+    }
+
+    #[test]
+    fn an_unmarked_error_means_that_it_could_not_be_done_here() {
+        assert_eq!(Exit::of(&anyhow::anyhow!("anything")), Exit::CannotHere);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_not_an_error_of_ours() {
+        let broken = anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        assert!(reader_has_gone(&broken.context("printing")));
+        assert!(!reader_has_gone(&anyhow::anyhow!("disk full")));
+    }
+}
