@@ -1,1 +1,36 @@
-//! Being written.
+//! Parallel compression that is never the bottleneck, in files that stock tools read.
+//!
+//! [`Writer`] compresses whatever is written to it; [`Reader`] reads it back. Both use as many
+//! threads as the flow of data needs, up to a limit, and with a limit of one none but the caller's.
+//! A `.zst` written here is many small frames, each with its size and checksum, and the seek table
+//! of the seekable format; `zstd -d` reads it.
+
+#[forbid(unsafe_code)]
+mod error;
+#[forbid(unsafe_code)]
+mod input;
+#[forbid(unsafe_code)]
+mod level;
+#[forbid(unsafe_code)]
+mod meter;
+#[forbid(unsafe_code)]
+mod reader;
+#[forbid(unsafe_code)]
+mod ring;
+#[forbid(unsafe_code)]
+mod split;
+#[forbid(unsafe_code)]
+mod writer;
+#[forbid(unsafe_code)]
+mod zst;
+
+pub use error::Error;
+pub use level::{BLOCK_BYTES_MAX, Format, Level, Options};
+pub use meter::{Doing, Meter, Reading};
+pub use reader::Reader;
+pub use writer::Writer;
+
+/// Threads this process may use: what affinity and cgroup leave of the machine's processors.
+pub fn threads_allowed() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,79 @@
+//! A stream of compressed bytes that can be looked at before it is taken.
+
+use std::io::{self, Read};
+
+/// Read from the source at once: as much as an enlarged pipe hands over with least overhead.
+const READ_BYTES: usize = 256 << 10;
+
+/// Buffers `R`; grows as far as its caller asks to see.
+#[derive(Debug)]
+pub(crate) struct Input<R> {
+    source: R,
+    buffer: Vec<u8>,
+    taken: usize,
+    filled: usize,
+    offset: u64,
+}
+
+impl<R: Read> Input<R> {
+    pub(crate) fn new(source: R) -> Self {
+        Self { source, buffer: Vec::new(), taken: 0, filled: 0, offset: 0 }
+    }
+
+    /// Bytes taken so far: where the next one stood in the source.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Everything at hand, at least `bytes` unless the source ends before.
+    pub(crate) fn show(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        if self.filled - self.taken < bytes {
+            self.make_room(bytes);
+            while self.filled - self.taken < bytes {
+                match self.source.read(&mut self.buffer[self.filled..]) {
+                    Ok(0) => break,
+                    Ok(read) => self.filled += read,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(&self.buffer[self.taken..self.filled])
+    }
+
+    /// Drops `bytes` that were shown.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        assert!(bytes <= self.filled - self.taken, "only what was shown can be taken");
+        self.taken += bytes;
+        self.offset += bytes as u64;
+    }
+
+    /// Drops `bytes`, seen or not; yields how many there were.
+    pub(crate) fn skip(&mut self, bytes: u64) -> io::Result<u64> {
+        let mut left = bytes;
+        while left > 0 {
+            let shown = self.show(1)?.len();
+            if shown == 0 {
+                break;
+            }
+            let step = usize::try_from(left).map_or(shown, |left| left.min(shown));
+            self.take(step);
+            left -= step as u64;
+        }
+        Ok(bytes - left)
+    }
+
+    pub(crate) fn into_source(self) -> R {
+        self.source
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        self.buffer.copy_within(self.taken..self.filled, 0);
+        self.filled -= self.taken;
+        self.taken = 0;
+        let wanted = bytes.max(READ_BYTES).next_multiple_of(READ_BYTES);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! The pipeline for streams: blocks go in, are worked on in parallel, and come out in order.
+//!
+//! A bounded ring with threads on demand. It starts without any thread; the first block brings one, and one more
+//! joins whenever blocks pile up, up to the limit; a thread that idles for [`IDLE`] leaves. With a
+//! limit of one there is no thread at all: the caller's own does the work.
+//!
+//! There is no writer thread. Whoever finishes the block that is next in order writes it, and all
+//! finished ones behind it, while the others go on with the codec.
+
+use crate::Error;
+use crate::meter::{Doing, Meter, now};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A thread that finds nothing to do for this long ends.
+const IDLE: Duration = Duration::from_millis(100);
+/// How often a waiting caller looks up, so that progress is shown while nothing moves.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// Does one thread's work: a job in, a product out. Holds that thread's codec contexts.
+pub(crate) type Work<J, O> = Box<dyn FnMut(J) -> O + Send>;
+/// Makes a [`Work`] for each thread.
+pub(crate) type MakeWork<J, O> = Arc<dyn Fn() -> Work<J, O> + Send + Sync>;
+
+/// Takes products in order.
+pub(crate) trait Sink<O>: Send {
+    fn put(&mut self, product: O) -> Result<(), Error>;
+}
+
+/// The sink of a ring whose caller takes the products itself, by [`Ring::pull`].
+pub(crate) enum Pulled {}
+
+impl<O> Sink<O> for Pulled {
+    fn put(&mut self, _: O) -> Result<(), Error> {
+        match *self {}
+    }
+}
+
+/// See the module.
+pub(crate) struct Ring<J, O, S> {
+    shared: Arc<Shared<J, O, S>>,
+    make_work: MakeWork<J, O>,
+    /// The caller's own work, when the limit is one thread.
+    own_work: Option<Work<J, O>>,
+    threads_max: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared<J, O, S> {
+    state: Mutex<State<J, O, S>>,
+    job_came: Condvar,
+    product_left: Condvar,
+    meter: Arc<Meter>,
+}
+
+struct State<J, O, S> {
+    waiting: VecDeque<(u64, J)>,
+    /// Products by order, from `next` on; `None` is still being worked on.
+    finished: VecDeque<Option<O>>,
+    /// Number of the product at the front of `finished`.
+    next: u64,
+    /// Pushed and not yet written or pulled.
+    in_flight: usize,
+    /// `None` while somebody writes, and always in a ring that is pulled.
+    sink: Option<S>,
+    failed: Option<Error>,
+    /// An error was met; whatever is still on its way is dropped.
+    dead: bool,
+    closed: bool,
+    workers: usize,
+    /// Pushes in a row that found blocks piled up.
+    pressure: u32,
+}
+
+impl<J, O, S> Ring<J, O, S>
+where
+    J: Send + 'static,
+    O: Send + 'static,
+    S: Sink<O> + 'static,
+{
+    /// A ring of at most `threads_max` threads. Without `sink`, products are fetched by [`Ring::pull`].
+    pub(crate) fn new(
+        threads_max: usize,
+        meter: Arc<Meter>,
+        make_work: MakeWork<J, O>,
+        sink: Option<S>,
+    ) -> Self {
+        assert!(threads_max > 0, "a ring needs a thread");
+        let state = State {
+            waiting: VecDeque::new(),
+            finished: VecDeque::new(),
+            next: 0,
+            in_flight: 0,
+            sink,
+            failed: None,
+            dead: false,
+            closed: false,
+            workers: 0,
+            pressure: 0,
+        };
+        let own_work = (threads_max == 1).then(|| {
+            meter.worker_began();
+            make_work()
+        });
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                job_came: Condvar::new(),
+                product_left: Condvar::new(),
+                meter,
+            }),
+            make_work,
+            own_work,
+            threads_max,
+            threads: Vec::new(),
+        }
+    }
+
+    /// Blocks that may be on their way at once.
+    pub(crate) fn capacity(&self) -> usize {
+        if self.threads_max == 1 { 1 } else { 2 * self.threads_max }
+    }
+
+    /// Hands in the next block; waits while the ring is full, and calls `look_up` now and then meanwhile.
+    pub(crate) fn push(&mut self, job: J, look_up: &mut dyn FnMut()) -> Result<(), Error> {
+        if let Some(work) = &mut self.own_work {
+            let begun = now();
+            let product = work(job);
+            self.shared.meter.charge(Doing::Codec, begun);
+            let mut state = self.shared.lock();
+            state.finished.push_back(Some(product));
+            state.in_flight += 1;
+            self.shared.drain(state);
+            return self.check();
+        }
+        let mut state = self.shared.lock();
+        while state.in_flight >= self.capacity() && !state.dead {
+            state = self.shared.wait(state, look_up);
+        }
+        if !state.dead {
+            let number = state.next + state.finished.len() as u64;
+            state.finished.push_back(None);
+            state.in_flight += 1;
+            state.waiting.push_back((number, job));
+            self.shared.job_came.notify_one();
+            let crowded = state.waiting.len() * 4 >= 3 * (2 * state.workers + 2);
+            state.pressure = if crowded { state.pressure + 1 } else { 0 };
+            let wanted = state.workers == 0 || state.pressure >= 2;
+            if wanted && state.workers < self.threads_max {
+                state.workers += 1;
+                state.pressure = 0;
+                drop(state);
+                self.spawn()?;
+                return self.check();
+            }
+        }
+        drop(state);
+        self.check()
+    }
+
+    /// Whether [`Ring::push`] would find room at once.
+    pub(crate) fn has_room(&self) -> bool {
+        self.shared.lock().in_flight < self.capacity()
+    }
+
+    /// Whether [`Ring::pull`] would yield at once.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.shared.lock().finished.front(), Some(Some(_)))
+    }
+
+    /// The next product in order; waits for it. `None`: nothing is on its way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Panicked`] only; a product's own errors are in the product.
+    pub(crate) fn pull(&mut self) -> Result<Option<O>, Error> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.finished.front() {
+                None => return Ok(None),
+                Some(Some(_)) => {
+                    state.next += 1;
+                    state.in_flight -= 1;
+                    return Ok(state.finished.pop_front().flatten());
+                }
+                Some(None) if state.dead => return Err(state.failed.take().unwrap_or(Error::Panicked)),
+                Some(None) => state = self.shared.wait(state, &mut || ()),
+            }
+        }
+    }
+
+    /// Waits until everything pushed is written.
+    pub(crate) fn drain(&mut self, look_up: &mut dyn FnMut()) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        while state.in_flight > 0 && !state.dead {
+            state = self.shared.wait(state, look_up);
+        }
+        drop(state);
+        self.check()
+    }
+
+    /// Lends the sink once all is written.
+    pub(crate) fn with_sink<T>(&mut self, use_it: impl FnOnce(&mut S) -> T) -> Result<T, Error> {
+        self.drain(&mut || ())?;
+        let mut state = self.shared.lock();
+        Ok(use_it(state.sink.as_mut().expect("nobody writes while nothing is on its way")))
+    }
+
+    /// Waits for all, ends the threads, gives the sink back.
+    pub(crate) fn finish(mut self, look_up: &mut dyn FnMut()) -> Result<S, Error> {
+        self.drain(look_up)?;
+        self.close();
+        let sink = self.shared.lock().sink.take();
+        Ok(sink.expect("a ring that is pulled is dropped, not finished"))
+    }
+
+    fn spawn(&mut self) -> Result<(), Error> {
+        self.threads.retain(|thread| !thread.is_finished());
+        let (shared, make_work) = (Arc::clone(&self.shared), Arc::clone(&self.make_work));
+        let spawned =
+            std::thread::Builder::new().name("tamp".into()).spawn(move || serve(&shared, &mut *make_work()));
+        match spawned {
+            Ok(thread) => self.threads.push(thread),
+            Err(error) => {
+                let mut state = self.shared.lock();
+                state.workers -= 1;
+                // With some threads it goes on slower; with none it would wait for ever.
+                if state.workers == 0 {
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first error, once; later ones say that nothing more can be done.
+    fn check(&self) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        if !state.dead {
+            return Ok(());
+        }
+        Err(state.failed.take().unwrap_or_else(|| std::io::Error::other("an earlier write failed").into()))
+    }
+}
+
+impl<J, O, S> Ring<J, O, S> {
+    fn close(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.job_came.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic is already noted as `failed`.
+            let _ = thread.join();
+        }
+        if self.own_work.take().is_some() {
+            self.shared.meter.worker_ended();
+        }
+    }
+}
+
+impl<J, O, S> Drop for Ring<J, O, S> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.dead = true;
+        state.waiting.clear();
+        drop(state);
+        self.close();
+    }
+}
+
+impl<J, O, S> std::fmt::Debug for Ring<J, O, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("threads_max", &self.threads_max).finish_non_exhaustive()
+    }
+}
+
+impl<J, O, S> Shared<J, O, S> {
+    /// A panic elsewhere is reported by [`Farewell`]; the state itself is never left half changed.
+    fn lock(&self) -> MutexGuard<'_, State<J, O, S>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(
+        &'a self,
+        state: MutexGuard<'a, State<J, O, S>>,
+        look_up: &mut dyn FnMut(),
+    ) -> MutexGuard<'a, State<J, O, S>> {
+        let (state, timeout) =
+            self.product_left.wait_timeout(state, LOOK_UP).unwrap_or_else(PoisonError::into_inner);
+        if !timeout.timed_out() {
+            return state;
+        }
+        drop(state);
+        look_up();
+        self.lock()
+    }
+}
+
+impl<J, O, S: Sink<O>> Shared<J, O, S> {
+    /// Writes what is finished and next in order, unless somebody already does.
+    fn drain<'a>(&'a self, mut state: MutexGuard<'a, State<J, O, S>>) {
+        while let Some(Some(_)) = state.finished.front() {
+            if state.dead {
+                break;
+            }
+            let Some(mut sink) = state.sink.take() else { break };
+            let product = state.finished.pop_front().flatten().expect("it was just seen");
+            state.next += 1;
+            drop(state);
+            let begun = now();
+            let put = sink.put(product);
+            self.meter.charge(Doing::Blocked, begun);
+            state = self.lock();
+            state.sink = Some(sink);
+            state.in_flight -= 1;
+            if let Err(error) = put {
+                state.fail(error);
+            }
+            self.product_left.notify_all();
+        }
+    }
+}
+
+impl<J, O, S> State<J, O, S> {
+    fn fail(&mut self, error: Error) {
+        self.dead = true;
+        self.failed.get_or_insert(error);
+        self.waiting.clear();
+    }
+}
+
+/// Life of a worker thread.
+fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> O) {
+    let _farewell = Farewell { shared };
+    shared.meter.worker_began();
+    while let Some((number, job)) = next_job(shared) {
+        let begun = now();
+        let product = work(job);
+        shared.meter.charge(Doing::Codec, begun);
+        let mut state = shared.lock();
+        if state.dead {
+            return;
+        }
+        let place = usize::try_from(number - state.next).expect("the ring is short");
+        state.finished[place] = Some(product);
+        if state.sink.is_some() {
+            shared.drain(state);
+        } else {
+            shared.product_left.notify_all();
+        }
+    }
+}
+
+/// `None`: this thread is not needed any more.
+fn next_job<J, O, S>(shared: &Shared<J, O, S>) -> Option<(u64, J)> {
+    let begun = now();
+    let mut state = shared.lock();
+    let job = loop {
+        if let Some(job) = state.waiting.pop_front() {
+            break Some(job);
+        }
+        if state.closed || state.dead {
+            break None;
+        }
+        let (woken, timeout) =
+            shared.job_came.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+        state = woken;
+        if timeout.timed_out() && state.waiting.is_empty() && state.workers > 1 {
+            break None;
+        }
+    };
+    if job.is_none() {
+        state.workers -= 1;
+    }
+    drop(state);
+    shared.meter.charge(Doing::Starved, begun);
+    job
+}
+
+/// Counts a thread out, and tells the others when it went by a panic.
+struct Farewell<'a, J, O, S> {
+    shared: &'a Shared<J, O, S>,
+}
+
+impl<J, O, S> Drop for Farewell<'_, J, O, S> {
+    fn drop(&mut self) {
+        self.shared.meter.worker_ended();
+        if std::thread::panicking() {
+            self.shared.lock().fail(Error::Panicked);
+            self.shared.product_left.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Collect(Vec<u64>);
+
+    impl Sink<u64> for Collect {
+        fn put(&mut self, product: u64) -> Result<(), Error> {
+            if product == 2 * 500 {
+                return Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into());
+            }
+            self.0.push(product);
+            Ok(())
+        }
+    }
+
+    fn doubling(threads: usize) -> Ring<u64, u64, Collect> {
+        let make: MakeWork<u64, u64> = Arc::new(|| {
+            Box::new(|n| {
+                assert!(n != 600, "asked to panic");
+                2 * n
+            })
+        });
+        Ring::new(threads, Arc::new(Meter::new()), make, Some(Collect(Vec::new())))
+    }
+
+    #[test]
+    fn products_come_out_in_order_whatever_the_number_of_threads() {
+        for threads in [1, 2, 3, 8] {
+            let mut ring = doubling(threads);
+            for n in 0..400 {
+                ring.push(n, &mut || ()).unwrap();
+            }
+            let found = ring.finish(&mut || ()).unwrap().0;
+            assert_eq!(found, (0..400).map(|n| 2 * n).collect::<Vec<_>>(), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_sink_reaches_the_caller_once_and_stops_the_ring() {
+        for threads in [1, 4] {
+            let mut ring = doubling(threads);
+            let pushed = (490..).try_for_each(|n| ring.push(n, &mut || ()));
+            let kind = match pushed.unwrap_err() {
+                Error::Io(error) => error.kind(),
+                other => panic!("{other}"),
+            };
+            assert_eq!(kind, std::io::ErrorKind::StorageFull);
+            assert!(ring.push(0, &mut || ()).is_err());
+            assert!(ring.finish(&mut || ()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_panic_of_a_worker_is_an_error_not_a_hang() {
+        let mut ring = doubling(2);
+        let found =
+            (600..640).try_for_each(|n| ring.push(n, &mut || ())).and_then(|()| ring.drain(&mut || ()));
+        assert!(matches!(found, Err(Error::Panicked)));
+    }
+
+    #[test]
+    fn a_pulled_ring_yields_in_order_and_then_nothing() {
+        for threads in [1, 3] {
+            let make: MakeWork<u64, u64> = Arc::new(|| Box::new(|n| n + 1));
+            let mut ring: Ring<u64, u64, Pulled> = Ring::new(threads, Arc::new(Meter::new()), make, None);
+            let mut found = Vec::new();
+            for n in 0..100 {
+                if !ring.has_room() {
+                    found.extend(ring.pull().unwrap());
+                }
+                ring.push(n, &mut || ()).unwrap();
+            }
+            while let Some(n) = ring.pull().unwrap() {
+                found.push(n);
+            }
+            assert_eq!(found, (1..=100).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The Zstandard container: frames, skippable frames, and the seek table at the end.
+//!
+//! # Source
+//!
+//! RFC 8878 (Zstandard), and the seekable format in zstd's `contrib/seekable_format`.
+
+use crate::Error;
+
+pub(crate) const MAGIC: u32 = 0xFD2F_B528;
+const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
+const SEEK_TABLE_MAGIC: u32 = SKIPPABLE_MAGIC | 0xE;
+const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
+/// The format allows no more frames in a seek table.
+const FRAMES_MAX: usize = 0x0800_0000;
+/// Number of frames, descriptor, magic.
+const FOOTER_BYTES: usize = 9;
+/// Magic and size of a skippable frame.
+pub(crate) const SKIPPABLE_HEADER_BYTES: usize = 8;
+/// A block decodes to no more than this.
+const BLOCK_OUT_MAX: usize = 128 << 10;
+
+/// Whether a frame that begins with `magic` is to be skipped.
+pub(crate) fn is_skippable(magic: u32) -> bool {
+    magic & 0xFFFF_FFF0 == SKIPPABLE_MAGIC
+}
+
+pub(crate) fn le32(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"))
+}
+
+/// What a frame's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) own_bytes: usize,
+    pub(crate) content_bytes: Option<u64>,
+    pub(crate) checksum: bool,
+    pub(crate) needs_dictionary: bool,
+}
+
+/// Longest possible frame header, magic included.
+pub(crate) const HEADER_BYTES_MAX: usize = 18;
+
+/// Reads a frame's header; `None`: `bytes` end before it does.
+pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
+    let descriptor = *bytes.get(4)?;
+    let single_segment = descriptor & 0x20 != 0;
+    let dictionary_bytes = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let content_field_bytes = match (descriptor >> 6, single_segment) {
+        (0, false) => 0,
+        (0, true) => 1,
+        (1, _) => 2,
+        (2, _) => 4,
+        _ => 8,
+    };
+    let dictionary_at = 5 + usize::from(!single_segment);
+    let content_at = dictionary_at + dictionary_bytes;
+    let content = bytes.get(content_at..content_at + content_field_bytes)?;
+    let mut padded = [0; 8];
+    padded[..content.len()].copy_from_slice(content);
+    let content_bytes = match content_field_bytes {
+        0 => None,
+        2 => Some(u64::from_le_bytes(padded) + 256),
+        _ => Some(u64::from_le_bytes(padded)),
+    };
+    Some(Header {
+        own_bytes: content_at + content_field_bytes,
+        content_bytes,
+        checksum: descriptor & 4 != 0,
+        needs_dictionary: bytes[dictionary_at..content_at].iter().any(|&byte| byte != 0),
+    })
+}
+
+/// How far a frame reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Whoever wants to know must show at least this many bytes.
+    Needs(usize),
+    /// Its whole length, and the most it can decode to.
+    Whole { frame_bytes: usize, content_bytes_max: usize },
+}
+
+/// Hops over a frame's blocks, from `header` on, without decoding them.
+///
+/// # Errors
+///
+/// What is wrong with the block header that cannot be.
+pub(crate) fn extent(bytes: &[u8], header: &Header) -> Result<Extent, &'static str> {
+    let mut at = header.own_bytes;
+    let mut content_bytes_max: usize = 0;
+    loop {
+        let Some(block) = bytes.get(at..at + 3) else { return Ok(Extent::Needs(at + 3)) };
+        let block = u32::from_le_bytes([block[0], block[1], block[2], 0]);
+        let (is_last, kind, size) = (block & 1 == 1, (block >> 1) & 3, (block >> 3) as usize);
+        at += 3 + match kind {
+            0 | 2 => size,
+            1 => 1,
+            _ => return Err("a zstd block of the reserved kind"),
+        };
+        if size > BLOCK_OUT_MAX {
+            return Err("a zstd block larger than blocks can be");
+        }
+        content_bytes_max += if kind == 2 { BLOCK_OUT_MAX } else { size };
+        if is_last {
+            break;
+        }
+    }
+    at += if header.checksum { 4 } else { 0 };
+    if bytes.len() < at {
+        return Ok(Extent::Needs(at));
+    }
+    let stated = header.content_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    if stated.is_some_and(|stated| stated > content_bytes_max) {
+        return Err("a zstd frame that states more content than its blocks can hold");
+    }
+    Ok(Extent::Whole { frame_bytes: at, content_bytes_max: stated.unwrap_or(content_bytes_max) })
+}
+
+/// One frame, as a seek table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seek {
+    pub(crate) frame_bytes: u32,
+    pub(crate) content_bytes: u32,
+}
+
+/// The seek table, as the skippable frame that ends a seekable file.
+///
+/// Empty when there are more frames than the format can list: the file is then read by its frames.
+pub(crate) fn seek_table(seeks: &[Seek]) -> Vec<u8> {
+    if seeks.len() > FRAMES_MAX {
+        return Vec::new();
+    }
+    let payload_bytes = seeks.len() * 8 + FOOTER_BYTES;
+    let mut table = Vec::with_capacity(SKIPPABLE_HEADER_BYTES + payload_bytes);
+    table.extend_from_slice(&SEEK_TABLE_MAGIC.to_le_bytes());
+    table.extend_from_slice(&u32::try_from(payload_bytes).expect("checked above").to_le_bytes());
+    for seek in seeks {
+        table.extend_from_slice(&seek.frame_bytes.to_le_bytes());
+        table.extend_from_slice(&seek.content_bytes.to_le_bytes());
+    }
+    table.extend_from_slice(&u32::try_from(seeks.len()).expect("checked above").to_le_bytes());
+    // Descriptor 0: no checksums here, because each frame has its own.
+    table.push(0);
+    table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
+    table
+}
+
+/// A decompression context that accepts windows as large as stock `zstd -d` does.
+pub(crate) struct Decoder(zstd_safe::DCtx<'static>);
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self(zstd_safe::DCtx::create())
+    }
+
+    /// Decodes one whole frame into `content`, which is overwritten.
+    pub(crate) fn decode(
+        &mut self,
+        frame: &[u8],
+        content_bytes_max: usize,
+        content: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
+        content.clear();
+        content.reserve_exact(content_bytes_max);
+        match self.0.decompress(content, frame) {
+            Ok(_) => Ok(()),
+            Err(code) => Err(zstd_safe::get_error_name(code)),
+        }
+    }
+
+    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and whether the frame ended.
+    pub(crate) fn stream(
+        &mut self,
+        input: &[u8],
+        content: &mut Vec<u8>,
+    ) -> Result<(usize, bool), &'static str> {
+        content.clear();
+        let mut from = zstd_safe::InBuffer::around(input);
+        let mut to = zstd_safe::OutBuffer::around(content);
+        match self.0.decompress_stream(&mut to, &mut from) {
+            Ok(hint) => Ok((from.pos(), hint == 0)),
+            Err(code) => Err(zstd_safe::get_error_name(code)),
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.0.reset(zstd_safe::ResetDirective::SessionOnly).expect("a session can always be reset");
+    }
+}
+
+/// A compression context, kept from block to block because making one costs more than a block.
+pub(crate) struct Encoder {
+    context: zstd_safe::CCtx<'static>,
+    level: Option<i32>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        use zstd_safe::CParameter::{ChecksumFlag, ContentSizeFlag};
+        let mut context = zstd_safe::CCtx::create();
+        for flag in [ChecksumFlag(true), ContentSizeFlag(true)] {
+            context.set_parameter(flag).expect("zstd knows its own parameters");
+        }
+        Self { context, level: None }
+    }
+
+    /// Compresses `block` to one frame with content size and checksum; `frame` is overwritten.
+    pub(crate) fn encode(&mut self, block: &[u8], level: i32, frame: &mut Vec<u8>) -> Result<(), Error> {
+        if self.level != Some(level) {
+            self.context
+                .set_parameter(zstd_safe::CParameter::CompressionLevel(level))
+                .expect("zstd clamps a level to those it has");
+            self.level = Some(level);
+        }
+        frame.clear();
+        frame.reserve_exact(zstd_safe::compress_bound(block.len()));
+        self.context
+            .compress2(frame, block)
+            .map_err(|code| std::io::Error::other(zstd_safe::get_error_name(code)))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame_of(block: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        Encoder::new().encode(block, 1, &mut frame).unwrap();
+        frame
+    }
+
+    #[test]
+    fn the_header_states_what_went_in_at_every_width_of_the_size_field() {
+        for bytes in [0, 1, 255, 256, 65_791, 65_792, 1 << 20] {
+            let frame = frame_of(&vec![7; bytes]);
+            let header = header(&frame).unwrap();
+            assert_eq!(header.content_bytes, Some(bytes as u64));
+            assert!(header.checksum && !header.needs_dictionary);
+        }
+    }
+
+    #[test]
+    fn a_frame_is_known_to_the_byte_and_a_cut_one_asks_for_more() {
+        let block: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+        let frame = frame_of(&block);
+        let header = header(&frame).unwrap();
+        let whole = Extent::Whole { frame_bytes: frame.len(), content_bytes_max: block.len() };
+        assert_eq!(extent(&frame, &header), Ok(whole));
+        for cut in [header.own_bytes, frame.len() / 2, frame.len() - 1] {
+            let found = extent(&frame[..cut], &header).unwrap();
+            assert!(matches!(found, Extent::Needs(bytes) if bytes > cut && bytes <= frame.len()));
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_in_a_frame_is_found() {
+        let frame = frame_of(&(0..10_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>());
+        let mut content = Vec::new();
+        for at in [10, frame.len() / 2, frame.len() - 1] {
+            let mut damaged = frame.clone();
+            damaged[at] ^= 0x10;
+            assert!(Decoder::new().decode(&damaged, 1 << 20, &mut content).is_err(), "byte {at}");
+        }
+    }
+}
