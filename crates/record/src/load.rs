@@ -118,6 +118,22 @@ pub enum Distribution {
     },
 }
 
+impl Distribution {
+    /// The names, as users know them from sysbench.
+    pub const NAMES: [&str; 4] = ["uniform", "zipfian", "special", "pareto"];
+
+    /// The distribution of a name, with sysbench's own parameters; `None` for any other word.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "uniform" => Some(Self::Uniform),
+            "zipfian" => Some(Self::Zipfian { exponent: 0.8 }),
+            "special" => Some(Self::Special),
+            "pareto" => Some(Self::Pareto { h: 0.2 }),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
