@@ -276,7 +276,7 @@ pub struct Operation {
 }
 
 /// What the generator itself cost, over the measured phase.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ClientCost {
     /// CPU time in user mode per done event, microseconds.
     pub user_us_per_event: f64,
@@ -284,8 +284,9 @@ pub struct ClientCost {
     pub system_us_per_event: f64,
     /// Context switches of the workers per done event.
     pub switches_per_event: f64,
-    /// Share of the measured phase that the worst-off worker was runnable and did not run.
-    pub starved_ratio: f64,
+    /// Share of the measured phase that the worst-off worker was runnable and did not run; missing where the
+    /// kernel does not count it.
+    pub starved_ratio: Maybe<f64>,
 }
 
 /// What a load did, whole.

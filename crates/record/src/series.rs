@@ -1,6 +1,6 @@
 //! Numbers over time, in the two long forms that the archive keeps.
 
-use crate::histogram::Histogram;
+use crate::histogram::CompactHistogram;
 
 /// One value of one named series at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,5 +70,5 @@ pub struct HistogramSlice {
     /// What was timed.
     pub kind: LatencyKind,
     /// The values.
-    pub histogram: Histogram,
+    pub histogram: CompactHistogram,
 }
