@@ -1,1 +1,26 @@
-//! Being written.
+//! Statistics on values that are already in memory. Pure: no files, clocks, threads or chance that is not passed in.
+//!
+//! [`compare`] is the verdict of a bake-off; the method in words is `docs/statistics.md`. What is the unit of
+//! replication decides everything: a difference between configurations is judged over blocks, in each of which every
+//! configuration had a fresh server, never over seconds or requests of one run.
+
+mod cell;
+mod compare;
+mod holm;
+mod judge;
+mod machine;
+mod metric;
+mod paired;
+mod sign_flip;
+mod spectrum;
+mod student;
+
+pub use cell::{BlockValue, Cell, CellSummary};
+pub use compare::{Comparisons, Pair, compare};
+pub use holm::holm;
+pub use judge::{Estimate, Judged, Rules, Verdict, blocks_min, judge};
+pub use machine::{Machine, machine};
+pub use metric::value;
+pub use paired::{Paired, hodges_lehmann};
+pub use sign_flip::{EXACT_BLOCKS_MAX, SignFlip, sign_flip};
+pub use spectrum::{Spectrum, SpectrumPoint, spectrum};

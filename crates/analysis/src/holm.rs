@@ -1,0 +1,77 @@
+//! One rate of false alarms for a whole family of comparisons.
+
+/// Each p raised so that comparing it with alpha keeps the rate of *any* false alarm in the family at alpha.
+///
+/// Holm's step-down: the smallest p times m, the next times m - 1, ..., never falling, never over 1. Assumes nothing
+/// about how the comparisons depend on each other.
+///
+/// - `p`: one per comparison of the family, in any order; 1 where a comparison could not be made, so that lost data
+///   makes no other claim easier.
+///
+/// # Source
+///
+/// S. Holm, *Scandinavian Journal of Statistics* 6 (1979), 65-70.
+pub fn holm(p: &[f64]) -> Vec<f64> {
+    let mut adjusted = vec![1.0; p.len()];
+    let mut largest = 0.0_f64;
+    for (rank, i) in by_size(p).into_iter().enumerate() {
+        largest = largest.max(p[i] * (p.len() - rank) as f64).min(1.0);
+        adjusted[i] = largest;
+    }
+    adjusted
+}
+
+/// The level at which Holm's procedure tests each comparison: alpha / (m - rank), rank counted from 0.
+///
+/// A comparison after the first that is not rejected is tested at that one's level.
+pub(crate) fn levels(p: &[f64], alpha: f64) -> Vec<f64> {
+    let mut levels = vec![alpha; p.len()];
+    let mut stopped_at = None;
+    for (rank, i) in by_size(p).into_iter().enumerate() {
+        let level = stopped_at.unwrap_or(alpha / (p.len() - rank) as f64);
+        levels[i] = level;
+        if p[i] > level {
+            stopped_at = Some(level);
+        }
+    }
+    levels
+}
+
+fn by_size(p: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// statsmodels: `multipletests([0.01, 0.04, 0.03, 0.005], method="holm")[1]`.
+    #[test]
+    fn adjusted_values_are_those_of_statsmodels() {
+        for (p, expected) in [
+            (vec![0.01, 0.04, 0.03, 0.005], vec![0.03, 0.06, 0.06, 0.02]),
+            (vec![0.9, 0.8, 0.7], vec![1.0, 1.0, 1.0]),
+            (vec![0.02], vec![0.02]),
+            (vec![], vec![]),
+        ] {
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
+            assert!(holm(&p).iter().zip(&expected).all(close), "{p:?} -> {:?}", holm(&p));
+        }
+    }
+
+    #[test]
+    fn p_against_its_level_and_adjusted_p_against_alpha_decide_alike() {
+        for p in [
+            vec![0.01, 0.04, 0.03, 0.005],
+            vec![0.001, 0.002, 0.5, 0.026, 0.024],
+            vec![0.05, 0.05],
+            vec![1.0, 0.012],
+        ] {
+            let by_level: Vec<bool> = p.iter().zip(levels(&p, 0.05)).map(|(p, level)| *p <= level).collect();
+            let by_adjusted: Vec<bool> = holm(&p).iter().map(|p| *p <= 0.05).collect();
+            assert_eq!(by_level, by_adjusted, "{p:?}");
+        }
+    }
+}
