@@ -1,1 +1,11 @@
-//! Being written.
+//! What the machine really did: probes that watch the kernel, and workloads with a known truth to check them by.
+//!
+//! One folder per probe, C and Rust side by side. Each probe climbs a ladder from the kernel's own events down to
+//! what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
+
+pub mod cpu_list;
+pub mod cpu_time;
+pub mod environment;
+pub mod hog;
+pub mod proc_stat;
+pub mod schedule;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Made by scripts/vmlinux: the kernel types that our programs name, and of those only the fields. */
+#ifndef __VMLINUX_H__
+#define __VMLINUX_H__
+
+typedef unsigned char __u8;
+typedef short int __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef int __kernel_pid_t;
+typedef __kernel_pid_t pid_t;
+typedef _Bool bool;
+
+/* Part of the programs' interface to user space: fixed, not relocated. */
+struct bpf_raw_tracepoint_args {
+	__u64 args[0];
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	pid_t pid;
+	pid_t tgid;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+#endif

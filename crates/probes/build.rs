@@ -1,0 +1,38 @@
+//! Compiles the eBPF programs and writes a typed skeleton for each. Without the feature there is nothing to do.
+
+fn main() {
+    #[cfg(feature = "bpf")]
+    programs::build();
+}
+
+#[cfg(feature = "bpf")]
+mod programs {
+    use std::env;
+    use std::path::{Path, PathBuf};
+
+    use libbpf_cargo::SkeletonBuilder;
+
+    /// One folder per probe: `src/NAME/NAME.bpf.c` with its `NAME.h`.
+    const PROGRAMS: [&str; 1] = ["cpu_time"];
+
+    pub(crate) fn build() {
+        let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it for build scripts"));
+        let shared = Path::new("bpf");
+        println!("cargo::rerun-if-changed={}", shared.display());
+        for name in PROGRAMS {
+            let folder = Path::new("src").join(name);
+            println!("cargo::rerun-if-changed={}", folder.join(format!("{name}.bpf.c")).display());
+            println!("cargo::rerun-if-changed={}", folder.join(format!("{name}.h")).display());
+            let built = SkeletonBuilder::new()
+                .source(folder.join(format!("{name}.bpf.c")))
+                .clang_args(["-Wall", "-Werror", &format!("-I{}", shared.display())])
+                .build_and_generate(out.join(format!("{name}.skel.rs")));
+            if let Err(error) = built {
+                panic!(
+                    "{name}.bpf.c: {error:#}\nthe eBPF programs need clang (Debian: clang libelf-dev zlib1g-dev \
+                     pkg-config); without them, build with --no-default-features"
+                );
+            }
+        }
+    }
+}

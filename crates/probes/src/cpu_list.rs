@@ -1,0 +1,60 @@
+//! Lists of CPUs as the kernel writes them: `0-3,8,10-11`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// A text that is not a list of CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not a list of CPUs such as 0-3,8")]
+pub struct NotACpuList {
+    /// The text.
+    pub found: String,
+}
+
+/// Reads a list of CPUs; an empty text is an empty list.
+///
+/// # Errors
+///
+/// [`NotACpuList`] where a part is neither a number nor a rising range, or a number is over 65,535.
+pub fn parse(text: &str) -> Result<BTreeSet<u32>, NotACpuList> {
+    let wrong = || NotACpuList { found: text.trim().to_owned() };
+    let number = |t: &str| t.parse::<u16>().map(u32::from).map_err(|_| wrong());
+    let mut cpus = BTreeSet::new();
+    if text.trim().is_empty() {
+        return Ok(cpus);
+    }
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(wrong());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+/// The CPUs that are online now, which neither affinity nor a CPU set hides.
+///
+/// `root`: the folder under which `sys` is found, `/` on a live machine. `None` where the kernel does not tell.
+pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
+    parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_read_as_the_kernel_writes_them() {
+        for (text, cpus) in
+            [("0\n", vec![0]), ("0-3", vec![0, 1, 2, 3]), ("0,2-3,1023\n", vec![0, 2, 3, 1023]), ("\n", vec![])]
+        {
+            assert_eq!(parse(text), Ok(cpus.into_iter().collect()), "{text}");
+        }
+        for text in ["a", "3-1", "0,,1", "-1", "0-", "99999999"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The books of one CPU, and what two closings of them say. Pure, so that it is tested without root.
+
+use record::cpu::TopThread;
+use record::missing::{Maybe, Missing};
+
+/// One CPU's books as of a closing; every count runs since the programs were attached.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Books {
+    /// When they were closed, by the kernel's clock on that CPU.
+    pub(super) at_ns: u64,
+    pub(super) busy_ns: u64,
+    pub(super) idle_ns: u64,
+    pub(super) switches: u64,
+    /// Switches that we were not shown.
+    pub(super) unseen: u64,
+    /// Times that the clock went back.
+    pub(super) backward: u64,
+    /// The thread that ran most since the closing before; `None` where no thread ran.
+    pub(super) top: Option<Top>,
+}
+
+/// A thread and how long it ran at least.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Top {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) comm: String,
+    pub(super) ns: u64,
+}
+
+/// A closing, with the time by user space's own clock: what the books are held against.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Edge {
+    pub(super) wall_ns: u64,
+    pub(super) books: Books,
+}
+
+/// What events say of one CPU over an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Events {
+    pub(super) busy_ratio: f64,
+    pub(super) balance_ns: i64,
+    pub(super) switches: u64,
+    pub(super) top: Maybe<TopThread>,
+    pub(super) lost: Vec<(&'static str, u64)>,
+}
+
+/// What happened between two closings.
+///
+/// The share is of the time between the closings by the kernel's clock, which is exact. The balance is held against
+/// user space's clock, read around each closing: it also holds half of how long the closing took.
+///
+/// # Errors
+///
+/// Missing where no time passed, or the books went back: they are not of one attachment.
+pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
+    let (b, a) = (&before.books, &after.books);
+    let grown = |of: fn(&Books) -> u64, what: &str| {
+        of(a).checked_sub(of(b)).ok_or_else(|| Missing::because(format!("the count of {what} went back")))
+    };
+    let busy_ns = grown(|x| x.busy_ns, "busy time")?;
+    let idle_ns = grown(|x| x.idle_ns, "idle time")?;
+    let switches = grown(|x| x.switches, "context switches")?;
+    let unseen = grown(|x| x.unseen, "unseen switches")?;
+    let backward = grown(|x| x.backward, "backward clock readings")?;
+    let length_ns = grown(|x| x.at_ns, "nanoseconds")?;
+    if length_ns == 0 {
+        return Err(Missing::because("the interval has no length"));
+    }
+    let wall_ns = after.wall_ns.cast_signed() - before.wall_ns.cast_signed();
+    let share = |ns: u64| ns as f64 / length_ns as f64;
+    let top = a.top.as_ref().map(|t| TopThread {
+        pid: t.pid,
+        tid: t.tid,
+        comm: t.comm.clone(),
+        ratio: share(t.ns),
+    });
+    let lost = [("switch-unseen", unseen), ("clock-backward", backward)];
+    Ok(Events {
+        busy_ratio: share(busy_ns),
+        balance_ns: (busy_ns + idle_ns).cast_signed() - wall_ns,
+        switches,
+        top: top.ok_or_else(|| Missing::because("no thread ran")),
+        lost: lost.into_iter().filter(|(_, count)| *count > 0).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(wall_ns: u64, busy_ns: u64, idle_ns: u64) -> Edge {
+        Edge { wall_ns, books: Books { at_ns: wall_ns, busy_ns, idle_ns, ..Books::default() } }
+    }
+
+    #[test]
+    fn books_that_balance_say_the_share_and_nothing_else() {
+        let events = between(&edge(1_000, 100, 900), &edge(11_000, 7_100, 3_900)).unwrap();
+        assert!((events.busy_ratio - 0.7).abs() < 1e-12);
+        assert_eq!((events.balance_ns, events.lost.len()), (0, 0));
+        assert!(events.top.is_err());
+    }
+
+    #[test]
+    fn time_that_nobody_booked_shows_in_the_balance() {
+        let events = between(&edge(0, 0, 0), &edge(10_000, 3_000, 6_500)).unwrap();
+        assert_eq!(events.balance_ns, -500);
+    }
+
+    #[test]
+    fn time_that_was_booked_twice_shows_in_the_balance() {
+        let events = between(&edge(0, 0, 0), &edge(10_000, 4_000, 6_500)).unwrap();
+        assert_eq!(events.balance_ns, 500);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_and_switches_not_seen_are_told() {
+        let mut after = edge(10, 5, 5);
+        (after.books.backward, after.books.unseen) = (2, 1);
+        let events = between(&edge(0, 0, 0), &after).unwrap();
+        assert_eq!(events.lost, [("switch-unseen", 1), ("clock-backward", 2)]);
+    }
+
+    #[test]
+    fn books_of_another_attachment_are_refused() {
+        assert!(between(&edge(5, 500, 0), &edge(10, 3, 3)).is_err());
+        assert!(between(&edge(5, 0, 0), &edge(5, 0, 0)).is_err());
+    }
+
+    #[test]
+    fn the_thread_that_ran_most_has_its_share_of_the_interval() {
+        let mut after = edge(1_000, 800, 200);
+        after.books.top = Some(Top { pid: 1, tid: 2, comm: "hog".into(), ns: 700 });
+        let top = between(&edge(0, 0, 0), &after).unwrap().top.unwrap();
+        assert_eq!((top.pid, top.tid, top.comm.as_str()), (1, 2, "hog"));
+        assert!((top.ratio - 0.7).abs() < 1e-12);
+    }
+}

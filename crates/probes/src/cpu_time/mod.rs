@@ -1,0 +1,259 @@
+//! Where the CPUs' time went: by the kernel's own context switches, and by what `/proc/stat` says beside it.
+//!
+//! *Traces* `sched_switch` on every CPU, whatever the affinity or CPU set of this process.
+//! *Yields*, per CPU and interval: busy share by events (ratio), context switches (count), balance of the books (ns),
+//! the thread that ran most; and the three readings of [`crate::proc_stat`] over the same window.
+//! *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: a thread that sleeps while the tick comes is invisible
+//! to them. An interrupt is booked to whatever it interrupted; under a hypervisor, stolen time too.
+//! *Blind to* what the hypervisor stole, to idle injection (booked as idle) and, for the thread that ran most, to threads
+//! that together make up less than a quarter of a busy CPU. The time of a CPU that was offline between two looks
+//! counts as idle.
+//! *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`]
+//! measures it where it runs.
+
+#[cfg(feature = "bpf")]
+mod bpf;
+mod books;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{SysconfVar, sysconf};
+use record::clock::{Clock, Monotonic};
+use record::cpu::{CpuInterval, CpuSample, Rung};
+use record::missing::{Maybe, Missing};
+
+use self::books::Edge;
+use crate::cpu_list;
+use crate::proc_stat::{self, Booked, ProcStat};
+
+pub use self::watch::{Watch, Watched};
+
+/// What to watch, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The folder under which `proc` and `sys` are found: `/`, or a fixture, which only has the `/proc` rung.
+    pub root: PathBuf,
+    /// The rung to start from; lower ones are taken where it cannot be had.
+    pub highest: Rung,
+}
+
+impl Options {
+    /// The best that this machine gives.
+    pub fn of_this_machine() -> Self {
+        Self { root: PathBuf::from("/"), highest: Rung::Bpf }
+    }
+}
+
+/// What watching costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Time of our program per context switch, by the kernel's own statistics, less what these cost by themselves.
+    ///
+    /// Measured in a burst of switches, so with warm caches. The kernel's way to the program is not in it.
+    pub ns_per_switch: f64,
+    /// Context switches seen since the start.
+    pub switches: u64,
+    /// CPU time that both make together, as a share of one CPU since the start.
+    pub ratio_of_one_cpu: f64,
+}
+
+/// Watches the CPUs from [`CpuProbe::start`] on.
+#[derive(Debug)]
+pub struct CpuProbe {
+    root: PathBuf,
+    source: Option<Box<dyn Source>>,
+    notes: Vec<String>,
+    ticks_per_s: f64,
+    started_ns: u64,
+    switches: u64,
+    last: Option<Look>,
+}
+
+/// Where the books of the CPUs come from; without one, `/proc/stat` remains.
+trait Source: std::fmt::Debug {
+    fn rung(&self) -> Rung;
+
+    /// The books of that CPU as of now.
+    fn close(&mut self, cpu: u32) -> Maybe<Edge>;
+
+    /// Time of our program per context switch.
+    fn ns_per_switch(&mut self) -> Maybe<f64>;
+}
+
+/// Everything that was read at one edge of a window.
+#[derive(Debug)]
+struct Look {
+    at_ns: u64,
+    online: BTreeSet<u32>,
+    edges: BTreeMap<u32, Maybe<Edge>>,
+    stat: Maybe<(u64, ProcStat)>,
+}
+
+/// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that even that
+/// lacks says why.
+pub fn open(options: &Options) -> CpuProbe {
+    let mut notes = Vec::new();
+    let source = best_source(options, &mut notes);
+    // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
+    let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
+    let root = options.root.clone();
+    CpuProbe { root, source, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
+}
+
+impl CpuProbe {
+    /// The rung that was reached.
+    pub fn rung(&self) -> Rung {
+        self.source.as_ref().map_or(Rung::Proc, |s| s.rung())
+    }
+
+    /// What is missing for the next rung and how to get it; one sentence each, empty on the highest rung.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Opens the books: the first interval starts here.
+    pub fn start(&mut self) {
+        let look = self.look();
+        self.started_ns = look.at_ns;
+        self.switches = 0;
+        self.last = Some(look);
+    }
+
+    /// Closes the books on every CPU: what happened since the last reading, or since the start.
+    ///
+    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    pub fn read(&mut self) -> CpuInterval {
+        let after = self.look();
+        let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
+        let interval = self.between(&before, &after);
+        self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
+        self.last = Some(after);
+        interval
+    }
+
+    /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
+    ///
+    /// # Errors
+    ///
+    /// Missing where no program runs in the kernel, or its run statistics cannot be had.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        let source = self.source.as_mut().ok_or_else(|| Missing::because("/proc is read at the edges only"))?;
+        let ns_per_switch = source.ns_per_switch()?;
+        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
+        let ratio_of_one_cpu = ns_per_switch * self.switches as f64 / elapsed_ns.max(1) as f64;
+        Ok(Cost { ns_per_switch, switches: self.switches, ratio_of_one_cpu })
+    }
+
+    fn look(&mut self) -> Look {
+        let before_ns = Monotonic.now_ns();
+        let stat = proc_stat::read(&self.root)
+            .map(|stat| (before_ns.midpoint(Monotonic.now_ns()), stat))
+            .map_err(|e| Missing::because(format!("/proc/stat cannot be read: {e}")));
+        let listed = || stat.iter().flat_map(|(_, stat)| stat.keys().copied()).collect();
+        let online = cpu_list::online(&self.root).unwrap_or_else(listed);
+        let edges = match &mut self.source {
+            Some(source) => online.iter().map(|cpu| (*cpu, source.close(*cpu))).collect(),
+            None => BTreeMap::new(),
+        };
+        Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, stat }
+    }
+
+    fn between(&self, before: &Look, after: &Look) -> CpuInterval {
+        let mut lost = BTreeMap::new();
+        let cpus = before.online.union(&after.online).map(|cpu| self.sample(*cpu, before, after, &mut lost));
+        CpuInterval {
+            from_ns: before.at_ns,
+            until_ns: after.at_ns,
+            rung: self.rung(),
+            missed_deadline: false,
+            cpus: cpus.collect(),
+            lost,
+        }
+    }
+
+    fn sample(&self, cpu: u32, before: &Look, after: &Look, lost: &mut BTreeMap<String, u64>) -> CpuSample {
+        let events = self.edges_of(cpu, before, after).and_then(|(b, a)| books::between(b, a));
+        for (reason, count) in events.iter().flat_map(|e| &e.lost) {
+            *lost.entry((*reason).to_owned()).or_default() += count;
+        }
+        let booked = self.booked(cpu, before, after);
+        let not_yet = || Err(Missing::because("ticks were not watched"));
+        CpuSample {
+            cpu,
+            event_ratio: events.as_ref().map(|e| e.busy_ratio).map_err(Clone::clone),
+            tick_before_ratio: not_yet(),
+            tick_after_ratio: not_yet(),
+            sampled_ratio: Err(Missing::because("no phase-free samples were taken")),
+            procstat_busy_ratio: booked.clone().and_then(|b| b.busy_ratio()),
+            unaccounted_ratio: booked.clone().map(|b| b.unaccounted_ratio()),
+            not_idle_ratio: booked.map(|b| b.not_idle_ratio()),
+            balance_ns: events.as_ref().map(|e| e.balance_ns).map_err(Clone::clone),
+            switches: events.as_ref().map(|e| e.switches).map_err(Clone::clone),
+            top: events.and_then(|e| e.top),
+        }
+    }
+
+    fn edges_of<'a>(&self, cpu: u32, before: &'a Look, after: &'a Look) -> Maybe<(&'a Edge, &'a Edge)> {
+        if self.source.is_none() {
+            return Err(Missing::because("context switches are not seen on the /proc rung"));
+        }
+        let of = |look: &'a Look, gone: &str| match look.edges.get(&cpu) {
+            Some(edge) => edge.as_ref().map_err(Clone::clone),
+            None => Err(Missing::because(gone)),
+        };
+        Ok((of(before, "it came online in this interval")?, of(after, "it went offline in this interval")?))
+    }
+
+    fn booked(&self, cpu: u32, before: &Look, after: &Look) -> Maybe<Booked> {
+        let of = |look: &Look| -> Maybe<(u64, proc_stat::Ticks)> {
+            let (at_ns, stat) = look.stat.as_ref().map_err(Clone::clone)?;
+            let ticks = stat.get(&cpu).ok_or_else(|| Missing::because("/proc/stat does not list it"))?;
+            Ok((*at_ns, *ticks))
+        };
+        let ((from_ns, before), (until_ns, after)) = (of(before)?, of(after)?);
+        proc_stat::booked(&before, &after, until_ns.saturating_sub(from_ns), self.ticks_per_s)
+    }
+}
+
+impl Look {
+    /// A look at which nothing was seen, at the same time.
+    fn empty(&self) -> Self {
+        let never = || Missing::because("the probe was not started before it was read");
+        let edges = self.edges.keys().map(|cpu| (*cpu, Err(never()))).collect();
+        Self { at_ns: self.at_ns, online: self.online.clone(), edges, stat: Err(never()) }
+    }
+}
+
+#[cfg(feature = "bpf")]
+fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
+    if !asks_for_bpf(options, notes) {
+        return None;
+    }
+    match bpf::Bpf::open() {
+        Ok((bpf, note)) => {
+            notes.extend(note);
+            Some(Box::new(bpf))
+        }
+        Err(why) => {
+            notes.push(why);
+            None
+        }
+    }
+}
+
+#[cfg(not(feature = "bpf"))]
+fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
+    if asks_for_bpf(options, notes) {
+        notes.push("context switches are not seen: this build has no BPF; build it with the feature `bpf`".into());
+    }
+    None
+}
+
+fn asks_for_bpf(options: &Options, notes: &mut Vec<String>) -> bool {
+    if options.root != Path::new("/") {
+        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
+    }
+    options.root == Path::new("/") && options.highest == Rung::Bpf
+}

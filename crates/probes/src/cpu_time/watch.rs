@@ -1,0 +1,93 @@
+//! A thread that looks at the CPUs while others work.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use record::clock::{Clock, Monotonic};
+use record::cpu::{CpuInterval, Rung};
+use record::missing::Maybe;
+
+use super::{Cost, CpuProbe, Options, open};
+use crate::schedule::Deadlines;
+
+/// A [`CpuProbe`] on a thread of its own, read on absolute deadlines.
+#[derive(Debug)]
+pub struct Watch {
+    rung: Rung,
+    notes: Vec<String>,
+    stop: Sender<()>,
+    thread: JoinHandle<Watched>,
+}
+
+/// What a watch saw.
+#[derive(Debug)]
+pub struct Watched {
+    /// Interval by interval, without gaps; the last ends where the watch was stopped.
+    pub intervals: Vec<CpuInterval>,
+    /// What is missing for the next rung and how to get it.
+    pub notes: Vec<String>,
+    /// Deadlines that passed unseen; their intervals are marked.
+    pub missed: u64,
+    /// What watching cost.
+    pub cost: Maybe<Cost>,
+}
+
+impl Watch {
+    /// Opens the books and returns; from then on they are read every `interval`.
+    ///
+    /// # Panics
+    ///
+    /// Where the interval is zero, or the system gives no thread.
+    pub fn start(interval: Duration, options: Options) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let (started, ready) = mpsc::channel();
+        let body = move || {
+            let mut probe = open(&options);
+            probe.start();
+            let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
+            // Fails only where the starter is gone, and then `stopped` says so too.
+            let _ = started.send((probe.rung(), probe.notes().to_vec()));
+            let mut intervals = Vec::new();
+            loop {
+                let wait_ns = deadlines.next_ns().saturating_sub(Monotonic.now_ns());
+                match stopped.recv_timeout(Duration::from_nanos(wait_ns)) {
+                    Err(RecvTimeoutError::Timeout) => intervals.push(read(&mut probe, &mut deadlines)),
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            intervals.push(read(&mut probe, &mut deadlines));
+            let cost = probe.cost();
+            Watched { intervals, notes: probe.notes().to_vec(), missed: deadlines.missed(), cost }
+        };
+        let thread = thread::Builder::new().name("cpu-watch".into()).spawn(body).expect("the system gives a thread");
+        let (rung, notes) = ready.recv().expect("the thread reports before it does anything that can fail");
+        Self { rung, notes, stop, thread }
+    }
+
+    /// The rung that was reached.
+    pub fn rung(&self) -> Rung {
+        self.rung
+    }
+
+    /// What is missing for the next rung and how to get it.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Closes the books and yields what was seen.
+    ///
+    /// # Panics
+    ///
+    /// Where the watching thread did.
+    pub fn stop(self) -> Watched {
+        drop(self.stop);
+        self.thread.join().expect("the watching thread does not panic")
+    }
+}
+
+fn read(probe: &mut CpuProbe, deadlines: &mut Deadlines) -> CpuInterval {
+    let mut interval = probe.read();
+    interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+    interval
+}

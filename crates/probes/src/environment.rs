@@ -1,0 +1,209 @@
+//! What the machine is, as named facts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use record::environment::Environment;
+use record::missing::{Maybe, Missing};
+
+use crate::cpu_list;
+
+/// Reads every fact that this machine gives to an ordinary user.
+///
+/// `root`: the folder under which `proc`, `sys` and `etc` are found, `/` on a live machine. Nothing is measured and no
+/// other program is run; what cannot be read says why.
+pub fn read(root: &Path) -> Environment {
+    let files = Files { root };
+    let mut facts = BTreeMap::new();
+    let mut add = |name: &str, value: Maybe<String>| facts.insert(name.to_owned(), value);
+
+    for (name, path) in ONE_LINE_FILES {
+        add(name, files.line(path));
+    }
+    for (name, path) in CHOICES {
+        add(name, files.line(path).and_then(|line| chosen(&line)));
+    }
+    let cpu_info = files.text("proc/cpuinfo");
+    add("cpu.model", cpu_info.clone().and_then(|t| cpu_model(&t)));
+    add("virtualization", virtualization(&files, &cpu_info));
+    add("cpu.count", cpu_list::online(root).map(|c| c.len().to_string()).ok_or_else(no_cpus));
+    for (name, file) in [("cpu.sockets", "physical_package_id"), ("cpu.cores", "core_cpus_list")] {
+        add(name, distinct_over_cpus(&files, root, file));
+    }
+    add("memory.bytes", files.text("proc/meminfo").and_then(|t| memory_bytes(&t)));
+    add("os.name", files.text("etc/os-release").and_then(|t| os_name(&t)));
+    add("numa.nodes", files.line("sys/devices/system/node/online").and_then(|l| count_of(&l)));
+    for (name, value) in mitigations(&files) {
+        add(&name, Ok(value));
+    }
+    Environment { facts }
+}
+
+/// Facts that are one line of one file.
+const ONE_LINE_FILES: [(&str, &str); 15] = [
+    ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    ("cpu.boost", "sys/devices/system/cpu/cpufreq/boost"),
+    ("cpu.frequency.max_khz", "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"),
+    ("cpu.governor", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    ("cpu.idle.governor", "sys/devices/system/cpu/cpuidle/current_governor"),
+    ("cpu.no_turbo", "sys/devices/system/cpu/intel_pstate/no_turbo"),
+    ("cpu.online", "sys/devices/system/cpu/online"),
+    ("cpu.smt", "sys/devices/system/cpu/smt/control"),
+    ("host.name", "proc/sys/kernel/hostname"),
+    ("kernel.cmdline", "proc/cmdline"),
+    ("kernel.release", "proc/sys/kernel/osrelease"),
+    ("kernel.version", "proc/sys/kernel/version"),
+    ("kernel.randomize_va_space", "proc/sys/kernel/randomize_va_space"),
+    ("memory.overcommit", "proc/sys/vm/overcommit_memory"),
+    ("memory.swappiness", "proc/sys/vm/swappiness"),
+];
+
+/// Facts that are one of several words, the one in brackets.
+const CHOICES: [(&str, &str); 2] = [
+    ("memory.thp", "sys/kernel/mm/transparent_hugepage/enabled"),
+    ("memory.thp.defrag", "sys/kernel/mm/transparent_hugepage/defrag"),
+];
+
+struct Files<'a> {
+    root: &'a Path,
+}
+
+impl Files<'_> {
+    fn text(&self, path: &str) -> Maybe<String> {
+        fs::read_to_string(self.root.join(path)).map_err(|e| Missing::because(format!("/{path}: {e}")))
+    }
+
+    fn line(&self, path: &str) -> Maybe<String> {
+        self.text(path).map(|t| t.trim().replace('\n', " "))
+    }
+}
+
+/// `madvise` of `always [madvise] never`.
+fn chosen(line: &str) -> Maybe<String> {
+    let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    let none = || Missing::because(format!("none of `{line}` is chosen"));
+    inside.map(|(word, _)| word.to_owned()).ok_or_else(none)
+}
+
+fn cpu_model(cpu_info: &str) -> Maybe<String> {
+    // x86 and most others; s390; POWER; 64-bit Arm names the part by numbers only.
+    let names = ["model name", "processor 0", "cpu", "CPU part"];
+    let model = names.iter().find_map(|name| field(cpu_info, name));
+    model.map(str::to_owned).ok_or_else(|| Missing::because("/proc/cpuinfo names no model"))
+}
+
+fn virtualization(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
+    let named = ["sys/hypervisor/type", "sys/class/dmi/id/sys_vendor"].iter().find_map(|p| files.line(p).ok());
+    let flags = cpu_info.as_ref().map_err(Clone::clone)?;
+    let guest = field(flags, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
+    Ok(match (guest, named) {
+        (true, Some(name)) => format!("guest ({name})"),
+        (true, None) => "guest".to_owned(),
+        (false, _) => "none seen".to_owned(),
+    })
+}
+
+fn memory_bytes(mem_info: &str) -> Maybe<String> {
+    let kib = field(mem_info, "MemTotal").and_then(|v| v.strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    kib.map(|k| (k * 1024).to_string()).ok_or_else(|| Missing::because("/proc/meminfo tells no MemTotal in kB"))
+}
+
+fn os_name(os_release: &str) -> Maybe<String> {
+    let name = os_release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="));
+    name.map(|n| n.trim_matches('"').to_owned())
+        .ok_or_else(|| Missing::because("/etc/os-release has no PRETTY_NAME"))
+}
+
+/// Counts the different values of a file of each CPU's topology: the number of sockets, or of cores.
+fn distinct_over_cpus(files: &Files<'_>, root: &Path, file: &str) -> Maybe<String> {
+    let cpus = cpu_list::online(root).ok_or_else(no_cpus)?;
+    let values: Maybe<BTreeSet<String>> = cpus
+        .iter()
+        .map(|cpu| files.line(&format!("sys/devices/system/cpu/cpu{cpu}/topology/{file}")))
+        .collect();
+    Ok(values?.len().to_string())
+}
+
+fn mitigations(files: &Files<'_>) -> Vec<(String, String)> {
+    let folder = "sys/devices/system/cpu/vulnerabilities";
+    let entries = fs::read_dir(files.root.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|e| e.file_name().into_string().ok());
+    names.filter_map(|n| Some((format!("mitigation.{n}"), files.line(&format!("{folder}/{n}")).ok()?))).collect()
+}
+
+fn count_of(list: &str) -> Maybe<String> {
+    cpu_list::parse(list).map(|l| l.len().to_string()).map_err(|e| Missing::because(e.to_string()))
+}
+
+/// The value of the first `name : value` line.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+fn no_cpus() -> Missing {
+    Missing::because("/sys/devices/system/cpu/online cannot be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn facts_come_from_the_folder_that_is_passed_in() {
+        let root = machine(&[
+            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu hypervisor sse\n"),
+            ("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("sys/devices/system/cpu/online", "0-1\n"),
+            ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0-1\n"),
+            ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "0-1\n"),
+            ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n"),
+        ]);
+        let environment = read(root.path());
+        for (name, value) in [
+            ("cpu.model", "Some CPU @ 3 GHz"),
+            ("cpu.count", "2"),
+            ("cpu.cores", "1"),
+            ("memory.bytes", "2097152"),
+            ("kernel.release", "6.1.0"),
+            ("memory.thp", "madvise"),
+            ("mitigation.meltdown", "Mitigation: PTI"),
+            ("os.name", "Some Linux 1"),
+            ("virtualization", "guest"),
+        ] {
+            assert_eq!(environment.fact(name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_why() {
+        let environment = read(machine(&[]).path());
+        assert_eq!(environment.fact("cpu.model"), None);
+        let why = environment.facts["cpu.governor"].as_ref().unwrap_err();
+        assert!(why.reason.contains("scaling_governor"), "{why}");
+    }
+
+    #[test]
+    fn this_machine_has_a_model_and_memory() {
+        let environment = read(Path::new("/"));
+        for name in ["cpu.model", "cpu.count", "kernel.release", "memory.bytes"] {
+            assert!(environment.fact(name).is_some_and(|f| !f.is_empty()), "{name}");
+        }
+    }
+}
