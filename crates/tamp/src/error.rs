@@ -46,6 +46,14 @@ pub enum Error {
         /// Where the block begins in the input.
         offset: u64,
     },
+    /// The header states a size that turned out wrong, so readers will refuse the file.
+    #[error("the size hint was {stated} bytes, but {found} came; the output is not usable")]
+    SizeHint {
+        /// As the caller said.
+        stated: u64,
+        /// As it came.
+        found: u64,
+    },
     /// A worker thread panicked: our own mistake.
     #[error("a worker thread panicked; please report this")]
     Panicked,
@@ -58,7 +66,7 @@ impl From<Error> for io::Error {
             Error::Truncated { .. } => io::ErrorKind::UnexpectedEof,
             Error::Unsupported { .. } => io::ErrorKind::Unsupported,
             Error::UnknownFormat { .. } | Error::Damaged { .. } => io::ErrorKind::InvalidData,
-            Error::Verify { .. } | Error::Panicked => io::ErrorKind::Other,
+            Error::Verify { .. } | Error::SizeHint { .. } | Error::Panicked => io::ErrorKind::Other,
         };
         io::Error::new(kind, error)
     }

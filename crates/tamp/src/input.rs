@@ -41,6 +41,11 @@ impl<R: Read> Input<R> {
         Ok(&self.buffer[self.taken..self.filled])
     }
 
+    /// Everything at hand, without reading.
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        &self.buffer[self.taken..self.filled]
+    }
+
     /// Drops `bytes` that were shown.
     pub(crate) fn take(&mut self, bytes: usize) {
         assert!(bytes <= self.filled - self.taken, "only what was shown can be taken");

@@ -1,10 +1,28 @@
 //! What a file is written as: format, level, block size, threads.
 
+use crate::lz4::{BLOCK_SIZES, Effort};
+use crate::{gz, threads_allowed};
+
 /// A container that tamp writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Zstandard, one frame a block, with the seek table of the seekable format at the end.
     Zst,
+    /// LZ4, independent blocks with a checksum each.
+    Lz4,
+    /// Gzip, in blocks of at most 64 KiB that know their length: what `bgzip` writes.
+    Bgzf,
+}
+
+impl Format {
+    /// How its files are named.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Zst => "zst",
+            Self::Lz4 => "lz4",
+            Self::Bgzf => "gz",
+        }
+    }
 }
 
 /// How hard to compress: 0 is fastest, 9 smallest, 1 usual.
@@ -34,32 +52,47 @@ pub struct Options {
     /// How hard.
     pub level: Level,
     /// Input bytes in a block; each block is compressed, checked, found and lost by itself.
+    ///
+    /// 1 byte to 128 MiB; for LZ4 one of the four sizes the format knows: 64 KiB, 256 KiB, 1 MiB, 4 MiB.
     pub block_bytes: usize,
     /// Codec threads at most; 1: no thread but the caller's.
     pub threads: usize,
     /// Decode each block again and compare before it is written.
     pub verify: bool,
+    /// Change the level from block to block, so that whoever writes to the pipe never waits for the codec.
+    pub keep_up: bool,
+    /// Content of the whole stream where it is known: an LZ4 header states it.
+    pub content_bytes: Option<u64>,
 }
 
 impl Options {
     /// Zstandard at `level` with its usual block, as many threads as this process may use.
     pub fn zst(level: Level) -> Self {
+        Self::of(Format::Zst, level)
+    }
+
+    /// `format` at `level` with its usual block, as many threads as this process may use.
+    pub fn of(format: Format, level: Level) -> Self {
         Self {
-            format: Format::Zst,
+            format,
             level,
-            block_bytes: Setting::usual_block_bytes(Format::Zst, level),
-            threads: crate::threads_allowed(),
+            block_bytes: usual_block_bytes(format, level),
+            threads: threads_allowed(),
             verify: false,
+            keep_up: false,
+            content_bytes: None,
         }
     }
 
     pub(crate) fn check(&self) {
         assert!(self.threads > 0, "threads counts the caller's own");
         assert!((1..=BLOCK_BYTES_MAX).contains(&self.block_bytes), "a block has 1 byte to 128 MiB");
+        let known = self.format != Format::Lz4 || BLOCK_SIZES.contains(&self.block_bytes);
+        assert!(known, "LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB");
     }
 }
 
-/// Largest block: with it, `compress_bound` still fits what every reader accepts as one frame.
+/// Largest block: its frame's size still fits a seek table with room to spare.
 pub const BLOCK_BYTES_MAX: usize = 128 << 20;
 
 /// What a codec is told, for one block.
@@ -67,22 +100,32 @@ pub const BLOCK_BYTES_MAX: usize = 128 << 20;
 pub(crate) enum Setting {
     /// Zstandard's own level, negative ones too.
     Zst(i32),
+    Lz4(Effort),
+    /// Deflate's level, as libdeflate counts: 1 to 12.
+    Bgzf(i32),
 }
 
 impl Setting {
     pub(crate) fn of(format: Format, level: Level) -> Self {
         const ZST: [i32; 10] = [-3, -1, 1, 3, 5, 7, 9, 12, 15, 19];
-        match format {
-            Format::Zst => Self::Zst(ZST[usize::from(level.0)]),
+        const BGZF: [i32; 10] = [1, 1, 2, 3, 4, 5, 6, 8, 10, 12];
+        let at = usize::from(level.0);
+        match (format, level.0) {
+            (Format::Zst, _) => Self::Zst(ZST[at]),
+            (Format::Lz4, 0) => Self::Lz4(Effort::Fast(4)),
+            (Format::Lz4, 1 | 2) => Self::Lz4(Effort::Fast(1)),
+            (Format::Lz4, level) => Self::Lz4(Effort::High(i32::from(level))),
+            (Format::Bgzf, _) => Self::Bgzf(BGZF[at]),
         }
     }
+}
 
-    /// 256 KiB stay in a core's second cache; the slow levels need more to find their matches in.
-    pub(crate) fn usual_block_bytes(format: Format, level: Level) -> usize {
-        match (format, level.0) {
-            (Format::Zst, 0..=2) => 256 << 10,
-            (Format::Zst, 3..=5) => 1 << 20,
-            (Format::Zst, _) => 4 << 20,
-        }
+/// 256 KiB stay in a core's second cache; the slow levels need more to find their matches in.
+fn usual_block_bytes(format: Format, level: Level) -> usize {
+    match (format, level.0) {
+        (Format::Zst, 0..=2) => 256 << 10,
+        (Format::Zst, 3..=5) | (Format::Lz4, _) => 1 << 20,
+        (Format::Zst, _) => 4 << 20,
+        (Format::Bgzf, _) => 4 * gz::BGZF_CONTENT_BYTES,
     }
 }

@@ -5,23 +5,25 @@
 //! A `.zst` written here is many small frames, each with its size and checksum, and the seek table
 //! of the seekable format; `zstd -d` reads it.
 
-#[forbid(unsafe_code)]
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod container;
+mod decode;
 mod error;
-#[forbid(unsafe_code)]
+mod gz;
+mod inflate;
 mod input;
-#[forbid(unsafe_code)]
+mod join;
+mod keep_up;
 mod level;
-#[forbid(unsafe_code)]
+mod lz4;
 mod meter;
-#[forbid(unsafe_code)]
+mod pack;
 mod reader;
-#[forbid(unsafe_code)]
 mod ring;
-#[forbid(unsafe_code)]
 mod split;
-#[forbid(unsafe_code)]
 mod writer;
-#[forbid(unsafe_code)]
 mod zst;
 
 pub use error::Error;

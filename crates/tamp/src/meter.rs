@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 /// Counters that every worker adds to, once a block.
 ///
-/// A thread's life is split in three: starved (waiting for input or reading it), codec, blocked
-/// (waiting for its turn to write, or writing). Whichever is largest names the bottleneck.
+/// The time of whoever conducts (the caller of a stream, each worker of a file) is split in three:
+/// starved (waiting for input, or reading it), codec (compressing, or waiting for those who do) and
+/// blocked (writing, or waiting for those who do). Whichever is largest names the bottleneck.
 #[derive(Debug)]
 pub struct Meter {
     started: Instant,
@@ -17,6 +18,7 @@ pub struct Meter {
     starved_ns: AtomicU64,
     codec_ns: AtomicU64,
     blocked_ns: AtomicU64,
+    work_ns: AtomicU64,
     workers: AtomicUsize,
     workers_max: AtomicUsize,
 }
@@ -26,9 +28,9 @@ pub struct Meter {
 pub enum Doing {
     /// It waited for input, or read it.
     Starved,
-    /// It compressed or decompressed.
+    /// It compressed or decompressed, or waited for those who do.
     Codec,
-    /// It waited for its turn to write, or wrote.
+    /// It wrote, or waited for those who do.
     Blocked,
 }
 
@@ -47,6 +49,8 @@ pub struct Reading {
     pub codec: Duration,
     /// Thread time spent on output.
     pub blocked: Duration,
+    /// Codec time of all threads together; by `elapsed` it yields the threads used.
+    pub work: Duration,
     /// Codec threads alive at once, at most.
     pub workers_max: usize,
 }
@@ -61,6 +65,7 @@ impl Meter {
             starved_ns: AtomicU64::new(0),
             codec_ns: AtomicU64::new(0),
             blocked_ns: AtomicU64::new(0),
+            work_ns: AtomicU64::new(0),
             workers: AtomicUsize::new(0),
             workers_max: AtomicUsize::new(0),
         }
@@ -87,8 +92,14 @@ impl Meter {
             starved: Duration::from_nanos(self.starved_ns.load(Relaxed)),
             codec: Duration::from_nanos(self.codec_ns.load(Relaxed)),
             blocked: Duration::from_nanos(self.blocked_ns.load(Relaxed)),
+            work: Duration::from_nanos(self.work_ns.load(Relaxed)),
             workers_max: self.workers_max.load(Relaxed),
         }
+    }
+
+    /// Adds the time since `from` to the work of all threads.
+    pub(crate) fn worked(&self, from: Instant) {
+        self.work_ns.fetch_add(nanoseconds(now().duration_since(from)), Relaxed);
     }
 
     pub(crate) fn worker_began(&self) {

@@ -1,6 +1,6 @@
 //! The pipeline for streams: blocks go in, are worked on in parallel, and come out in order.
 //!
-//! A bounded ring with threads on demand. It starts without any thread; the first block brings one, and one more
+//! A bounded ring with threads on demand. It starts without any; the first block brings one, one more
 //! joins whenever blocks pile up, up to the limit; a thread that idles for [`IDLE`] leaves. With a
 //! limit of one there is no thread at all: the caller's own does the work.
 //!
@@ -46,6 +46,15 @@ pub(crate) struct Ring<J, O, S> {
     own_work: Option<Work<J, O>>,
     threads_max: usize,
     threads: Vec<JoinHandle<()>>,
+    look_up: Box<dyn FnMut() + Send>,
+}
+
+/// How full a ring is.
+pub(crate) struct Load {
+    /// Blocks on their way as a share of those that may be, in [0, 1].
+    pub(crate) occupancy_ratio: f64,
+    /// Whether another thread may still join.
+    pub(crate) can_grow: bool,
 }
 
 struct Shared<J, O, S> {
@@ -65,6 +74,7 @@ struct State<J, O, S> {
     in_flight: usize,
     /// `None` while somebody writes, and always in a ring that is pulled.
     sink: Option<S>,
+    writing: bool,
     failed: Option<Error>,
     /// An error was met; whatever is still on its way is dropped.
     dead: bool,
@@ -94,6 +104,7 @@ where
             next: 0,
             in_flight: 0,
             sink,
+            writing: false,
             failed: None,
             dead: false,
             closed: false,
@@ -115,6 +126,7 @@ where
             own_work,
             threads_max,
             threads: Vec::new(),
+            look_up: Box::new(|| ()),
         }
     }
 
@@ -123,21 +135,36 @@ where
         if self.threads_max == 1 { 1 } else { 2 * self.threads_max }
     }
 
-    /// Hands in the next block; waits while the ring is full, and calls `look_up` now and then meanwhile.
-    pub(crate) fn push(&mut self, job: J, look_up: &mut dyn FnMut()) -> Result<(), Error> {
+    /// What to call now and then while the caller waits.
+    pub(crate) fn on_wait(&mut self, look_up: Box<dyn FnMut() + Send>) {
+        self.look_up = look_up;
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        let state = self.shared.lock();
+        Load {
+            occupancy_ratio: state.in_flight as f64 / self.capacity() as f64,
+            can_grow: self.threads_max > 1 && state.workers < self.threads_max,
+        }
+    }
+
+    /// Hands in the next block; waits while the ring is full.
+    pub(crate) fn push(&mut self, job: J) -> Result<(), Error> {
         if let Some(work) = &mut self.own_work {
             let begun = now();
             let product = work(job);
-            self.shared.meter.charge(Doing::Codec, begun);
+            self.shared.meter.worked(begun);
+            let done = self.shared.meter.charge(Doing::Codec, begun);
             let mut state = self.shared.lock();
             state.finished.push_back(Some(product));
             state.in_flight += 1;
             self.shared.drain(state);
+            self.shared.meter.charge(Doing::Blocked, done);
             return self.check();
         }
         let mut state = self.shared.lock();
         while state.in_flight >= self.capacity() && !state.dead {
-            state = self.shared.wait(state, look_up);
+            state = self.shared.wait(state, &mut *self.look_up);
         }
         if !state.dead {
             let number = state.next + state.finished.len() as u64;
@@ -186,16 +213,16 @@ where
                     return Ok(state.finished.pop_front().flatten());
                 }
                 Some(None) if state.dead => return Err(state.failed.take().unwrap_or(Error::Panicked)),
-                Some(None) => state = self.shared.wait(state, &mut || ()),
+                Some(None) => state = self.shared.wait(state, &mut *self.look_up),
             }
         }
     }
 
     /// Waits until everything pushed is written.
-    pub(crate) fn drain(&mut self, look_up: &mut dyn FnMut()) -> Result<(), Error> {
+    pub(crate) fn drain(&mut self) -> Result<(), Error> {
         let mut state = self.shared.lock();
         while state.in_flight > 0 && !state.dead {
-            state = self.shared.wait(state, look_up);
+            state = self.shared.wait(state, &mut *self.look_up);
         }
         drop(state);
         self.check()
@@ -203,14 +230,14 @@ where
 
     /// Lends the sink once all is written.
     pub(crate) fn with_sink<T>(&mut self, use_it: impl FnOnce(&mut S) -> T) -> Result<T, Error> {
-        self.drain(&mut || ())?;
+        self.drain()?;
         let mut state = self.shared.lock();
         Ok(use_it(state.sink.as_mut().expect("nobody writes while nothing is on its way")))
     }
 
     /// Waits for all, ends the threads, gives the sink back.
-    pub(crate) fn finish(mut self, look_up: &mut dyn FnMut()) -> Result<S, Error> {
-        self.drain(look_up)?;
+    pub(crate) fn finish(mut self) -> Result<S, Error> {
+        self.drain()?;
         self.close();
         let sink = self.shared.lock().sink.take();
         Ok(sink.expect("a ring that is pulled is dropped, not finished"))
@@ -281,13 +308,17 @@ impl<J, O, S> Shared<J, O, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for a product to leave; the time goes to whoever is waited for.
     fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, State<J, O, S>>,
         look_up: &mut dyn FnMut(),
     ) -> MutexGuard<'a, State<J, O, S>> {
+        let for_whom = if state.writing { Doing::Blocked } else { Doing::Codec };
+        let begun = now();
         let (state, timeout) =
             self.product_left.wait_timeout(state, LOOK_UP).unwrap_or_else(PoisonError::into_inner);
+        self.meter.charge(for_whom, begun);
         if !timeout.timed_out() {
             return state;
         }
@@ -307,11 +338,11 @@ impl<J, O, S: Sink<O>> Shared<J, O, S> {
             let Some(mut sink) = state.sink.take() else { break };
             let product = state.finished.pop_front().flatten().expect("it was just seen");
             state.next += 1;
+            state.writing = true;
             drop(state);
-            let begun = now();
             let put = sink.put(product);
-            self.meter.charge(Doing::Blocked, begun);
             state = self.lock();
+            state.writing = false;
             state.sink = Some(sink);
             state.in_flight -= 1;
             if let Err(error) = put {
@@ -337,7 +368,7 @@ fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> 
     while let Some((number, job)) = next_job(shared) {
         let begun = now();
         let product = work(job);
-        shared.meter.charge(Doing::Codec, begun);
+        shared.meter.worked(begun);
         let mut state = shared.lock();
         if state.dead {
             return;
@@ -354,7 +385,6 @@ fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> 
 
 /// `None`: this thread is not needed any more.
 fn next_job<J, O, S>(shared: &Shared<J, O, S>) -> Option<(u64, J)> {
-    let begun = now();
     let mut state = shared.lock();
     let job = loop {
         if let Some(job) = state.waiting.pop_front() {
@@ -373,8 +403,6 @@ fn next_job<J, O, S>(shared: &Shared<J, O, S>) -> Option<(u64, J)> {
     if job.is_none() {
         state.workers -= 1;
     }
-    drop(state);
-    shared.meter.charge(Doing::Starved, begun);
     job
 }
 
@@ -424,9 +452,9 @@ mod tests {
         for threads in [1, 2, 3, 8] {
             let mut ring = doubling(threads);
             for n in 0..400 {
-                ring.push(n, &mut || ()).unwrap();
+                ring.push(n).unwrap();
             }
-            let found = ring.finish(&mut || ()).unwrap().0;
+            let found = ring.finish().unwrap().0;
             assert_eq!(found, (0..400).map(|n| 2 * n).collect::<Vec<_>>(), "{threads} threads");
         }
     }
@@ -435,22 +463,21 @@ mod tests {
     fn an_error_of_the_sink_reaches_the_caller_once_and_stops_the_ring() {
         for threads in [1, 4] {
             let mut ring = doubling(threads);
-            let pushed = (490..).try_for_each(|n| ring.push(n, &mut || ()));
+            let pushed = (490..).try_for_each(|n| ring.push(n));
             let kind = match pushed.unwrap_err() {
                 Error::Io(error) => error.kind(),
                 other => panic!("{other}"),
             };
             assert_eq!(kind, std::io::ErrorKind::StorageFull);
-            assert!(ring.push(0, &mut || ()).is_err());
-            assert!(ring.finish(&mut || ()).is_err());
+            assert!(ring.push(0).is_err());
+            assert!(ring.finish().is_err());
         }
     }
 
     #[test]
     fn a_panic_of_a_worker_is_an_error_not_a_hang() {
         let mut ring = doubling(2);
-        let found =
-            (600..640).try_for_each(|n| ring.push(n, &mut || ())).and_then(|()| ring.drain(&mut || ()));
+        let found = (600..640).try_for_each(|n| ring.push(n)).and_then(|()| ring.drain());
         assert!(matches!(found, Err(Error::Panicked)));
     }
 
@@ -464,7 +491,7 @@ mod tests {
                 if !ring.has_room() {
                     found.extend(ring.pull().unwrap());
                 }
-                ring.push(n, &mut || ()).unwrap();
+                ring.push(n).unwrap();
             }
             while let Some(n) = ring.pull().unwrap() {
                 found.push(n);

@@ -1,61 +1,115 @@
 //! A compressed stream becomes units that can be decoded independently of each other.
 //!
-//! What cannot be cut so (one huge frame, linked blocks) is decoded here, by the one thread that
-//! reads, and comes out as [`Unit::Plain`].
+//! What cannot be cut so (one huge frame, linked blocks, plain gzip) is decoded here, by the one
+//! thread that reads, and comes out as [`Unit::Plain`].
 
 use crate::Error;
+use crate::buffer::{Buffer, Spare};
+use crate::inflate::{Inflater, Step};
 use crate::input::Input;
-use crate::zst::{self, Extent};
+use crate::zst::{self, Extent, le32};
+use crate::{gz, lz4};
 use std::io::Read;
+use std::sync::Arc;
 
 /// A frame longer than this, or with more content, is streamed by one thread instead of held whole.
 pub(crate) const UNIT_BYTES_MAX: usize = 16 << 20;
 /// Content that one step of streaming yields at most.
 const STREAM_BYTES: usize = 256 << 10;
+/// BGZF blocks are handed out together until they hold this much, because one alone is too little work.
+const BGZF_UNIT_BYTES: usize = 256 << 10;
+/// A flush marker is looked for this far; `pigz` sets one every 128 KiB of content.
+const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// What a flush leaves: an empty stored block.
+const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// A piece that decodes by itself.
+/// A piece that decodes by itself, or a check that is due between pieces.
 #[derive(Debug)]
 pub(crate) enum Unit {
     /// One Zstandard frame.
-    Zst { offset: u64, frame: Vec<u8>, content_bytes_max: usize },
-    /// Decoded already.
-    Plain(Vec<u8>),
+    Zst { offset: u64, frame: Buffer, content_bytes_max: usize },
+    /// One block of an LZ4 frame.
+    Lz4 {
+        offset: u64,
+        block: Buffer,
+        stored: bool,
+        checksum: Option<u32>,
+        content_bytes_max: usize,
+        hashed: bool,
+    },
+    /// An LZ4 frame ended.
+    Lz4End { offset: u64, checksum: Option<u32>, content_bytes: Option<u64> },
+    /// BGZF blocks.
+    Bgzf { offset: u64, members: Buffer, content_bytes: usize },
+    /// Deflate blocks that perhaps stand alone; `first`: a member begins here.
+    Segment { offset: u64, bytes: Buffer, first: bool },
+    /// Decoded already; `lz4`: counted and perhaps hashed as part of an LZ4 frame.
+    Plain { content: Buffer, lz4: Option<Hashed> },
 }
+
+/// Whether the content checksum of an LZ4 frame covers a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hashed(pub(crate) bool);
 
 /// Cuts `R` into units; see the module.
 pub(crate) struct Splitter<R> {
     input: Input<R>,
     inside: Inside,
     zst: zst::Decoder,
-    /// Whether any frame had to be decoded by this one thread.
-    streamed: bool,
+    spare: Arc<Spare>,
+    /// Whether it is worth while to look for segments in gzip.
+    parallel: bool,
+    serial: Option<&'static str>,
+    trailing_garbage: Option<u64>,
 }
 
 /// What the splitter stands in.
 enum Inside {
     Nothing,
-    /// A Zstandard frame that is being streamed.
+    /// Behind a gzip member, where padding and garbage are customary.
+    BehindGzip,
     ZstStream {
         frame_at: u64,
+    },
+    Lz4 {
+        header: lz4::Header,
+        history: Vec<u8>,
+    },
+    Lz4Legacy,
+    Gzip {
+        member_at: u64,
+        inflater: Box<Inflater>,
+    },
+    Segments {
+        first: bool,
     },
 }
 
 impl<R: Read> Splitter<R> {
-    pub(crate) fn new(source: R) -> Self {
-        Self { input: Input::new(source), inside: Inside::Nothing, zst: zst::Decoder::new(), streamed: false }
+    pub(crate) fn new(source: R, parallel: bool, spare: Arc<Spare>) -> Self {
+        Self {
+            input: Input::new(source),
+            inside: Inside::Nothing,
+            zst: zst::Decoder::new(),
+            spare,
+            parallel,
+            serial: None,
+            trailing_garbage: None,
+        }
     }
 
     /// The next unit; `None` at a proper end.
     pub(crate) fn next(&mut self) -> Result<Option<Unit>, Error> {
         loop {
-            let unit = match self.inside {
-                Inside::Nothing => {
-                    if self.input.show(1)?.is_empty() {
-                        return Ok(None);
-                    }
-                    self.open_frame()?
-                }
+            let unit = match std::mem::replace(&mut self.inside, Inside::Nothing) {
+                Inside::Nothing | Inside::BehindGzip if self.input.show(1)?.is_empty() => return Ok(None),
+                Inside::Nothing => self.open_frame()?,
+                Inside::BehindGzip => self.pass_padding()?,
                 Inside::ZstStream { frame_at } => Some(self.stream_zst(frame_at)?),
+                Inside::Lz4 { header, history } => self.lz4_block(header, history)?,
+                Inside::Lz4Legacy => self.legacy_block()?,
+                Inside::Gzip { member_at, inflater } => self.stream_gzip(member_at, inflater)?,
+                Inside::Segments { first } => self.segment(first)?,
             };
             if unit.is_some() {
                 return Ok(unit);
@@ -63,12 +117,19 @@ impl<R: Read> Splitter<R> {
         }
     }
 
+    /// Compressed bytes taken so far.
     pub(crate) fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    pub(crate) fn streamed(&self) -> bool {
-        self.streamed
+    /// Why one thread had to decode, if it had to.
+    pub(crate) fn serial(&self) -> Option<&'static str> {
+        self.serial
+    }
+
+    /// Where something that is no gzip follows gzip, which gzip ignores with a warning.
+    pub(crate) fn trailing_garbage(&self) -> Option<u64> {
+        self.trailing_garbage
     }
 
     pub(crate) fn into_source(self) -> R {
@@ -79,6 +140,9 @@ impl<R: Read> Splitter<R> {
     fn open_frame(&mut self) -> Result<Option<Unit>, Error> {
         let offset = self.input.offset();
         let shown = self.input.show(4)?;
+        if shown.starts_with(&gz::MAGIC) {
+            return self.open_gzip(offset);
+        }
         if shown.len() < 4 {
             return Err(if offset == 0 {
                 Error::UnknownFormat { offset }
@@ -86,8 +150,14 @@ impl<R: Read> Splitter<R> {
                 Error::Truncated { offset, what: "a frame's first bytes" }
             });
         }
-        match zst::le32(shown) {
+        match le32(shown) {
             zst::MAGIC => self.open_zst(offset),
+            lz4::MAGIC => self.open_lz4(offset).map(|()| None),
+            lz4::LEGACY_MAGIC => {
+                self.input.take(4);
+                self.inside = Inside::Lz4Legacy;
+                Ok(None)
+            }
             magic if zst::is_skippable(magic) => self.skip_frame(offset).map(|()| None),
             _ => Err(Error::UnknownFormat { offset }),
         }
@@ -99,7 +169,7 @@ impl<R: Read> Splitter<R> {
         if shown.len() < zst::SKIPPABLE_HEADER_BYTES {
             return Err(cut);
         }
-        let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(zst::le32(&shown[4..]));
+        let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(&shown[4..]));
         if self.input.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
     }
 
@@ -126,8 +196,7 @@ impl<R: Read> Splitter<R> {
                     return Ok(self.begin_zst_stream(offset));
                 }
                 Extent::Whole { frame_bytes, content_bytes_max } => {
-                    let frame = shown[..frame_bytes].to_vec();
-                    self.input.take(frame_bytes);
+                    let frame = self.take(frame_bytes);
                     return Ok(Some(Unit::Zst { offset, frame, content_bytes_max }));
                 }
             }
@@ -136,61 +205,276 @@ impl<R: Read> Splitter<R> {
 
     fn begin_zst_stream(&mut self, frame_at: u64) -> Option<Unit> {
         self.zst.reset();
-        self.streamed = true;
+        self.serial = Some("one large zstd frame");
         self.inside = Inside::ZstStream { frame_at };
         None
     }
 
     fn stream_zst(&mut self, frame_at: u64) -> Result<Unit, Error> {
-        let mut content = Vec::with_capacity(STREAM_BYTES);
+        let mut content = self.spare.get();
         loop {
             let shown = self.input.show(1)?;
             let at_end = shown.is_empty();
             let (eaten, ended) = self
                 .zst
-                .stream(shown, &mut content)
+                .stream(shown, STREAM_BYTES, &mut content)
                 .map_err(|what| Error::Damaged { offset: frame_at, what })?;
             self.input.take(eaten);
-            if ended {
-                self.inside = Inside::Nothing;
-                return Ok(Unit::Plain(content));
+            if !ended {
+                self.inside = Inside::ZstStream { frame_at };
             }
-            if !content.is_empty() {
-                return Ok(Unit::Plain(content));
+            if ended || !content.is_empty() {
+                return Ok(Unit::Plain { content, lz4: None });
             }
             if at_end {
                 return Err(Error::Truncated { offset: frame_at, what: "a zstd frame" });
             }
         }
     }
+
+    fn open_lz4(&mut self, offset: u64) -> Result<(), Error> {
+        let shown = self.input.show(lz4::HEADER_BYTES_MAX)?;
+        let header = lz4::header(shown).map_err(|error| error.at(offset))?;
+        let header = header.ok_or(Error::Truncated { offset, what: "an lz4 header" })?;
+        self.input.take(header.own_bytes);
+        if header.blocks_linked {
+            self.serial = Some("linked lz4 blocks");
+        }
+        self.inside = Inside::Lz4 { header, history: Vec::new() };
+        Ok(())
+    }
+
+    fn lz4_block(&mut self, header: lz4::Header, mut history: Vec<u8>) -> Result<Option<Unit>, Error> {
+        let offset = self.input.offset();
+        let cut = || Error::Truncated { offset, what: "an lz4 frame" };
+        let shown = self.input.show(4)?;
+        if shown.len() < 4 {
+            return Err(cut());
+        }
+        let hashed = Hashed(header.content_checksum);
+        let Some(size) = lz4::BlockSize::read(le32(shown)) else {
+            let end_bytes = if hashed.0 { 8 } else { 4 };
+            let shown = self.input.show(end_bytes)?;
+            if shown.len() < end_bytes {
+                return Err(cut());
+            }
+            let checksum = hashed.0.then(|| le32(&shown[4..]));
+            self.input.take(end_bytes);
+            return Ok(Some(Unit::Lz4End { offset, checksum, content_bytes: header.content_bytes }));
+        };
+        if size.bytes > header.block_bytes {
+            return Err(Error::Damaged { offset, what: "an lz4 block larger than its frame allows" });
+        }
+        let whole = 4 + size.bytes + if header.block_checksums { 4 } else { 0 };
+        let shown = self.input.show(whole)?;
+        if shown.len() < whole {
+            return Err(cut());
+        }
+        let bytes = &shown[4..4 + size.bytes];
+        let checksum = header.block_checksums.then(|| le32(&shown[4 + size.bytes..]));
+        let content_bytes_max = header.block_bytes;
+        let mut buffer = self.spare.get();
+        let unit = if header.blocks_linked {
+            let block = lz4::Block { bytes, stored: size.stored, checksum, content_bytes_max };
+            lz4::decode(&block, Some(&history), &mut buffer)
+                .map_err(|what| Error::Damaged { offset, what })?;
+            remember(&mut history, &buffer);
+            Unit::Plain { content: buffer, lz4: Some(hashed) }
+        } else {
+            buffer.fill(bytes);
+            let (stored, hashed) = (size.stored, hashed.0);
+            Unit::Lz4 { offset, block: buffer, stored, checksum, content_bytes_max, hashed }
+        };
+        self.input.take(whole);
+        self.inside = Inside::Lz4 { header, history };
+        Ok(Some(unit))
+    }
+
+    fn legacy_block(&mut self) -> Result<Option<Unit>, Error> {
+        let offset = self.input.offset();
+        let cut = || Error::Truncated { offset, what: "a legacy lz4 block" };
+        let shown = self.input.show(4)?;
+        if shown.is_empty() {
+            return Ok(None);
+        }
+        if shown.len() < 4 {
+            return Err(cut());
+        }
+        let bytes = le32(shown) as usize;
+        if bytes > lz4::LEGACY_BLOCK_BYTES + lz4::LEGACY_BLOCK_BYTES / 255 + 16 {
+            // No block is that large, so this is the next frame's magic.
+            return Ok(None);
+        }
+        if self.input.show(4 + bytes)?.len() < 4 + bytes {
+            return Err(cut());
+        }
+        self.input.take(4);
+        let block = self.take(bytes);
+        self.inside = Inside::Lz4Legacy;
+        Ok(Some(Unit::Lz4 {
+            offset,
+            block,
+            stored: false,
+            checksum: None,
+            content_bytes_max: lz4::LEGACY_BLOCK_BYTES,
+            hashed: false,
+        }))
+    }
+
+    fn open_gzip(&mut self, offset: u64) -> Result<Option<Unit>, Error> {
+        let mut wanted = 18;
+        let header = loop {
+            let shown = self.input.show(wanted)?;
+            match gz::header(shown).map_err(|what| Error::Damaged { offset, what })? {
+                Some(header) => break header,
+                None if shown.len() < wanted || wanted > UNIT_BYTES_MAX => {
+                    return Err(Error::Truncated { offset, what: "a gzip header" });
+                }
+                None => wanted = shown.len() + 1,
+            }
+        };
+        if let Some(bytes) = header.bgzf_bytes {
+            return self.bgzf(offset, bytes).map(Some);
+        }
+        if self.parallel {
+            let shown = self.input.show(header.own_bytes + SEGMENT_BYTES_MAX)?;
+            if find_marker(&shown[header.own_bytes..]).is_some() {
+                self.input.take(header.own_bytes);
+                self.inside = Inside::Segments { first: true };
+                return Ok(None);
+            }
+        }
+        self.serial = Some("plain gzip");
+        self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::new()) };
+        Ok(None)
+    }
+
+    /// Takes this BGZF block, of `member_bytes`, and those that follow.
+    fn bgzf(&mut self, offset: u64, mut member_bytes: usize) -> Result<Unit, Error> {
+        let damaged = |what| Error::Damaged { offset, what };
+        let (mut taken, mut content_bytes) = (0, 0);
+        loop {
+            let shown = self.input.show(taken + member_bytes)?;
+            let Some(member) = shown.get(taken..taken + member_bytes) else {
+                if taken > 0 {
+                    break;
+                }
+                return Err(Error::Truncated { offset, what: "a BGZF block" });
+            };
+            content_bytes += gz::bgzf_content_bytes(member).map_err(damaged)?;
+            taken += member_bytes;
+            if content_bytes >= BGZF_UNIT_BYTES {
+                break;
+            }
+            // Only what is at hand: waiting for more would hold back what is here.
+            let rest = &shown[taken..];
+            let next = if rest.starts_with(&gz::MAGIC) { gz::header(rest).ok().flatten() } else { None };
+            match next.and_then(|header| header.bgzf_bytes) {
+                Some(bytes) if rest.len() >= bytes => member_bytes = bytes,
+                _ => break,
+            }
+        }
+        self.inside = Inside::BehindGzip;
+        Ok(Unit::Bgzf { offset, members: self.take(taken), content_bytes })
+    }
+
+    fn stream_gzip(&mut self, member_at: u64, mut inflater: Box<Inflater>) -> Result<Option<Unit>, Error> {
+        let mut content = self.spare.get();
+        let mut wanted = 1;
+        loop {
+            let shown = self.input.show(wanted)?;
+            let cut = shown.len() < wanted;
+            let step = inflater
+                .step(shown, STREAM_BYTES, &mut content)
+                .map_err(|what| Error::Damaged { offset: member_at, what })?;
+            match step {
+                Step::Needs(_) if cut => {
+                    return Err(Error::Truncated { offset: member_at, what: "a gzip member" });
+                }
+                Step::Needs(bytes) => wanted = bytes,
+                Step::Ended { eaten } => {
+                    self.input.take(eaten);
+                    self.inside = Inside::BehindGzip;
+                    return Ok(None);
+                }
+                Step::Went { eaten } => {
+                    self.input.take(eaten);
+                    wanted = 1;
+                    if !content.is_empty() {
+                        self.inside = Inside::Gzip { member_at, inflater };
+                        return Ok(Some(Unit::Plain { content, lz4: None }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes everything up to and with the next flush marker, or to the end.
+    fn segment(&mut self, first: bool) -> Result<Option<Unit>, Error> {
+        let offset = self.input.offset();
+        let shown = self.input.show(SEGMENT_BYTES_MAX)?;
+        if shown.is_empty() {
+            return Ok(None);
+        }
+        let bytes = find_marker(shown).unwrap_or(shown.len().min(SEGMENT_BYTES_MAX));
+        let bytes = self.take(bytes);
+        self.inside = Inside::Segments { first: false };
+        Ok(Some(Unit::Segment { offset, bytes, first }))
+    }
+
+    /// Tapes and block devices pad gzip with zeros, which gzip ignores; anything else it warns of.
+    fn pass_padding(&mut self) -> Result<Option<Unit>, Error> {
+        loop {
+            let shown = self.input.show(1)?;
+            let zeros = shown.iter().take_while(|&&byte| byte == 0).count();
+            let (passed, rest) = (zeros == shown.len(), shown.len() - zeros);
+            self.input.take(zeros);
+            if passed && zeros > 0 {
+                continue;
+            }
+            if rest == 0 {
+                return Ok(None);
+            }
+            let offset = self.input.offset();
+            let shown = self.input.show(4)?;
+            let known = shown.starts_with(&gz::MAGIC)
+                || shown.len() >= 4
+                    && (matches!(le32(shown), zst::MAGIC | lz4::MAGIC) || zst::is_skippable(le32(shown)));
+            if known {
+                return self.open_frame();
+            }
+            self.trailing_garbage = Some(offset);
+            self.input.skip(u64::MAX)?;
+            return Ok(None);
+        }
+    }
+
+    /// Takes `bytes` that were shown.
+    fn take(&mut self, bytes: usize) -> Buffer {
+        let mut buffer = self.spare.get();
+        buffer.fill(&self.input.at_hand()[..bytes]);
+        self.input.take(bytes);
+        buffer
+    }
 }
 
 impl<R> std::fmt::Debug for Splitter<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Splitter").field("streamed", &self.streamed).finish_non_exhaustive()
+        f.debug_struct("Splitter").field("serial", &self.serial).finish_non_exhaustive()
     }
 }
 
-/// Decodes units; one for each thread.
-pub(crate) struct UnitDecoder {
-    zst: zst::Decoder,
+/// Keeps the last 64 KiB of all content.
+fn remember(history: &mut Vec<u8>, content: &[u8]) {
+    if content.len() >= lz4::HISTORY_BYTES {
+        history.clear();
+    }
+    history.extend_from_slice(&content[content.len().saturating_sub(lz4::HISTORY_BYTES)..]);
+    let excess = history.len().saturating_sub(lz4::HISTORY_BYTES);
+    history.drain(..excess);
 }
 
-impl UnitDecoder {
-    pub(crate) fn new() -> Self {
-        Self { zst: zst::Decoder::new() }
-    }
-
-    pub(crate) fn decode(&mut self, unit: Unit) -> Result<Vec<u8>, Error> {
-        match unit {
-            Unit::Plain(content) => Ok(content),
-            Unit::Zst { offset, frame, content_bytes_max } => {
-                let mut content = Vec::new();
-                self.zst
-                    .decode(&frame, content_bytes_max, &mut content)
-                    .map_err(|what| Error::Damaged { offset, what })?;
-                Ok(content)
-            }
-        }
-    }
+/// Where the first flush marker ends.
+fn find_marker(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|window| window == FLUSH_MARKER).map(|at| at + 4)
 }

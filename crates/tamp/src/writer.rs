@@ -1,13 +1,17 @@
 //! [`Writer`]: whatever is written to it comes out compressed.
 
 use crate::Error;
+use crate::buffer::{Buffer, Spare};
+use crate::container::Container;
+use crate::keep_up::Ladder;
 use crate::level::{Options, Setting};
-use crate::meter::Meter;
+use crate::meter::{Meter, now};
+use crate::pack::Packer;
 use crate::ring::{MakeWork, Ring, Sink};
-use crate::zst::{self, Seek};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Compresses what is written to it, in parallel, block by block, into `W`.
 ///
@@ -31,10 +35,13 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Debug)]
 #[must_use = "what is written is complete only after `finish`"]
 pub struct Writer<W: Write + Send + 'static> {
-    ring: Ring<Block, Result<Packed, Error>, Container<W>>,
-    block: Vec<u8>,
+    ring: Ring<Block, Result<Packed, Error>, Output<W>>,
+    spare: Arc<Spare>,
+    block: Buffer,
     block_bytes: usize,
     setting: Setting,
+    ladder: Option<Ladder>,
+    last_cut: Instant,
     offset: u64,
     meter: Arc<Meter>,
 }
@@ -42,20 +49,21 @@ pub struct Writer<W: Write + Send + 'static> {
 /// What a worker gets.
 struct Block {
     offset: u64,
-    content: Vec<u8>,
+    content: Buffer,
     setting: Setting,
 }
 
 /// What a worker yields.
 struct Packed {
     content_bytes: usize,
-    packed: Vec<u8>,
+    packed: Buffer,
 }
 
-/// Where blocks are put in order, and what the container needs to know of them at its end.
-struct Container<W> {
+/// Where blocks are put in order.
+struct Output<W> {
     out: W,
-    seeks: Vec<Seek>,
+    container: Container,
+    spare: Arc<Spare>,
     meter: Arc<Meter>,
 }
 
@@ -76,17 +84,29 @@ impl<W: Write + Send + 'static> Writer<W> {
     /// As [`Writer::new`].
     pub fn with_meter(out: W, options: &Options, meter: Arc<Meter>) -> Result<Self, Error> {
         options.check();
-        let container = Container { out, seeks: Vec::new(), meter: Arc::clone(&meter) };
-        let verify = options.verify;
+        let spare = Arc::new(Spare::default());
+        let container = Container::new(options);
+        let mut output = Output { out, container, spare: Arc::clone(&spare), meter: Arc::clone(&meter) };
+        output.write(&output.container.head())?;
+        let (verify, worker_spare) = (options.verify, Arc::clone(&spare));
         let make_work: MakeWork<Block, Result<Packed, Error>> = Arc::new(move || {
-            let mut packer = Packer::new(verify);
-            Box::new(move |block| packer.pack(&block))
+            let (mut packer, spare) = (Packer::new(verify), Arc::clone(&worker_spare));
+            Box::new(move |block: Block| {
+                let mut packed = spare.get();
+                packer.pack(block.offset, &block.content, block.setting, &mut packed)?;
+                let content_bytes = block.content.len();
+                spare.put(block.content);
+                Ok(Packed { content_bytes, packed })
+            })
         });
         Ok(Self {
-            ring: Ring::new(options.threads, Arc::clone(&meter), make_work, Some(container)),
-            block: Vec::with_capacity(options.block_bytes),
+            ring: Ring::new(options.threads, Arc::clone(&meter), make_work, Some(output)),
+            block: spare.get(),
+            spare,
             block_bytes: options.block_bytes,
             setting: Setting::of(options.format, options.level),
+            ladder: options.keep_up.then(|| Ladder::new(options.format, options.level)),
+            last_cut: now(),
             offset: 0,
             meter,
         })
@@ -96,34 +116,57 @@ impl<W: Write + Send + 'static> Writer<W> {
     ///
     /// # Errors
     ///
-    /// The first error of a worker or of the inner writer.
+    /// The first error of a worker or of the inner writer; [`Error::SizeHint`] if an LZ4 header
+    /// already promised another size.
     pub fn finish(mut self) -> Result<W, Error> {
-        if !self.block.is_empty() || self.offset == 0 {
-            self.cut()?;
+        self.cut()?;
+        if self.offset == 0 && self.ring.with_sink(|output| output.container.wants_empty_block())? {
+            self.push()?;
         }
-        let mut container = self.ring.finish(&mut || ())?;
-        let end = zst::seek_table(&container.seeks);
-        container.out.write_all(&end)?;
-        container.meter.out_bytes.fetch_add(end.len() as u64, Relaxed);
-        Ok(container.out)
+        let mut output = self.ring.finish()?;
+        output.write(&output.container.tail())?;
+        match output.container.content_bytes() {
+            (found, Some(stated)) if found != stated => Err(Error::SizeHint { stated, found }),
+            _ => Ok(output.out),
+        }
     }
 
-    /// Ends the block in hand and sends it on its way.
-    fn cut(&mut self) -> Result<(), Error> {
-        let content = std::mem::replace(&mut self.block, Vec::with_capacity(self.block_bytes));
+    /// Ends the block in hand, so that a reader can find, keep or lose by itself what comes next.
+    ///
+    /// # Errors
+    ///
+    /// The first error of a worker or of the inner writer.
+    pub fn cut(&mut self) -> Result<(), Error> {
+        if self.block.is_empty() { Ok(()) } else { self.push() }
+    }
+
+    /// Calls `look_up` about ten times a second while this writer waits for room, to show progress.
+    pub fn on_wait(&mut self, look_up: impl FnMut() + Send + 'static) {
+        self.ring.on_wait(Box::new(look_up));
+    }
+
+    /// Sends the block in hand on its way.
+    fn push(&mut self) -> Result<(), Error> {
+        let content = std::mem::replace(&mut self.block, self.spare.get());
         let offset = self.offset;
         self.offset += content.len() as u64;
         self.meter.in_bytes.fetch_add(content.len() as u64, Relaxed);
-        self.ring.push(Block { offset, content, setting: self.setting }, &mut || ())
+        let cut = now();
+        if let Some(ladder) = &mut self.ladder {
+            let load = self.ring.load();
+            let since_last = cut.duration_since(self.last_cut);
+            self.setting = ladder.next(load.occupancy_ratio, load.can_grow, since_last);
+        }
+        self.last_cut = cut;
+        self.ring.push(Block { offset, content, setting: self.setting })
     }
 }
 
 impl<W: Write + Send + 'static> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.block_bytes - self.block.len());
-        self.block.extend_from_slice(&bytes[..taken]);
+        let taken = self.block.append(bytes, self.block_bytes);
         if self.block.len() == self.block_bytes {
-            self.cut()?;
+            self.push()?;
         }
         Ok(taken)
     }
@@ -132,49 +175,25 @@ impl<W: Write + Send + 'static> Write for Writer<W> {
     ///
     /// A reader can then read all that was written so far; blocks cut short compress less.
     fn flush(&mut self) -> io::Result<()> {
-        if !self.block.is_empty() {
-            self.cut()?;
-        }
-        self.ring.with_sink(|container| container.out.flush())?
+        self.cut()?;
+        self.ring.with_sink(|output| output.out.flush())?
     }
 }
 
-impl<W: Write + Send> Sink<Result<Packed, Error>> for Container<W> {
-    fn put(&mut self, block: Result<Packed, Error>) -> Result<(), Error> {
-        let block = block?;
-        self.out.write_all(&block.packed)?;
-        self.meter.out_bytes.fetch_add(block.packed.len() as u64, Relaxed);
-        self.seeks.push(Seek {
-            frame_bytes: u32::try_from(block.packed.len()).expect("blocks are at most 128 MiB"),
-            content_bytes: u32::try_from(block.content_bytes).expect("blocks are at most 128 MiB"),
-        });
+impl<W: Write> Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.out.write_all(bytes)?;
+        self.meter.out_bytes.fetch_add(bytes.len() as u64, Relaxed);
         Ok(())
     }
 }
 
-/// One thread's codec.
-struct Packer {
-    zst: zst::Encoder,
-    check: Option<zst::Decoder>,
-    again: Vec<u8>,
-}
-
-impl Packer {
-    fn new(verify: bool) -> Self {
-        Self { zst: zst::Encoder::new(), check: verify.then(zst::Decoder::new), again: Vec::new() }
-    }
-
-    fn pack(&mut self, block: &Block) -> Result<Packed, Error> {
-        let mut packed = Vec::new();
-        match block.setting {
-            Setting::Zst(level) => self.zst.encode(&block.content, level, &mut packed)?,
-        }
-        if let Some(decoder) = &mut self.check {
-            let decoded = decoder.decode(&packed, block.content.len(), &mut self.again);
-            if decoded.is_err() || self.again != block.content {
-                return Err(Error::Verify { offset: block.offset });
-            }
-        }
-        Ok(Packed { content_bytes: block.content.len(), packed })
+impl<W: Write + Send> Sink<Result<Packed, Error>> for Output<W> {
+    fn put(&mut self, block: Result<Packed, Error>) -> Result<(), Error> {
+        let block = block?;
+        self.write(&block.packed)?;
+        self.container.add(block.packed.len(), block.content_bytes);
+        self.spare.put(block.packed);
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! RFC 8878 (Zstandard), and the seekable format in zstd's `contrib/seekable_format`.
 
 use crate::Error;
+use crate::buffer::Buffer;
 
 pub(crate) const MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
@@ -157,29 +158,28 @@ impl Decoder {
         &mut self,
         frame: &[u8],
         content_bytes_max: usize,
-        content: &mut Vec<u8>,
+        content: &mut Buffer,
     ) -> Result<(), &'static str> {
-        content.clear();
-        content.reserve_exact(content_bytes_max);
-        match self.0.decompress(content, frame) {
-            Ok(_) => Ok(()),
-            Err(code) => Err(zstd_safe::get_error_name(code)),
+        match self.0.decompress(content.room(content_bytes_max), frame) {
+            Ok(bytes) => content.set_len(bytes),
+            Err(code) => return Err(zstd_safe::get_error_name(code)),
         }
+        Ok(())
     }
 
     /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and whether the frame ended.
     pub(crate) fn stream(
         &mut self,
         input: &[u8],
-        content: &mut Vec<u8>,
+        room_bytes: usize,
+        content: &mut Buffer,
     ) -> Result<(usize, bool), &'static str> {
-        content.clear();
         let mut from = zstd_safe::InBuffer::around(input);
-        let mut to = zstd_safe::OutBuffer::around(content);
-        match self.0.decompress_stream(&mut to, &mut from) {
-            Ok(hint) => Ok((from.pos(), hint == 0)),
-            Err(code) => Err(zstd_safe::get_error_name(code)),
-        }
+        let mut to = zstd_safe::OutBuffer::around(content.room(room_bytes));
+        let hint = self.0.decompress_stream(&mut to, &mut from).map_err(zstd_safe::get_error_name)?;
+        let (eaten, made) = (from.pos(), to.pos());
+        content.set_len(made);
+        Ok((eaten, hint == 0))
     }
 
     pub(crate) fn reset(&mut self) {
@@ -204,18 +204,19 @@ impl Encoder {
     }
 
     /// Compresses `block` to one frame with content size and checksum; `frame` is overwritten.
-    pub(crate) fn encode(&mut self, block: &[u8], level: i32, frame: &mut Vec<u8>) -> Result<(), Error> {
+    pub(crate) fn encode(&mut self, block: &[u8], level: i32, frame: &mut Buffer) -> Result<(), Error> {
         if self.level != Some(level) {
             self.context
                 .set_parameter(zstd_safe::CParameter::CompressionLevel(level))
                 .expect("zstd clamps a level to those it has");
             self.level = Some(level);
         }
-        frame.clear();
-        frame.reserve_exact(zstd_safe::compress_bound(block.len()));
-        self.context
-            .compress2(frame, block)
+        let room = frame.room(zstd_safe::compress_bound(block.len()));
+        let bytes = self
+            .context
+            .compress2(room, block)
             .map_err(|code| std::io::Error::other(zstd_safe::get_error_name(code)))?;
+        frame.set_len(bytes);
         Ok(())
     }
 }
@@ -225,9 +226,9 @@ mod tests {
     use super::*;
 
     fn frame_of(block: &[u8]) -> Vec<u8> {
-        let mut frame = Vec::new();
+        let mut frame = Buffer::default();
         Encoder::new().encode(block, 1, &mut frame).unwrap();
-        frame
+        frame.to_vec()
     }
 
     #[test]
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn a_flipped_byte_in_a_frame_is_found() {
         let frame = frame_of(&(0..10_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<_>>());
-        let mut content = Vec::new();
+        let mut content = Buffer::default();
         for at in [10, frame.len() / 2, frame.len() - 1] {
             let mut damaged = frame.clone();
             damaged[at] ^= 0x10;

@@ -1,0 +1,68 @@
+//! Memory that is used again, so that no block pays for pages or zeroes twice.
+
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of which the first `len` count; what lies behind stays initialised for the next use.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Buffer {
+    /// At least `bytes` to write into; [`Buffer::set_len`] then says how many were.
+    pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() < bytes {
+            self.bytes.resize(bytes, 0);
+        }
+        &mut self.bytes[..bytes]
+    }
+
+    pub(crate) fn set_len(&mut self, len: usize) {
+        assert!(len <= self.bytes.len(), "only what was room can be filled");
+        self.len = len;
+    }
+
+    /// Replaces the contents.
+    pub(crate) fn fill(&mut self, content: &[u8]) {
+        self.room(content.len()).copy_from_slice(content);
+        self.len = content.len();
+    }
+
+    /// Appends as much of `content` as keeps `len` within `limit`; yields how much.
+    pub(crate) fn append(&mut self, content: &[u8], limit: usize) -> usize {
+        let taken = content.len().min(limit.saturating_sub(self.len));
+        let end = self.len + taken;
+        self.room(limit)[end - taken..end].copy_from_slice(&content[..taken]);
+        self.len = end;
+        taken
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// Buffers waiting for their next use.
+///
+/// Never more than were in use at once, which the ring bounds.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Mutex<Vec<Buffer>>);
+
+impl Spare {
+    /// An empty buffer, warm if there is one.
+    pub(crate) fn get(&self) -> Buffer {
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        buffer.len = 0;
+        buffer
+    }
+
+    pub(crate) fn put(&self, buffer: Buffer) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
+    }
+}

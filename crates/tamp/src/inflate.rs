@@ -1,0 +1,168 @@
+//! Plain gzip, which only one thread can read: a state machine over members.
+
+use crate::buffer::Buffer;
+use crate::gz;
+use crate::zst::le32;
+use flate2::{Decompress, FlushDecompress, Status};
+
+/// Deflate refers back no further.
+const WINDOW_BYTES: usize = 32 << 10;
+
+/// Reads one member at a time; between members it asks for a header again.
+pub(crate) struct Inflater {
+    inflate: Decompress,
+    state: State,
+    crc: crc32fast::Hasher,
+    /// Content of this member so far, modulo 2^32 as the trailer has it.
+    content_bytes: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Header,
+    Body,
+    Trailer,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// It ate so many bytes and perhaps put out content.
+    Went { eaten: usize },
+    /// It must see at least this many bytes.
+    Needs(usize),
+    /// The member ended after these bytes, and its checksum is right.
+    Ended { eaten: usize },
+}
+
+impl Inflater {
+    /// Stands before a member's header.
+    pub(crate) fn new() -> Self {
+        Self {
+            inflate: Decompress::new(false),
+            state: State::Header,
+            crc: crc32fast::Hasher::new(),
+            content_bytes: 0,
+        }
+    }
+
+    /// Stands inside a member, at the border of a deflate block, behind content that ended with `window`.
+    pub(crate) fn amid(crc: crc32fast::Hasher, content_bytes: u32, window: &[u8]) -> Self {
+        let mut inflate = Decompress::new(false);
+        let window = &window[window.len().saturating_sub(WINDOW_BYTES)..];
+        if !window.is_empty() {
+            // A stored block that is not the last makes the decoder know the window.
+            let length = u16::try_from(window.len()).expect("the window is 32 KiB");
+            let mut stored = vec![0];
+            stored.extend_from_slice(&length.to_le_bytes());
+            stored.extend_from_slice(&(!length).to_le_bytes());
+            stored.extend_from_slice(window);
+            let mut echo = vec![0; window.len()];
+            let status = inflate.decompress(&stored, &mut echo, FlushDecompress::None);
+            assert!(status.is_ok() && echo == window, "a stored block decodes to itself");
+        }
+        Self { inflate, state: State::Body, crc, content_bytes }
+    }
+
+    /// Stands behind a member's last deflate block.
+    pub(crate) fn at_trailer(crc: crc32fast::Hasher, content_bytes: u32) -> Self {
+        Self { inflate: Decompress::new(false), state: State::Trailer, crc, content_bytes }
+    }
+
+    /// Goes on with `bytes`, the source's next; `content` is overwritten, with at most `room` bytes.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the member.
+    pub(crate) fn step(
+        &mut self,
+        bytes: &[u8],
+        room: usize,
+        content: &mut Buffer,
+    ) -> Result<Step, &'static str> {
+        content.set_len(0);
+        match self.state {
+            State::Header => match gz::header(bytes)? {
+                None => Ok(Step::Needs(bytes.len() + 1)),
+                Some(header) => {
+                    *self = Self { state: State::Body, ..Self::new() };
+                    Ok(Step::Went { eaten: header.own_bytes })
+                }
+            },
+            State::Body => self.inflate(bytes, room, content),
+            State::Trailer => {
+                let Some(trailer) = bytes.get(..gz::TRAILER_BYTES) else {
+                    return Ok(Step::Needs(gz::TRAILER_BYTES));
+                };
+                if le32(trailer) != self.crc.clone().finalize() || le32(&trailer[4..]) != self.content_bytes {
+                    return Err("a gzip member that misses its checksum");
+                }
+                self.state = State::Header;
+                Ok(Step::Ended { eaten: gz::TRAILER_BYTES })
+            }
+        }
+    }
+
+    fn inflate(&mut self, bytes: &[u8], room: usize, content: &mut Buffer) -> Result<Step, &'static str> {
+        let before = (self.inflate.total_in(), self.inflate.total_out());
+        let status = self
+            .inflate
+            .decompress(bytes, content.room(room), FlushDecompress::None)
+            .map_err(|_| "a gzip member that does not decode")?;
+        let eaten = usize::try_from(self.inflate.total_in() - before.0).expect("no more than was given");
+        let made = usize::try_from(self.inflate.total_out() - before.1).expect("no more than there was room");
+        content.set_len(made);
+        self.crc.update(content);
+        self.content_bytes = self.content_bytes.wrapping_add(u32::try_from(made).expect("room is small"));
+        if status == Status::StreamEnd {
+            self.state = State::Trailer;
+        } else if eaten == 0 && made == 0 {
+            return Ok(Step::Needs(bytes.len() + 1));
+        }
+        Ok(Step::Went { eaten })
+    }
+}
+
+/// A run of deflate blocks decoded without what came before it.
+#[derive(Debug)]
+pub(crate) enum Segment {
+    /// It stands by itself and ends at a block's border.
+    Whole,
+    /// It stands by itself and the deflate stream ends after so many bytes of it.
+    Last(usize),
+    /// It needs its predecessor, or is no run of whole blocks.
+    Dependent,
+}
+
+/// Decodes a segment as `pigz -i` leaves them: full blocks up to a flush, no reference to earlier content.
+pub(crate) fn segment(bytes: &[u8], content_bytes_max: usize, content: &mut Buffer) -> Segment {
+    /// A final block of nothing: only if `bytes` end where a block ends is it understood as such.
+    const FINAL: [u8; 2] = [3, 0];
+    let mut inflate = Decompress::new(false);
+    let mut made = 0;
+    content.set_len(0);
+    loop {
+        let room = (made * 2).clamp(256 << 10, content_bytes_max);
+        let eaten = usize::try_from(inflate.total_in()).expect("no more than was given");
+        let step =
+            inflate.decompress(&bytes[eaten..], &mut content.room(room)[made..], FlushDecompress::None);
+        made = usize::try_from(inflate.total_out()).expect("no more than there was room");
+        let eaten = usize::try_from(inflate.total_in()).expect("no more than was given");
+        content.set_len(made);
+        match step {
+            Ok(Status::StreamEnd) => return Segment::Last(eaten),
+            Ok(_) if made == room && room < content_bytes_max => {}
+            Ok(_) if made < room && eaten == bytes.len() => break,
+            _ => return Segment::Dependent,
+        }
+    }
+    let mut nothing = [0; 1];
+    match inflate.decompress(&FINAL, &mut nothing, FlushDecompress::Finish) {
+        Ok(Status::StreamEnd)
+            if inflate.total_in() == (bytes.len() + 2) as u64 && inflate.total_out() == made as u64 =>
+        {
+            Segment::Whole
+        }
+        _ => Segment::Dependent,
+    }
+}

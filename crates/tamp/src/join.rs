@@ -1,0 +1,230 @@
+//! The pieces, in order again: what only the order can tell is checked here.
+
+use crate::Error;
+use crate::buffer::{Buffer, Spare};
+use crate::decode::{Piece, Then};
+use crate::gz;
+use crate::inflate::{Inflater, Segment, Step};
+use crate::split::Hashed;
+use std::hash::Hasher;
+use std::sync::Arc;
+use twox_hash::XxHash32;
+
+/// Content that one step of the serial fallback makes at most.
+const STEP_BYTES: usize = 256 << 10;
+/// Deflate refers back no further.
+const WINDOW_BYTES: usize = 32 << 10;
+
+/// Checks pieces in order and passes their content on.
+pub(crate) struct Joiner {
+    spare: Arc<Spare>,
+    lz4_hash: XxHash32,
+    lz4_content_bytes: u64,
+    gzip: Gzip,
+    fell_back: bool,
+    trailing_garbage: Option<u64>,
+}
+
+/// How far the gzip that comes in segments is.
+enum Gzip {
+    Between,
+    /// The member's segments stood alone so far.
+    Parallel {
+        member_at: u64,
+        crc: crc32fast::Hasher,
+        content_bytes: u32,
+        window: Vec<u8>,
+    },
+    /// They did not, or the member ends: all that follows goes through one decoder.
+    Serial(Box<Serial>),
+}
+
+/// One decoder for all that is left of a gzip stream.
+struct Serial {
+    member_at: u64,
+    inflater: Inflater,
+    /// Compressed bytes that came, of which `taken` are eaten.
+    pending: Vec<u8>,
+    taken: usize,
+    /// Where the first of `pending` stood.
+    pending_at: u64,
+    inside: bool,
+}
+
+impl Joiner {
+    pub(crate) fn new(spare: Arc<Spare>) -> Self {
+        Self {
+            spare,
+            lz4_hash: XxHash32::with_seed(0),
+            lz4_content_bytes: 0,
+            gzip: Gzip::Between,
+            fell_back: false,
+            trailing_garbage: None,
+        }
+    }
+
+    /// Whether segments turned out to depend on each other, so that this one thread decodes them.
+    pub(crate) fn fell_back(&self) -> bool {
+        self.fell_back
+    }
+
+    /// As [`crate::split::Splitter::trailing_garbage`].
+    pub(crate) fn trailing_garbage(&self) -> Option<u64> {
+        self.trailing_garbage
+    }
+
+    /// Checks what is due after `piece`; yields its content. Then [`Joiner::more`] is to be asked.
+    pub(crate) fn join(&mut self, piece: Piece) -> Result<Buffer, Error> {
+        let content = piece.content;
+        match piece.then {
+            Then::Nothing => {}
+            Then::Lz4(Hashed(hashed)) => {
+                self.lz4_content_bytes += content.len() as u64;
+                if hashed {
+                    self.lz4_hash.write(&content);
+                }
+            }
+            Then::Lz4End { offset, checksum, content_bytes } => {
+                let hash = std::mem::replace(&mut self.lz4_hash, XxHash32::with_seed(0)).finish_32();
+                let found_bytes = std::mem::take(&mut self.lz4_content_bytes);
+                if checksum.is_some_and(|checksum| checksum != hash) {
+                    return Err(Error::Damaged { offset, what: "an lz4 frame that misses its checksum" });
+                }
+                if content_bytes.is_some_and(|stated| stated != found_bytes) {
+                    return Err(Error::Damaged { offset, what: "an lz4 frame that misses its stated size" });
+                }
+            }
+            Then::Segment { offset, bytes, first, found, crc } => {
+                if first {
+                    let crc = crc32fast::Hasher::new();
+                    self.gzip =
+                        Gzip::Parallel { member_at: offset, crc, content_bytes: 0, window: Vec::new() };
+                }
+                self.segment(offset, &bytes, &found, &crc, &content);
+                self.spare.put(bytes);
+            }
+        }
+        Ok(content)
+    }
+
+    /// What the serial decoder still has of the pieces joined; `None`: nothing more yet.
+    pub(crate) fn more(&mut self) -> Option<Result<Buffer, Error>> {
+        let Gzip::Serial(serial) = &mut self.gzip else { return None };
+        let mut content = self.spare.get();
+        let made = serial.advance(&mut content, &mut self.trailing_garbage);
+        if matches!(made, Ok(false)) {
+            self.spare.put(content);
+            return None;
+        }
+        Some(made.map(|_| content))
+    }
+
+    /// Says whether the end of the stream is a proper end.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        let offset = match &self.gzip {
+            Gzip::Between => return Ok(()),
+            Gzip::Serial(serial) if !serial.inside => return Ok(()),
+            Gzip::Serial(serial) => serial.member_at,
+            Gzip::Parallel { member_at, .. } => *member_at,
+        };
+        Err(Error::Truncated { offset, what: "a gzip member" })
+    }
+
+    fn segment(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        found: &Segment,
+        segment_crc: &crc32fast::Hasher,
+        content: &[u8],
+    ) {
+        let (member_at, crc, content_bytes, window) = match &mut self.gzip {
+            Gzip::Parallel { member_at, crc, content_bytes, window } => {
+                (*member_at, crc, content_bytes, window)
+            }
+            Gzip::Serial(serial) => {
+                // A worker may have understood the segment; its content is not what the stream means.
+                return serial.append(bytes);
+            }
+            Gzip::Between => unreachable!("a segment belongs to a member"),
+        };
+        let (inflater, from) = match *found {
+            Segment::Dependent => {
+                self.fell_back = true;
+                (Inflater::amid(crc.clone(), *content_bytes, window), 0)
+            }
+            Segment::Whole | Segment::Last(_) => {
+                crc.combine(segment_crc);
+                let bytes = u32::try_from(content.len()).expect("a unit is small");
+                *content_bytes = content_bytes.wrapping_add(bytes);
+                let keep = content.len().saturating_sub(WINDOW_BYTES);
+                window.extend_from_slice(&content[keep..]);
+                let excess = window.len().saturating_sub(WINDOW_BYTES);
+                window.drain(..excess);
+                let Segment::Last(from) = *found else { return };
+                (Inflater::at_trailer(crc.clone(), *content_bytes), from)
+            }
+        };
+        self.gzip = Gzip::Serial(Box::new(Serial {
+            member_at,
+            inflater,
+            pending: bytes[from..].to_vec(),
+            taken: 0,
+            pending_at: offset + from as u64,
+            inside: true,
+        }));
+    }
+}
+
+impl Serial {
+    fn append(&mut self, bytes: &[u8]) {
+        self.pending.drain(..self.taken);
+        self.pending_at += self.taken as u64;
+        self.taken = 0;
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// Makes the next content; `false`: it must see more first.
+    fn advance(&mut self, content: &mut Buffer, garbage: &mut Option<u64>) -> Result<bool, Error> {
+        loop {
+            if !self.inside && !self.enter(garbage) {
+                return Ok(false);
+            }
+            let step = self
+                .inflater
+                .step(&self.pending[self.taken..], STEP_BYTES, content)
+                .map_err(|what| Error::Damaged { offset: self.member_at, what })?;
+            match step {
+                Step::Needs(_) => return Ok(false),
+                Step::Went { eaten } => self.taken += eaten,
+                Step::Ended { eaten } => {
+                    self.taken += eaten;
+                    self.inside = false;
+                }
+            }
+            if !content.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Between members: passes padding, and everything that is no member, with a warning.
+    fn enter(&mut self, garbage: &mut Option<u64>) -> bool {
+        self.taken += self.pending[self.taken..].iter().take_while(|&&byte| byte == 0).count();
+        let rest = &self.pending[self.taken..];
+        if garbage.is_none() && rest.starts_with(&gz::MAGIC) {
+            self.member_at = self.pending_at + self.taken as u64;
+            self.inside = true;
+        } else if garbage.is_some() || (!rest.is_empty() && !gz::MAGIC.starts_with(rest)) {
+            garbage.get_or_insert(self.pending_at + self.taken as u64);
+            self.taken = self.pending.len();
+        }
+        self.inside
+    }
+}
+
+impl std::fmt::Debug for Joiner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Joiner").field("fell_back", &self.fell_back).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,258 @@
+//! The LZ4 container: frames of blocks.
+//!
+//! Never a skippable frame in what we write: lz4 1.9.4 fails on one behind data when it reads a
+//! pipe, and in file mode silently drops what follows (lz4#977).
+//!
+//! # Source
+//!
+//! LZ4 Frame Format Description 1.6.4, in the lz4 repository's `doc` folder.
+
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::zst::le32;
+use lz4::block::CompressionMode;
+use std::io;
+use twox_hash::XxHash32;
+
+pub(crate) const MAGIC: u32 = 0x184D_2204;
+/// What `lz4 -l` writes, and Linux reads as its kernel: blocks of 8 MiB, no checksum, no end mark.
+pub(crate) const LEGACY_MAGIC: u32 = 0x184C_2102;
+pub(crate) const LEGACY_BLOCK_BYTES: usize = 8 << 20;
+/// Longest possible frame header, magic included.
+pub(crate) const HEADER_BYTES_MAX: usize = 19;
+/// Set in a block's size when its content is stored as it is.
+const STORED: u32 = 1 << 31;
+/// A block of a linked frame may refer this far back.
+pub(crate) const HISTORY_BYTES: usize = 64 << 10;
+
+/// What a frame's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) own_bytes: usize,
+    pub(crate) block_bytes: usize,
+    pub(crate) blocks_linked: bool,
+    pub(crate) block_checksums: bool,
+    pub(crate) content_checksum: bool,
+    pub(crate) content_bytes: Option<u64>,
+}
+
+/// Reads a frame's header, `bytes` beginning with the magic; `Ok(None)`: they end before it does.
+///
+/// # Errors
+///
+/// What is wrong, or not for us.
+pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
+    let (Some(&flags), Some(&block_code)) = (bytes.get(4), bytes.get(5)) else { return Ok(None) };
+    let has = |bit: u32| flags >> bit & 1 == 1;
+    let own_bytes = 7 + if has(3) { 8 } else { 0 } + if has(0) { 4 } else { 0 };
+    let Some(&check) = bytes.get(own_bytes - 1) else { return Ok(None) };
+    if check != header_check(&bytes[4..own_bytes - 1]) {
+        return Err(HeaderError::Damaged("an lz4 header that misses its checksum"));
+    }
+    if flags >> 6 != 1 || has(1) || block_code & 0x8F != 0 || block_code >> 4 < 4 {
+        return Err(HeaderError::Unsupported("this lz4 frame is of a later version"));
+    }
+    if has(0) {
+        return Err(HeaderError::Unsupported("this lz4 frame needs a dictionary"));
+    }
+    let content_bytes = has(3).then(|| u64::from_le_bytes(bytes[6..14].try_into().expect("eight bytes")));
+    Ok(Some(Header {
+        own_bytes,
+        block_bytes: 1 << (8 + 2 * (block_code >> 4)),
+        blocks_linked: !has(5),
+        block_checksums: has(4),
+        content_checksum: has(2),
+        content_bytes,
+    }))
+}
+
+/// Why a header was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderError {
+    Damaged(&'static str),
+    Unsupported(&'static str),
+}
+
+impl HeaderError {
+    pub(crate) fn at(self, offset: u64) -> Error {
+        match self {
+            Self::Damaged(what) => Error::Damaged { offset, what },
+            Self::Unsupported(what) => Error::Unsupported { offset, what },
+        }
+    }
+}
+
+/// Block sizes the format knows.
+pub(crate) const BLOCK_SIZES: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
+
+/// The header of what we write: independent blocks, each with its checksum, none for the whole.
+///
+/// A checksum over all content would be one thread's work; the blocks' cover the same bytes.
+pub(crate) fn frame_header(block_bytes: usize, content_bytes: Option<u64>) -> Vec<u8> {
+    let code = BLOCK_SIZES.iter().position(|&bytes| bytes == block_bytes).expect("Options checks the size");
+    let flags = 0b0111_0000 | if content_bytes.is_some() { 0b1000 } else { 0 };
+    let mut header = MAGIC.to_le_bytes().to_vec();
+    header.extend_from_slice(&[flags, (u8::try_from(code).expect("0..4") + 4) << 4]);
+    header.extend(content_bytes.into_iter().flat_map(u64::to_le_bytes));
+    header.push(header_check(&header[4..]));
+    header
+}
+
+/// Ends a frame that has no content checksum.
+pub(crate) const END_MARK: [u8; 4] = [0; 4];
+
+fn header_check(descriptor: &[u8]) -> u8 {
+    XxHash32::oneshot(0, descriptor).to_le_bytes()[1]
+}
+
+/// A block's size field, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockSize {
+    pub(crate) bytes: usize,
+    pub(crate) stored: bool,
+}
+
+impl BlockSize {
+    /// `None`: the end mark.
+    pub(crate) fn read(field: u32) -> Option<Self> {
+        (field != 0).then_some(Self { bytes: (field & !STORED) as usize, stored: field & STORED != 0 })
+    }
+}
+
+/// One block to decode.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) stored: bool,
+    pub(crate) checksum: Option<u32>,
+    pub(crate) content_bytes_max: usize,
+}
+
+/// Decodes `block` into `content`, which is overwritten; `history` is what a linked block refers to.
+///
+/// # Errors
+///
+/// What is wrong with the block.
+pub(crate) fn decode(
+    block: &Block<'_>,
+    history: Option<&[u8]>,
+    content: &mut Buffer,
+) -> Result<(), &'static str> {
+    if block.checksum.is_some_and(|checksum| checksum != XxHash32::oneshot(0, block.bytes)) {
+        return Err("an lz4 block that misses its checksum");
+    }
+    if block.stored {
+        if block.bytes.len() > block.content_bytes_max {
+            return Err("a stored lz4 block larger than its frame allows");
+        }
+        content.fill(block.bytes);
+        return Ok(());
+    }
+    let room = content.room(block.content_bytes_max);
+    let decoded = if let Some(history) = history {
+        lz4_flex::block::decompress_into_with_dict(block.bytes, room, history).map_err(drop)
+    } else {
+        let room_bytes = i32::try_from(block.content_bytes_max).expect("blocks are at most 8 MiB");
+        lz4::block::decompress_to_buffer(block.bytes, Some(room_bytes), room).map_err(drop)
+    };
+    content.set_len(decoded.map_err(|()| "an lz4 block that does not decode")?);
+    Ok(())
+}
+
+/// How hard to look for matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Hops over this much more the higher it is.
+    Fast(i32),
+    /// Searches chains, to this depth level.
+    High(i32),
+}
+
+/// Compresses `content` to one block with size and checksum, as it stands in a frame.
+///
+/// # Errors
+///
+/// None that the world can cause; the codec's own refusals are passed on.
+pub(crate) fn encode(content: &[u8], effort: Effort, block: &mut Buffer) -> Result<(), Error> {
+    let mode = match effort {
+        Effort::Fast(acceleration) => CompressionMode::FAST(acceleration),
+        Effort::High(level) => CompressionMode::HIGHCOMPRESSION(level),
+    };
+    let bound = lz4::block::compress_bound(content.len())?;
+    let room = block.room(4 + bound + 4);
+    let mut bytes = lz4::block::compress_to_buffer(content, Some(mode), false, &mut room[4..4 + bound])?;
+    let mut field = u32::try_from(bytes).map_err(io::Error::other)?;
+    if bytes >= content.len() {
+        bytes = content.len();
+        room[4..4 + bytes].copy_from_slice(content);
+        field = STORED | u32::try_from(bytes).map_err(io::Error::other)?;
+    }
+    room[..4].copy_from_slice(&field.to_le_bytes());
+    let checksum = XxHash32::oneshot(0, &room[4..4 + bytes]);
+    room[4 + bytes..8 + bytes].copy_from_slice(&checksum.to_le_bytes());
+    block.set_len(8 + bytes);
+    Ok(())
+}
+
+/// Decodes a block as [`encode`] wrote it: size, content, checksum.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn decode_framed(
+    framed: &[u8],
+    content_bytes_max: usize,
+    content: &mut Buffer,
+) -> Result<(), &'static str> {
+    let size = BlockSize::read(le32(framed)).ok_or("an lz4 end mark where a block should be")?;
+    let block = framed.get(4..4 + size.bytes).ok_or("an lz4 block that is cut")?;
+    let checksum = framed.get(4 + size.bytes..8 + size.bytes).map(le32);
+    decode(&Block { bytes: block, stored: size.stored, checksum, content_bytes_max }, None, content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_we_write_reads_back() {
+        for (block_bytes, content_bytes) in
+            [(64 << 10, None), (256 << 10, Some(0)), (4 << 20, Some(u64::MAX))]
+        {
+            let written = frame_header(block_bytes, content_bytes);
+            let read = header(&written).unwrap().unwrap();
+            assert_eq!((read.own_bytes, read.block_bytes), (written.len(), block_bytes));
+            assert_eq!(read.content_bytes, content_bytes);
+            assert!(read.block_checksums && !read.blocks_linked && !read.content_checksum);
+            assert_eq!(header(&written[..written.len() - 1]), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_header_with_a_flipped_bit_is_refused() {
+        for at in 4..14 {
+            let mut written = frame_header(1 << 20, Some(5));
+            written[at] ^= 4;
+            assert!(!matches!(header(&written), Ok(Some(_))), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn blocks_return_at_every_effort_and_a_flipped_byte_is_found() {
+        let text: Vec<u8> = (0..40_000_u32).flat_map(|n| format!("{n},").into_bytes()).collect();
+        let noise: Vec<u8> = (0..9999_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+        for content in [&text[..], &noise, b"", b"a"] {
+            for effort in [Effort::Fast(1), Effort::Fast(8), Effort::High(9)] {
+                let (mut block, mut decoded) = (Buffer::default(), Buffer::default());
+                encode(content, effort, &mut block).unwrap();
+                if !content.is_empty() {
+                    decode_framed(&block, content.len(), &mut decoded).unwrap();
+                    assert!(*decoded == *content);
+                    let mut damaged = block.to_vec();
+                    damaged[5] ^= 1;
+                    assert!(decode_framed(&damaged, content.len(), &mut decoded).is_err());
+                }
+            }
+        }
+    }
+}
