@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::str::FromStr;
 
 use ulid::Ulid;
@@ -17,6 +18,13 @@ use crate::series::Sample;
 pub struct RunId(Ulid);
 
 impl RunId {
+    /// A new name, made of the moment of `anchor` and the system's own chance. The one place that draws any: what
+    /// a run measures follows from its seed, but two runs never share a name.
+    pub fn fresh(anchor: WallAnchor) -> Self {
+        let draw = || u128::from(RandomState::new().build_hasher().finish());
+        Self::new(anchor, draw() << 64 | draw())
+    }
+
     /// A new name: the moment of `anchor` in milliseconds, and 80 bits of chance.
     pub fn new(anchor: WallAnchor, chance: u128) -> Self {
         Self(Ulid::from_parts(anchor.unix_ns / 1_000_000, chance))
@@ -171,6 +179,12 @@ mod tests {
         assert!(early < late);
         assert_eq!(early.to_string().parse(), Ok(early));
         assert_eq!(early.to_string().len(), 26);
+    }
+
+    #[test]
+    fn names_made_at_the_same_moment_differ() {
+        let now = WallAnchor { monotonic_ns: 0, unix_ns: 1 };
+        assert_ne!(RunId::fresh(now), RunId::fresh(now));
     }
 
     #[test]

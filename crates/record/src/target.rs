@@ -30,6 +30,46 @@ impl Target {
     }
 }
 
+/// A text for people (a command line, a plan, a message) with the passwords masked that are seen to be such: in URLs,
+/// in `password=...`, in `MYSQL_PWD = "..."`.
+///
+/// A password that holds blanks or quotes ends its URL too early to be seen: who knows the [`Target`] masks that.
+pub fn mask_text(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        masked.push_str(&mask_assignment(line).unwrap_or_else(|| mask_words(line)));
+    }
+    masked
+}
+
+/// `NAME = "value"`, the form of a plan; `None` where it is none, or nothing secret.
+fn mask_assignment(line: &str) -> Option<String> {
+    let (name, value) = line.split_once('=')?;
+    let name_only = name.trim().trim_matches('"');
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name_only.chars().all(plain) {
+        return None;
+    }
+    let name_only = name_only.rsplit('.').next().unwrap_or(name_only);
+    let quote = value.trim_start().chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (before, rest) = value.split_once(quote)?;
+    let (_, after) = rest.rsplit_once(quote)?;
+    is_secret(name_only).then(|| format!("{name}={before}{quote}***{quote}{after}"))
+}
+
+fn mask_words(line: &str) -> String {
+    let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | '<' | '>');
+    let words = line.split_inclusive(ends_word).map(|word| {
+        let (word, end) = word.split_at(word.trim_end_matches(ends_word).len());
+        match word.split_once('=') {
+            Some((name, _)) if is_secret(name.trim_start_matches('-')) => format!("{name}=***{end}"),
+            _ if word.contains("://") || word.contains('?') => Target::new(word).masked() + end,
+            _ => format!("{word}{end}"),
+        }
+    });
+    words.collect()
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.masked())
@@ -64,10 +104,11 @@ fn mask_parameters(text: &str) -> String {
 }
 
 fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["password", "passwd", "pw", "secret", "token"]
-        .iter()
-        .any(|s| name == *s || name.ends_with(&format!("_{s}")))
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    name.ends_with("password")
+        || ["passwd", "pw", "pwd", "secret", "token"]
+            .iter()
+            .any(|s| name == *s || name.ends_with(&format!("_{s}")))
 }
 
 #[cfg(test)]
@@ -92,6 +133,27 @@ mod tests {
             let target = Target::new(written);
             assert_eq!(target.to_string(), shown);
             assert_eq!(format!("{target:?}"), format!("Target({shown:?})"));
+        }
+    }
+
+    #[test]
+    fn a_text_loses_its_passwords_and_nothing_else() {
+        for (written, shown) in [
+            ("load mysql://app:secret@h/b --rate 5\n", "load mysql://app:***@h/b --rate 5\n"),
+            (
+                "target = \"mysql://app:secret@h/b?x=1\" # here\n",
+                "target = \"mysql://app:***@h/b?x=1\" # here\n",
+            ),
+            ("MYSQL_PWD = \"secret\"\n", "MYSQL_PWD = \"***\"\n"),
+            ("server.env.PGPASSWORD = 'sec ret' # x", "server.env.PGPASSWORD = '***' # x"),
+            ("mariadb --password=secret -e x", "mariadb --password=*** -e x"),
+            ("{\"command\":\"load redis://:secret@h:1\"}", "{\"command\":\"load redis://:***@h:1\"}"),
+            ("sqlite:x.db?password=secret", "sqlite:x.db?password=***"),
+            ("{\"a\":\"password='x'\",\"b\":\"it's\"}", "{\"a\":\"password=***\",\"b\":\"it's\"}"),
+            ("a = b, c == d  \n\n  {\"x\": \"y\"}", "a = b, c == d  \n\n  {\"x\": \"y\"}"),
+            ("", ""),
+        ] {
+            assert_eq!(mask_text(written), shown);
         }
     }
 
