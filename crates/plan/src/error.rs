@@ -1,0 +1,321 @@
+//! What is wrong with a plan, and where.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+/// A place in the text of a plan; line and column count from 1, the column in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// One thing that is wrong with a plan.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{place}: {kind}")]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// What was found, and what was expected.
+    pub kind: ProblemKind,
+}
+
+/// What can be wrong with a plan.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ProblemKind {
+    /// The text is not TOML.
+    #[error("this is not TOML: {message}")]
+    Syntax {
+        /// The parser's words.
+        message: String,
+    },
+    /// A key that no plan has.
+    #[error("unknown key `{key}` in {table}; {}", suggestion(.meant.as_deref(), .known))]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The table that it stands in.
+        table: String,
+        /// The key that was probably meant.
+        meant: Option<String>,
+        /// The keys that the table has.
+        known: Vec<String>,
+    },
+    /// A key that every plan has is not there.
+    #[error("`{key}` is missing in {table}: expected {expected}, as in `{key} = {example}`")]
+    MissingKey {
+        /// The key.
+        key: String,
+        /// The table that lacks it.
+        table: String,
+        /// What it holds.
+        expected: String,
+        /// A value, as TOML.
+        example: String,
+    },
+    /// A value that its key cannot have.
+    #[error("`{key}` is {found}, expected {expected}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// What is there.
+        found: String,
+        /// What may be there.
+        expected: String,
+    },
+    /// A placeholder that stands for nothing.
+    #[error("`{key}` uses `{{{name}}}`, which is neither `scratch` nor a factor; {}", suggestion(.meant.as_deref(), .known))]
+    UnknownPlaceholder {
+        /// The key whose value has it.
+        key: String,
+        /// The name between the braces.
+        name: String,
+        /// The name that was probably meant.
+        meant: Option<String>,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// A placeholder that does not end.
+    #[error(
+        "`{key}` has a brace that does not pair: write `{{name}}` for a placeholder and `{{{{` or `}}}}` for a brace"
+    )]
+    LoneBrace {
+        /// The key whose value has it.
+        key: String,
+    },
+    /// A placeholder in a value that must be the same for the whole series.
+    #[error(
+        "`{key}` uses `{{{factor}}}`, which is a sub-plot factor, but {why}; make `{factor}` a whole-plot factor or leave it out here"
+    )]
+    SubPlotTooDeep {
+        /// The key whose value has it.
+        key: String,
+        /// The factor.
+        factor: String,
+        /// Why it cannot vary within a series.
+        why: &'static str,
+    },
+    /// A factor's value is named twice.
+    #[error(
+        "factor `{factor}` has the value `{value}` twice: two names for one configuration need two values, as in [\"a\", \"b\"]"
+    )]
+    ValueTwice {
+        /// The factor.
+        factor: String,
+        /// The value.
+        value: String,
+    },
+    /// A factor's name that cannot be one.
+    #[error("`{name}` cannot name a factor: {why}")]
+    BadFactorName {
+        /// The name.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The reference is not among the values.
+    #[error("reference `{reference}` is not a value of factor `{factor}`; {}", suggestion(.meant.as_deref(), .known))]
+    ReferenceIsNoValue {
+        /// The factor.
+        factor: String,
+        /// What is written.
+        reference: String,
+        /// The value that was probably meant.
+        meant: Option<String>,
+        /// The values.
+        known: Vec<String>,
+    },
+    /// An environment for a value that no factor has.
+    #[error("[server.env.{name}] is for a value that no whole-plot factor has; {}", suggestion(.meant.as_deref(), .known))]
+    EnvironmentForNoValue {
+        /// What is written.
+        name: String,
+        /// The value that was probably meant.
+        meant: Option<String>,
+        /// The values.
+        known: Vec<String>,
+    },
+    /// An environment for a value that two factors have.
+    #[error("[server.env.{value}]: the factors {} all have the value `{value}`; write [server.env.\"{}={value}\"]", .factors.join(" and "), .factors[0])]
+    EnvironmentIsAmbiguous {
+        /// The value.
+        value: String,
+        /// The factors that have it.
+        factors: Vec<String>,
+    },
+    /// The time that the plan gives itself is not enough.
+    #[error("`time_budget` is {}, but the plan takes at least {}: {made_of}", human(*.budget), human(*.needed))]
+    BudgetTooSmall {
+        /// What is given.
+        budget: Duration,
+        /// Warm-up, measuring and cool-down alone.
+        needed: Duration,
+        /// The multiplication.
+        made_of: String,
+    },
+    /// A gate needs a verdict that the design cannot give.
+    #[error(
+        "a gate needs a verdict at alpha {alpha}, which takes at least {needed} blocks, and `blocks` is {blocks}; use {needed} blocks, or drop the gate: without one the plan is exploratory"
+    )]
+    GateNeedsBlocks {
+        /// The rate of false alarms that is accepted.
+        alpha: f64,
+        /// The blocks that are planned.
+        blocks: u32,
+        /// The blocks that a verdict takes.
+        needed: u32,
+    },
+    /// More trials than can be meant.
+    #[error("the plan has {trials} trials, more than {limit}; use fewer values or blocks")]
+    TooManyTrials {
+        /// Cells by blocks.
+        trials: u128,
+        /// What we take.
+        limit: u32,
+    },
+}
+
+/// All that is wrong with a plan: at least one problem, in the order of the text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanErrors {
+    name: String,
+    problems: Vec<Problem>,
+}
+
+impl PlanErrors {
+    pub(crate) fn new(name: &str, mut problems: Vec<Problem>) -> Self {
+        assert!(!problems.is_empty(), "a plan without a problem is a plan");
+        problems.sort_by_key(|p| p.place);
+        let mut seen = Vec::new();
+        problems.retain(|problem| {
+            let new = !seen.contains(problem);
+            seen.extend(new.then(|| problem.clone()));
+            new
+        });
+        Self { name: name.to_owned(), problems }
+    }
+
+    /// The problems.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            let newline = if i == 0 { "" } else { "\n" };
+            write!(f, "{newline}{}:{problem}", self.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanErrors {}
+
+/// Where the lines of a text start.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text, starts }
+    }
+
+    /// The place where a span of bytes starts.
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
+        let at = span.start.min(self.text.len());
+        let line = self.starts.partition_point(|&start| start <= at);
+        let column = self.text[self.starts[line - 1]..at].chars().count() + 1;
+        Place { line, column }
+    }
+}
+
+/// The known name that `found` is probably a misspelling of: at most a third of its letters differ.
+pub(crate) fn meant<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let close = |name: &&str| distance(found, name) <= found.chars().count().max(3) / 3;
+    known.into_iter().filter(close).min_by_key(|name| distance(found, name)).map(str::to_owned)
+}
+
+/// Letters to insert, delete or replace, or neighbors to swap, to get from one word to the other; `-` and `_` are one.
+fn distance(a: &str, b: &str) -> usize {
+    let letters = |s: &str| s.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
+    let (a, b) = (letters(a), letters(b));
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let swapped = if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    rows[i - 2][j - 2] + 1
+                } else {
+                    usize::MAX
+                };
+                replaced.min(swapped).min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+fn suggestion(meant: Option<&str>, known: &[String]) -> String {
+    match meant {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("expected one of {}", known.join(", ")),
+    }
+}
+
+/// `4h 40m`, `3m 5s`, `1.5s`: for people.
+pub(crate) fn human(time: Duration) -> String {
+    let s = time.as_secs();
+    match s {
+        3_600.. => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
+        60.. => format!("{}m {}s", s / 60, s % 60),
+        _ => format!("{}s", (time.as_secs_f64() * 10.0).round() / 10.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_lines_and_characters_from_one() {
+        let lines = Lines::of("a\nüb = 1\n");
+        assert_eq!(lines.place(&(0..1)), Place { line: 1, column: 1 });
+        assert_eq!(lines.place(&(2..3)), Place { line: 2, column: 1 });
+        assert_eq!(lines.place(&(4..5)), Place { line: 2, column: 2 });
+        assert_eq!(lines.place(&(99..99)), Place { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn a_misspelled_name_finds_its_neighbor_and_a_strange_one_finds_none() {
+        let known = ["blocks", "seed", "time_budget"];
+        assert_eq!(meant("blcoks", known).as_deref(), Some("blocks"));
+        assert_eq!(meant("time-budget", known).as_deref(), Some("time_budget"));
+        assert_eq!(meant("sede", known).as_deref(), Some("seed"));
+        assert_eq!(meant("colour", known), None);
+    }
+
+    #[test]
+    fn time_is_told_in_the_two_units_that_matter() {
+        assert_eq!(human(Duration::from_mins(280)), "4h 40m");
+        assert_eq!(human(Duration::from_secs(185)), "3m 5s");
+        assert_eq!(human(Duration::from_millis(1_540)), "1.5s");
+    }
+}

@@ -1,0 +1,671 @@
+//! Every key that a plan can have: its kind, what happens without it, an example, its meaning.
+//!
+//! One declaration, four uses: the reader takes kinds and defaults from here, messages say from here what was
+//! expected, the JSON Schema is written from here, and a test holds `docs/plans.md` against it.
+
+use std::time::Duration;
+
+use record::bakeoff::{Metric, Plot};
+use record::load::{Distribution, Schedule, Workload};
+
+/// One key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) need: Need,
+    /// Whether `{factor}` may stand in it.
+    pub(crate) placeholders: Placeholders,
+    /// A value, as TOML.
+    pub(crate) example: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// What a key holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    /// A text that is not empty.
+    Text,
+    /// One value of a factor: text, number or boolean.
+    Scalar,
+    /// A list of at least one of them.
+    Values,
+    /// A list of texts.
+    Texts,
+    /// One of some words.
+    Word(fn() -> Vec<&'static str>),
+    /// A list of them, each at most once.
+    Words(fn() -> Vec<&'static str>),
+    /// A whole number.
+    Integer { min: i64, max: i64 },
+    /// A number strictly between two others.
+    Between { above: f64, below: f64 },
+    /// A text such as `1%`.
+    Percent { max_ratio: f64 },
+    /// A text such as `10ms`.
+    Duration { min: Duration },
+    /// `true` or `false`.
+    Bool,
+    /// A text with a grammar of its own, read by `check`; the sentence says what it is.
+    Form(&'static str),
+    /// `rate`: the only key that takes text, number, list or table.
+    Rate,
+    /// A table, or a word that stands for one.
+    Table { or: &'static [&'static str] },
+}
+
+/// What happens where a key is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// That is an error.
+    Required,
+    /// It is as if this had been written (TOML).
+    Default(&'static str),
+    /// What this sentence says.
+    Optional(&'static str),
+}
+
+/// Whether the value may differ from trial to trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placeholders {
+    /// It is taken as it is written.
+    None,
+    /// `{factor}` of whole-plot factors, and `{scratch}` where it is text.
+    WholePlot {
+        /// Why a sub-plot factor will not do.
+        because: &'static str,
+    },
+    /// `{factor}` of any factor, and `{scratch}` where it is text.
+    Any,
+}
+
+/// A table of a plan.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// `load`, `factors.*` (one for each name), `gate[]` (any number); empty: the top of the file.
+    pub(crate) path: &'static str,
+    pub(crate) need: Need,
+    pub(crate) meaning: &'static str,
+    pub(crate) keys: &'static [Key],
+}
+
+/// The declaration of a table.
+pub(crate) fn table(path: &str) -> &'static Table {
+    TABLES.iter().find(|t| t.path == path).expect("callers name tables that are declared below")
+}
+
+impl Kind {
+    /// What the key holds, as a clause after "expected".
+    pub(crate) fn expected(self) -> String {
+        match self {
+            Self::Text => "a text that is not empty".into(),
+            Self::Scalar => "a text, a number, true or false".into(),
+            Self::Values => "a list of at least one text, number or boolean".into(),
+            Self::Texts => "a list of texts".into(),
+            Self::Word(words) => format!("one of {}", quoted(&words())),
+            Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
+            Self::Integer { min, max: i64::MAX } => format!("a whole number from {min}"),
+            Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Between { above, below } => format!("a number over {above} and under {below}"),
+            Self::Percent { max_ratio } => {
+                format!("a percentage such as \"1%\", at most {}%", max_ratio * 100.0)
+            }
+            Self::Duration { min } if min.is_zero() => "a duration such as \"10ms\", \"5s\" or \"2m\"".into(),
+            Self::Duration { min } => {
+                format!("a duration such as \"10ms\", \"5s\" or \"2m\", at least {min:?}")
+            }
+            Self::Bool => "true or false".into(),
+            Self::Form(sentence) => sentence.into(),
+            Self::Rate => {
+                "\"max\", events per second such as 500 or \"30/m\", shares of the capacity such as \
+                 [\"25%\", \"50%\"], or { slo = \"p99<10ms\" }"
+                    .into()
+            }
+            Self::Table { or: [] } => "a table".into(),
+            Self::Table { or } => format!("a table or {}", quoted(or)),
+        }
+    }
+}
+
+fn quoted(words: &[&str]) -> String {
+    words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", ")
+}
+
+const ANY_TIME: Kind = Kind::Duration { min: Duration::ZERO };
+const WITHOUT_IT_NONE: Need = Need::Optional("none");
+const SERVER: Placeholders = Placeholders::WholePlot { because: "one server stands for the whole series" };
+const DATA: Placeholders = Placeholders::WholePlot { because: "the data set stands for the whole series" };
+
+const fn key(
+    name: &'static str,
+    kind: Kind,
+    need: Need,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key {
+    Key { name, kind, need, placeholders: Placeholders::None, example, meaning }
+}
+
+impl Key {
+    const fn with(self, placeholders: Placeholders) -> Self {
+        Self { placeholders, ..self }
+    }
+}
+
+fn plots() -> Vec<&'static str> {
+    Plot::ALL.iter().map(|p| p.word()).collect()
+}
+fn workloads() -> Vec<&'static str> {
+    Workload::ALL.iter().map(|w| w.word()).collect()
+}
+fn distributions() -> Vec<&'static str> {
+    Distribution::NAMES.to_vec()
+}
+fn schedules() -> Vec<&'static str> {
+    Schedule::ALL.iter().map(|s| s.word()).collect()
+}
+fn metrics() -> Vec<&'static str> {
+    Metric::ALL.iter().map(|m| m.word()).collect()
+}
+fn arrivals() -> Vec<&'static str> {
+    vec!["jitter", "period", "poisson"]
+}
+fn signals() -> Vec<&'static str> {
+    vec!["SIGTERM", "SIGINT", "SIGQUIT"]
+}
+fn warmup_judges() -> Vec<&'static str> {
+    vec!["throughput", "p99", "cpu_per_event", "rss"]
+}
+fn instruments() -> Vec<&'static str> {
+    vec!["cpu", "io", "nic", "locks", "memory", "power"]
+}
+fn tunings() -> Vec<&'static str> {
+    vec!["base", "peak"]
+}
+
+/// The tables, in the order in which a plan is best read.
+pub(crate) const TABLES: &[Table] = &[
+    Table {
+        path: "",
+        need: Need::Required,
+        meaning: "what the bake-off is about",
+        keys: &[
+            key("schema", Kind::Integer { min: 1, max: 1 }, Need::Required, "1", "version of this form"),
+            key("title", Kind::Text, Need::Required, "\"Journal modes of SQLite\"", "a line for people"),
+            key(
+                "question",
+                Kind::Text,
+                WITHOUT_IT_NONE,
+                "\"Is wal faster than delete?\"",
+                "what the bake-off is to answer, in the author's words",
+            ),
+        ],
+    },
+    Table {
+        path: "factors.*",
+        need: Need::Optional("one configuration"),
+        meaning: "something that is varied on purpose; its name is used as `{name}`",
+        keys: &[
+            key("values", Kind::Values, Need::Required, "[\"delete\", \"wal\"]", "its values, each once"),
+            key(
+                "reference",
+                Kind::Scalar,
+                Need::Optional("of a whole-plot factor with one value, that value; with more, it must be there"),
+                "\"delete\"",
+                "the value that the others are compared with; whole-plot factors only",
+            ),
+            key(
+                "level",
+                Kind::Word(plots),
+                Need::Required,
+                "\"whole-plot\"",
+                "whether a change needs a fresh, rebuilt, warmed server (whole-plot), or goes on within one (sub-plot)",
+            ),
+        ],
+    },
+    Table {
+        path: "design",
+        need: Need::Required,
+        meaning: "how often, and in which order",
+        keys: &[
+            key(
+                "blocks",
+                Kind::Integer { min: 1, max: 1_000 },
+                Need::Required,
+                "6",
+                "blocks; a block is one series of every configuration, in random order",
+            ),
+            key(
+                "seed",
+                Kind::Integer { min: 0, max: i64::MAX },
+                Need::Default("1"),
+                "20261121",
+                "what the order, and everything random in the load, follows from",
+            ),
+            key(
+                "time_budget",
+                Kind::Duration { min: Duration::from_millis(1) },
+                Need::Optional("any time"),
+                "\"14h\"",
+                "the plan is refused where warm-up, measuring and cool-down alone take longer",
+            ),
+        ],
+    },
+    Table {
+        path: "load",
+        need: Need::Required,
+        meaning: "what is offered, to whom; the same words as the options of `bakeoff load`",
+        keys: &[
+            key(
+                "target",
+                Kind::Text,
+                Need::Required,
+                "\"sqlite:{scratch}/bench.db\"",
+                "where the load goes",
+            )
+            .with(Placeholders::Any),
+            key(
+                "workload",
+                Kind::Word(workloads),
+                Need::Optional("native for exec: and null:, else oltp-read-write"),
+                "\"oltp-read-write\"",
+                "what an event does",
+            )
+            .with(Placeholders::Any),
+            key("tables", Kind::Integer { min: 1, max: 10_000 }, Need::Default("1"), "4", "tables of the data set")
+                .with(DATA),
+            key(
+                "rows",
+                Kind::Integer { min: 1, max: 1_000_000_000_000 },
+                Need::Default("10000"),
+                "100000",
+                "rows in each table",
+            )
+            .with(DATA),
+            key(
+                "point_selects",
+                Kind::Integer { min: 0, max: 1_000_000 },
+                Need::Default("10"),
+                "10",
+                "point selects in a transaction",
+            )
+            .with(Placeholders::Any),
+            key(
+                "range_size",
+                Kind::Integer { min: 1, max: 1_000_000_000_000 },
+                Need::Default("100"),
+                "100",
+                "rows that a range query covers",
+            )
+            .with(Placeholders::Any),
+            key(
+                "distribution",
+                Kind::Word(distributions),
+                Need::Default("\"special\""),
+                "\"uniform\"",
+                "how rows are chosen",
+            )
+            .with(Placeholders::Any),
+            key("skip_trx", Kind::Bool, Need::Default("false"), "true", "leave out BEGIN and COMMIT")
+                .with(Placeholders::Any),
+            key("prepared", Kind::Bool, Need::Default("true"), "false", "prepare statements on the server")
+                .with(Placeholders::Any),
+            key(
+                "threads",
+                Kind::Integer { min: 1, max: 65_536 },
+                Need::Default("1"),
+                "\"{threads}\"",
+                "workers, each with a connection of its own",
+            )
+            .with(Placeholders::Any),
+            key(
+                "rate",
+                Kind::Rate,
+                Need::Default("\"max\""),
+                "500",
+                "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity \
+                 found first, or the highest rate that keeps a promise (both are read, and refused at `run` in this \
+                 version)",
+            )
+            .with(Placeholders::Any),
+            key(
+                "arrivals",
+                Kind::Word(arrivals),
+                Need::Default("\"jitter\""),
+                "\"poisson\"",
+                "how due times are spread",
+            )
+            .with(Placeholders::Any),
+            key(
+                "jitter",
+                Kind::Percent { max_ratio: 1.0 },
+                Need::Default("\"10%\""),
+                "\"10%\"",
+                "with jitter arrivals, how far an event moves: a share of a thread's period",
+            )
+            .with(Placeholders::Any),
+            key(
+                "schedule",
+                Kind::Word(schedules),
+                Need::Default("\"shared\""),
+                "\"own\"",
+                "who takes the next event: any free worker, or its owner",
+            )
+            .with(Placeholders::Any),
+            key(
+                "late",
+                Kind::Form("\"queue\", or \"skip=\" and a duration such as \"skip=100ms\""),
+                Need::Default("\"queue\""),
+                "\"skip=100ms\"",
+                "what happens to a late event: it starts at once, or is given up when later than that",
+            )
+            .with(Placeholders::Any),
+            key(
+                "retry",
+                Kind::Integer { min: 0, max: 1_000 },
+                Need::Default("3"),
+                "3",
+                "tries after the first for an event that failed in a way that may pass",
+            )
+            .with(Placeholders::Any),
+            key(
+                "drain",
+                ANY_TIME,
+                Need::Default("\"5s\""),
+                "\"5s\"",
+                "how long what is in flight at the planned end may take",
+            )
+            .with(Placeholders::Any),
+            key(
+                "connects_at_once",
+                Kind::Integer { min: 1, max: 65_536 },
+                Need::Default("32"),
+                "32",
+                "connections opened at a time",
+            )
+            .with(Placeholders::Any),
+            key(
+                "max_errors",
+                Kind::Percent { max_ratio: 1.0 },
+                Need::Default("\"1%\""),
+                "\"0%\"",
+                "share of events that may fail in a valid run",
+            )
+            .with(Placeholders::Any),
+        ],
+    },
+    Table {
+        path: "server",
+        need: Need::Optional("the target needs no server, or it is somebody else's"),
+        meaning: "the server under test: started for each series, stopped after it",
+        keys: &[
+            key(
+                "command",
+                Kind::Text,
+                Need::Required,
+                "\"mariadbd --no-defaults --datadir={scratch}/data --socket={scratch}/mysql.sock\"",
+                "the program and its arguments; no shell: words are split at blanks, quotes hold them together",
+            )
+            .with(SERVER),
+            key(
+                "ready",
+                Kind::Form("\"socket:PATH\", \"tcp:HOST:PORT\", or a command that succeeds when the server is ready"),
+                Need::Required,
+                "\"socket:{scratch}/mysql.sock\"",
+                "how to tell that it takes connections; a command is run by `sh`",
+            )
+            .with(SERVER),
+            key(
+                "ready_timeout",
+                Kind::Duration { min: Duration::from_millis(1) },
+                Need::Default("\"1m\""),
+                "\"1m\"",
+                "not ready by then, the server has failed",
+            ),
+            key(
+                "stop",
+                Kind::Word(signals),
+                Need::Default("\"SIGTERM\""),
+                "\"SIGTERM\"",
+                "the signal that asks it to end",
+            ),
+            key(
+                "stop_timeout",
+                ANY_TIME,
+                Need::Default("\"1m\""),
+                "\"30s\"",
+                "not ended by then, its process group is killed",
+            ),
+            key(
+                "instances",
+                Kind::Integer { min: 1, max: 4_096 },
+                Need::Default("1"),
+                "1",
+                "copies, each bound to its own CPUs; more than one is refused at `run` in this version",
+            ),
+            key(
+                "cpus",
+                Kind::Texts,
+                Need::Optional("all CPUs that there are"),
+                "[\"0-3\"]",
+                "the CPUs of each instance: lists such as \"0\", \"0-3\" or \"0,2,8-11\"",
+            ),
+            key(
+                "scheduler",
+                Kind::Form("\"other\", \"batch\", \"fifo:PRIORITY\" or \"rr:PRIORITY\" with a priority from 1 to 99"),
+                Need::Default("\"other\""),
+                "\"fifo:10\"",
+                "the scheduling class it is started in",
+            ),
+            key(
+                "env",
+                Kind::Table { or: &[] },
+                WITHOUT_IT_NONE,
+                "{ TZ = \"UTC\", jemalloc = { LD_PRELOAD = \"libjemalloc.so.2\" } }",
+                "environment of the server: a text is for every configuration; a table is named for a value of a \
+                 whole-plot factor (or `factor=value`) and is for the configurations with that value",
+            )
+            .with(SERVER),
+        ],
+    },
+    Table {
+        path: "phases",
+        need: Need::Required,
+        meaning: "the life of a series and of a trial",
+        keys: &[
+            key(
+                "setup",
+                Kind::Table { or: &[] },
+                WITHOUT_IT_NONE,
+                "{ run = \"mkdir {scratch}/data\", timeout = \"5m\" }",
+                "a command before the server starts",
+            ),
+            key(
+                "prepare",
+                Kind::Table { or: &["builtin", "none"] },
+                Need::Default("\"builtin\""),
+                "\"builtin\"",
+                "how the data set is built, once the server is ready: by the load engine, not at all, or by a command",
+            ),
+            key(
+                "warm-up",
+                Kind::Table { or: &[] },
+                Need::Optional("5s"),
+                "{ min = \"30s\" }",
+                "load before each measured phase; nothing of it counts",
+            ),
+            key(
+                "measure",
+                Kind::Table { or: &[] },
+                Need::Required,
+                "{ time = \"60s\", interval = \"1s\" }",
+                "the measured phase",
+            ),
+            key("cooldown", ANY_TIME, Need::Default("\"0s\""), "\"10s\"", "rest after each measured phase"),
+        ],
+    },
+    Table {
+        path: "phases.setup",
+        need: Need::Optional("no setup"),
+        meaning: "a command before the server starts",
+        keys: RUN,
+    },
+    Table {
+        path: "phases.prepare",
+        need: Need::Optional("builtin"),
+        meaning: "a command that builds the data set, once the server is ready",
+        keys: RUN,
+    },
+    Table {
+        path: "phases.warm-up",
+        need: Need::Optional("5s"),
+        meaning: "load before each measured phase",
+        keys: &[
+            key("min", ANY_TIME, Need::Default("\"5s\""), "\"30s\"", "its length in this version"),
+            key(
+                "max",
+                ANY_TIME,
+                Need::Optional("no longer than `min`"),
+                "\"20m\"",
+                "how long to wait for a steady state; kept, and not used in this version",
+            ),
+            key(
+                "judge",
+                Kind::Words(warmup_judges),
+                WITHOUT_IT_NONE,
+                "[\"throughput\", \"p99\"]",
+                "what must be steady; kept, and not used in this version",
+            ),
+        ],
+    },
+    Table {
+        path: "phases.measure",
+        need: Need::Required,
+        meaning: "the measured phase: its length is fixed before anybody looks",
+        keys: &[
+            key("time", Kind::Duration { min: Duration::from_millis(100) }, Need::Required, "\"60s\"", "its length"),
+            key(
+                "interval",
+                Kind::Duration { min: Duration::from_millis(100) },
+                Need::Default("\"1s\""),
+                "\"1s\"",
+                "length of a reported interval",
+            ),
+        ],
+    },
+    Table {
+        path: "observe",
+        need: Need::Optional("cpu"),
+        meaning: "which instruments watch the machine beside the load",
+        keys: &[
+            key(
+                "instruments",
+                Kind::Words(instruments),
+                Need::Default("[\"cpu\"]"),
+                "[\"cpu\", \"io\"]",
+                "the instruments; those other than cpu are recorded as missing in this version",
+            ),
+            key(
+                "control_arm",
+                Kind::Bool,
+                Need::Default("false"),
+                "true",
+                "some blocks without instruments, so that their cost shows; recorded as missing in this version",
+            ),
+        ],
+    },
+    Table {
+        path: "judge",
+        need: Need::Optional("the defaults"),
+        meaning: "how configurations are compared",
+        keys: &[
+            key(
+                "rope",
+                Kind::Percent { max_ratio: 0.5 },
+                Need::Default("\"1%\""),
+                "\"1%\"",
+                "a difference inside this share is no difference",
+            ),
+            key(
+                "alpha",
+                Kind::Between { above: 0.0, below: 0.5 },
+                Need::Default("0.05"),
+                "0.05",
+                "the family-wise rate of false alarms that is accepted",
+            ),
+            key(
+                "family",
+                Kind::Text,
+                Need::Optional("every configuration against the reference at each sub-plot cell"),
+                "\"allocator vs reference at each threads\"",
+                "the comparisons that share alpha; where it is written, it must be what is done",
+            ),
+            key(
+                "adjust",
+                Kind::Word(|| vec!["holm"]),
+                Need::Default("\"holm\""),
+                "\"holm\"",
+                "how the family shares alpha",
+            ),
+            key(
+                "metrics",
+                Kind::Words(metrics),
+                Need::Optional("all; without throughput where the rate is given, because then it is not an outcome"),
+                "[\"throughput\", \"p99\"]",
+                "what is judged",
+            ),
+        ],
+    },
+    Table {
+        path: "gate[]",
+        need: WITHOUT_IT_NONE,
+        meaning: "a condition for exit code 0; refused at `run` in this version",
+        keys: &[
+            key("metric", Kind::Word(metrics), Need::Required, "\"p99\"", "what is judged"),
+            key(
+                "rule",
+                Kind::Form("\"not worse than reference by N%\""),
+                Need::Required,
+                "\"not worse than reference by 5%\"",
+                "what must hold for every configuration at every sub-plot cell",
+            ),
+            key(
+                "on_inconclusive",
+                Kind::Word(|| vec!["fail", "pass"]),
+                Need::Default("\"fail\""),
+                "\"fail\"",
+                "what an inconclusive comparison does to the gate",
+            ),
+        ],
+    },
+    Table {
+        path: "report",
+        need: Need::Optional("the defaults"),
+        meaning: "what the author wants on the page",
+        keys: &[
+            key("form", Kind::Word(|| vec!["bestperf"]), Need::Default("\"bestperf\""), "\"bestperf\"", "its form"),
+            key("sponsor", Kind::Text, WITHOUT_IT_NONE, "\"Example Lab\"", "who ran and paid"),
+            key("tuning", Kind::Word(tunings), WITHOUT_IT_NONE, "\"base\"", "base (as delivered) or peak (tuned)"),
+            key(
+                "notes",
+                Kind::Text,
+                WITHOUT_IT_NONE,
+                "\"key-points.md\"",
+                "a Markdown file with the author's key points; its path is relative to the plan's folder",
+            ),
+        ],
+    },
+];
+
+const RUN: &[Key] = &[
+    key("run", Kind::Text, Need::Required, "\"mkdir {scratch}/data\"", "the command, run by `sh`")
+        .with(SERVER),
+    key(
+        "timeout",
+        Kind::Duration { min: Duration::from_millis(1) },
+        Need::Default("\"5m\""),
+        "\"5m\"",
+        "not ended by then, its process group is killed and the phase has failed",
+    ),
+    key("retries", Kind::Integer { min: 0, max: 100 }, Need::Default("0"), "2", "tries after the first"),
+];

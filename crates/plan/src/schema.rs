@@ -1,0 +1,109 @@
+//! The form of a plan as JSON Schema, for editors, written from the declarations that the reader itself uses.
+
+use serde_json::{Map, Value, json};
+
+use crate::keys::{Key, Kind, Need, Placeholders, TABLES, Table};
+
+/// The form of a plan as JSON Schema (draft 2020-12).
+///
+/// It says which keys there are and what each holds; how they must fit together is for [`crate::read`] alone.
+pub fn json_schema() -> String {
+    let mut schema = table_schema(&TABLES[0]);
+    schema.insert("$schema".into(), json!("https://json-schema.org/draft/2020-12/schema"));
+    schema.insert("title".into(), json!("A bake-off's plan"));
+    for table in TABLES {
+        if let Some(name) = table.path.strip_suffix(".*") {
+            let each = json!({ "type": "object", "additionalProperties": table_schema(table) });
+            insert(&mut schema, name, each, Need::Optional(""));
+        } else if let Some(name) = table.path.strip_suffix("[]") {
+            let each = json!({ "type": "array", "items": table_schema(table) });
+            insert(&mut schema, name, each, Need::Optional(""));
+        } else if !table.path.is_empty() && !table.path.contains('.') {
+            insert(&mut schema, table.path, Value::Object(table_schema(table)), table.need);
+        }
+    }
+    let mut text = serde_json::to_string_pretty(&schema).expect("a JSON value can be written");
+    text.push('\n');
+    text
+}
+
+fn table_schema(table: &Table) -> Map<String, Value> {
+    let mut schema = Map::new();
+    schema.insert("description".into(), json!(table.meaning));
+    schema.insert("type".into(), json!("object"));
+    schema.insert("additionalProperties".into(), json!(false));
+    for key in table.keys {
+        insert(&mut schema, key.name, key_schema(table, key), key.need);
+    }
+    schema
+}
+
+fn insert(schema: &mut Map<String, Value>, name: &str, value: Value, need: Need) {
+    let properties = schema.entry("properties").or_insert_with(|| json!({}));
+    properties[name] = value;
+    if need == Need::Required {
+        let required = schema.entry("required").or_insert_with(|| json!([]));
+        required.as_array_mut().expect("inserted as one").push(json!(name));
+    }
+}
+
+fn key_schema(table: &Table, key: &Key) -> Value {
+    let own = kind_schema(table, key);
+    let template =
+        key.placeholders != Placeholders::None && own["type"] != "string" && own["type"] != "object";
+    let enumerated = key.placeholders != Placeholders::None && own.get("enum").is_some();
+    let mut schema = if template || enumerated {
+        json!({ "anyOf": [own, { "type": "string", "pattern": "\\{[^{}]+\\}" }] })
+    } else {
+        own
+    };
+    schema["description"] = json!(key.meaning);
+    if let Need::Default(toml) = key.need {
+        schema["default"] = as_json(toml);
+    }
+    schema
+}
+
+fn kind_schema(table: &Table, key: &Key) -> Value {
+    match key.kind {
+        Kind::Text | Kind::Form(_) | Kind::Percent { .. } => json!({ "type": "string", "minLength": 1 }),
+        Kind::Duration { .. } => {
+            json!({ "type": "string", "pattern": "^(0|[0-9.]+ *(ns|us|µs|ms|s|m|min|h|d))$" })
+        }
+        Kind::Scalar => json!({ "type": ["string", "number", "boolean"] }),
+        Kind::Values => json!({
+            "type": "array", "minItems": 1, "uniqueItems": true, "items": { "type": ["string", "number", "boolean"] }
+        }),
+        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Word(words) => json!({ "type": "string", "enum": words() }),
+        Kind::Words(words) => json!({ "type": "array", "uniqueItems": true, "items": { "enum": words() } }),
+        Kind::Integer { min, max: i64::MAX } => json!({ "type": "integer", "minimum": min }),
+        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::Between { above, below } => {
+            json!({ "type": "number", "exclusiveMinimum": above, "exclusiveMaximum": below })
+        }
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Rate => json!({ "type": ["string", "number", "array", "object"] }),
+        Kind::Table { or } => table_kind(table, key, or),
+    }
+}
+
+/// A key that holds a table: one that is declared, or the environment, which holds any names.
+fn table_kind(table: &Table, key: &Key, or: &[&str]) -> Value {
+    let path = format!("{}.{}", table.path, key.name);
+    let object = match TABLES.iter().find(|t| t.path == path) {
+        Some(declared) => Value::Object(table_schema(declared)),
+        None => json!({
+            "type": "object",
+            "additionalProperties": {
+                "anyOf": [{ "type": "string" }, { "type": "object", "additionalProperties": { "type": "string" } }]
+            }
+        }),
+    };
+    if or.is_empty() { object } else { json!({ "anyOf": [{ "enum": or }, object] }) }
+}
+
+/// A declared default, which is a scalar or a list of texts and reads the same in JSON.
+fn as_json(toml: &str) -> Value {
+    serde_json::from_str(toml).expect("declared defaults read the same in TOML and JSON")
+}
