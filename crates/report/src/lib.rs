@@ -1,1 +1,14 @@
-//! Being written.
+//! Words and pictures: what was measured and what it means, as JSON, as text for a terminal, as Markdown and as one
+//! offline HTML page.
+//!
+//! Nothing here reads a file or a clock: a report is a function of what it is handed, so that the same archive gives
+//! the same bytes.
+
+pub mod json;
+pub mod text;
+
+mod claim;
+mod number;
+mod words;
+
+pub use claim::{Claim, Finding, Standing, claim};

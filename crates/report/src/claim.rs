@@ -1,0 +1,257 @@
+//! What a bake-off may say, in words: the worst news first.
+
+use std::cmp::Ordering;
+
+use analysis::{Comparisons, Pair, Verdict};
+use record::bakeoff::{Bakeoff, Levels, Metric, TrialState};
+use record::run::RunState;
+
+use crate::number::{change, change_interval, share};
+use crate::words::{at, configuration, list, metric as metric_name, plural};
+
+/// How far a bake-off may be believed: what its page says before anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing can be compared, or the bake-off itself is not valid.
+    Invalid,
+    /// Stopped before its end: what there is may be incomplete.
+    Unfinished,
+    /// Too few blocks for any claim.
+    Exploratory,
+    /// At least one difference beyond the region of practical equivalence.
+    Difference,
+    /// Every pair is equivalent.
+    Equivalent,
+    /// No difference was found, and not everything was found equivalent.
+    NothingFound,
+}
+
+impl Standing {
+    /// The word that stands over the claim.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Invalid => "INVALID",
+            Self::Unfinished => "unfinished",
+            Self::Exploratory => "exploratory",
+            Self::Difference => "difference found",
+            Self::Equivalent => "equivalent",
+            Self::NothingFound => "no difference found",
+        }
+    }
+}
+
+/// What one configuration is against the reference by one metric, over all conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The metric.
+    pub metric: Metric,
+    /// The configuration.
+    pub a: Levels,
+    /// The sentence.
+    pub text: String,
+}
+
+/// What a bake-off says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// How far it may be believed.
+    pub standing: Standing,
+    /// One sentence, without the standing's word.
+    pub headline: String,
+    /// What limits it, a sentence each.
+    pub caveats: Vec<String>,
+    /// One sentence for each configuration and metric, the headline's among them.
+    pub findings: Vec<Finding>,
+}
+
+/// Puts the verdicts into words.
+pub fn claim(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Claim {
+    let sealed = bakeoff.sealed().count();
+    let planned = bakeoff.trials.len();
+    let findings = findings(comparisons);
+    let standing = standing(bakeoff, comparisons, sealed);
+    Claim {
+        standing,
+        headline: headline(standing, bakeoff, comparisons, &findings),
+        caveats: caveats(bakeoff, comparisons, sealed, planned),
+        findings,
+    }
+}
+
+fn standing(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize) -> Standing {
+    let all = comparisons.pairs.len();
+    if sealed == 0 || bakeoff.header.state == RunState::Invalid || bakeoff.header.state == RunState::Failed {
+        Standing::Invalid
+    } else if bakeoff.header.state != RunState::Sealed {
+        Standing::Unfinished
+    } else if comparisons.exploratory {
+        Standing::Exploratory
+    } else if comparisons.count(Verdict::Better) + comparisons.count(Verdict::Worse) > 0 {
+        Standing::Difference
+    } else if all > 0 && comparisons.count(Verdict::Equivalent) == all {
+        Standing::Equivalent
+    } else {
+        Standing::NothingFound
+    }
+}
+
+fn headline(
+    standing: Standing,
+    bakeoff: &Bakeoff,
+    comparisons: &Comparisons,
+    findings: &[Finding],
+) -> String {
+    let sealed = bakeoff.sealed().count();
+    let reason = bakeoff.header.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    match standing {
+        Standing::Invalid if sealed == 0 => {
+            format!("No cell was sealed, so nothing can be compared{reason}.")
+        }
+        Standing::Invalid => format!("The bake-off is not fit for comparison{reason}."),
+        Standing::Unfinished => format!(
+            "The bake-off is {}{reason}: {sealed} of {} cells are sealed. What is said below rests on those alone.",
+            bakeoff.header.state.word(),
+            bakeoff.trials.len()
+        ),
+        Standing::Exploratory => format!(
+            "{} of the {} that a claim at alpha = {} needs: the numbers are shown, and no claim is made.",
+            plural(bakeoff.blocks as usize, "block"),
+            comparisons.blocks_min,
+            comparisons.rules.alpha
+        ),
+        _ if findings.is_empty() => {
+            "The plan names no reference, so nothing was compared; the cells are shown.".to_owned()
+        }
+        _ => strongest(comparisons, findings).text.clone(),
+    }
+}
+
+/// The finding that leads: by the first judged metric that decided anything, the configuration with most claims and
+/// then the largest effect.
+fn strongest<'a>(comparisons: &Comparisons, findings: &'a [Finding]) -> &'a Finding {
+    let weight = |finding: &Finding| {
+        let claims: Vec<&Pair> =
+            pairs_of(comparisons, finding.metric, &finding.a).filter(|p| is_claim(p)).collect();
+        let effect = claims.iter().filter_map(|p| p.estimate.as_ref().ok()).map(|e| e.ratio.ln().abs());
+        (claims.len(), effect.fold(0.0, f64::max))
+    };
+    let mut best = &findings[0];
+    for finding in &findings[1..] {
+        let (claims, effect) = weight(finding);
+        let (best_claims, best_effect) = weight(best);
+        let stronger = claims.cmp(&best_claims).then(effect.total_cmp(&best_effect)) == Ordering::Greater;
+        if (finding.metric == best.metric && stronger) || (best_claims == 0 && claims > 0) {
+            best = finding;
+        }
+    }
+    best
+}
+
+fn is_claim(pair: &Pair) -> bool {
+    matches!(pair.verdict, Verdict::Better | Verdict::Worse)
+}
+
+fn pairs_of<'a>(
+    comparisons: &'a Comparisons,
+    metric: Metric,
+    a: &'a Levels,
+) -> impl Iterator<Item = &'a Pair> {
+    comparisons.pairs.iter().filter(move |p| p.metric == metric && p.a == *a)
+}
+
+fn findings(comparisons: &Comparisons) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for pair in &comparisons.pairs {
+        if !findings.iter().any(|f| f.metric == pair.metric && f.a == pair.a) {
+            let pairs: Vec<&Pair> = pairs_of(comparisons, pair.metric, &pair.a).collect();
+            let text = sentence(comparisons, &pairs);
+            findings.push(Finding { metric: pair.metric, a: pair.a.clone(), text });
+        }
+    }
+    findings
+}
+
+/// `wal against delete, throughput: better at 3 of 3 (+45 % [...] at threads=1; ...)`.
+fn sentence(comparisons: &Comparisons, pairs: &[&Pair]) -> String {
+    let first = pairs[0];
+    let subject = format!(
+        "{} against {}, {}:",
+        configuration(&first.a),
+        configuration(&first.b),
+        metric_name(first.metric)
+    );
+    let told: Vec<String> = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive]
+        .into_iter()
+        .filter_map(|verdict| {
+            let of: Vec<&&Pair> = pairs.iter().filter(|p| p.verdict == verdict).collect();
+            (!of.is_empty()).then(|| part(comparisons, verdict, &of, pairs.len()))
+        })
+        .collect();
+    format!("{subject} {}.", told.join("; "))
+}
+
+fn part(comparisons: &Comparisons, verdict: Verdict, of: &[&&Pair], all: usize) -> String {
+    let how_many = match (of.len(), all) {
+        (_, 1) => at(&of[0].levels),
+        (n, all) if n == all => format!(" at all {all} levels of {}", list(&comparisons.conditions)),
+        (n, all) => format!(" at {n} of {all} levels of {}", list(&comparisons.conditions)),
+    };
+    match verdict {
+        Verdict::Better | Verdict::Worse => format!("{}{how_many}: {}", verdict.word(), range(of)),
+        Verdict::Equivalent => {
+            format!("equivalent within {}{how_many}", share(comparisons.rules.rope_ratio))
+        }
+        Verdict::Inconclusive => format!("inconclusive{how_many}{}", needed(of)),
+    }
+}
+
+/// The smallest and the largest effect with their intervals; one where there is one.
+fn range(of: &[&&Pair]) -> String {
+    let mut told: Vec<(&Pair, analysis::Estimate)> =
+        of.iter().filter_map(|p| Some((**p, *p.estimate.as_ref().ok()?))).collect();
+    told.sort_by(|(_, a), (_, b)| a.ratio.ln().abs().total_cmp(&b.ratio.ln().abs()));
+    let one = |(pair, e): &(&Pair, analysis::Estimate)| {
+        format!("{} {}{}", change(e.ratio), change_interval(e.low, e.high), at(&pair.levels))
+    };
+    match told.as_slice() {
+        [] => String::new(),
+        [only] => one(only),
+        [least, .., most] => format!("from {} to {}", one(least), one(most)),
+    }
+}
+
+fn needed(of: &[&&Pair]) -> String {
+    let known: Vec<u32> = of.iter().filter_map(|p| p.blocks_needed.as_ref().ok().copied()).collect();
+    match known.iter().max() {
+        Some(most) if known.len() == of.len() => format!(" (about {most} blocks would probably decide)"),
+        _ => String::new(),
+    }
+}
+
+fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if sealed < planned {
+        caveats.push(format!("{} of {planned} cells have no sealed run.", planned - sealed));
+    }
+    for (state, what) in [
+        (TrialState::Invalid, "INVALID and kept out of the comparison"),
+        (TrialState::Failed, "failed"),
+        (TrialState::Abandoned, "abandoned when the process died"),
+    ] {
+        match bakeoff.attempts_that_ended(state) {
+            0 => {}
+            1 => caveats.push(format!("1 attempt was {what}.").replace("was failed", "failed")),
+            n => caveats.push(format!("{n} attempts were {what}.").replace("were failed", "failed")),
+        }
+    }
+    let thin = comparisons.pairs.iter().filter(|p| p.n() < comparisons.blocks_min as usize).count();
+    if thin > 0 && !comparisons.exploratory {
+        caveats.push(format!(
+            "{} of {} comparisons rest on fewer than {} blocks and can claim nothing.",
+            thin,
+            comparisons.pairs.len(),
+            comparisons.blocks_min
+        ));
+    }
+    caveats
+}

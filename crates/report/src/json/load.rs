@@ -1,0 +1,187 @@
+//! `bakeoff.load/1`: one load.
+
+use analysis::machine;
+use record::cpu::CpuInterval;
+use record::histogram::{Histogram, QUANTILES, Summary};
+use record::load::{LoadRecord, Progress, Rate};
+use record::missing::{Maybe, Missing};
+use record::run::RunId;
+use record::verdict::{Check, Verdict};
+use serde_json::{Value, json};
+
+use super::object::Object;
+
+/// The document of a load: its counts, its latencies, what it cost, and whether it may be used.
+///
+/// - `run`: its name, where it was archived.
+/// - `cpu`: what the CPUs did meanwhile; empty where nobody looked.
+pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Value {
+    let settings = &record.settings;
+    let counts = record.counts;
+    let latency = |h: &Maybe<Histogram>| h.as_ref().map_err(Clone::clone).and_then(distribution);
+    let response = record.response.as_ref().map_err(Clone::clone).and_then(|r| {
+        let summary = r.summary().ok_or_else(no_values)?;
+        let mut value = summary_value(&summary);
+        value["lower_bounds"] = json!(summary.lower_bounds);
+        Ok(value)
+    });
+    let operations: serde_json::Map<String, Value> = record
+        .operations
+        .iter()
+        .map(|(name, operation)| {
+            let value = Object::default()
+                .with("count", operation.service.count())
+                .maybe("service_ns", distribution(&operation.service))
+                .finish();
+            (name.clone(), value)
+        })
+        .collect();
+    Object::default()
+        .with("schema", "bakeoff.load/1")
+        .maybe(
+            "run",
+            run.map(|id| id.to_string()).ok_or_else(|| Missing::because("the run was not archived")),
+        )
+        .with("target", settings.target.masked())
+        .with("workload", settings.workload.word())
+        .with("threads", settings.threads)
+        .with("connected", record.connected)
+        .with("seed", settings.seed)
+        .with("arrivals", settings.arrivals.to_string())
+        .with("schedule", settings.schedule.word())
+        .with("late", settings.late.to_string())
+        .maybe("server_version", record.server_version.clone())
+        .maybe("rate_per_s", rate_per_s(record))
+        .maybe("offered_per_s", offered_per_s(record))
+        .with("achieved_per_s", record.achieved_per_s)
+        .with("warmup_s", settings.warmup.as_secs_f64())
+        .with("measured_s", record.measured.as_secs_f64())
+        .with("backlog_after_warmup", record.backlog_after_warmup)
+        .with("planned", counts.planned)
+        .with("done", counts.done)
+        .with("failed", counts.failed)
+        .with("skipped", counts.skipped)
+        .with("unfinished", counts.unfinished)
+        .with("retries", counts.retries)
+        .maybe("response_ns", response)
+        .maybe("service_ns", distribution(&record.service))
+        .maybe("wait_ns", latency(&record.wait))
+        .maybe("lateness_ns", latency(&record.lateness))
+        .maybe("failure_ns", distribution(&record.failure))
+        .with("operations", operations)
+        .with("errors", errors(record))
+        .with("error_samples", record.error_samples.clone())
+        .with("outages", record.outages.iter().map(outage).collect::<Vec<_>>())
+        .maybe("client", client(record))
+        .with("machine", machine_value(record, cpu))
+        .with("verdict", verdict(&record.verdict))
+        .finish()
+}
+
+/// One interval of a load that runs: a line of a stream.
+pub fn progress(progress: &Progress) -> Value {
+    Object::default()
+        .with("schema", "bakeoff.load-progress/1")
+        .with("phase", progress.phase.word())
+        .with("t_s", progress.t_s)
+        .with("interval_s", progress.interval_s)
+        .maybe("offered_per_s", progress.offered_per_s.clone())
+        .with("achieved_per_s", progress.achieved_per_s)
+        .with("backlog", progress.backlog)
+        .maybe("latency_ns", distribution(&progress.latency))
+        .with("errors", progress.errors)
+        .with("outage", progress.outage)
+        .finish()
+}
+
+/// Events that fell due per second of the measured phase; what was asked for may differ, as with Poisson arrivals.
+pub(crate) fn offered_per_s(record: &LoadRecord) -> Maybe<f64> {
+    rate_per_s(record)?;
+    let measured_s = record.measured.as_secs_f64();
+    if measured_s > 0.0 {
+        Ok(record.counts.planned as f64 / measured_s)
+    } else {
+        Err(Missing::because("nothing was measured"))
+    }
+}
+
+fn rate_per_s(record: &LoadRecord) -> Maybe<f64> {
+    match record.settings.rate {
+        Rate::PerSecond(per_s) => Ok(per_s),
+        Rate::Max => Err(Missing::because("a closed loop offers what the server takes")),
+    }
+}
+
+fn no_values() -> Missing {
+    Missing::because("no values were recorded")
+}
+
+fn distribution(histogram: &Histogram) -> Maybe<Value> {
+    histogram.summary().as_ref().map(summary_value).ok_or_else(no_values)
+}
+
+fn summary_value(summary: &Summary) -> Value {
+    let ends = Object::default()
+        .with("count", summary.count)
+        .with("min", summary.min_ns)
+        .with("mean", summary.mean_ns)
+        .with("max", summary.max_ns);
+    QUANTILES
+        .iter()
+        .zip(summary.quantiles_ns)
+        .fold(ends, |object, ((name, _), value)| object.with(name, value))
+        .finish()
+}
+
+fn errors(record: &LoadRecord) -> Value {
+    let e = record.errors;
+    json!({
+        "transient": e.transient, "connection": e.connection, "application": e.application, "verify": e.verify,
+    })
+}
+
+fn outage(outage: &record::load::Outage) -> Value {
+    json!({
+        "from_s": outage.from_s, "for_s": outage.for_s, "affected": outage.affected, "ended": outage.ended,
+    })
+}
+
+fn client(record: &LoadRecord) -> Maybe<Value> {
+    let client = record.client.clone()?;
+    Ok(Object::default()
+        .with("user_us_per_event", client.user_us_per_event)
+        .with("system_us_per_event", client.system_us_per_event)
+        .with("switches_per_event", client.switches_per_event)
+        .maybe("starved_ratio", client.starved_ratio)
+        .finish())
+}
+
+fn machine_value(record: &LoadRecord, cpu: &[CpuInterval]) -> Value {
+    let machine = machine(record, cpu);
+    Object::default()
+        .maybe("rung", machine.rung.map(record::cpu::Rung::word))
+        .maybe("busy_ratio", machine.busy_ratio)
+        .maybe("unaccounted_ratio", machine.unaccounted_ratio)
+        .maybe("saturated_cpus", machine.saturated_cpus)
+        .finish()
+}
+
+fn verdict(verdict: &Verdict) -> Value {
+    json!({
+        "state": verdict.state.word(),
+        "checks": verdict.checks.iter().map(check).collect::<Vec<_>>(),
+    })
+}
+
+fn check(check: &Check) -> Value {
+    let finite = |v: f64| {
+        if v.is_finite() { Ok(v) } else { Err(Missing::because("not a finite number")) }
+    };
+    Object::default()
+        .with("name", check.name)
+        .with("ok", check.ok)
+        .maybe("found", finite(check.found))
+        .maybe("limit", finite(check.limit))
+        .with("text", check.text.clone())
+        .finish()
+}

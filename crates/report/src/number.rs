@@ -1,0 +1,213 @@
+//! How numbers read on paper. Units are said, digits are those that mean something.
+
+use record::bakeoff::Metric;
+
+/// `850ns`, `12.3us`, `4.56ms`, `1.23s`: three significant digits.
+pub(crate) fn latency(ns: f64) -> String {
+    let (value, unit) = match ns {
+        n if n < 999.5 => (n, "ns"),
+        n if n < 999.5e3 => (n / 1e3, "us"),
+        n if n < 999.5e6 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    if unit == "ns" { format!("{value:.0}ns") } else { format!("{}{unit}", significant(value)) }
+}
+
+/// Three significant digits where there are fewer before the point, else all before it, in groups of three.
+pub(crate) fn significant(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if v < 0.001 => format!("{value:.2e}"),
+        v if v < 0.009_995 => format!("{value:.5}"),
+        v if v < 0.099_95 => format!("{value:.4}"),
+        v if v < 0.999_5 => format!("{value:.3}"),
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => grouped(&format!("{value:.0}")),
+    }
+}
+
+/// `30,000`.
+pub(crate) fn count(n: u64) -> String {
+    grouped(&n.to_string())
+}
+
+/// `499.98`, `12,345`: events per second, five significant digits.
+pub(crate) fn rate(per_s: f64) -> String {
+    match per_s.abs() {
+        v if v < 99.995 => format!("{per_s:.3}"),
+        v if v < 999.995 => format!("{per_s:.2}"),
+        v if v < 9_999.95 => grouped(&format!("{per_s:.1}")),
+        _ => grouped(&format!("{per_s:.0}")),
+    }
+}
+
+/// `12.3 %`.
+pub(crate) fn percent(ratio: f64) -> String {
+    format!("{} %", percent_digits(ratio))
+}
+
+/// `12.3`: a percentage without its sign, for a column whose head has it. Never `-0.0`.
+pub(crate) fn percent_digits(ratio: f64) -> String {
+    let text = format!("{:.1}", ratio * 100.0);
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+/// A share that an author wrote down, as short as it is: `1 %`, `0.5 %`.
+pub(crate) fn share(ratio: f64) -> String {
+    let text = format!("{:.3}", ratio * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A ratio as a change: `+8.1 %`, `-0.34 %`, `+812 %`.
+pub(crate) fn change(ratio: f64) -> String {
+    let pct = (ratio - 1.0) * 100.0;
+    match pct.abs() {
+        p if p < 0.005 => "0.00 %".to_owned(),
+        p if p < 9.995 => format!("{pct:+.2} %"),
+        p if p < 99.95 => format!("{pct:+.1} %"),
+        p if p < 999.5 => format!("{pct:+.0} %"),
+        _ => format!("x {}", significant(ratio)),
+    }
+}
+
+/// Two changes as an interval: `[+7.0 %, +9.2 %]`.
+pub(crate) fn change_interval(low: f64, high: f64) -> String {
+    format!("[{}, {}]", change(low), change(high))
+}
+
+/// `0.031`, `<0.001`.
+pub(crate) fn p_value(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "<0.001".to_owned(),
+        p if p < 0.1 => format!("{p:.3}"),
+        p => format!("{p:.2}"),
+    }
+}
+
+/// `60 s`, `250 ms`, `3 min 20 s`, `2 h 5 min`.
+pub(crate) fn span(seconds: f64) -> String {
+    if seconds < 1.0 {
+        return format!("{} ms", significant(seconds * 1e3));
+    }
+    if seconds < 120.0 {
+        let text = format!("{seconds:.1}");
+        return format!("{} s", text.strip_suffix(".0").unwrap_or(&text));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span of seconds on paper")]
+    let whole = seconds.round() as u64;
+    let (big, big_unit, small, small_unit) = if whole < 7_200 {
+        (whole / 60, "min", whole % 60, "s")
+    } else {
+        (whole / 3_600, "h", whole % 3_600 / 60, "min")
+    };
+    if small == 0 { format!("{big} {big_unit}") } else { format!("{big} {big_unit} {small} {small_unit}") }
+}
+
+/// `2026-11-21 09:52 UTC`.
+pub(crate) fn date_time(unix_ns: u64) -> String {
+    stamp(unix_ns).strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// `2026-11-21T09:52:03.250Z`, for programs.
+pub(crate) fn rfc3339(unix_ns: u64) -> String {
+    stamp(unix_ns).strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+fn stamp(unix_ns: u64) -> jiff::Timestamp {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns))
+        .expect("64 bits of nanoseconds end in the year 2554, which a timestamp holds")
+}
+
+/// A metric's value with its unit: `1,234/s`, `4.56ms`, `123us CPU`.
+pub(crate) fn metric_value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Throughput => format!("{}/s", significant_4(value)),
+        Metric::P99 | Metric::CpuPerEvent => latency(value * 1e9),
+    }
+}
+
+/// Four significant digits.
+pub(crate) fn significant_4(value: f64) -> String {
+    match value.abs() {
+        v if v < 9.999_5 => format!("{value:.3}"),
+        v if v < 99.995 => format!("{value:.2}"),
+        v if v < 999.95 => format!("{value:.1}"),
+        _ => grouped(&format!("{value:.0}")),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |d| ("-", d));
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut out = String::from(sign);
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cases: &[(f64, &str)], write: impl Fn(f64) -> String) {
+        for (value, text) in cases {
+            assert_eq!(write(*value), *text, "{value}");
+        }
+    }
+
+    #[test]
+    fn latencies_keep_three_digits_across_every_unit() {
+        check(
+            &[
+                (1.0, "1ns"),
+                (999.4, "999ns"),
+                (999.6, "1.00us"),
+                (12_340.0, "12.3us"),
+                (999_600.0, "1.00ms"),
+                (4_560_000.0, "4.56ms"),
+                (123_400_000.0, "123ms"),
+                (61e9, "61.0s"),
+                (3_600e9, "3,600s"),
+            ],
+            latency,
+        );
+    }
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        check(
+            &[(0.0, "0"), (0.001_2, "0.00120"), (0.5, "0.500"), (9.999, "10.0"), (1_234.5, "1,234")],
+            significant,
+        );
+        check(&[(499.98, "499.98"), (0.5, "0.500"), (12_345.6, "12,346"), (1_234.56, "1,234.6")], rate);
+        check(&[(0.123, "12.3 %"), (-0.000_1, "0.0 %"), (1.0, "100.0 %")], percent);
+        check(&[(0.01, "1 %"), (0.005, "0.5 %"), (0.1, "10 %")], share);
+        check(
+            &[(1.081, "+8.10 %"), (0.996_6, "-0.34 %"), (9.12, "+812 %"), (1.0, "0.00 %"), (25.0, "x 25.0")],
+            change,
+        );
+        check(&[(0.000_4, "<0.001"), (0.031_25, "0.031"), (0.5, "0.50")], p_value);
+        check(
+            &[
+                (60.0, "60 s"),
+                (0.25, "250 ms"),
+                (200.0, "3 min 20 s"),
+                (7_500.0, "2 h 5 min"),
+                (180.0, "3 min"),
+            ],
+            span,
+        );
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn dates_are_told_in_utc() {
+        assert_eq!(date_time(1_795_254_723_250_000_000), "2026-11-21 09:52 UTC");
+        assert_eq!(rfc3339(1_795_254_723_250_000_000), "2026-11-21T09:52:03.250Z");
+    }
+}

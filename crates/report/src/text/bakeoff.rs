@@ -1,0 +1,154 @@
+//! A bake-off at a terminal: the claim, the verdicts, and what went wrong.
+
+use std::io::{self, Write};
+
+use analysis::{Comparisons, Pair, Verdict};
+use record::bakeoff::{Bakeoff, Metric};
+
+use super::table::{Align, Table};
+use super::{Style, Tint, paragraph, tinted};
+use crate::claim::{Standing, claim};
+use crate::number::{change, change_interval, metric_value, p_value, share};
+use crate::words::{configuration, metric as metric_name, named, only, sense};
+
+/// The claim with what limits it, and a table of verdicts for each judged metric.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn bakeoff(
+    out: &mut dyn Write,
+    bakeoff: &Bakeoff,
+    comparisons: &Comparisons,
+    style: Style,
+) -> io::Result<()> {
+    let claim = claim(bakeoff, comparisons);
+    let tint = match claim.standing {
+        Standing::Invalid => Tint::Bad,
+        Standing::Unfinished | Standing::Exploratory => Tint::Doubt,
+        _ => Tint::Strong,
+    };
+    writeln!(out, "{}", tinted(claim.standing.word(), tint, style))?;
+    paragraph(out, &claim.headline, 0, style)?;
+    for caveat in &claim.caveats {
+        paragraph(out, &format!("- {caveat}"), 2, style)?;
+    }
+    writeln!(out)?;
+    self::comparisons(out, comparisons, style)
+}
+
+/// A table of verdicts for each judged metric, and how they were reached.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Result<()> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for pair in &comparisons.pairs {
+        if !metrics.contains(&pair.metric) {
+            metrics.push(pair.metric);
+        }
+    }
+    for metric in metrics {
+        let title = format!("{} ({})", metric_name(metric), sense(metric));
+        writeln!(out, "{}", tinted(&title, Tint::Strong, style))?;
+        table(comparisons, metric).write(out, style)?;
+        writeln!(out)?;
+    }
+    if comparisons.pairs.is_empty() {
+        return cells(out, comparisons, style);
+    }
+    paragraph(out, &method(comparisons), 0, style)
+}
+
+/// How verdicts were reached, in one sentence each.
+fn method(comparisons: &Comparisons) -> String {
+    let rules = comparisons.rules;
+    let level = share(1.0 - rules.alpha);
+    let exploratory = if comparisons.exploratory {
+        format!(" Exploratory: a claim needs {} blocks.", comparisons.blocks_min)
+    } else {
+        String::new()
+    };
+    format!(
+        "Against {}; change with its {level} interval, by block. A family of {}: p by Holm, alpha {}; within {} is no \
+         difference.{exploratory}",
+        configuration(&comparisons.reference),
+        comparisons.pairs.len(),
+        rules.alpha,
+        share(rules.rope_ratio),
+    )
+}
+
+fn table(comparisons: &Comparisons, metric: Metric) -> Table {
+    let conditions = comparisons.conditions.join(", ");
+    let mut table = Table::default()
+        .column(conditions, Align::Left, 0)
+        .column("config", Align::Left, 0)
+        .column("value", Align::Right, 4)
+        .column("reference", Align::Right, 5)
+        .column("change", Align::Right, 0)
+        .column("interval", Align::Right, 1)
+        .column("p (Holm)", Align::Right, 2)
+        .column("blocks", Align::Right, 3)
+        .column("verdict", Align::Left, 0);
+    for pair in comparisons.pairs.iter().filter(|p| p.metric == metric) {
+        let estimate =
+            |of: &dyn Fn(&analysis::Estimate) -> String| pair.estimate.as_ref().map_or("-".to_owned(), of);
+        table.row(vec![
+            (pair.levels.values().cloned().collect::<Vec<_>>().join(", "), None),
+            (configuration(&pair.a), None),
+            (mean(comparisons, pair, &pair.a), None),
+            (mean(comparisons, pair, &pair.b), None),
+            (estimate(&|e| change(e.ratio)), None),
+            (estimate(&|e| change_interval(e.low, e.high)), None),
+            (estimate(&|e| p_value(e.p_adjusted)), None),
+            (pair.n().to_string(), None),
+            (pair.verdict.word().to_owned(), Some(verdict_tint(pair.verdict))),
+        ]);
+    }
+    table
+}
+
+fn verdict_tint(verdict: Verdict) -> Tint {
+    match verdict {
+        Verdict::Better => Tint::Good,
+        Verdict::Worse => Tint::Bad,
+        Verdict::Equivalent => Tint::Strong,
+        Verdict::Inconclusive => Tint::Doubt,
+    }
+}
+
+/// The mean of one side of a pair over its own blocks.
+fn mean(comparisons: &Comparisons, pair: &Pair, side: &record::bakeoff::Levels) -> String {
+    comparisons
+        .cells_of(pair.metric)
+        .find(|c| side.iter().chain(&pair.levels).all(|(k, v)| c.levels.get(k) == Some(v)))
+        .and_then(|c| c.summary.as_ref().ok())
+        .map_or("-".to_owned(), |s| metric_value(pair.metric, s.mean))
+}
+
+/// The cells themselves, where a plan compares nothing.
+fn cells(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Result<()> {
+    let mut table = Table::default()
+        .column(comparisons.conditions.join(", "), Align::Left, 0)
+        .column("throughput", Align::Right, 0)
+        .column("p99", Align::Right, 1)
+        .column("blocks", Align::Right, 2);
+    for cell in comparisons.cells_of(Metric::Throughput) {
+        let told = |metric: Metric| {
+            comparisons
+                .cells_of(metric)
+                .find(|c| c.levels == cell.levels)
+                .and_then(|c| c.summary.as_ref().ok())
+                .map_or("-".to_owned(), |s| metric_value(metric, s.mean))
+        };
+        table.row(vec![
+            (named(&only(&cell.levels, &comparisons.conditions)), None),
+            (told(Metric::Throughput), None),
+            (told(Metric::P99), None),
+            (cell.values.len().to_string(), None),
+        ]);
+    }
+    table.write(out, style)
+}

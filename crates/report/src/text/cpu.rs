@@ -1,0 +1,128 @@
+//! The CPUs at a terminal, an interval at a time, in the manner of vmstat.
+
+use std::io::{self, Write};
+
+use record::cpu::{CpuInterval, CpuSample};
+use record::missing::Maybe;
+
+use super::table::{Align, Table};
+use super::{Style, Tint, paragraph, tinted};
+use crate::number::{count, percent, percent_digits};
+
+type Ratio = fn(&CpuSample) -> Maybe<f64>;
+
+/// The columns of shares: head, how expendable, and where the value is.
+const RATIOS: [(&str, u8, Ratio); 7] = [
+    ("event %", 0, |s| s.event_ratio.clone()),
+    ("tick-before %", 5, |s| s.tick_before_ratio.clone()),
+    ("tick-after %", 6, |s| s.tick_after_ratio.clone()),
+    ("sampled %", 4, |s| s.sampled_ratio.clone()),
+    ("not-idle %", 3, |s| s.not_idle_ratio.clone()),
+    ("/proc %", 0, |s| s.procstat_busy_ratio.clone()),
+    ("unacc %", 0, |s| s.unaccounted_ratio.clone()),
+];
+
+/// One interval: a row for each CPU and one for all, then a line for each saturated CPU.
+///
+/// `event %` is busy by context switches, `/proc %` what `/proc/stat` says, `unacc %` what `/proc/stat` did not book.
+/// Columns that no CPU has a value for are left out; why is said once below, where the interval is the first.
+///
+/// - `start_ns`: the moment that the time shown counts from.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn cpu_interval(
+    out: &mut dyn Write,
+    interval: &CpuInterval,
+    start_ns: u64,
+    style: Style,
+) -> io::Result<()> {
+    let until_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
+    let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
+    let title =
+        format!("{until_s:.1} s, over {:.3} s, by {}{missed}", interval.seconds(), interval.rung.word());
+    writeln!(out, "{}", tinted(&title, Tint::Strong, style))?;
+    table(interval).write(out, style)?;
+    for sample in interval.cpus.iter().filter(|s| s.saturated()) {
+        paragraph(out, &saturated(sample), 2, style)?;
+    }
+    for (reason, n) in interval.lost.iter().filter(|(_, n)| **n > 0) {
+        paragraph(
+            out,
+            &format!("lost: {} events ({reason}); busy is at least what is shown", count(*n)),
+            2,
+            style,
+        )?;
+    }
+    missing(out, interval, style)
+}
+
+fn table(interval: &CpuInterval) -> Table {
+    let shown: Vec<&(&str, u8, Ratio)> = RATIOS
+        .iter()
+        .filter(|(name, _, of)| {
+            // Where events are seen, what is not idle adds nothing but doubt.
+            let redundant = *name == "not-idle %" && interval.cpus.iter().all(|s| s.event_ratio.is_ok());
+            !redundant && interval.cpus.iter().any(|s| of(s).is_ok())
+        })
+        .collect();
+    let head = Table::default().column("CPU", Align::Right, 0);
+    let mut table = shown
+        .iter()
+        .fold(head, |t, (name, expendable, _)| t.column(*name, Align::Right, *expendable))
+        .column("sw/s", Align::Right, 2)
+        .column("hottest thread", Align::Left, 1);
+    let per_s = |n: f64| crate::number::significant_4(n / interval.seconds());
+    for sample in &interval.cpus {
+        let mut row = vec![(sample.cpu.to_string(), None)];
+        let tint = sample.saturated().then_some(Tint::Bad);
+        row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(of(sample)), tint)));
+        row.push((sample.switches.as_ref().map_or("-".to_owned(), |n| per_s(*n as f64)), None));
+        row.push((hottest(sample).unwrap_or_default(), None));
+        table.row(row);
+    }
+    let switches: Maybe<u64> = interval.cpus.iter().map(|s| s.switches.clone()).sum();
+    let mut row = vec![("all".to_owned(), Some(Tint::Strong))];
+    row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(interval.mean(of)), Some(Tint::Strong))));
+    row.push((switches.map_or("-".to_owned(), |n| per_s(n as f64)), Some(Tint::Strong)));
+    row.push((String::new(), None));
+    table.row(row);
+    table
+}
+
+fn ratio_cell(ratio: Maybe<f64>) -> String {
+    ratio.map_or("-".to_owned(), percent_digits)
+}
+
+/// `mariadbd/4711 97.1 %`.
+fn hottest(sample: &CpuSample) -> Option<String> {
+    let top = sample.top.as_ref().ok()?;
+    Some(format!("{}/{} {}", top.comm, top.tid, percent(top.ratio)))
+}
+
+fn saturated(sample: &CpuSample) -> String {
+    let busy = sample.busy_ratio().map_or(String::new(), |r| format!(", {} busy", percent(r)));
+    let by = match &sample.top {
+        Ok(top) => format!(": {} (pid {}, thread {}) ran {}", top.comm, top.pid, top.tid, percent(top.ratio)),
+        Err(missing) => format!(": by which thread is unknown ({missing})"),
+    };
+    format!("CPU {} is saturated{busy}{by}", sample.cpu)
+}
+
+/// Why whole columns are not there, each reason once.
+fn missing(out: &mut dyn Write, interval: &CpuInterval, style: Style) -> io::Result<()> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, _, of) in RATIOS.iter().filter(|(_, _, of)| !interval.cpus.iter().any(|s| of(s).is_ok())) {
+        let Some(reason) = interval.cpus.iter().find_map(|s| of(s).err()) else { continue };
+        match reasons.iter_mut().find(|(r, _)| *r == reason.reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason.reason, vec![name])),
+        }
+    }
+    for (reason, names) in reasons {
+        let names: Vec<&str> = names.iter().map(|n| n.trim_end_matches(" %")).collect();
+        paragraph(out, &format!("missing: {} ({reason})", names.join(", ")), 2, style)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! A load at a terminal: a line a second while it runs, and what it came to.
+
+use std::io::{self, Write};
+
+use analysis::machine;
+use record::cpu::CpuInterval;
+use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
+use record::load::{LoadRecord, Phase, Progress, Rate};
+use record::missing::Maybe;
+use record::verdict::Validity;
+
+use super::table::{Align, Table};
+use super::{Style, Tint, paragraph, tinted};
+use crate::number::{count, latency, percent, rate, span};
+use crate::words::plural;
+
+/// The heads of [`progress_line`].
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn progress_header(out: &mut dyn Write, style: Style) -> io::Result<()> {
+    let heads = ["time", "offered/s", "achieved/s", "backlog", "p50", "p99", "max", "errors"];
+    progress_row(out, &heads.map(str::to_owned), "", style)
+}
+
+/// One interval of a running load on one line: time, offered and achieved rate, backlog, latency, errors.
+///
+/// Latency is response time, in a closed loop service time. Warm-up and outages are named at the line's end.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> io::Result<()> {
+    let summary = progress.latency.summary();
+    let ns = |of: fn(&Summary) -> u64| summary.as_ref().map_or("-".to_owned(), |s| latency(of(s) as f64));
+    let cells = [
+        format!("{:.0}s", progress.t_s),
+        progress.offered_per_s.as_ref().map_or("-".to_owned(), |r| rate(*r)),
+        rate(progress.achieved_per_s),
+        count(progress.backlog),
+        ns(|s| s.quantiles_ns[0]),
+        ns(|s| s.quantiles_ns[P99]),
+        ns(|s| s.max_ns),
+        count(progress.errors),
+    ];
+    let note = match (progress.outage, progress.phase) {
+        (true, _) => "OUTAGE",
+        (false, Phase::Measure) => "",
+        (false, phase) => phase.word(),
+    };
+    progress_row(out, &cells, note, style)
+}
+
+/// Place of p99 among [`QUANTILES`].
+const P99: usize = 3;
+const _: () = assert!(QUANTILES[P99].1 > 0.989 && QUANTILES[P99].1 < 0.991);
+
+/// Fixed widths, so that lines stay under each other; p50 and max, then offered, give way on narrow terminals.
+fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Style) -> io::Result<()> {
+    const WIDTHS: [usize; 8] = [5, 9, 10, 7, 7, 7, 7, 6];
+    let shown: &[usize] = match style.width {
+        74.. => &[0, 1, 2, 3, 4, 5, 6, 7],
+        56.. => &[0, 1, 2, 3, 5, 7],
+        _ => &[0, 2, 3, 5, 7],
+    };
+    let line: Vec<String> = shown.iter().map(|i| format!("{:>1$}", cells[*i], WIDTHS[*i])).collect();
+    let line = line.join(" ");
+    let room = style.width.saturating_sub(line.chars().count() + 1);
+    if note.is_empty() || room < note.len() {
+        return writeln!(out, "{}", line.trim_end());
+    }
+    let tint = if note == "OUTAGE" { Tint::Bad } else { Tint::Quiet };
+    writeln!(out, "{line} {}", tinted(note, tint, style))
+}
+
+/// What a load came to: whether it may be used, rates, events, latencies, errors, cost, checks.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn load_record(
+    out: &mut dyn Write,
+    record: &LoadRecord,
+    cpu: &[CpuInterval],
+    style: Style,
+) -> io::Result<()> {
+    verdict(out, record, style)?;
+    writeln!(out)?;
+    what(out, record, style)?;
+    rates_and_events(out, record, style)?;
+    writeln!(out)?;
+    latencies(out, record, style)?;
+    if !record.operations.is_empty() {
+        writeln!(out)?;
+        operations(out, record, style)?;
+    }
+    writeln!(out)?;
+    troubles(out, record, style)?;
+    costs(out, record, cpu, style)?;
+    checks(out, record, style)
+}
+
+fn verdict(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let (word, tint) = match record.verdict.state {
+        Validity::Valid => ("valid", Tint::Good),
+        Validity::Invalid => ("INVALID", Tint::Bad),
+        Validity::Interrupted => ("interrupted", Tint::Doubt),
+    };
+    writeln!(out, "{}", tinted(word, tint, style))?;
+    for check in record.verdict.failures() {
+        paragraph(out, &format!("  {}: {}", check.name, check.text), 2, style)?;
+    }
+    Ok(())
+}
+
+fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let s = &record.settings;
+    let pace = match s.rate {
+        Rate::PerSecond(r) => format!("{}/s, {}, {} schedule", rate(r), s.arrivals, s.schedule.word()),
+        Rate::Max => "closed loop".to_owned(),
+    };
+    paragraph(out, &format!("target    {} {}", s.target, s.workload.word()), 10, style)?;
+    if let Ok(version) = &record.server_version {
+        paragraph(out, &format!("server    {version}"), 10, style)?;
+    }
+    let threads = plural(s.threads as usize, "thread");
+    paragraph(out, &format!("load      {threads}, {pace}, late: {}", s.late), 10, style)
+}
+
+fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let measured_s = record.measured.as_secs_f64();
+    let offered =
+        crate::json::offered_per_s(record).map_or(String::new(), |r| format!("offered {}/s, ", rate(r)));
+    let achieved =
+        format!("rate      {offered}achieved {}/s over {}", rate(record.achieved_per_s), span(measured_s));
+    paragraph(out, &achieved, 10, style)?;
+    let c = record.counts;
+    let events = format!(
+        "events    {} planned = {} done + {} failed + {} skipped + {} unfinished; {}",
+        count(c.planned),
+        count(c.done),
+        count(c.failed),
+        count(c.skipped),
+        count(c.unfinished),
+        match c.retries {
+            1 => "1 retry".to_owned(),
+            n => format!("{} retries", count(n)),
+        }
+    );
+    paragraph(out, &events, 10, style)?;
+    if record.backlog_after_warmup > 0 {
+        let text = format!("backlog   {} events at the end of warm-up", count(record.backlog_after_warmup));
+        paragraph(out, &text, 10, style)?;
+    }
+    Ok(())
+}
+
+/// Percentiles down, kinds of latency across: what is compared stands side by side.
+fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let kinds: [(&str, Maybe<Option<Summary>>, u8); 4] = [
+        ("response", record.response.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 0),
+        ("service", Ok(record.service.summary()), 0),
+        ("wait", record.wait.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
+        ("lateness", record.lateness.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
+    ];
+    let columns: Vec<(&str, Summary, u8)> = kinds
+        .into_iter()
+        .filter_map(|(name, summary, expendable)| Some((name, summary.ok()??, expendable)))
+        .collect();
+    let head = Table::default().column("latency", Align::Left, 0);
+    let mut table =
+        columns.iter().fold(head, |t, (name, _, expendable)| t.column(*name, Align::Right, *expendable));
+    for line in latency_lines() {
+        let values = columns.iter().map(|(_, summary, _)| (latency_cell(summary, line), None));
+        table.row(std::iter::once((on_paper(line), None)).chain(values).collect());
+    }
+    table.write(out, style)?;
+    if let Err(missing) = &record.response {
+        paragraph(out, &format!("No response time: {missing}."), 0, style)?;
+    }
+    Ok(())
+}
+
+fn latency_lines() -> impl Iterator<Item = &'static str> {
+    ["min", "mean"].into_iter().chain(QUANTILES.iter().map(|(name, _)| *name)).chain(["max"])
+}
+
+/// `p99_9` in files is `p99.9` on paper.
+pub(crate) fn on_paper(quantile: &str) -> String {
+    quantile.replace('_', ".")
+}
+
+fn latency_cell(summary: &Summary, line: &str) -> String {
+    let ns = match line {
+        "min" => summary.min_ns as f64,
+        "mean" => summary.mean_ns,
+        "max" => summary.max_ns as f64,
+        name => QUANTILES
+            .iter()
+            .zip(summary.quantiles_ns)
+            .find_map(|((n, _), ns)| (*n == name).then_some(ns as f64))
+            .expect("the lines are made from the same list"),
+    };
+    let at_least = if summary.lower_bounds.contains(&line) { ">=" } else { "" };
+    format!("{at_least}{}", latency(ns))
+}
+
+fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let mut table = Table::default()
+        .column("operation", Align::Left, 0)
+        .column("count", Align::Right, 1)
+        .column("mean", Align::Right, 3)
+        .column("p50", Align::Right, 0)
+        .column("p99", Align::Right, 0)
+        .column("max", Align::Right, 2);
+    for (name, operation) in &record.operations {
+        let summary = operation.service.summary();
+        let ns = |of: &dyn Fn(&Summary) -> f64| summary.as_ref().map_or("-".to_owned(), |s| latency(of(s)));
+        let cells = [
+            name.clone(),
+            count(operation.service.count()),
+            ns(&|s| s.mean_ns),
+            ns(&|s| s.quantiles_ns[0] as f64),
+            ns(&|s| s.quantiles_ns[P99] as f64),
+            ns(&|s| s.max_ns as f64),
+        ];
+        table.row(cells.into_iter().map(|c| (c, None)).collect());
+    }
+    table.write(out, style)
+}
+
+fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    let e = record.errors;
+    let classes = [
+        ("transient", e.transient),
+        ("connection", e.connection),
+        ("application", e.application),
+        ("wrong answer", e.verify),
+    ];
+    let told: Vec<String> =
+        classes.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
+    paragraph(out, &format!("errors    {told}"), 10, style)?;
+    for sample in &record.error_samples {
+        paragraph(out, &format!("          {sample}"), 10, style)?;
+    }
+    for o in &record.outages {
+        let end = if o.ended { "" } else { ", not over at the end" };
+        let from = span(o.from_s);
+        let text = format!(
+            "outage    from {from} for {}, {} events affected{end}",
+            span(o.for_s),
+            count(o.affected)
+        );
+        paragraph(out, &tinted(&text, Tint::Bad, style), 10, style)?;
+    }
+    Ok(())
+}
+
+fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: Style) -> io::Result<()> {
+    let client = match &record.client {
+        Ok(c) => format!(
+            "{:.1} us user + {:.1} us system CPU, {:.2} switches per event",
+            c.user_us_per_event, c.system_us_per_event, c.switches_per_event
+        ),
+        Err(missing) => format!("unknown: {missing}"),
+    };
+    paragraph(out, &format!("client    {client}"), 10, style)?;
+    let machine = machine(record, cpu);
+    let text = match (&machine.busy_ratio, &machine.rung) {
+        (Ok(busy), Ok(rung)) => {
+            let unaccounted = match &machine.unaccounted_ratio {
+                Ok(ratio) => format!(", {} unaccounted by /proc/stat", percent(*ratio)),
+                Err(_) => String::new(),
+            };
+            format!("{} busy (by {}){unaccounted}", percent(*busy), rung.word())
+        }
+        (Err(missing), _) | (_, Err(missing)) => format!("unknown: {missing}"),
+    };
+    paragraph(out, &format!("machine   {text}"), 10, style)?;
+    if let Ok(full) = &machine.saturated_cpus
+        && !full.is_empty()
+    {
+        let cpus: Vec<String> = full.iter().map(|c| format!("CPU {c}")).collect();
+        paragraph(
+            out,
+            &tinted(&format!("          saturated: {}", cpus.join(", ")), Tint::Bad, style),
+            10,
+            style,
+        )?;
+    }
+    Ok(())
+}
+
+fn checks(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
+    writeln!(out, "checks")?;
+    for check in &record.verdict.checks {
+        let (word, tint) = if check.ok { ("ok  ", Tint::Good) } else { ("FAIL", Tint::Bad) };
+        // The color is put in after the lines are broken, so that its codes do not count as columns.
+        let mut lines = Vec::new();
+        paragraph(&mut lines, &format!("  {} {}: {}", word.trim_end(), check.name, check.text), 7, style)?;
+        let text = String::from_utf8_lossy(&lines);
+        write!(out, "  {}{}", tinted(word, tint, style), &text.as_ref()[word.trim_end().len()..])?;
+    }
+    Ok(())
+}

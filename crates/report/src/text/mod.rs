@@ -1,0 +1,94 @@
+//! Tables and sentences for people at a terminal, from 40 columns up, and for pipes.
+
+mod bakeoff;
+mod cpu;
+mod load;
+mod runs;
+mod table;
+
+use std::io::{self, Write};
+
+pub use bakeoff::{bakeoff, comparisons};
+pub use cpu::cpu_interval;
+pub use load::{load_record, progress_header, progress_line};
+pub use runs::runs_list;
+
+/// How a terminal, or what stands for one, can be written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns that a line may take.
+    pub width: usize,
+    /// Whether words may be colored. Nothing is said by color alone.
+    pub color: bool,
+}
+
+impl Style {
+    /// For pipes and files: no color, and lines as long as tables are.
+    pub const PIPE: Self = Self { width: 120, color: false };
+}
+
+/// What a word's color says beside the word itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tint {
+    Good,
+    Bad,
+    Doubt,
+    Quiet,
+    Strong,
+}
+
+/// The text in its color, where color is allowed.
+pub(crate) fn tinted(text: &str, tint: Tint, style: Style) -> String {
+    if !style.color || text.is_empty() {
+        return text.to_owned();
+    }
+    let code = match tint {
+        Tint::Good => "32",
+        Tint::Bad => "31",
+        Tint::Doubt => "33",
+        Tint::Quiet => "2",
+        Tint::Strong => "1",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+/// Writes words in lines that fit, the second and later ones indented by `indent` blanks.
+pub(crate) fn paragraph(out: &mut dyn Write, text: &str, indent: usize, style: Style) -> io::Result<()> {
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > style.width {
+            write!(out, "\n{:indent$}", "")?;
+            used = indent;
+        } else if used > 0 {
+            out.write_all(b" ")?;
+            used += 1;
+        }
+        out.write_all(word.as_bytes())?;
+        used += length;
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paragraph_keeps_to_the_width() {
+        let mut out = Vec::new();
+        let style = Style { width: 20, color: false };
+        paragraph(&mut out, "one two three four five six seven", 2, style).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "one two three four\n  five six seven\n");
+    }
+
+    #[test]
+    fn color_is_only_there_where_it_is_allowed() {
+        assert_eq!(tinted("better", Tint::Good, Style::PIPE), "better");
+        assert_eq!(
+            tinted("better", Tint::Good, Style { width: 80, color: true }),
+            "\u{1b}[32mbetter\u{1b}[0m"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! A table that gives up its least important columns before it breaks a line.
+
+use std::io::{self, Write};
+
+use super::{Style, Tint, tinted};
+
+/// Blanks between columns.
+const GAP: usize = 2;
+/// The least that is left of a column of words when it must shrink.
+const WORDS_MIN: usize = 8;
+
+/// Where a column's values stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Align {
+    /// Numbers.
+    Right,
+    /// Words; the last column of words may be cut.
+    Left,
+}
+
+#[derive(Debug)]
+struct Column {
+    head: String,
+    align: Align,
+    /// 0 is never given up; the highest goes first.
+    expendable: u8,
+}
+
+/// Rows under heads.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<(String, Option<Tint>)>>,
+}
+
+impl Table {
+    /// Adds a column; `expendable` 0 stays at any width, the highest goes first.
+    pub(crate) fn column(mut self, head: impl Into<String>, align: Align, expendable: u8) -> Self {
+        self.columns.push(Column { head: head.into(), align, expendable });
+        self
+    }
+
+    /// Adds a row: one text for each column.
+    pub(crate) fn row(&mut self, cells: Vec<(String, Option<Tint>)>) {
+        assert_eq!(cells.len(), self.columns.len(), "one cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// Writes heads and rows, each on one line of at most `style.width` columns.
+    pub(crate) fn write(&self, out: &mut dyn Write, style: Style) -> io::Result<()> {
+        let widths = self.widths(style.width);
+        let heads: Vec<(String, Option<Tint>)> =
+            self.columns.iter().map(|c| (c.head.clone(), Some(Tint::Quiet))).collect();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            self.write_row(out, row, &widths, style)?;
+        }
+        Ok(())
+    }
+
+    /// Width of each column; 0 where it is given up.
+    fn widths(&self, available: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, c)| {
+                self.rows.iter().map(|r| length(&r[i].0)).chain([length(&c.head)]).max().unwrap_or(0)
+            })
+            .collect();
+        while total(&widths) > available {
+            let shown = |i: &usize| widths[*i] > 0;
+            let expendable = (0..widths.len())
+                .filter(shown)
+                .filter(|i| self.columns[*i].expendable > 0)
+                .max_by_key(|i| self.columns[*i].expendable);
+            let over = total(&widths) - available;
+            let words = (0..widths.len()).rev().filter(shown).find(|i| self.columns[*i].align == Align::Left);
+            match (expendable, words) {
+                (_, Some(i)) if widths[i] >= over + WORDS_MIN => widths[i] -= over,
+                (Some(i), _) => widths[i] = 0,
+                _ => break,
+            }
+        }
+        widths
+    }
+
+    fn write_row(
+        &self,
+        out: &mut dyn Write,
+        row: &[(String, Option<Tint>)],
+        widths: &[usize],
+        style: Style,
+    ) -> io::Result<()> {
+        let mut pending = 0;
+        let mut first = true;
+        for ((column, (text, tint)), width) in self.columns.iter().zip(row).zip(widths) {
+            if *width == 0 {
+                continue;
+            }
+            let text = cut(text, *width);
+            let pad = width - length(&text);
+            let text = tint.map_or_else(|| text.clone(), |tint| tinted(&text, tint, style));
+            let gap = if first { 0 } else { GAP };
+            let (before, after) = if column.align == Align::Right { (pad, 0) } else { (0, pad) };
+            write!(out, "{:1$}{text}", "", pending + gap + before)?;
+            pending = after;
+            first = false;
+        }
+        writeln!(out)
+    }
+}
+
+fn total(widths: &[usize]) -> usize {
+    let shown = widths.iter().filter(|w| **w > 0);
+    shown.clone().sum::<usize>() + GAP * shown.count().saturating_sub(1)
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if length(text) <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        let mut table = Table::default()
+            .column("cpu", Align::Right, 0)
+            .column("switches/s", Align::Right, 2)
+            .column("hottest thread", Align::Left, 1);
+        table.row(vec![
+            ("0".into(), None),
+            ("1,234".into(), None),
+            ("mariadbd/4711 of a long name".into(), None),
+        ]);
+        table
+    }
+
+    fn written(width: usize) -> String {
+        let mut out = Vec::new();
+        sample().write(&mut out, Style { width, color: false }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_line_fits_from_the_full_table_down_to_one_column() {
+        for width in 3..80 {
+            for line in written(width).lines() {
+                assert!(length(line) <= width, "{width}: {line:?}");
+            }
+        }
+        assert_eq!(written(12), "cpu\n  0\n");
+        assert!(written(80).contains("switches/s") && written(80).contains("long name"));
+        assert!(written(30).contains('…'));
+    }
+}
