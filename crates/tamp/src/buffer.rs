@@ -30,6 +30,16 @@ impl Buffer {
         self.len = content.len();
     }
 
+    /// What is between `len` and `limit`, to read into; [`Buffer::grow`] then says how much was.
+    pub(crate) fn tail(&mut self, limit: usize) -> &mut [u8] {
+        let len = self.len;
+        &mut self.room(limit)[len..]
+    }
+
+    pub(crate) fn grow(&mut self, bytes: usize) {
+        self.set_len(self.len + bytes);
+    }
+
     /// Appends as much of `content` as keeps `len` within `limit`; yields how much.
     pub(crate) fn append(&mut self, content: &[u8], limit: usize) -> usize {
         let taken = content.len().min(limit.saturating_sub(self.len));

@@ -46,6 +46,12 @@ pub enum Error {
         /// Where the block begins in the input.
         offset: u64,
     },
+    /// The input ended before the size it had when compressing began.
+    #[error("the input became shorter meanwhile, ending at byte {offset}")]
+    Changed {
+        /// Where it ends now.
+        offset: u64,
+    },
     /// The header states a size that turned out wrong, so readers will refuse the file.
     #[error("the size hint was {stated} bytes, but {found} came; the output is not usable")]
     SizeHint {
@@ -66,7 +72,9 @@ impl From<Error> for io::Error {
             Error::Truncated { .. } => io::ErrorKind::UnexpectedEof,
             Error::Unsupported { .. } => io::ErrorKind::Unsupported,
             Error::UnknownFormat { .. } | Error::Damaged { .. } => io::ErrorKind::InvalidData,
-            Error::Verify { .. } | Error::SizeHint { .. } | Error::Panicked => io::ErrorKind::Other,
+            Error::Verify { .. } | Error::Changed { .. } | Error::SizeHint { .. } | Error::Panicked => {
+                io::ErrorKind::Other
+            }
         };
         io::Error::new(kind, error)
     }

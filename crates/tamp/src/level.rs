@@ -61,6 +61,11 @@ pub struct Options {
     pub verify: bool,
     /// Change the level from block to block, so that whoever writes to the pipe never waits for the codec.
     pub keep_up: bool,
+    /// End blocks where the content says so, not at fixed offsets, so that an insertion changes only
+    /// the blocks around it and `rsync` sends only those. Blocks then have up to `block_bytes`.
+    ///
+    /// Not for LZ4, whose readers find blocks by counting full ones.
+    pub rsyncable: bool,
     /// Content of the whole stream where it is known: an LZ4 header states it.
     pub content_bytes: Option<u64>,
 }
@@ -80,6 +85,7 @@ impl Options {
             threads: threads_allowed(),
             verify: false,
             keep_up: false,
+            rsyncable: false,
             content_bytes: None,
         }
     }
@@ -88,6 +94,7 @@ impl Options {
         assert!(self.threads > 0, "threads counts the caller's own");
         assert!((1..=BLOCK_BYTES_MAX).contains(&self.block_bytes), "a block has 1 byte to 128 MiB");
         let known = self.format != Format::Lz4 || BLOCK_SIZES.contains(&self.block_bytes);
+        assert!(!(self.rsyncable && self.format == Format::Lz4), "LZ4 blocks are cut at fixed offsets");
         assert!(known, "LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB");
     }
 }

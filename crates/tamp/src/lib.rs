@@ -9,9 +9,13 @@
 
 mod buffer;
 mod container;
+mod cut;
 mod decode;
 mod error;
+mod file;
 mod gz;
+mod holes;
+mod index;
 mod inflate;
 mod input;
 mod join;
@@ -22,14 +26,21 @@ mod meter;
 mod pack;
 mod reader;
 mod ring;
+mod salvage;
+mod seek;
 mod split;
+mod turn;
 mod writer;
 mod zst;
 
 pub use error::Error;
+pub use file::{Places, Watch, compress_file, decompress_file};
+pub use holes::SparseWriter;
 pub use level::{BLOCK_BYTES_MAX, Format, Level, Options};
 pub use meter::{Doing, Meter, Reading};
 pub use reader::Reader;
+pub use salvage::{Loss, salvage};
+pub use seek::SeekReader;
 pub use writer::Writer;
 
 /// Threads this process may use: what affinity and cgroup leave of the machine's processors.

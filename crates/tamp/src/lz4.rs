@@ -194,20 +194,38 @@ pub(crate) fn encode(content: &[u8], effort: Effort, block: &mut Buffer) -> Resu
     Ok(())
 }
 
-/// Decodes a block as [`encode`] wrote it: size, content, checksum.
+/// Decodes a block as it stands in a frame of independent blocks: size, content, perhaps a checksum.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
 pub(crate) fn decode_framed(
     framed: &[u8],
-    content_bytes_max: usize,
+    header: &Header,
     content: &mut Buffer,
 ) -> Result<(), &'static str> {
-    let size = BlockSize::read(le32(framed)).ok_or("an lz4 end mark where a block should be")?;
-    let block = framed.get(4..4 + size.bytes).ok_or("an lz4 block that is cut")?;
-    let checksum = framed.get(4 + size.bytes..8 + size.bytes).map(le32);
-    decode(&Block { bytes: block, stored: size.stored, checksum, content_bytes_max }, None, content)
+    let field = framed.get(..4).ok_or("an lz4 block that is cut")?;
+    let size = BlockSize::read(le32(field)).ok_or("an lz4 end mark where a block should be")?;
+    let bytes = framed.get(4..4 + size.bytes).ok_or("an lz4 block that is cut")?;
+    let checksum = if header.block_checksums {
+        Some(le32(framed.get(4 + size.bytes..8 + size.bytes).ok_or("an lz4 block that is cut")?))
+    } else {
+        None
+    };
+    let content_bytes_max = header.block_bytes;
+    decode(&Block { bytes, stored: size.stored, checksum, content_bytes_max }, None, content)
+}
+
+/// What our own frames' headers say, for blocks of `block_bytes`.
+pub(crate) fn own_header(block_bytes: usize) -> Header {
+    Header {
+        own_bytes: 15,
+        block_bytes,
+        blocks_linked: false,
+        block_checksums: true,
+        content_checksum: false,
+        content_bytes: None,
+    }
 }
 
 #[cfg(test)]
@@ -246,11 +264,11 @@ mod tests {
                 let (mut block, mut decoded) = (Buffer::default(), Buffer::default());
                 encode(content, effort, &mut block).unwrap();
                 if !content.is_empty() {
-                    decode_framed(&block, content.len(), &mut decoded).unwrap();
+                    decode_framed(&block, &own_header(content.len()), &mut decoded).unwrap();
                     assert!(*decoded == *content);
                     let mut damaged = block.to_vec();
                     damaged[5] ^= 1;
-                    assert!(decode_framed(&damaged, content.len(), &mut decoded).is_err());
+                    assert!(decode_framed(&damaged, &own_header(content.len()), &mut decoded).is_err());
                 }
             }
         }

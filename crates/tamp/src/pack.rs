@@ -60,7 +60,7 @@ impl Verifier {
         let again = &mut self.again;
         let decoded = match setting {
             Setting::Zst(_) => self.zst.decode(packed, content.len(), again),
-            Setting::Lz4(_) => lz4::decode_framed(packed, content.len(), again),
+            Setting::Lz4(_) => lz4::decode_framed(packed, &lz4::own_header(content.len()), again),
             Setting::Bgzf(_) => gz::decode_bgzf(&mut self.deflate, packed, content.len(), again),
         };
         decoded.is_ok() && **again == *content

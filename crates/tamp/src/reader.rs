@@ -74,6 +74,11 @@ impl<R: Read> Reader<R> {
         self.ring.on_wait(Box::new(look_up));
     }
 
+    /// Compressed bytes taken so far, those read ahead among them.
+    pub fn offset(&self) -> u64 {
+        self.splitter.offset()
+    }
+
     /// The source, wherever it stands: reading ahead may have passed what was delivered.
     pub fn into_inner(self) -> R {
         self.splitter.into_source()

@@ -3,12 +3,13 @@
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::container::Container;
+use crate::cut::Cutter;
 use crate::keep_up::Ladder;
 use crate::level::{Options, Setting};
-use crate::meter::{Meter, now};
+use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
 use crate::ring::{MakeWork, Ring, Sink};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -41,6 +42,7 @@ pub struct Writer<W: Write + Send + 'static> {
     block_bytes: usize,
     setting: Setting,
     ladder: Option<Ladder>,
+    cutter: Option<Cutter>,
     last_cut: Instant,
     offset: u64,
     meter: Arc<Meter>,
@@ -106,6 +108,7 @@ impl<W: Write + Send + 'static> Writer<W> {
             block_bytes: options.block_bytes,
             setting: Setting::of(options.format, options.level),
             ladder: options.keep_up.then(|| Ladder::new(options.format, options.level)),
+            cutter: options.rsyncable.then(|| Cutter::new(options.block_bytes)),
             last_cut: now(),
             offset: 0,
             meter,
@@ -131,6 +134,21 @@ impl<W: Write + Send + 'static> Writer<W> {
         }
     }
 
+    /// Reads once from `source`, straight into the block in hand; yields how much, 0 at the source's end.
+    ///
+    /// # Errors
+    ///
+    /// What `source` says, interruptions too; then as [`Writer::finish`].
+    pub fn read_from(&mut self, source: &mut impl Read) -> Result<usize, Error> {
+        let begun = now();
+        let read = source.read(self.block.tail(self.block_bytes));
+        self.meter.charge(Doing::Starved, begun);
+        let read = read?;
+        self.block.grow(read);
+        self.push_whole(read)?;
+        Ok(read)
+    }
+
     /// Ends the block in hand, so that a reader can find, keep or lose by itself what comes next.
     ///
     /// # Errors
@@ -143,6 +161,20 @@ impl<W: Write + Send + 'static> Writer<W> {
     /// Calls `look_up` about ten times a second while this writer waits for room, to show progress.
     pub fn on_wait(&mut self, look_up: impl FnMut() + Send + 'static) {
         self.ring.on_wait(Box::new(look_up));
+    }
+
+    /// Sends every block on its way that the last `added` bytes made whole.
+    fn push_whole(&mut self, mut added: usize) -> Result<(), Error> {
+        while let Some(cutter) = &mut self.cutter {
+            let Some(end) = cutter.find(&self.block, added) else { break };
+            let mut next = self.spare.get();
+            next.fill(&self.block[end..]);
+            added = next.len();
+            self.block.set_len(end);
+            self.push()?;
+            self.block = next;
+        }
+        if self.block.len() == self.block_bytes { self.push() } else { Ok(()) }
     }
 
     /// Sends the block in hand on its way.
@@ -165,9 +197,7 @@ impl<W: Write + Send + 'static> Writer<W> {
 impl<W: Write + Send + 'static> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = self.block.append(bytes, self.block_bytes);
-        if self.block.len() == self.block_bytes {
-            self.push()?;
-        }
+        self.push_whole(taken)?;
         Ok(taken)
     }
 

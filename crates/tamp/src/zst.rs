@@ -14,7 +14,7 @@ const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
 /// The format allows no more frames in a seek table.
 const FRAMES_MAX: usize = 0x0800_0000;
 /// Number of frames, descriptor, magic.
-const FOOTER_BYTES: usize = 9;
+pub(crate) const SEEK_FOOTER_BYTES: usize = 9;
 /// Magic and size of a skippable frame.
 pub(crate) const SKIPPABLE_HEADER_BYTES: usize = 8;
 /// A block decodes to no more than this.
@@ -86,34 +86,73 @@ pub(crate) enum Extent {
 ///
 /// What is wrong with the block header that cannot be.
 pub(crate) fn extent(bytes: &[u8], header: &Header) -> Result<Extent, &'static str> {
-    let mut at = header.own_bytes;
-    let mut content_bytes_max: usize = 0;
+    let mut walk = Walk::new(header);
     loop {
-        let Some(block) = bytes.get(at..at + 3) else { return Ok(Extent::Needs(at + 3)) };
+        let at = walk.at().min(bytes.len());
+        match walk.step(&bytes[at..])? {
+            Some(Extent::Whole { frame_bytes, .. }) if bytes.len() < frame_bytes => {
+                return Ok(Extent::Needs(frame_bytes));
+            }
+            Some(extent) => return Ok(extent),
+            None => {}
+        }
+    }
+}
+
+/// A way over a frame's blocks, for those who do not hold them all.
+pub(crate) struct Walk {
+    at: usize,
+    content_bytes_max: usize,
+    stated_content_bytes: Option<u64>,
+    checksum_bytes: usize,
+}
+
+impl Walk {
+    /// Stands at the first block's header.
+    pub(crate) fn new(header: &Header) -> Self {
+        Self {
+            at: header.own_bytes,
+            content_bytes_max: 0,
+            stated_content_bytes: header.content_bytes,
+            checksum_bytes: if header.checksum { 4 } else { 0 },
+        }
+    }
+
+    /// Where in the frame the next block's header stands.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Hops over the block whose header `bytes` begin with; `None`: another follows.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the header.
+    pub(crate) fn step(&mut self, bytes: &[u8]) -> Result<Option<Extent>, &'static str> {
+        let Some(block) = bytes.get(..3) else { return Ok(Some(Extent::Needs(self.at + 3))) };
         let block = u32::from_le_bytes([block[0], block[1], block[2], 0]);
         let (is_last, kind, size) = (block & 1 == 1, (block >> 1) & 3, (block >> 3) as usize);
-        at += 3 + match kind {
-            0 | 2 => size,
-            1 => 1,
-            _ => return Err("a zstd block of the reserved kind"),
-        };
         if size > BLOCK_OUT_MAX {
             return Err("a zstd block larger than blocks can be");
         }
-        content_bytes_max += if kind == 2 { BLOCK_OUT_MAX } else { size };
-        if is_last {
-            break;
+        let (own_bytes, content_bytes_max) = match kind {
+            0 => (size, size),
+            1 => (1, size),
+            2 => (size, BLOCK_OUT_MAX),
+            _ => return Err("a zstd block of the reserved kind"),
+        };
+        self.at += 3 + own_bytes;
+        self.content_bytes_max += content_bytes_max;
+        if !is_last {
+            return Ok(None);
         }
+        let stated = self.stated_content_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        if stated.is_some_and(|stated| stated > self.content_bytes_max) {
+            return Err("a zstd frame that states more content than its blocks can hold");
+        }
+        let content_bytes_max = stated.unwrap_or(self.content_bytes_max);
+        Ok(Some(Extent::Whole { frame_bytes: self.at + self.checksum_bytes, content_bytes_max }))
     }
-    at += if header.checksum { 4 } else { 0 };
-    if bytes.len() < at {
-        return Ok(Extent::Needs(at));
-    }
-    let stated = header.content_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    if stated.is_some_and(|stated| stated > content_bytes_max) {
-        return Err("a zstd frame that states more content than its blocks can hold");
-    }
-    Ok(Extent::Whole { frame_bytes: at, content_bytes_max: stated.unwrap_or(content_bytes_max) })
 }
 
 /// One frame, as a seek table has it.
@@ -130,7 +169,7 @@ pub(crate) fn seek_table(seeks: &[Seek]) -> Vec<u8> {
     if seeks.len() > FRAMES_MAX {
         return Vec::new();
     }
-    let payload_bytes = seeks.len() * 8 + FOOTER_BYTES;
+    let payload_bytes = seeks.len() * 8 + SEEK_FOOTER_BYTES;
     let mut table = Vec::with_capacity(SKIPPABLE_HEADER_BYTES + payload_bytes);
     table.extend_from_slice(&SEEK_TABLE_MAGIC.to_le_bytes());
     table.extend_from_slice(&u32::try_from(payload_bytes).expect("checked above").to_le_bytes());
@@ -143,6 +182,30 @@ pub(crate) fn seek_table(seeks: &[Seek]) -> Vec<u8> {
     table.push(0);
     table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
     table
+}
+
+/// Whole length of the skippable frame that `footer` ends, if it is a seek table's.
+pub(crate) fn seek_table_bytes(footer: &[u8]) -> Option<u64> {
+    let footer = footer.get(..SEEK_FOOTER_BYTES)?;
+    let (frames, descriptor) = (le32(footer), footer[4]);
+    let is_known = le32(&footer[5..]) == SEEKABLE_MAGIC && descriptor & 0x7C == 0;
+    let entry_bytes = if descriptor & 0x80 == 0 { 8 } else { 12 };
+    let bytes = SKIPPABLE_HEADER_BYTES as u64 + u64::from(frames) * entry_bytes + SEEK_FOOTER_BYTES as u64;
+    (is_known && frames as usize <= FRAMES_MAX).then_some(bytes)
+}
+
+/// The entries of a seek table, given as its whole skippable frame.
+pub(crate) fn read_seek_table(table: &[u8]) -> Option<Vec<Seek>> {
+    let payload_bytes = table.len().checked_sub(SKIPPABLE_HEADER_BYTES + SEEK_FOOTER_BYTES)?;
+    let footer = &table[table.len() - SEEK_FOOTER_BYTES..];
+    let stated_bytes = le32(&table[4..]) as usize;
+    if le32(table) != SEEK_TABLE_MAGIC || stated_bytes != payload_bytes + SEEK_FOOTER_BYTES {
+        return None;
+    }
+    let entry_bytes = if footer[4] & 0x80 == 0 { 8 } else { 12 };
+    let entries = &table[SKIPPABLE_HEADER_BYTES..SKIPPABLE_HEADER_BYTES + payload_bytes];
+    let read = |entry: &[u8]| Seek { frame_bytes: le32(entry), content_bytes: le32(&entry[4..]) };
+    Some(entries.chunks_exact(entry_bytes).map(read).collect())
 }
 
 /// A decompression context that accepts windows as large as stock `zstd -d` does.

@@ -1,0 +1,85 @@
+//! Where blocks end when the content decides it.
+//!
+//! A hash over the last 64 bytes runs along; a block ends where its top bits are zero. The same bytes
+//! give the same ends wherever they stand, so what follows an insertion is cut as before.
+//!
+//! # Source
+//!
+//! The gear hash of Xia and others, "Ddelta" (Performance Evaluation 79, 2014).
+
+/// Finds the ends of blocks.
+#[derive(Debug)]
+pub(crate) struct Cutter {
+    hash: u64,
+    /// No end before this, lest blocks become too small to compress.
+    bytes_min: usize,
+    /// An end is where these bits of the hash are zero.
+    mask: u64,
+}
+
+impl Cutter {
+    /// Blocks of at most `bytes_max`, half that on average where the content varies.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        // Beyond the least size, an end comes once in 2^bits bytes.
+        let bits = (bytes_max / 4).max(2).ilog2();
+        Self { hash: 0, bytes_min: bytes_max / 8, mask: !(u64::MAX >> bits) }
+    }
+
+    /// The end of the block that `bytes` begin, looked for in the last `added` of them.
+    pub(crate) fn find(&mut self, bytes: &[u8], added: usize) -> Option<usize> {
+        let from = bytes.len() - added;
+        for (at, &byte) in bytes.iter().enumerate().skip(from) {
+            self.hash = (self.hash << 1).wrapping_add(GEAR[usize::from(byte)]);
+            if self.hash & self.mask == 0 && at + 1 >= self.bytes_min {
+                self.hash = 0;
+                return Some(at + 1);
+            }
+        }
+        None
+    }
+}
+
+/// A number for each byte, by splitmix64.
+const GEAR: [u64; 256] = {
+    let mut gear = [0; 256];
+    let mut state: u64 = 0;
+    let mut byte = 0;
+    while byte < 256 {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        gear[byte] = mixed ^ (mixed >> 31);
+        byte += 1;
+    }
+    gear
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn blocks(mut content: &[u8]) -> Vec<&[u8]> {
+        let mut cutter = Cutter::new(64 << 10);
+        let mut blocks = Vec::new();
+        while !content.is_empty() {
+            let held = &content[..content.len().min(64 << 10)];
+            let end = cutter.find(held, held.len()).unwrap_or(held.len());
+            blocks.push(&content[..end]);
+            content = &content[end..];
+        }
+        blocks
+    }
+
+    #[test]
+    fn an_insertion_changes_the_blocks_around_it_and_no_others() {
+        let before: Vec<u8> = (0..400_000_u32).flat_map(|n| format!("row {n}\n").into_bytes()).collect();
+        let mut after = before.clone();
+        after.splice(2_000_000..2_000_000, *b"inserted");
+        let (before, after) = (blocks(&before), blocks(&after));
+        let known: HashSet<_> = before.iter().collect();
+        let new = after.iter().filter(|block| !known.contains(block)).count();
+        assert!(before.len() > 50 && new <= 3, "{new} of {} blocks are new", after.len());
+    }
+}

@@ -1,0 +1,401 @@
+//! Regular file to regular file: every worker reads, works and writes for itself.
+//!
+//! No thread reads for others or writes for others. A worker takes the next block by one atomic
+//! addition, reads it into its own buffer, which stays in its core's cache, and writes it to where
+//! it belongs. Compressing, that is known only when all earlier blocks are compressed, so workers
+//! take turns to be given their place, and write outside of the turn.
+
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::container::Container;
+use crate::holes::{self, Holes};
+use crate::index::{EntryDecoder, Index};
+use crate::level::{Format, Options, Setting};
+use crate::meter::{Doing, Meter, now};
+use crate::pack::Packer;
+use crate::turn::{Stopped, Turn};
+use std::fs::File;
+use std::hash::Hasher;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use twox_hash::XxHash32;
+
+/// Direct I/O wants buffers and lengths in multiples of this.
+const PAGE_BYTES: usize = 4096;
+
+/// A part of a regular file to read, and the place in another to write to.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Read from here.
+    pub input: &'a File,
+    /// First byte to read.
+    pub input_at: u64,
+    /// Bytes to read.
+    pub input_bytes: u64,
+    /// Write to here; `None`: only check.
+    pub output: Option<&'a File>,
+    /// First byte to write.
+    pub output_at: u64,
+    /// Leave holes where a decompressed block has long runs of zeros. Only where the output has no
+    /// bytes yet, for a hole leaves what is there.
+    pub sparse: bool,
+}
+
+/// Who is told about progress: called by any worker after each block.
+pub type Watch<'a> = &'a (dyn Fn() + Sync);
+
+/// Compresses a regular file; yields how many bytes it wrote.
+///
+/// Holes in the input are not read.
+///
+/// # Errors
+///
+/// What reading and writing say; [`Error::Changed`] if the input shrinks meanwhile.
+pub fn compress_file(
+    places: &Places<'_>,
+    options: &Options,
+    meter: &Meter,
+    watch: Watch<'_>,
+) -> Result<u64, Error> {
+    options.check();
+    let stated = Options { content_bytes: Some(places.input_bytes), ..options.clone() };
+    let container = Container::new(&stated);
+    let head = container.head();
+    places.write(&head, places.output_at)?;
+    let job = Compress {
+        places,
+        options,
+        meter,
+        setting: Setting::of(options.format, options.level),
+        holes: Holes::of(places.input),
+        packed_zeros: OnceLock::new(),
+        turn: Turn::new((container, places.output_at + head.len() as u64)),
+    };
+    let blocks = places.input_bytes.div_ceil(options.block_bytes as u64);
+    let blocks = if blocks == 0 && job.wants_empty_block() { 1 } else { blocks };
+    share(blocks, options.threads, meter, watch, &job)?;
+    let (container, at) = job.turn.into_baton();
+    let tail = container.tail();
+    places.write(&tail, at)?;
+    let written = at + tail.len() as u64 - places.output_at;
+    meter.out_bytes.fetch_add((head.len() + tail.len()) as u64, Relaxed);
+    Ok(written)
+}
+
+/// Decompresses a regular file by its index; yields how much content there was, or `None`: the file
+/// does not say where its blocks are, or not truly, and must be read from its beginning by
+/// [`crate::Reader`]. What was written to the output until then is to be overwritten.
+///
+/// # Errors
+///
+/// What reading and writing say.
+pub fn decompress_file(
+    places: &Places<'_>,
+    threads: usize,
+    meter: &Meter,
+    watch: Watch<'_>,
+) -> Result<Option<u64>, Error> {
+    let input_at = places.input_at;
+    let index =
+        Index::read(places.input_bytes, &mut |buffer, at| read_full_at(places.input, buffer, input_at + at))?;
+    let Some(index) = index else { return Ok(None) };
+    let job = Decompress {
+        places,
+        index: &index,
+        meter,
+        hash: Turn::new(XxHash32::with_seed(0)),
+        misled: AtomicBool::new(false),
+    };
+    let done = share(index.entries.len() as u64, threads, meter, watch, &job);
+    if job.misled.load(Relaxed) {
+        return Ok(None);
+    }
+    done?;
+    let content_bytes = index.content_bytes();
+    if let (Some(output), true) = (places.output, places.sparse) {
+        holes::set_end(output, places.output_at + content_bytes)?;
+    }
+    Ok(Some(content_bytes))
+}
+
+impl Places<'_> {
+    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        match self.output {
+            Some(output) => output.write_all_at(bytes, at),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What workers do with each block.
+trait Job: Sync {
+    type Worker;
+    fn worker(&self) -> Self::Worker;
+    fn block(&self, worker: &mut Self::Worker, number: u64) -> Result<(), Failure>;
+    /// Wakes whoever waits for a turn.
+    fn stop(&self);
+}
+
+/// Why a worker ends early.
+enum Failure {
+    Of(Error),
+    /// Another worker failed first.
+    Stopped,
+}
+
+impl From<Stopped> for Failure {
+    fn from(_: Stopped) -> Self {
+        Self::Stopped
+    }
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Of(error.into())
+    }
+}
+
+/// Has `threads`, the caller's own among them, do all blocks.
+fn share<J: Job>(blocks: u64, threads: usize, meter: &Meter, watch: Watch<'_>, job: &J) -> Result<(), Error> {
+    let (next, stopped, failed) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
+    let work = || {
+        let _stop = StopOnPanic(job);
+        meter.worker_began();
+        let mut worker = job.worker();
+        while !stopped.load(Relaxed) {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= blocks {
+                break;
+            }
+            if let Err(failure) = job.block(&mut worker, number) {
+                stopped.store(true, Relaxed);
+                job.stop();
+                if let Failure::Of(error) = failure {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+            watch();
+        }
+        meter.worker_ended();
+    };
+    let helpers = usize::try_from(blocks).map_or(threads, |blocks| threads.min(blocks)).saturating_sub(1);
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            // With fewer threads than wished it takes longer, no more.
+            if std::thread::Builder::new().name("tamp".into()).spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Lets the others end when one panics, so that the panic is seen and nobody waits for ever.
+struct StopOnPanic<'a, J: Job>(&'a J);
+
+impl<J: Job> Drop for StopOnPanic<'_, J> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
+struct Compress<'a> {
+    places: &'a Places<'a>,
+    options: &'a Options,
+    meter: &'a Meter,
+    setting: Setting,
+    holes: Holes,
+    /// A whole block of zeros, compressed once: holes are many or none.
+    packed_zeros: OnceLock<Vec<u8>>,
+    /// The container, and where the next block goes.
+    turn: Turn<(Container, u64)>,
+}
+
+struct CompressWorker {
+    packer: Packer,
+    content: Buffer,
+    packed: Buffer,
+}
+
+impl Compress<'_> {
+    fn wants_empty_block(&self) -> bool {
+        self.options.format == Format::Zst
+    }
+
+    /// Reads into a page's beginning, whole pages: direct I/O takes nothing else.
+    fn read<'a>(&self, worker: &'a mut Buffer, offset: u64, bytes: usize) -> Result<&'a [u8], Error> {
+        let whole = bytes.next_multiple_of(PAGE_BYTES);
+        let room = worker.room(whole + PAGE_BYTES);
+        let skip = room.as_ptr().align_offset(PAGE_BYTES);
+        let room = &mut room[skip..skip + whole];
+        let read = read_full_at(self.places.input, room, self.places.input_at + offset)?;
+        if read < bytes {
+            return Err(Error::Changed { offset: offset + read as u64 });
+        }
+        Ok(&room[..bytes])
+    }
+}
+
+impl Compress<'_> {
+    fn packed_zeros(&self, packer: &mut Packer) -> Result<&[u8], Error> {
+        if self.packed_zeros.get().is_none() {
+            let mut packed = Buffer::default();
+            packer.pack(0, &vec![0; self.options.block_bytes], self.setting, &mut packed)?;
+            self.packed_zeros.get_or_init(|| packed.to_vec());
+        }
+        Ok(self.packed_zeros.get().expect("it was just made"))
+    }
+}
+
+impl Job for Compress<'_> {
+    type Worker = CompressWorker;
+
+    fn worker(&self) -> CompressWorker {
+        CompressWorker {
+            packer: Packer::new(self.options.verify),
+            content: Buffer::default(),
+            packed: Buffer::default(),
+        }
+    }
+
+    fn block(&self, worker: &mut CompressWorker, number: u64) -> Result<(), Failure> {
+        let begun = now();
+        let block_bytes = self.options.block_bytes as u64;
+        let offset = number * block_bytes;
+        let bytes =
+            usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
+        let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
+        let mut read_at = begun;
+        let in_hole = bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range);
+        let packed = if in_hole {
+            self.packed_zeros(&mut worker.packer)?
+        } else {
+            let content = self.read(&mut worker.content, offset, bytes)?;
+            read_at = self.meter.charge(Doing::Starved, begun);
+            worker.packer.pack(offset, content, self.setting, &mut worker.packed)?;
+            &worker.packed
+        };
+        self.meter.worked(read_at);
+        let packed_at = self.meter.charge(Doing::Codec, read_at);
+        let place = self.turn.take(number, |(container, at)| {
+            container.add(packed.len(), bytes);
+            *at += packed.len() as u64;
+            *at - packed.len() as u64
+        })?;
+        self.places.write(packed, place)?;
+        self.meter.charge(Doing::Blocked, packed_at);
+        self.meter.in_bytes.fetch_add(bytes as u64, Relaxed);
+        self.meter.out_bytes.fetch_add(packed.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.turn.stop();
+    }
+}
+
+struct Decompress<'a> {
+    places: &'a Places<'a>,
+    index: &'a Index,
+    meter: &'a Meter,
+    /// An LZ4 frame's checksum over all its content can only be made in order.
+    hash: Turn<XxHash32>,
+    /// A block was not what the index says: only reading from the beginning tells the truth.
+    misled: AtomicBool,
+}
+
+struct DecompressWorker {
+    decoder: EntryDecoder,
+    packed: Buffer,
+    content: Buffer,
+}
+
+impl Decompress<'_> {
+    /// Takes an LZ4 block's turn to be hashed.
+    fn hash(&self, number: usize, content: &[u8]) -> Result<Result<(), &'static str>, Stopped> {
+        let frame = self.index.lz4_frame(number);
+        self.hash.take(number as u64, |hash| {
+            if frame.checksum.is_some() {
+                hash.write(content);
+            }
+            if number + 1 < frame.entries_end {
+                return Ok(());
+            }
+            let found = std::mem::replace(hash, XxHash32::with_seed(0)).finish_32();
+            if frame.checksum.is_some_and(|stated| stated != found) {
+                return Err("an lz4 frame that misses its checksum");
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Job for Decompress<'_> {
+    type Worker = DecompressWorker;
+
+    fn worker(&self) -> DecompressWorker {
+        DecompressWorker {
+            decoder: EntryDecoder::new(),
+            packed: Buffer::default(),
+            content: Buffer::default(),
+        }
+    }
+
+    fn block(&self, worker: &mut DecompressWorker, number: u64) -> Result<(), Failure> {
+        let begun = now();
+        let number = usize::try_from(number).expect("entries are in memory");
+        let entry = &self.index.entries[number];
+        let bytes = entry.bytes as usize;
+        let read =
+            read_full_at(self.places.input, worker.packed.room(bytes), self.places.input_at + entry.at)?;
+        worker.packed.set_len(read);
+        let read_at = self.meter.charge(Doing::Starved, begun);
+        let mut decoded = worker.decoder.decode(self.index, number, &worker.packed, &mut worker.content);
+        self.meter.worked(read_at);
+        let mut decoded_at = self.meter.charge(Doing::Codec, read_at);
+        let any_checksum = self.index.lz4_frames.iter().any(|frame| frame.checksum.is_some());
+        if decoded.is_ok() && any_checksum {
+            decoded = self.hash(number, &worker.content)?;
+            decoded_at = self.meter.charge(Doing::Codec, decoded_at);
+        }
+        if let Err(what) = decoded {
+            self.misled.store(true, Relaxed);
+            return Err(Error::Damaged { offset: entry.at, what }.into());
+        }
+        let place = self.places.output_at + entry.content_at;
+        if let (Some(output), true) = (self.places.output, self.places.sparse) {
+            holes::write_around(output, &worker.content, place)?;
+        } else {
+            self.places.write(&worker.content, place)?;
+        }
+        self.meter.charge(Doing::Blocked, decoded_at);
+        self.meter.in_bytes.fetch_add(entry.bytes.into(), Relaxed);
+        self.meter.out_bytes.fetch_add(entry.content_bytes.into(), Relaxed);
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.hash.stop();
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+pub(crate) fn read_full_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Direct I/O cannot go on behind an unaligned end of file, where there is nothing anyway.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && filled > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,137 @@
+//! Sparse files: holes are not read, and runs of zeros are not written.
+
+use rustix::fs::SeekFrom;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+/// Zeros are left out in aligned pieces of this size; smaller ones would only fragment the file.
+const HOLE_BYTES: usize = 32 << 10;
+
+/// Whether a file may have holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holes {
+    any: bool,
+}
+
+impl Holes {
+    /// A file that has fewer sectors than its length needs has holes.
+    pub(crate) fn of(file: &File) -> Self {
+        Self { any: file.metadata().is_ok_and(|metadata| metadata.blocks() * 512 < metadata.len()) }
+    }
+
+    /// Whether `range` holds nothing but hole.
+    pub(crate) fn cover(self, file: &File, range: &Range<u64>) -> bool {
+        if !self.any {
+            return false;
+        }
+        // The answer comes back in the result; that the file's own position moves harms nobody here.
+        match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
+            Ok(data_at) => data_at >= range.end,
+            // There is no data from here to the end.
+            Err(rustix::io::Errno::NXIO) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+/// Writes to a regular file from a place on, leaving holes where there are long runs of zeros.
+///
+/// Only for where the file has no bytes yet: a hole leaves what is there.
+#[derive(Debug)]
+pub struct SparseWriter<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl<'a> SparseWriter<'a> {
+    /// Writes to `file` from `at` on; the file's own position is neither used nor moved.
+    pub fn new(file: &'a File, at: u64) -> Self {
+        Self { file, at }
+    }
+
+    /// Makes the file as long as what was written, and yields where that ended.
+    ///
+    /// # Errors
+    ///
+    /// What the file says.
+    pub fn finish(self) -> io::Result<u64> {
+        set_end(self.file, self.at)?;
+        Ok(self.at)
+    }
+}
+
+impl io::Write for SparseWriter<'_> {
+    fn write(&mut self, content: &[u8]) -> io::Result<usize> {
+        write_around(self.file, content, self.at)?;
+        self.at += content.len() as u64;
+        Ok(content.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes `content` to `at` but for long runs of zeros.
+pub(crate) fn write_around(file: &File, content: &[u8], at: u64) -> io::Result<()> {
+    // Pieces are aligned in the file, so the first may be short.
+    let first = usize::try_from(at.next_multiple_of(HOLE_BYTES as u64) - at).expect("less than a piece");
+    let mut from = 0;
+    let mut written = 0;
+    while from < content.len() {
+        let end = (if from < first { first } else { from + HOLE_BYTES }).min(content.len());
+        if end - from == HOLE_BYTES && is_zero(&content[from..end]) {
+            if written < from {
+                file.write_all_at(&content[written..from], at + written as u64)?;
+            }
+            written = end;
+        }
+        from = end;
+    }
+    if written < content.len() { file.write_all_at(&content[written..], at + written as u64) } else { Ok(()) }
+}
+
+/// Makes the file reach `end`, where its last bytes were a run of zeros.
+pub(crate) fn set_end(file: &File, end: u64) -> io::Result<()> {
+    if file.metadata()?.len() < end { file.set_len(end) } else { Ok(()) }
+}
+
+fn is_zero(piece: &[u8]) -> bool {
+    // A wide step without a branch inside is what the compiler makes vectors of.
+    piece.chunks(256).all(|chunk| chunk.iter().fold(0, |sum, byte| sum | byte) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_around_zeros_reads_as_written() {
+        let mut content = vec![0; 300_000];
+        content[0] = 1;
+        content[100_000..110_000].fill(2);
+        content[299_999] = 3;
+        for at in [0, 1, 32_767, 32_768] {
+            let file = tempfile::tempfile().unwrap();
+            write_around(&file, &content, at).unwrap();
+            set_end(&file, at + content.len() as u64).unwrap();
+            let mut found = vec![9; content.len()];
+            file.read_exact_at(&mut found, at).unwrap();
+            assert!(found == content, "at {at}");
+        }
+    }
+
+    #[test]
+    fn zeros_take_no_room_and_a_hole_is_known_as_one() {
+        let file = tempfile::tempfile().unwrap();
+        write_around(&file, &vec![0; 1 << 20], 0).unwrap();
+        set_end(&file, 1 << 20).unwrap();
+        assert_eq!((file.metadata().unwrap().len(), file.metadata().unwrap().blocks()), (1 << 20, 0));
+        file.write_all_at(b"data", 600_000).unwrap();
+        let holes = Holes::of(&file);
+        assert!(holes.cover(&file, &(0..262_144)) && !holes.cover(&file, &(524_288..786_432)));
+        assert!(holes.cover(&file, &(786_432..1_048_576)));
+    }
+}

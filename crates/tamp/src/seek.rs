@@ -1,0 +1,120 @@
+//! [`SeekReader`]: any bytes of the content, at once.
+
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::index::{EntryDecoder, Index};
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Reads a compressed file as if it were not, from anywhere: a read decodes the blocks it touches,
+/// and no others.
+///
+/// # Example
+///
+/// ```
+/// use std::io::{Cursor, Read, Seek, SeekFrom, Write};
+///
+/// let mut writer = tamp::Writer::new(Vec::new(), &tamp::Options::zst(tamp::Level::USUAL))?;
+/// writer.write_all(&vec![b'a'; 1 << 20])?;
+/// writer.write_all(b"needle")?;
+/// let mut reader = tamp::SeekReader::new(Cursor::new(writer.finish()?))?;
+///
+/// let mut found = String::new();
+/// reader.seek(SeekFrom::Start(1 << 20))?;
+/// reader.read_to_string(&mut found)?;
+/// assert_eq!(found, "needle");
+/// # Ok::<(), tamp::Error>(())
+/// ```
+pub struct SeekReader<R> {
+    source: R,
+    index: Index,
+    decoder: EntryDecoder,
+    packed: Buffer,
+    content: Buffer,
+    /// The entry that `content` holds.
+    held: Option<usize>,
+    position: u64,
+}
+
+impl<R: Read + Seek> SeekReader<R> {
+    /// A reader of all of `source`, which must not change meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if the file does not say where its blocks are (one large frame, linked
+    /// blocks, plain gzip, LZ4 that does not state its size), or is damaged; [`crate::Reader`] then tells.
+    pub fn new(mut source: R) -> Result<Self, Error> {
+        let file_bytes = source.seek(SeekFrom::End(0))?;
+        let index = Index::read(file_bytes, &mut |buffer, at| read_at(&mut source, buffer, at))?;
+        let index = index.filter(|index| index.is_proven);
+        let what = "this file does not say where its blocks are, so it can only be read from its beginning";
+        let index = index.ok_or(Error::Unsupported { offset: 0, what })?;
+        let (packed, content) = (Buffer::default(), Buffer::default());
+        Ok(Self { source, index, decoder: EntryDecoder::new(), packed, content, held: None, position: 0 })
+    }
+
+    /// Bytes of content in all.
+    pub fn content_bytes(&self) -> u64 {
+        self.index.content_bytes()
+    }
+
+    /// Decodes the entry that holds the current position; `None`: that is the end.
+    fn hold(&mut self) -> Result<Option<usize>, Error> {
+        let Some(number) = self.index.entry_at(self.position) else { return Ok(None) };
+        if self.held != Some(number) {
+            self.held = None;
+            let entry = self.index.entries[number];
+            let read = read_at(&mut self.source, self.packed.room(entry.bytes as usize), entry.at)?;
+            self.packed.set_len(read);
+            self.decoder
+                .decode(&self.index, number, &self.packed, &mut self.content)
+                .map_err(|what| Error::Damaged { offset: entry.at, what })?;
+            self.held = Some(number);
+        }
+        Ok(Some(number))
+    }
+}
+
+impl<R: Read + Seek> Read for SeekReader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let Some(number) = self.hold()? else { return Ok(0) };
+        let from = self.position - self.index.entries[number].content_at;
+        let from = usize::try_from(from).expect("inside a block");
+        let read = (&self.content[from..]).read(to)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: Read + Seek> Seek for SeekReader<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let found = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.content_bytes().checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+        };
+        let before_start = || io::Error::new(io::ErrorKind::InvalidInput, "a seek to before the start");
+        self.position = found.ok_or_else(before_start)?;
+        Ok(self.position)
+    }
+}
+
+impl<R> std::fmt::Debug for SeekReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SeekReader").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+/// Reads until the buffer is full or the source ends.
+fn read_at<R: Read + Seek>(source: &mut R, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    source.seek(SeekFrom::Start(at))?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
