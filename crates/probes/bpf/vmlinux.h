@@ -18,6 +18,10 @@ typedef __u64 u64;
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
 typedef _Bool bool;
+enum {
+	false = 0,
+	true = 1,
+};
 
 /* Part of the programs' interface to user space: fixed, not relocated. */
 struct bpf_raw_tracepoint_args {
@@ -26,7 +30,13 @@ struct bpf_raw_tracepoint_args {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+	u64 prev_sum_exec_runtime;
+};
+
 struct task_struct {
+	struct sched_entity se;
 	pid_t pid;
 	pid_t tgid;
 	char comm[16];

@@ -41,12 +41,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn line(out: &mut dyn Write, sample: &CpuSample) -> io::Result<()> {
-    let percent = |r: &Maybe<f64>| r.as_ref().map_or_else(|_| "-".to_owned(), |r| format!("{:.2}", r * 100.0));
+    let percent =
+        |r: &Maybe<f64>| r.as_ref().map_or_else(|_| "-".to_owned(), |r| format!("{:.2}", r * 100.0));
     let count = |r: Maybe<i64>| r.map_or_else(|_| "-".to_owned(), |r| r.to_string());
-    let top = sample.top.as_ref().map_or_else(
-        |e| e.to_string(),
-        |t| format!("{} {}/{} {:.2} %", t.comm, t.pid, t.tid, t.ratio * 100.0),
-    );
+    let top = sample.top.as_ref().map_or_else(ToString::to_string, |t| {
+        format!("{} {}/{} {:.2} %", t.comm, t.pid, t.tid, t.ratio * 100.0)
+    });
     writeln!(
         out,
         "cpu {}: event {} %, /proc/stat {} %, unaccounted {} %, not idle {} %, balance {} ns, switches {}, top {top}",

@@ -48,9 +48,12 @@ mod tests {
 
     #[test]
     fn lists_read_as_the_kernel_writes_them() {
-        for (text, cpus) in
-            [("0\n", vec![0]), ("0-3", vec![0, 1, 2, 3]), ("0,2-3,1023\n", vec![0, 2, 3, 1023]), ("\n", vec![])]
-        {
+        for (text, cpus) in [
+            ("0\n", vec![0]),
+            ("0-3", vec![0, 1, 2, 3]),
+            ("0,2-3,1023\n", vec![0, 2, 3, 1023]),
+            ("\n", vec![]),
+        ] {
             assert_eq!(parse(text), Ok(cpus.into_iter().collect()), "{text}");
         }
         for text in ["a", "3-1", "0,,1", "-1", "0-", "99999999"] {

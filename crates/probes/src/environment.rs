@@ -94,7 +94,8 @@ fn cpu_model(cpu_info: &str) -> Maybe<String> {
 }
 
 fn virtualization(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
-    let named = ["sys/hypervisor/type", "sys/class/dmi/id/sys_vendor"].iter().find_map(|p| files.line(p).ok());
+    let named =
+        ["sys/hypervisor/type", "sys/class/dmi/id/sys_vendor"].iter().find_map(|p| files.line(p).ok());
     let flags = cpu_info.as_ref().map_err(Clone::clone)?;
     let guest = field(flags, "flags").is_some_and(|f| f.split(' ').any(|f| f == "hypervisor"));
     Ok(match (guest, named) {
@@ -106,7 +107,8 @@ fn virtualization(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> 
 
 fn memory_bytes(mem_info: &str) -> Maybe<String> {
     let kib = field(mem_info, "MemTotal").and_then(|v| v.strip_suffix(" kB")?.trim().parse::<u64>().ok());
-    kib.map(|k| (k * 1024).to_string()).ok_or_else(|| Missing::because("/proc/meminfo tells no MemTotal in kB"))
+    kib.map(|k| (k * 1024).to_string())
+        .ok_or_else(|| Missing::because("/proc/meminfo tells no MemTotal in kB"))
 }
 
 fn os_name(os_release: &str) -> Maybe<String> {
@@ -129,7 +131,9 @@ fn mitigations(files: &Files<'_>) -> Vec<(String, String)> {
     let folder = "sys/devices/system/cpu/vulnerabilities";
     let entries = fs::read_dir(files.root.join(folder)).into_iter().flatten().flatten();
     let names = entries.filter_map(|e| e.file_name().into_string().ok());
-    names.filter_map(|n| Some((format!("mitigation.{n}"), files.line(&format!("{folder}/{n}")).ok()?))).collect()
+    names
+        .filter_map(|n| Some((format!("mitigation.{n}"), files.line(&format!("{folder}/{n}")).ok()?)))
+        .collect()
 }
 
 fn count_of(list: &str) -> Maybe<String> {
@@ -165,7 +169,10 @@ mod tests {
     #[test]
     fn facts_come_from_the_folder_that_is_passed_in() {
         let root = machine(&[
-            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu hypervisor sse\n"),
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu hypervisor sse\n",
+            ),
             ("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("sys/devices/system/cpu/online", "0-1\n"),

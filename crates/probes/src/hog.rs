@@ -46,7 +46,9 @@ pub enum HogError {
         source: nix::Error,
     },
     /// No regular interruption was found.
-    #[error("the tick was not found in {looked:?} of spinning on CPU {cpu}: too much else runs there, or ticks are off")]
+    #[error(
+        "the tick was not found in {looked:?} of spinning on CPU {cpu}: too much else runs there, or ticks are off"
+    )]
     NoTick {
         /// Where it was looked for.
         cpu: u32,
@@ -102,7 +104,8 @@ pub fn spin(cpus: &[u32], work: &Work<'_>) -> Result<Truth, HogError> {
     Ok(began.until_now(switches))
 }
 
-/// Passes a byte back and forth between two threads on one CPU: each round is two context switches or a few more.
+/// Passes a byte back and forth between two threads on one CPU: each round is two context switches, or more where
+/// others want the CPU too.
 ///
 /// `cpu`: where; `None` leaves it to the first CPU that this process may use.
 ///
@@ -115,7 +118,8 @@ pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
     let (mut reply, mut answer) = pipe()?;
     let began = Began::now();
     let switches = thread::scope(|scope| {
-        let answering = move || on_cpu(cpu, || (0..rounds).try_for_each(|_| pass_on(&mut question, &mut answer)));
+        let answering =
+            move || on_cpu(cpu, || (0..rounds).try_for_each(|_| pass_on(&mut question, &mut answer)));
         let asking = move || {
             on_cpu(cpu, || {
                 (0..rounds).try_for_each(|_| {
@@ -191,7 +195,8 @@ fn around_ticks(
         }
         Ok(())
     };
-    let switches = thread::scope(|scope| scope.spawn(|| on_cpu(cpu, body)).join().expect("it does not panic"))?;
+    let switches =
+        thread::scope(|scope| scope.spawn(|| on_cpu(cpu, body)).join().expect("it does not panic"))?;
     Ok(began.until_now(switches))
 }
 
@@ -310,7 +315,11 @@ fn nanoseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX / 2)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a period of milliseconds")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a period of milliseconds"
+)]
 fn scaled(period_ns: u64, ratio: f64) -> u64 {
     (period_ns as f64 * ratio).round() as u64
 }
@@ -321,7 +330,8 @@ mod tests {
 
     #[test]
     fn a_tick_is_found_among_other_interruptions() {
-        let ticks = (0..100).map(|k| Gap { at_ns: 7_000_000 + k * 4_000_000 + k * 37 % 2_000, for_ns: 3_000 });
+        let ticks =
+            (0..100).map(|k| Gap { at_ns: 7_000_000 + k * 4_000_000 + k * 37 % 2_000, for_ns: 3_000 });
         let others = (0..40).map(|k| Gap { at_ns: 7_100_000 + k * 9_876_543, for_ns: 2_500 });
         let gaps: Vec<Gap> = ticks.chain(others).collect();
         let tick = regular(&gaps).unwrap();
@@ -347,7 +357,8 @@ mod tests {
     #[test]
     fn a_round_of_ping_pong_switches_twice() {
         let truth = ping_pong(None, 100).unwrap();
-        assert!(truth.switches >= 200, "{truth:?}");
+        // The first question may lie there already, and nobody waits after the last reply.
+        assert!(truth.switches >= 198, "{truth:?}");
         assert!(truth.cpu_ns > 0);
     }
 }

@@ -133,7 +133,8 @@ pub fn booked(before: &Ticks, after: &Ticks, wall_ns: u64, ticks_per_s: f64) -> 
     if let Some((b, a)) = busy(before).into_iter().zip(busy(after)).find(|(b, a)| a < b) {
         return Err(Missing::because(format!("/proc/stat went back from {b} to {a} ticks")));
     }
-    let seconds = |of: fn(&Ticks) -> u64| of(after).wrapping_sub(of(before)).cast_signed() as f64 / ticks_per_s;
+    let seconds =
+        |of: fn(&Ticks) -> u64| of(after).wrapping_sub(of(before)).cast_signed() as f64 / ticks_per_s;
     Ok(Booked {
         busy_s: seconds(|t| t.user + t.nice + t.system + t.irq + t.softirq),
         idle_s: seconds(|t| t.idle.wrapping_add(t.iowait)),
@@ -150,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_line_of_each_cpu_is_read_and_no_other() {
-        let text = "cpu  10 0 6 222 6 0 1 1 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu12 1 0 0 9\nintr 5 6\ncpufreq 1\n";
+        let text =
+            "cpu  10 0 6 222 6 0 1 1 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu12 1 0 0 9\nintr 5 6\ncpufreq 1\n";
         let stat = parse(text);
         assert_eq!(stat.keys().copied().collect::<Vec<_>>(), [0, 12]);
         let expected =

@@ -13,6 +13,8 @@ pub(super) struct Books {
     pub(super) switches: u64,
     /// Switches that we were not shown.
     pub(super) unseen: u64,
+    /// Time before those, which may be booked to the wrong side.
+    pub(super) unsure_ns: u64,
     /// Times that the clock went back.
     pub(super) backward: u64,
     /// The thread that ran most since the closing before; `None` where no thread ran.
@@ -62,6 +64,7 @@ pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
     let idle_ns = grown(|x| x.idle_ns, "idle time")?;
     let switches = grown(|x| x.switches, "context switches")?;
     let unseen = grown(|x| x.unseen, "unseen switches")?;
+    let unsure_ns = grown(|x| x.unsure_ns, "unsure nanoseconds")?;
     let backward = grown(|x| x.backward, "backward clock readings")?;
     let length_ns = grown(|x| x.at_ns, "nanoseconds")?;
     if length_ns == 0 {
@@ -75,7 +78,7 @@ pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
         comm: t.comm.clone(),
         ratio: share(t.ns),
     });
-    let lost = [("switch-unseen", unseen), ("clock-backward", backward)];
+    let lost = [("switch-unseen", unseen), ("unsure-ns", unsure_ns), ("clock-backward", backward)];
     Ok(Events {
         busy_ratio: share(busy_ns),
         balance_ns: (busy_ns + idle_ns).cast_signed() - wall_ns,
@@ -116,9 +119,9 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_and_switches_not_seen_are_told() {
         let mut after = edge(10, 5, 5);
-        (after.books.backward, after.books.unseen) = (2, 1);
+        (after.books.backward, after.books.unseen, after.books.unsure_ns) = (2, 1, 3);
         let events = between(&edge(0, 0, 0), &after).unwrap();
-        assert_eq!(events.lost, [("switch-unseen", 1), ("clock-backward", 2)]);
+        assert_eq!(events.lost, [("switch-unseen", 1), ("unsure-ns", 3), ("clock-backward", 2)]);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::hog;
     clippy::all,
     clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
     reason = "generated from cpu_time.bpf.c"
 )]
 mod skel {
@@ -120,6 +121,7 @@ impl Bpf {
             idle_ns: closed.idle_ns,
             switches: closed.switches,
             unseen: closed.unseen,
+            unsure_ns: closed.unsure_ns,
             backward: closed.backward,
             top,
         }
@@ -144,7 +146,8 @@ impl Source for Bpf {
 
     fn ns_per_switch(&mut self) -> Maybe<f64> {
         let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics = run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
+        let _statistics =
+            run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
         let nothing = &self.skel.progs.on_switch_nothing;
         let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
         let ours = match self.hook {
@@ -242,10 +245,53 @@ fn refusal(error: &libbpf_rs::Error) -> String {
 
 fn lacking_capabilities() -> Vec<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let effective =
+        status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
     let effective = effective.unwrap_or(0);
     let has = |bit: u32| effective >> bit & 1 == 1;
     // CAP_SYS_ADMIN was all of them before Linux 5.8 and still is.
     let needed = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     needed.into_iter().filter(|(bit, _)| !has(*bit) && !has(21)).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::super::books::between;
+    use super::*;
+
+    #[test]
+    fn root_both_hooks_tell_the_same() {
+        if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+            eprintln!("skipped: needs root and a kernel with BTF");
+            return;
+        }
+        let here = u32::try_from(sched_getcpu().unwrap()).unwrap();
+        let (mut by_btf, mut raw) = (Bpf::attach(Hook::Btf).unwrap(), Bpf::attach(Hook::Raw).unwrap());
+        let before = (by_btf.close(here).unwrap(), raw.close(here).unwrap());
+        hog::ping_pong(Some(here), 2_000).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let after = (by_btf.close(here).unwrap(), raw.close(here).unwrap());
+        let by_btf = between(&before.0, &after.0).unwrap();
+        let raw = between(&before.1, &after.1).unwrap();
+        assert!(by_btf.switches >= 3_998, "{by_btf:?}");
+        // The closings are some microseconds apart, and others may switch in that time.
+        assert!(by_btf.switches.abs_diff(raw.switches) <= 20, "{by_btf:?} {raw:?}");
+        // They differ by what is booked around switches that nobody was shown.
+        assert!((by_btf.busy_ratio - raw.busy_ratio).abs() < 0.05, "{by_btf:?} {raw:?}");
+    }
+
+    #[test]
+    fn the_winner_is_whoever_ran_most_for_certain() {
+        let mut contests = [contest::default(), contest::default()];
+        contests[0].tid = [10, 11, 0, 0];
+        contests[0].ns = [500, 700, 0, 0];
+        contests[0].over = [0, 300, 0, 0];
+        contests[1].tid = [21, 0, 0, 0];
+        contests[1].ns = [450, 0, 0, 0];
+        assert_eq!(winner(&contests), Some((0, 0, 500)));
+        assert_eq!(winner(&[contest::default()]), None);
+    }
 }

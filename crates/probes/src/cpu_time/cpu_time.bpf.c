@@ -7,6 +7,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "cpu_time.h"
 
@@ -55,32 +56,65 @@ static __always_inline void compete(const struct cpu_time *c, __u32 cpu, const s
 	bpf_get_current_comm(contender->comm, sizeof(contender->comm));
 }
 
-/* Books the time since the last event to the task that had the CPU until now. */
-static __always_inline void book(struct cpu_time *c, __u32 cpu, const struct who *who)
+/* How long a task had the CPU when it last had one, by the scheduler's own clock. */
+static __always_inline __u64 last_stint_ns(__u64 task)
 {
-	__u64 now_ns = bpf_ktime_get_ns(), ns;
+	struct task_struct *t = (void *)task;
 
+	return BPF_CORE_READ(t, se.sum_exec_runtime) - BPF_CORE_READ(t, se.prev_sum_exec_runtime);
+}
+
+/* Some kernels keep a few tasks from their tracers, so now and then another task comes off than the
+ * one that went on. Where one of them is idle, the other had the CPU for no longer than its stint.
+ */
+static __always_inline __u64 busy_part(struct cpu_time *c, const struct who *who, __u64 ns,
+				       bool with_btf)
+{
+	__u64 task = who->tid ? who->task : c->running;
+	__u64 whole = who->tid ? ns : 0, stint;
+
+	if (c->running == who->task)
+		return whole;
+	c->unseen++;
+	if (who->tid && c->running != c->idle_task)
+		return whole;
+	if (!with_btf) {
+		c->unsure_ns += ns;
+		return whole;
+	}
+	stint = last_stint_ns(task);
+	if (stint > ns)
+		stint = ns;
+	c->unsure_ns += stint;
+	return stint;
+}
+
+/* Books the time since the last event to the task that had the CPU until now. */
+static __always_inline void book(struct cpu_time *c, __u32 cpu, const struct who *who,
+				 bool with_btf)
+{
+	__u64 now_ns = bpf_ktime_get_ns(), ns, busy_ns;
+
+	if (who->tid == 0)
+		c->idle_task = who->task;
 	if (c->since_ns == 0) {
 		c->since_ns = now_ns;
 		return;
 	}
-	if (c->running != who->task)
-		c->unseen++;
 	if (now_ns < c->since_ns) {
 		c->backward++;
 		return;
 	}
 	ns = now_ns - c->since_ns;
 	c->since_ns = now_ns;
-	if (who->tid == 0) {
-		c->idle_ns += ns;
-	} else {
-		c->busy_ns += ns;
-		compete(c, cpu, who, ns);
-	}
+	busy_ns = busy_part(c, who, ns, with_btf);
+	c->busy_ns += busy_ns;
+	c->idle_ns += ns - busy_ns;
+	if (who->tid)
+		compete(c, cpu, who, busy_ns);
 }
 
-static __always_inline int switched(const struct who *prev, __u64 next)
+static __always_inline int switched(const struct who *prev, __u64 next, bool with_btf)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_time *c;
@@ -88,7 +122,7 @@ static __always_inline int switched(const struct who *prev, __u64 next)
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
 	c = &now[cpu];
-	book(c, cpu, prev);
+	book(c, cpu, prev, with_btf);
 	c->running = next;
 	c->switches++;
 	return 0;
@@ -99,7 +133,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct who who = {.task = (__u64)prev, .tid = prev->pid, .tgid = prev->tgid};
 
-	return switched(&who, (__u64)next);
+	return switched(&who, (__u64)next, true);
 }
 
 /* The same without BTF: at a switch the task that leaves is still the current one. */
@@ -109,7 +143,7 @@ int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct who who = {.task = ctx->args[1], .tid = ids, .tgid = ids >> 32};
 
-	return switched(&who, ctx->args[2]);
+	return switched(&who, ctx->args[2], false);
 }
 
 /* Closes the books of the CPU it runs on: user space sends it to each CPU at a window's edges
@@ -128,7 +162,7 @@ int close_books(void *ctx)
 	c = &now[cpu];
 	if (c->since_ns == 0)
 		c->running = who.task;
-	book(c, cpu, &who);
+	book(c, cpu, &who, false);
 	c->running = who.task;
 	closed[cpu] = *c;
 	c->closings++;
@@ -136,7 +170,8 @@ int close_books(void *ctx)
 	return 0;
 }
 
-/* What the kernel's run statistics cost by themselves, to be taken off what they say of on_switch. */
+/* What the kernel's run statistics cost by themselves, to be taken off what they say of on_switch.
+ */
 SEC("raw_tp/sched_switch")
 int on_switch_nothing(void *ctx)
 {

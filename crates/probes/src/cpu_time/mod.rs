@@ -11,9 +11,9 @@
 //! *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`]
 //! measures it where it runs.
 
+mod books;
 #[cfg(feature = "bpf")]
 mod bpf;
-mod books;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +139,8 @@ impl CpuProbe {
     ///
     /// Missing where no program runs in the kernel, or its run statistics cannot be had.
     pub fn cost(&mut self) -> Maybe<Cost> {
-        let source = self.source.as_mut().ok_or_else(|| Missing::because("/proc is read at the edges only"))?;
+        let source =
+            self.source.as_mut().ok_or_else(|| Missing::because("/proc is read at the edges only"))?;
         let ns_per_switch = source.ns_per_switch()?;
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
         let ratio_of_one_cpu = ns_per_switch * self.switches as f64 / elapsed_ns.max(1) as f64;
@@ -246,7 +247,9 @@ fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Sou
 #[cfg(not(feature = "bpf"))]
 fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
     if asks_for_bpf(options, notes) {
-        notes.push("context switches are not seen: this build has no BPF; build it with the feature `bpf`".into());
+        notes.push(
+            "context switches are not seen: this build has no BPF; build it with the feature `bpf`".into(),
+        );
     }
     None
 }

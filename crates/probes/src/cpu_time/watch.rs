@@ -60,7 +60,8 @@ impl Watch {
             let cost = probe.cost();
             Watched { intervals, notes: probe.notes().to_vec(), missed: deadlines.missed(), cost }
         };
-        let thread = thread::Builder::new().name("cpu-watch".into()).spawn(body).expect("the system gives a thread");
+        let thread =
+            thread::Builder::new().name("cpu-watch".into()).spawn(body).expect("the system gives a thread");
         let (rung, notes) = ready.recv().expect("the thread reports before it does anything that can fail");
         Self { rung, notes, stop, thread }
     }
