@@ -9,6 +9,7 @@ use std::time::Duration;
 use record::bakeoff::{Metric, Plot};
 use record::load::{Distribution, LatePolicy, Rate, Schedule, Workload};
 use record::quantity;
+use record::target::mask_text;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Lines, Place, Problem, ProblemKind, meant};
@@ -182,7 +183,7 @@ struct Section<'a> {
 
 impl Section<'_> {
     fn shown(&self) -> String {
-        if self.path.is_empty() { "the top of the plan".into() } else { format!("[{}]", self.path) }
+        if self.path.is_empty() { "the plan".into() } else { format!("[{}]", self.path) }
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -627,7 +628,7 @@ impl<'a> Reader<'a> {
     fn resolve(&mut self, key: &str, value: String, written: bool) {
         // A key that may hold a word or a table is looked at twice.
         if self.resolved.iter().all(|r| r.key != key) {
-            self.resolved.push(Resolved { key: key.to_owned(), value, written });
+            self.resolved.push(Resolved { key: key.to_owned(), value: masked(key, &value), written });
         }
     }
 
@@ -718,10 +719,18 @@ impl<'a> Reader<'a> {
             if known.contains(&found) {
                 continue;
             }
+            let meant = meant(found, known.iter().copied());
+            // A key that is missing because it is misspelled is one problem, not two.
+            self.problems.retain(|p| match &p.kind {
+                ProblemKind::MissingKey { key, table, .. } => {
+                    *table != section.shown() || meant.as_deref() != Some(key)
+                }
+                _ => true,
+            });
             let kind = ProblemKind::UnknownKey {
                 key: found.to_owned(),
                 table: section.shown(),
-                meant: meant(found, known.iter().copied()),
+                meant,
                 known: known.iter().map(|&k| k.to_owned()).collect(),
             };
             self.problems.push(Problem { place: self.lines.place(&name.span()), kind });
@@ -733,7 +742,8 @@ impl<'a> Reader<'a> {
     }
 
     fn bad(&mut self, place: Place, path: &str, value: &DeValue<'_>, expected: String) {
-        let kind = ProblemKind::BadValue { key: path.to_owned(), found: shown(value), expected };
+        let found = masked(path, &shown(value));
+        let kind = ProblemKind::BadValue { key: path.to_owned(), found, expected };
         self.problems.push(Problem { place, kind });
     }
 }
@@ -787,6 +797,13 @@ fn shown(value: &DeValue<'_>) -> String {
         DeValue::Float(x) => x.as_str().to_owned(),
         DeValue::Boolean(b) => b.to_string(),
     }
+}
+
+/// A value without the passwords in it: it is going to be printed.
+pub(crate) fn masked(key: &str, value: &str) -> String {
+    let assignment = format!("{key} = ");
+    let line = mask_text(&format!("{assignment}{value}"));
+    line.strip_prefix(&assignment).unwrap_or(&line).to_owned()
 }
 
 fn quoted(text: &str) -> String {

@@ -102,8 +102,12 @@ impl Kind {
             Self::Scalar => "a text, a number, true or false".into(),
             Self::Values => "a list of at least one text, number or boolean".into(),
             Self::Texts => "a list of texts".into(),
-            Self::Word(words) => format!("one of {}", quoted(&words())),
+            Self::Word(words) => match &words()[..] {
+                [only] => format!("\"{only}\""),
+                words => format!("one of {}", quoted(words)),
+            },
             Self::Words(words) => format!("a list of {}, each at most once", quoted(&words())),
+            Self::Integer { min, max } if min == max => format!("{min}"),
             Self::Integer { min, max: i64::MAX } => format!("a whole number from {min}"),
             Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Self::Between { above, below } => format!("a number over {above} and under {below}"),
@@ -401,7 +405,7 @@ pub(crate) const TABLES: &[Table] = &[
         keys: &[
             key(
                 "command",
-                Kind::Text,
+                Kind::Form("a program and its arguments, with quotes in pairs"),
                 Need::Required,
                 "\"mariadbd --no-defaults --datadir={scratch}/data --socket={scratch}/mysql.sock\"",
                 "the program and its arguments; no shell: words are split at blanks, quotes hold them together",
