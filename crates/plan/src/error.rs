@@ -29,6 +29,16 @@ pub struct Problem {
     pub kind: ProblemKind,
 }
 
+impl Problem {
+    /// The table and the key that was meant by an unknown one.
+    fn misspelled(&self) -> Option<(String, String)> {
+        match &self.kind {
+            ProblemKind::UnknownKey { table, meant: Some(meant), .. } => Some((table.clone(), meant.clone())),
+            _ => None,
+        }
+    }
+}
+
 /// What can be wrong with a plan.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProblemKind {
@@ -194,6 +204,12 @@ pub struct PlanErrors {
 impl PlanErrors {
     pub(crate) fn new(name: &str, mut problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "a plan without a problem is a plan");
+        // A key that is missing because it is misspelled is one problem, not two.
+        let misspelled: Vec<_> = problems.iter().filter_map(Problem::misspelled).collect();
+        problems.retain(|problem| match &problem.kind {
+            ProblemKind::MissingKey { key, table, .. } => !misspelled.contains(&(table.clone(), key.clone())),
+            _ => true,
+        });
         problems.sort_by_key(|p| p.place);
         let mut seen = Vec::new();
         problems.retain(|problem| {

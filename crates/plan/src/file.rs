@@ -418,7 +418,7 @@ impl<'a> Reader<'a> {
             self.bad(place, &path, value.get_ref(), "a text".into());
             return None;
         };
-        self.resolve(&path, quoted(written), true);
+        self.resolve(&path, &quoted(written), true);
         let template = self.parse_template(place, &path, written)?;
         let value = Templated { template, key, path, place, read: text };
         Some(EnvWritten { only, name: name.to_owned(), value })
@@ -600,14 +600,14 @@ impl<'a> Reader<'a> {
         let path = section.path_of(name);
         if let Some((_, value)) = section.entries.and_then(|table| entry(table, name)) {
             let place = self.lines.place(&value.span());
-            self.resolve(&path, shown(value.get_ref()), true);
+            self.resolve(&path, &shown(value.get_ref()), true);
             return Some(Found { key, path, value: value.get_ref().clone(), place });
         }
         match key.need {
             Need::Optional(_) => None,
             Need::Default(toml) => {
                 let value = DeValue::parse(toml).expect("declared defaults are TOML").into_inner();
-                self.resolve(&path, toml.to_owned(), false);
+                self.resolve(&path, toml, false);
                 Some(Found { key, path, value, place: section.place })
             }
             Need::Required => {
@@ -625,10 +625,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resolve(&mut self, key: &str, value: String, written: bool) {
+    fn resolve(&mut self, key: &str, value: &str, written: bool) {
         // A key that may hold a word or a table is looked at twice.
         if self.resolved.iter().all(|r| r.key != key) {
-            self.resolved.push(Resolved { key: key.to_owned(), value: masked(key, &value), written });
+            self.resolved.push(Resolved { key: key.to_owned(), value: masked(key, value), written });
         }
     }
 
@@ -719,18 +719,10 @@ impl<'a> Reader<'a> {
             if known.contains(&found) {
                 continue;
             }
-            let meant = meant(found, known.iter().copied());
-            // A key that is missing because it is misspelled is one problem, not two.
-            self.problems.retain(|p| match &p.kind {
-                ProblemKind::MissingKey { key, table, .. } => {
-                    *table != section.shown() || meant.as_deref() != Some(key)
-                }
-                _ => true,
-            });
             let kind = ProblemKind::UnknownKey {
                 key: found.to_owned(),
                 table: section.shown(),
-                meant,
+                meant: meant(found, known.iter().copied()),
                 known: known.iter().map(|&k| k.to_owned()).collect(),
             };
             self.problems.push(Problem { place: self.lines.place(&name.span()), kind });
