@@ -280,7 +280,7 @@ pub(crate) const TABLES: &[Table] = &[
                 .with(DATA),
             key(
                 "rows",
-                Kind::Integer { min: 1, max: 1_000_000_000_000 },
+                Kind::Integer { min: 1, max: 2_147_483_647 },
                 Need::Default("10000"),
                 "100000",
                 "rows in each table",
@@ -288,7 +288,7 @@ pub(crate) const TABLES: &[Table] = &[
             .with(DATA),
             key(
                 "point_selects",
-                Kind::Integer { min: 0, max: 1_000_000 },
+                Kind::Integer { min: 0, max: 100_000 },
                 Need::Default("10"),
                 "10",
                 "point selects in a transaction",
@@ -296,7 +296,7 @@ pub(crate) const TABLES: &[Table] = &[
             .with(Placeholders::Any),
             key(
                 "range_size",
-                Kind::Integer { min: 1, max: 1_000_000_000_000 },
+                Kind::Integer { min: 1, max: 2_147_483_647 },
                 Need::Default("100"),
                 "100",
                 "rows that a range query covers",

@@ -586,7 +586,8 @@ pub(crate) fn late_policy(text: &str) -> Option<LatePolicy> {
     match text.split_once('=') {
         None if text == "queue" => Some(LatePolicy::Queue),
         Some(("skip", limit)) => {
-            record::quantity::duration(limit).ok().map(|limit| LatePolicy::Skip { limit })
+            let limit = record::quantity::duration(limit).ok().filter(|limit| !limit.is_zero());
+            limit.map(|limit| LatePolicy::Skip { limit })
         }
         _ => None,
     }
