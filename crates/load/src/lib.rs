@@ -1,1 +1,224 @@
-//! Being written.
+//! Offers load at a steady rate and records latency.
+//!
+//! The schedule ([`pace`]) says when each event is due; it is a pure function and knows nothing of the server. Workers,
+//! a thread and a connection each, take events and do them: in an open loop when they are due, in a closed loop as fast
+//! as they end. Each event gets four stamps of `CLOCK_MONOTONIC`: *due*, *claim* (a worker was free and took it),
+//! *start* (its first byte is about to be sent) and *end*. From them follow
+//!
+//! - wait = max(0, claim - due), for a worker;
+//! - lateness = start - max(due, claim), the generator's own fault;
+//! - service = end - start, retries included;
+//! - response = end - due = wait + lateness + service, exactly.
+//!
+//! Between the intended start and the recorded latency a worker allocates nothing, takes no lock and writes no log.
+//!
+//! An event counts where its due time and its end lie in the measured phase. What was due and has not ended counts as
+//! unfinished, with how long it had lasted: nothing is ever dropped, and `planned = done + failed + skipped +
+//! unfinished` is asserted at the end of every run.
+
+mod aside;
+mod books;
+mod client;
+mod closed;
+mod conduct;
+mod dataset;
+mod driver;
+mod engine;
+mod error;
+mod latency;
+mod oltp;
+mod open;
+mod outage;
+pub mod pace;
+pub mod random;
+mod rows;
+mod stop;
+mod verdict;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::clock::Monotonic;
+use record::load::{
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, Progress, Rate, Workload,
+};
+use record::target::Target;
+
+pub use dataset::{Cleaned, Prepared};
+use driver::{Driver, Scheme};
+pub use error::{ErrorClass, LoadError};
+pub use stop::{Stop, StopLevel};
+
+/// What a run tells while it goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// One more worker has its connection.
+    Connected {
+        /// Connections made so far.
+        made: u32,
+        /// Connections needed.
+        of: u32,
+        /// How long the making of this one took.
+        took: Duration,
+    },
+    /// A table is being built.
+    Preparing {
+        /// Its name.
+        table: String,
+        /// Rows in it so far.
+        rows_done: u64,
+        /// Rows it will have.
+        rows: u64,
+    },
+    /// A phase of the load begins.
+    PhaseStarts {
+        /// Which one.
+        phase: Phase,
+        /// When, `CLOCK_MONOTONIC`.
+        at_ns: u64,
+    },
+    /// An interval has ended.
+    Interval(Progress),
+}
+
+/// Who is told; called on the caller's thread, never from a worker.
+pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);
+
+/// Drives one load, from its data set to its record.
+///
+/// The record is whole however the run ends: at its time, or, with what was measured until then and the verdict
+/// `interrupted`, when `stop` is requested. A stopped run returns within about a second, whatever its server does.
+///
+/// # Errors
+///
+/// [`LoadError`] where nothing could be measured. A server that fails in the middle is no error: the record tells.
+pub fn run(
+    settings: &LoadSettings,
+    stop: &Stop,
+    on_progress: &mut dyn FnMut(&Event),
+) -> Result<LoadRecord, LoadError> {
+    let driver = open(settings)?;
+    conduct::run(settings, &driver, Arc::new(Monotonic), stop, on_progress)
+}
+
+/// Builds the data set of a workload where it is missing, by `settings.prepare`.
+///
+/// # Errors
+///
+/// [`LoadError`] where it is not there and cannot be or may not be built.
+pub fn prepare(
+    settings: &LoadSettings,
+    stop: &Stop,
+    on_progress: &mut dyn FnMut(&Event),
+) -> Result<Prepared, LoadError> {
+    let driver = open(settings)?;
+    conduct::look(settings, &driver, stop, on_progress).map(|seen| seen.prepared)
+}
+
+/// Removes the data set of a workload.
+///
+/// # Errors
+///
+/// [`LoadError`] where the server cannot be reached or refuses.
+pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
+    let driver = open(settings)?;
+    conduct::cleanup(settings, &driver)
+}
+
+/// Judges the scheme and the form of a target, without connecting.
+///
+/// # Errors
+///
+/// [`LoadError::UnknownScheme`] or [`LoadError::Malformed`], with what to write instead.
+pub fn check_target(target: &Target) -> Result<(), LoadError> {
+    scheme(target).map(|_| ())
+}
+
+/// What events do where nobody says: the mixed transaction for SQL, the target itself for others.
+pub fn default_workload(target: &Target) -> Workload {
+    driver::scheme_of(target).map_or(Workload::Native, |scheme| scheme.workloads[0])
+}
+
+fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {
+    let Some(scheme) = driver::scheme_of(target) else {
+        let forms: Vec<_> = driver::SCHEMES.iter().map(|s| s.form).collect();
+        return Err(LoadError::UnknownScheme { target: target.clone(), expected: forms.join(", ") });
+    };
+    (scheme.check)(target).map_err(|problem| LoadError::Malformed { target: target.clone(), problem })?;
+    Ok(scheme)
+}
+
+fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
+    let scheme = scheme(&settings.target)?;
+    if !scheme.workloads.contains(&settings.workload) {
+        let words: Vec<_> = scheme.workloads.iter().map(|w| w.word()).collect();
+        let (target, expected) = (settings.target.clone(), words.join(", "));
+        return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
+    }
+    check_numbers(settings)?;
+    (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))
+}
+
+/// The bounds that the engine relies on, whoever filled in the settings.
+fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
+    let rate_is_good = match s.rate {
+        Rate::Max => true,
+        Rate::PerSecond(rate) => rate.is_finite() && rate > 0.0,
+    };
+    let jitter_is_good = match s.arrivals {
+        Arrivals::Jitter { ratio } => (0.0..=1.0).contains(&ratio),
+        Arrivals::Period | Arrivals::Poisson => true,
+    };
+    let distribution_is_good = match s.oltp.distribution {
+        Distribution::Zipfian { exponent } => exponent.is_finite() && exponent >= 0.0,
+        Distribution::Pareto { h } => h > 0.0 && h < 1.0,
+        Distribution::Uniform | Distribution::Special => true,
+    };
+    let late_is_good = s.late != LatePolicy::Skip { limit: Duration::ZERO };
+    let rules: [(bool, &'static str, String, &'static str); 14] = [
+        (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
+        (rate_is_good, "rate", format!("{:?}", s.rate), "a number over 0, or none for a closed loop"),
+        (jitter_is_good, "jitter", s.arrivals.to_string(), "a share of the period from 0% to 100%"),
+        (late_is_good, "late", s.late.to_string(), "a limit over 0"),
+        (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
+        (s.events_max != Some(0), "events", "0".to_owned(), "at least 1"),
+        (!s.interval.is_zero(), "interval", format!("{:?}", s.interval), "a duration over 0"),
+        (s.connects_at_once > 0, "connects at once", s.connects_at_once.to_string(), "at least 1"),
+        (
+            (0.0..=1.0).contains(&s.errors_ratio_max),
+            "errors allowed",
+            s.errors_ratio_max.to_string(),
+            "0 to 1",
+        ),
+        (s.oltp.tables > 0, "tables", s.oltp.tables.to_string(), "at least 1"),
+        (s.oltp.rows > 0 && s.oltp.rows <= ROWS_MAX, "rows", s.oltp.rows.to_string(), "1 to 2147483647"),
+        (
+            s.oltp.point_selects <= STATEMENTS_MAX,
+            "point selects",
+            s.oltp.point_selects.to_string(),
+            "at most 100000",
+        ),
+        (
+            s.oltp.range_size > 0 && s.oltp.range_size <= ROWS_MAX,
+            "range size",
+            s.oltp.range_size.to_string(),
+            "at least 1",
+        ),
+        (
+            distribution_is_good,
+            "distribution",
+            format!("{:?}", s.oltp.distribution),
+            "an exponent from 0, or h between 0 and 1",
+        ),
+    ];
+    match rules.into_iter().find(|(is_good, ..)| !is_good) {
+        Some((_, name, found, expected)) => Err(LoadError::Setting { name, found, expected }),
+        None => Ok(()),
+    }
+}
+
+/// Row numbers are signed 32-bit integers in sysbench's tables.
+const ROWS_MAX: u64 = i32::MAX as u64;
+/// Room for stamps is made for every statement of a transaction.
+const STATEMENTS_MAX: u32 = 100_000;

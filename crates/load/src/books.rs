@@ -1,0 +1,168 @@
+//! Gathers what the workers recorded: each interval, each phase, the whole.
+
+use std::collections::BTreeMap;
+
+use record::histogram::{CompactHistogram, Histogram};
+use record::load::Operation;
+use record::series::{HistogramSlice, LatencyKind};
+
+use crate::driver::OperationShare;
+use crate::latency::{Fates, Reader, Recorder};
+
+/// Everything recorded so far.
+#[derive(Debug)]
+pub(crate) struct Books {
+    readers: Vec<Reader>,
+    operations: Vec<OperationShare>,
+    is_open_loop: bool,
+    /// Empty; what the next worker gets for what is taken from it.
+    spare: Option<Box<Recorder>>,
+    /// What was recorded since the last interval ended.
+    pub(crate) interval: Distributions,
+    /// What was recorded in all intervals that have ended.
+    pub(crate) total: Distributions,
+    /// What became of events, since the beginning.
+    pub(crate) fates: Fates,
+    pub(crate) slices: Vec<HistogramSlice>,
+}
+
+/// One histogram of each kind.
+#[derive(Debug)]
+pub(crate) struct Distributions {
+    pub(crate) response: Histogram,
+    pub(crate) service: Histogram,
+    pub(crate) wait: Histogram,
+    pub(crate) lateness: Histogram,
+    pub(crate) failure: Histogram,
+    pub(crate) warmup: Histogram,
+    pub(crate) operations: Vec<Histogram>,
+}
+
+impl Distributions {
+    fn new(operations: usize) -> Self {
+        Self {
+            response: Histogram::new(),
+            service: Histogram::new(),
+            wait: Histogram::new(),
+            lateness: Histogram::new(),
+            failure: Histogram::new(),
+            warmup: Histogram::new(),
+            operations: vec![Histogram::new(); operations],
+        }
+    }
+
+    fn take(&mut self, recorder: &mut Recorder) {
+        recorder.response.drain_into(&mut self.response);
+        recorder.service.drain_into(&mut self.service);
+        recorder.wait.drain_into(&mut self.wait);
+        recorder.lateness.drain_into(&mut self.lateness);
+        recorder.failure.drain_into(&mut self.failure);
+        recorder.warmup.drain_into(&mut self.warmup);
+        for (tally, histogram) in recorder.operations.iter_mut().zip(&mut self.operations) {
+            tally.drain_into(histogram);
+        }
+    }
+
+    fn kinds(&mut self) -> [(LatencyKind, &mut Histogram); 5] {
+        [
+            (LatencyKind::Response, &mut self.response),
+            (LatencyKind::Service, &mut self.service),
+            (LatencyKind::Wait, &mut self.wait),
+            (LatencyKind::Lateness, &mut self.lateness),
+            (LatencyKind::Failure, &mut self.failure),
+        ]
+    }
+}
+
+impl Books {
+    pub(crate) fn new(readers: Vec<Reader>, operations: Vec<OperationShare>, is_open_loop: bool) -> Self {
+        let count = operations.len();
+        Self {
+            readers,
+            operations,
+            is_open_loop,
+            spare: None,
+            interval: Distributions::new(count),
+            total: Distributions::new(count),
+            fates: Fates::default(),
+            slices: Vec::new(),
+        }
+    }
+
+    /// Takes over what the workers have recorded since the last time.
+    pub(crate) fn read(&mut self) {
+        for reader in &mut self.readers {
+            let spare = self.spare.take();
+            let empty = spare.unwrap_or_else(|| Box::new(Recorder::new(self.operations.len())));
+            let Some(mut taken) = reader.swap(empty) else { continue };
+            self.interval.take(&mut taken);
+            self.fates.add(&std::mem::take(&mut taken.fates));
+            self.spare = Some(taken);
+        }
+    }
+
+    /// As [`Self::read`], for the last time: what a worker still tries to record is not recorded any more.
+    pub(crate) fn close(&mut self) {
+        for reader in &mut self.readers {
+            if let Some(mut taken) = reader.close() {
+                self.interval.take(&mut taken);
+                self.fates.add(&taken.fates);
+            }
+        }
+    }
+
+    /// Ends an interval of the warm-up: what was measured already belongs to the first measured interval.
+    pub(crate) fn end_warmup_interval(&mut self) {
+        self.interval.warmup.clear();
+    }
+
+    /// Ends an interval of the measured phase: keeps its slices, adds it to the total.
+    pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) {
+        for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
+            total.add(interval);
+            push_slice(&mut self.slices, from_ns, for_ns, "", kind, interval);
+            interval.clear();
+        }
+        let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
+        for (share, (interval, total)) in self.operations.iter().zip(operations) {
+            total.add(interval);
+            push_slice(&mut self.slices, from_ns, for_ns, share.name, LatencyKind::Service, interval);
+            interval.clear();
+        }
+        self.interval.warmup.clear();
+    }
+
+    /// What is shown of the interval: response, or service in a closed loop.
+    pub(crate) fn shown(&self, is_warmup: bool) -> &Histogram {
+        match (is_warmup, self.is_open_loop) {
+            (true, _) => &self.interval.warmup,
+            (false, true) => &self.interval.response,
+            (false, false) => &self.interval.service,
+        }
+    }
+
+    /// Each operation as planned, with the number that was done in all.
+    pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (OperationShare, u64)> + '_ {
+        self.operations.iter().zip(&self.total.operations).map(|(share, service)| (*share, service.count()))
+    }
+
+    /// The whole, by operation.
+    pub(crate) fn operations(&self) -> BTreeMap<String, Operation> {
+        let all = self.operations.iter().zip(&self.total.operations);
+        all.map(|(share, service)| (share.name.to_owned(), Operation { service: service.clone() })).collect()
+    }
+}
+
+fn push_slice(
+    slices: &mut Vec<HistogramSlice>,
+    from_ns: u64,
+    for_ns: u64,
+    operation: &str,
+    kind: LatencyKind,
+    histogram: &Histogram,
+) {
+    if !histogram.is_empty() {
+        let (operation, histogram) = (operation.to_owned(), CompactHistogram::from(histogram));
+        slices.push(HistogramSlice { from_ns, for_ns, operation, kind, histogram });
+    }
+}

@@ -1,0 +1,191 @@
+//! What a target must be able to do to be driven. A new driver is one file here and one line in [`SCHEMES`].
+//!
+//! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`] of its own,
+//! made and used on its own thread, one event at a time.
+
+mod exec;
+mod mysql;
+mod null;
+mod sqlite;
+
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use record::clock::Clock;
+use record::load::{LoadSettings, Workload};
+use record::missing::Maybe;
+use record::target::Target;
+
+use crate::dataset::Store;
+use crate::random::Random;
+
+/// Every kind of target there is.
+pub(crate) const SCHEMES: [&Scheme; 4] = [&sqlite::SCHEME, &mysql::SCHEME, &exec::SCHEME, &null::SCHEME];
+
+/// A kind of target.
+pub(crate) struct Scheme {
+    /// What stands before the colon.
+    pub(crate) name: &'static str,
+    /// How it is written.
+    pub(crate) form: &'static str,
+    /// What its events can do; the first is what they do where nobody says.
+    pub(crate) workloads: &'static [Workload],
+    /// Judges the form of a target, without connecting; the problem says what to write instead.
+    pub(crate) check: fn(&Target) -> Result<(), String>,
+    /// The driver of a target whose form is good.
+    pub(crate) open: fn(&LoadSettings) -> Result<Arc<dyn Driver>, Failure>,
+}
+
+/// A target, read and understood; shared by all workers.
+pub(crate) trait Driver: Send + Sync {
+    /// Opens one worker's connection, ready for its first event.
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure>;
+
+    /// Looks at the target before any worker does: whether it is there and what it calls itself.
+    fn look(&self, cut: &Cut) -> Result<Look, Failure>;
+
+    /// The operations inside an event; empty where it has none.
+    fn operations(&self) -> Vec<OperationShare>;
+}
+
+/// What a first look at a target found.
+pub(crate) struct Look {
+    /// What the server calls itself.
+    pub(crate) version: Maybe<String>,
+    /// Where its data set is kept; `None` where it has none.
+    pub(crate) store: Option<Box<dyn Store>>,
+}
+
+/// One operation and how often an event does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OperationShare {
+    pub(crate) name: &'static str,
+    pub(crate) per_event: u32,
+}
+
+/// One worker's way to the target. Made and used on one thread.
+pub(crate) trait Connection {
+    /// Does one event, once; timed from the outside.
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure>;
+}
+
+/// One try of one event.
+pub(crate) struct Attempt<'a> {
+    /// The event's own chance: the same at each try.
+    pub(crate) random: Random,
+    /// Where operations are timed.
+    pub(crate) laps: &'a mut Laps,
+}
+
+/// Stamps between the operations of an event, in room made beforehand.
+pub(crate) struct Laps {
+    clock: Arc<dyn Clock + Send + Sync>,
+    last_ns: u64,
+    taken: Vec<(usize, u64)>,
+}
+
+impl Laps {
+    /// Room for the operations of one event.
+    pub(crate) fn new(clock: Arc<dyn Clock + Send + Sync>, operations: &[OperationShare]) -> Self {
+        let room = operations.iter().map(|o| o.per_event as usize).sum();
+        Self { clock, last_ns: 0, taken: Vec::with_capacity(room) }
+    }
+
+    /// Begins a try at `start_ns`.
+    pub(crate) fn begin(&mut self, start_ns: u64) {
+        self.taken.clear();
+        self.last_ns = start_ns;
+    }
+
+    /// Ends an operation: number `operation` of [`Driver::operations`]; the next one begins.
+    pub(crate) fn end_operation(&mut self, operation: usize) {
+        assert!(self.taken.len() < self.taken.capacity(), "more operations than the driver announced");
+        let now_ns = self.clock.now_ns();
+        self.taken.push((operation, now_ns - self.last_ns));
+        self.last_ns = now_ns;
+    }
+
+    /// The end of the last operation, or now where the event has none.
+    pub(crate) fn end_ns(&self) -> u64 {
+        if self.taken.is_empty() { self.clock.now_ns() } else { self.last_ns }
+    }
+
+    /// Each operation's number and service time.
+    pub(crate) fn taken(&self) -> &[(usize, u64)] {
+        &self.taken
+    }
+}
+
+/// A try that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) class: FailureClass,
+    /// In the server's words, and where it is a configuration, what to do.
+    pub(crate) text: String,
+}
+
+/// What can be done about a failed try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureClass {
+    /// Try again.
+    Transient,
+    /// Connect again, then try again.
+    Connection,
+    /// Nothing: this event has failed.
+    Application,
+    /// Nothing: the answer was wrong.
+    #[expect(
+        dead_code,
+        reason = "no driver of this version checks answers; the counts and files have the class"
+    )]
+    Verify,
+    /// The user must change something.
+    Configuration,
+    /// This machine must change.
+    Machine,
+}
+
+impl Failure {
+    pub(crate) fn new(class: FailureClass, text: impl Into<String>) -> Self {
+        Self { class, text: text.into() }
+    }
+}
+
+/// How a hung connection is cut from outside.
+#[derive(Default)]
+pub(crate) struct Cut(Mutex<Option<Box<dyn Fn() + Send>>>);
+
+impl Cut {
+    /// Says how to cut the connection that was just made; replaces what was said before.
+    pub(crate) fn arm(&self, cut: impl Fn() + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cut));
+    }
+
+    /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns at once.
+    pub(crate) fn arm_socket(&self, socket: OwnedFd) {
+        // Whatever its family: shutdown does not look at addresses.
+        let socket = TcpStream::from(socket);
+        self.arm(move || {
+            // An error says that it is disconnected already.
+            let _ = socket.shutdown(Shutdown::Both);
+        });
+    }
+
+    /// There is nothing to cut any more.
+    pub(crate) fn disarm(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Cuts the connection, where there is one.
+    pub(crate) fn cut(&self) {
+        if let Some(cut) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            cut();
+        }
+    }
+}
+
+/// The kind of target that `target` is.
+pub(crate) fn scheme_of(target: &Target) -> Option<&'static Scheme> {
+    SCHEMES.into_iter().find(|s| s.name == target.scheme())
+}

@@ -1,0 +1,132 @@
+//! `exec:COMMAND`: each event is one run of a command, from its start to its exit.
+//!
+//! As make does it: a command without any character that means something to a shell is run directly, any other by
+//! `sh -c`. Its output is discarded, its input is empty. It runs in a process group of its own, so that a Ctrl-C at
+//! the terminal does not look like its failure and a hung one can be killed with all its children.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use record::load::Workload;
+use record::missing::Missing;
+use record::target::Target;
+
+use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "exec",
+    form: "exec:COMMAND",
+    workloads: &[Workload::Native],
+    check: |target| {
+        if command_of(target).is_empty() {
+            return Err("there is no command after the colon: write `exec:gzip -1 file`".to_owned());
+        }
+        Ok(())
+    },
+    open: |settings| Ok(Arc::new(Exec { words: words(command_of(&settings.target)) })),
+};
+
+/// Characters that mean something to a shell.
+const SHELL: &[char] = &[
+    '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#', '~', '=', '%',
+    '{', '}', '!', '\n',
+];
+
+struct Exec {
+    words: Vec<String>,
+}
+
+struct Runner {
+    command: Command,
+    /// The process group of the command that runs; 0 while none does.
+    group: Arc<AtomicI32>,
+}
+
+impl Driver for Exec {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let group = Arc::new(AtomicI32::new(0));
+        let to_kill = Arc::clone(&group);
+        cut.arm(move || {
+            let group = to_kill.load(Ordering::SeqCst);
+            if group > 0 {
+                // An error says that it has ended by itself.
+                let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            }
+        });
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Box::new(Runner { command, group }))
+    }
+
+    fn look(&self, _: &Cut) -> Result<Look, Failure> {
+        let program = &self.words[0];
+        if !is_program(program) {
+            let text = format!("there is no program `{program}` to run; a shell's own command needs `sh -c`");
+            return Err(Failure::new(FailureClass::Configuration, text));
+        }
+        Ok(Look { version: Err(Missing::because("a command has no version of its own")), store: None })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        Vec::new()
+    }
+}
+
+impl Connection for Runner {
+    fn run(&mut self, _: &mut Attempt<'_>) -> Result<(), Failure> {
+        let failed = |text| Failure::new(FailureClass::Application, text);
+        let mut child = self.command.spawn().map_err(|e| failed(format!("cannot start the command: {e}")))?;
+        self.group.store(child.id().cast_signed(), Ordering::SeqCst);
+        let status = child.wait();
+        self.group.store(0, Ordering::SeqCst);
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(failed(format!("the command ended with {status}"))),
+            Err(e) => Err(failed(format!("cannot wait for the command: {e}"))),
+        }
+    }
+}
+
+fn command_of(target: &Target) -> &str {
+    target.expose().split_once(':').map_or("", |(_, command)| command.trim())
+}
+
+fn words(command: &str) -> Vec<String> {
+    if command.contains(SHELL) {
+        return ["sh", "-c", command].map(str::to_owned).to_vec();
+    }
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+fn is_program(program: &str) -> bool {
+    use nix::unistd::{AccessFlags, access};
+    let runs = |path: &std::path::Path| path.is_file() && access(path, AccessFlags::X_OK).is_ok();
+    if program.contains('/') {
+        return runs(program.as_ref());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| runs(&dir.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_shell_would_read_goes_through_a_shell() {
+        assert_eq!(words("gzip -1  file"), ["gzip", "-1", "file"]);
+        assert_eq!(words("echo $HOME"), ["sh", "-c", "echo $HOME"]);
+        assert_eq!(words("a 'b c'"), ["sh", "-c", "a 'b c'"]);
+    }
+
+    #[test]
+    fn a_program_is_found_as_a_shell_would_find_it() {
+        assert!(is_program("sh") && is_program("/bin/sh"));
+        assert!(!is_program("no-such-program-anywhere") && !is_program("/etc/passwd") && !is_program("/tmp"));
+    }
+}

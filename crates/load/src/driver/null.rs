@@ -1,0 +1,41 @@
+//! `null:` does nothing: what is left is the generator's own cost.
+
+use std::sync::Arc;
+
+use record::load::Workload;
+use record::missing::Missing;
+
+use super::{Attempt, Connection, Cut, Driver, Failure, Look, OperationShare, Scheme};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "null",
+    form: "null:",
+    workloads: &[Workload::Native],
+    check: |target| match target.expose() {
+        "null:" => Ok(()),
+        _ => Err("nothing may follow the colon: write `null:`".to_owned()),
+    },
+    open: |_| Ok(Arc::new(Null)),
+};
+
+struct Null;
+
+impl Driver for Null {
+    fn connect(&self, _: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        Ok(Box::new(Null))
+    }
+
+    fn look(&self, _: &Cut) -> Result<Look, Failure> {
+        Ok(Look { version: Err(Missing::because("there is no server")), store: None })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        Vec::new()
+    }
+}
+
+impl Connection for Null {
+    fn run(&mut self, _: &mut Attempt<'_>) -> Result<(), Failure> {
+        Ok(())
+    }
+}

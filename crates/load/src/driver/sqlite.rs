@@ -1,0 +1,419 @@
+//! `sqlite:PATH[?journal_mode=wal&...]`: the database is a library in the worker's own thread.
+//!
+//! Each worker opens the file for itself. The parameters are pragmas; SQLite takes what it does not like in silence,
+//! so each is read back and must be what was asked for. A writing transaction begins with BEGIN IMMEDIATE: a lock
+//! that is taken late, by the first write after reads, can only be given up again, however long one is ready to wait.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::load::LoadSettings;
+use record::target::Target;
+use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
+
+use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::dataset::{Found, Rows, Store};
+use crate::oltp::{self, Parameter, Shape, Sql, Statement, Texts};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "sqlite",
+    form: "sqlite:PATH[?journal_mode=wal&synchronous=normal]",
+    workloads: oltp::WORKLOADS,
+    check: |target| Place::read(target).map(|_| ()),
+    open: |settings| {
+        let wrong = |text| Failure::new(FailureClass::Configuration, text);
+        let place = Place::read(&settings.target).map_err(wrong)?;
+        Ok(Arc::new(Sqlite::new(place, settings)))
+    },
+};
+
+/// How long a statement waits for another connection's lock, where the target does not say.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Rows between two looks whether to go on building.
+const ROWS_AT_ONCE: u64 = 10_000;
+
+/// The pragmas that a target may set, with the words that SQLite takes for the numbers it answers.
+const PRAGMAS: [(&str, &[&str]); 11] = [
+    ("busy_timeout", &[]),
+    ("page_size", &[]),
+    ("journal_mode", &[]),
+    ("synchronous", &["off", "normal", "full", "extra"]),
+    ("locking_mode", &[]),
+    ("cache_size", &[]),
+    ("cache_spill", &[]),
+    ("mmap_size", &[]),
+    ("temp_store", &["default", "file", "memory"]),
+    ("wal_autocheckpoint", &[]),
+    ("journal_size_limit", &[]),
+];
+
+/// A target, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    path: PathBuf,
+    /// In the order of [`PRAGMAS`]: a page size must come before the journal mode that writes the first page.
+    pragmas: Vec<(&'static str, String)>,
+}
+
+struct Sqlite {
+    place: Place,
+    shape: Arc<Shape>,
+    is_prepared: bool,
+}
+
+impl Place {
+    fn read(target: &Target) -> Result<Self, String> {
+        let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if path.is_empty() || path == ":memory:" {
+            return Err(
+                "a file is needed, which all workers can open: write `sqlite:/path/to/file.db`".to_owned()
+            );
+        }
+        let mut given = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').ok_or(format!("`{pair}` is no NAME=VALUE"))?;
+            let known = PRAGMAS.iter().position(|(pragma, _)| *pragma == name);
+            let known = known.ok_or_else(|| {
+                let names: Vec<_> = PRAGMAS.iter().map(|(pragma, _)| *pragma).collect();
+                format!("unknown parameter `{name}`: expected one of {}", names.join(", "))
+            })?;
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if value.is_empty() || !value.chars().all(is_word) {
+                return Err(format!("`{value}` is no value for `{name}`: expected a word or a whole number"));
+            }
+            given.push((known, value.to_ascii_lowercase()));
+        }
+        given.sort_by_key(|(known, _)| *known);
+        let pragmas = given.into_iter().map(|(known, value)| (PRAGMAS[known].0, value)).collect();
+        Ok(Self { path: PathBuf::from(path), pragmas })
+    }
+
+    fn open(&self, flags: OpenFlags) -> Result<Database, Failure> {
+        let database =
+            Database::open_with_flags(&self.path, flags).map_err(|e| open_failure(&self.path, &e))?;
+        database.busy_timeout(BUSY_TIMEOUT).map_err(|e| failure(&e))?;
+        for (name, value) in &self.pragmas {
+            set_pragma(&database, name, value)?;
+        }
+        Ok(database)
+    }
+}
+
+/// Sets a pragma and reads back what is in force.
+fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failure> {
+    // Some answer with a row, some with none.
+    let set = |sql: &str| -> rusqlite::Result<()> {
+        let mut statement = database.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        Ok(())
+    };
+    set(&format!("PRAGMA {name}={value}")).map_err(|e| failure(&e))?;
+    let read = |row: &rusqlite::Row<'_>| {
+        row.get_ref(0).map(|value| match value {
+            rusqlite::types::ValueRef::Integer(n) => n.to_string(),
+            rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            _ => String::new(),
+        })
+    };
+    let in_force: String =
+        database.query_row(&format!("PRAGMA {name}"), [], read).map_err(|e| failure(&e))?;
+    let words = PRAGMAS.iter().find(|(pragma, _)| *pragma == name).map_or(&[][..], |(_, words)| *words);
+    let in_words = in_force.parse().ok().and_then(|n: usize| words.get(n)).copied();
+    if in_force.eq_ignore_ascii_case(value) || in_words == Some(value) {
+        return Ok(());
+    }
+    let shown = in_words.map_or(in_force, str::to_owned);
+    let text = format!("SQLite does not take {name}={value}: {name} stays {shown}");
+    Err(Failure::new(FailureClass::Configuration, text))
+}
+
+impl Sqlite {
+    fn new(place: Place, settings: &LoadSettings) -> Self {
+        Self { place, shape: Arc::new(Shape::new(settings)), is_prepared: settings.oltp.prepared }
+    }
+}
+
+impl Driver for Sqlite {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let database =
+            Box::new(self.place.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?);
+        let handle = database.get_interrupt_handle();
+        cut.arm(move || handle.interrupt());
+        let begin = if self.shape.writes() { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let mut session = Session {
+            statements: Vec::new(),
+            is_prepared: self.is_prepared,
+            begin,
+            sql: String::new(),
+            database,
+        };
+        if self.is_prepared {
+            session.prepare(&self.shape).map_err(|e| failure(&e))?;
+        }
+        Ok(Box::new(Worker { session, shape: Arc::clone(&self.shape), texts: Texts::new() }))
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let database = self.place.open(flags)?;
+        let handle = database.get_interrupt_handle();
+        cut.arm(move || handle.interrupt());
+        let version = Ok(format!("SQLite {}", rusqlite::version()));
+        Ok(Look { version, store: Some(Box::new(Tables { database })) })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.shape.operations()
+    }
+}
+
+struct Worker {
+    session: Session,
+    shape: Arc<Shape>,
+    texts: Texts,
+}
+
+impl Connection for Worker {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        oltp::transaction(&mut self.session, &self.shape, &mut self.texts, attempt)
+    }
+}
+
+/// One worker's database with its statements.
+struct Session {
+    /// By table, then statement; declared before the database, and so dropped before it.
+    statements: Vec<Option<Prepared<'static>>>,
+    is_prepared: bool,
+    begin: &'static str,
+    /// Room for a statement with its values in it.
+    sql: String,
+    database: Box<Database>,
+}
+
+impl Session {
+    fn prepare(&mut self, shape: &Shape) -> rusqlite::Result<()> {
+        for (place, sql) in
+            [(place_of(Statement::Begin, 1), self.begin), (place_of(Statement::Commit, 1), "COMMIT")]
+        {
+            self.keep(place, sql)?;
+        }
+        for (statement, table) in shape.statements() {
+            let sql = statement.text(table).expect("BEGIN and COMMIT have no table");
+            self.keep(place_of(statement, table), &sql)?;
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, place: usize, sql: &str) -> rusqlite::Result<()> {
+        let prepared = self.database.prepare(sql)?;
+        // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does not move,
+        // is never given away or replaced, and is dropped after the statements: fields drop in their order.
+        let prepared = unsafe { std::mem::transmute::<Prepared<'_>, Prepared<'static>>(prepared) };
+        if self.statements.len() <= place {
+            self.statements.resize_with(place + 1, || None);
+        }
+        self.statements[place] = Some(prepared);
+        Ok(())
+    }
+
+    fn execute_text(
+        &mut self,
+        statement: Statement,
+        table: u32,
+        parameters: &[Parameter<'_>],
+    ) -> rusqlite::Result<()> {
+        match statement {
+            Statement::Begin => return self.database.execute_batch(self.begin),
+            Statement::Commit => return self.database.execute_batch("COMMIT"),
+            _ => statement.write_text(table, parameters, &mut self.sql),
+        }
+        step(&mut self.database.prepare(&self.sql)?, &[])
+    }
+}
+
+impl Sql for Session {
+    fn execute(
+        &mut self,
+        statement: Statement,
+        table: u32,
+        parameters: &[Parameter<'_>],
+    ) -> Result<(), Failure> {
+        let result = if self.is_prepared {
+            let table = if parameters.is_empty() { 1 } else { table };
+            let prepared = self.statements[place_of(statement, table)].as_mut();
+            step(prepared.expect("all statements of the workload were prepared"), parameters)
+        } else {
+            self.execute_text(statement, table, parameters)
+        };
+        result.map_err(|e| failure(&e))
+    }
+
+    fn roll_back(&mut self) {
+        if !self.database.is_autocommit() {
+            // An error means that SQLite has rolled back by itself.
+            let _ = self.database.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+fn place_of(statement: Statement, table: u32) -> usize {
+    (table as usize - 1) * Statement::ALL.len() + statement as usize
+}
+
+/// Executes a statement and reads its answer to the end.
+fn step(prepared: &mut Prepared<'_>, parameters: &[Parameter<'_>]) -> rusqlite::Result<()> {
+    for (number, parameter) in (1..).zip(parameters) {
+        match parameter {
+            Parameter::Integer(n) => prepared.raw_bind_parameter(number, n.cast_signed())?,
+            Parameter::Text(text) => prepared.raw_bind_parameter(number, text)?,
+        }
+    }
+    let mut rows = prepared.raw_query();
+    while let Some(row) = rows.next()? {
+        std::hint::black_box(row.get_ref(0)?);
+    }
+    Ok(())
+}
+
+/// The tables in the file. Each is built in one transaction: there is all of it or nothing.
+struct Tables {
+    database: Database,
+}
+
+impl Tables {
+    fn fill(
+        &self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> rusqlite::Result<ControlFlow<()>> {
+        self.database.execute_batch(&format!(
+            "CREATE TABLE sbtest{table}(id INTEGER NOT NULL PRIMARY KEY, k INTEGER DEFAULT 0 NOT NULL, \
+             c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)"
+        ))?;
+        let insert = Statement::Insert.text(table).expect("an insert has a table");
+        let mut insert = self.database.prepare(&insert)?;
+        while let Some(row) = rows.next() {
+            use Parameter::{Integer, Text};
+            step(&mut insert, &[Integer(row.id), Integer(row.k), Text(row.c), Text(row.pad)])?;
+            if rows.made().is_multiple_of(ROWS_AT_ONCE) && on_rows(rows.made()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.database.execute_batch(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn has(&self, kind: &str, name: &str) -> Result<bool, Failure> {
+        let sql = "SELECT COUNT(*) FROM sqlite_master WHERE type = ? AND name = ?";
+        let found: i64 =
+            self.database.query_row(sql, [kind, name], |row| row.get(0)).map_err(|e| failure(&e))?;
+        Ok(found > 0)
+    }
+}
+
+impl Store for Tables {
+    fn find(&mut self, table: u32) -> Result<Found, Failure> {
+        if !self.has("table", &format!("sbtest{table}"))? {
+            return Ok(Found::Nothing);
+        }
+        let sql = format!("SELECT COUNT(*) FROM sbtest{table}");
+        let rows: i64 = self.database.query_row(&sql, [], |row| row.get(0)).map_err(|e| failure(&e))?;
+        let has_index = self.has("index", &format!("k_{table}"))?;
+        Ok(Found::Table { rows: rows.cast_unsigned(), has_index })
+    }
+
+    fn build(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.database.execute_batch("BEGIN IMMEDIATE").map_err(|e| failure(&e))?;
+        let filled = self.fill(table, rows, on_rows);
+        let is_whole = matches!(filled, Ok(ControlFlow::Continue(())));
+        let ended = self.database.execute_batch(if is_whole { "COMMIT" } else { "ROLLBACK" });
+        let filled = filled.map_err(|e| failure(&e))?;
+        ended.map_err(|e| failure(&e))?;
+        if is_whole {
+            // A load begins with the rows in the file, not in a write-ahead log that it would have to move first.
+            // Another connection may be in the way; then the log stays, and is only longer.
+            let _ = self.database.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        }
+        Ok(filled)
+    }
+
+    fn remove(&mut self, table: u32) -> Result<bool, Failure> {
+        let was_there = self.has("table", &format!("sbtest{table}"))?;
+        let sql = format!("DROP TABLE IF EXISTS sbtest{table}");
+        self.database.execute_batch(&sql).map_err(|e| failure(&e))?;
+        Ok(was_there)
+    }
+}
+
+fn open_failure(path: &Path, error: &rusqlite::Error) -> Failure {
+    let text = format!("cannot open {}: {error}", path.display());
+    Failure::new(FailureClass::Machine, text)
+}
+
+fn failure(error: &rusqlite::Error) -> Failure {
+    let class = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => FailureClass::Transient,
+        Some(ErrorCode::OperationInterrupted) => FailureClass::Connection,
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => FailureClass::Configuration,
+        Some(
+            ErrorCode::CannotOpen
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::DiskFull
+            | ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::OutOfMemory,
+        ) => FailureClass::Machine,
+        _ => FailureClass::Application,
+    };
+    Failure::new(class, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(written: &str) -> Result<Place, String> {
+        Place::read(&Target::new(written))
+    }
+
+    #[test]
+    fn parameters_are_pragmas_and_unknown_ones_are_refused() {
+        let place = read("sqlite:/tmp/x.db?journal_mode=WAL&page_size=8192").unwrap();
+        assert_eq!(place.path, Path::new("/tmp/x.db"));
+        assert_eq!(place.pragmas, [("page_size", "8192".to_owned()), ("journal_mode", "wal".to_owned())]);
+        assert!(read("sqlite:x?jurnal_mode=wal").unwrap_err().contains("expected one of busy_timeout"));
+        for wrong in ["sqlite:", "sqlite::memory:", "sqlite:x?journal_mode", "sqlite:x?cache_size=1;DROP"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_pragma_that_sqlite_does_not_take_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.db");
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let open = |query: &str| read(&format!("sqlite:{}?{query}", path.display())).unwrap().open(flags);
+        for good in
+            ["journal_mode=wal&synchronous=normal", "synchronous=2", "temp_store=memory&cache_size=-2000"]
+        {
+            assert!(open(good).is_ok(), "{good}");
+        }
+        for (wrong, stays) in
+            [("journal_mode=wall", "journal_mode stays wal"), ("synchronous=ful", "synchronous stays")]
+        {
+            let failure = open(wrong).err().unwrap();
+            assert_eq!(failure.class, FailureClass::Configuration);
+            assert!(failure.text.contains(stays), "{}", failure.text);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! What workers and conductor share: the timeline, who has taken which event, and when to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use record::clock::Clock;
+use record::histogram::Histogram;
+use record::load::{LoadSettings, Rate, Schedule};
+
+use crate::client::Usage;
+use crate::driver::{Cut, Driver, FailureClass};
+use crate::outage::OutageLog;
+use crate::pace::{Pace, PaceSettings, Scratch};
+
+/// The clock of a run: the kernel's, or a test's.
+pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
+
+/// Nobody's event.
+const NONE: u64 = 0;
+
+/// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
+const WARMUP_CHANCE: u64 = 1 << 63;
+
+/// Everything that the threads of one run share.
+pub(crate) struct Engine {
+    pub(crate) settings: LoadSettings,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) clock: SharedClock,
+    pub(crate) posts: Vec<Post>,
+    /// Set when every worker is connected; the workers wait for it.
+    pub(crate) timeline: OnceLock<Timeline>,
+    /// Shared schedule: the next slot. Closed loop: the next event of the measured phase.
+    next: AtomicU64,
+    /// Closed loop: the next event of the warm-up.
+    next_warmup: AtomicU64,
+    /// No event is taken from here on, and none that ends later has ended in the measured phase.
+    end_ns: AtomicU64,
+    /// What is in flight is not worth finishing any more.
+    abandoned: AtomicBool,
+    /// Workers that may still take or finish events.
+    pub(crate) working: AtomicU32,
+    pub(crate) outages: OutageLog,
+    pub(crate) samples: ErrorSamples,
+    pub(crate) usages: Mutex<Vec<Usage>>,
+}
+
+/// What one worker shows the conductor.
+#[derive(Default)]
+pub(crate) struct Post {
+    /// Number + 1 of the slot in hand; [`NONE`] while it has none. Written in sections of its recorder only.
+    slot: AtomicU64,
+    /// When the event in hand was due.
+    due_ns: AtomicU64,
+    /// Whether the event in hand belongs to the measured phase.
+    is_measured: AtomicBool,
+    /// When the event in hand ended, where that was after the measured phase; 0 where it has not ended.
+    ended_ns: AtomicU64,
+    /// Whether it ended well then.
+    ended_well: AtomicBool,
+    /// Own schedule: this worker's next slot.
+    next_own: AtomicU64,
+    /// When its last event ended.
+    pub(crate) last_end_ns: AtomicU64,
+    /// Its thread.
+    pub(crate) thread_id: AtomicI32,
+    /// How long its thread had waited for a CPU when it ended; 0 while it runs or where the kernel does not say.
+    pub(crate) run_queue_wait_ns: AtomicU64,
+    /// How its connection is cut.
+    pub(crate) cut: Cut,
+}
+
+/// When the phases begin and end, and what is due in them.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub(crate) start_ns: u64,
+    pub(crate) measured_from_ns: u64,
+    /// The planned end; the actual one may come earlier.
+    pub(crate) measured_until_ns: u64,
+    /// `None` in a closed loop.
+    pub(crate) due: Option<Due>,
+}
+
+/// The schedules of both phases, as one row of slots: the warm-up's first.
+#[derive(Debug)]
+pub(crate) struct Due {
+    warmup: Option<Pace>,
+    warmup_count: u64,
+    measured: Pace,
+}
+
+/// An event in a worker's hand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// What its chance follows from.
+    pub(crate) chance: u64,
+    /// When it is due; in a closed loop, when it was taken.
+    pub(crate) due_ns: u64,
+    pub(crate) is_measured: bool,
+}
+
+/// What became of the events that nobody ended.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// Of the measured phase: how long each had lasted.
+    pub(crate) at_least: Histogram,
+    /// Of the warm-up.
+    pub(crate) warmup: u64,
+}
+
+/// The first message of each class of error.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorSamples(Mutex<[Option<String>; 4]>);
+
+impl Timeline {
+    pub(crate) fn new(settings: &LoadSettings, start_ns: u64) -> Self {
+        let measured_from_ns = start_ns + to_ns(settings.warmup);
+        let measured_until_ns = measured_from_ns + to_ns(settings.time);
+        let due = match settings.rate {
+            Rate::Max => None,
+            Rate::PerSecond(rate_per_s) => {
+                let pace = |span, seed, events_max| {
+                    let (arrivals, threads) = (settings.arrivals, settings.threads);
+                    Pace::new(&PaceSettings { arrivals, rate_per_s, threads, seed, span, events_max })
+                };
+                let warmup = (!settings.warmup.is_zero())
+                    .then(|| pace(settings.warmup, settings.seed ^ WARMUP_CHANCE, None));
+                let warmup_count = warmup.as_ref().map_or(0, Pace::count);
+                let measured = pace(settings.time, settings.seed, settings.events_max);
+                Some(Due { warmup, warmup_count, measured })
+            }
+        };
+        Self { start_ns, measured_from_ns, measured_until_ns, due }
+    }
+
+    /// The same, beginning at another moment.
+    pub(crate) fn moved_to(self, start_ns: u64) -> Self {
+        let moved = |ns: u64| ns - self.start_ns + start_ns;
+        let (measured_from_ns, measured_until_ns) =
+            (moved(self.measured_from_ns), moved(self.measured_until_ns));
+        Self { start_ns, measured_from_ns, measured_until_ns, due: self.due }
+    }
+
+    /// Events of both phases that are due before `t_ns`; `None` in a closed loop.
+    pub(crate) fn due_before(&self, t_ns: u64, scratch: &mut Scratch) -> Option<u64> {
+        let due = self.due.as_ref()?;
+        let warmup =
+            due.warmup.as_ref().map_or(0, |w| w.count_before(t_ns.saturating_sub(self.start_ns), scratch));
+        Some(warmup + self.measured_due_before(t_ns, scratch))
+    }
+
+    /// Events of the measured phase that are due before `t_ns`; 0 in a closed loop.
+    pub(crate) fn measured_due_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
+        let since_ns = t_ns.saturating_sub(self.measured_from_ns);
+        self.due.as_ref().map_or(0, |due| due.measured.count_before(since_ns, scratch))
+    }
+
+    /// Events of the measured phase; 0 in a closed loop.
+    pub(crate) fn measured_count(&self) -> u64 {
+        self.due.as_ref().map_or(0, |due| due.measured.count())
+    }
+
+    fn slots(&self) -> u64 {
+        self.due.as_ref().map_or(0, |due| due.warmup_count + due.measured.count())
+    }
+
+    fn is_measured(&self, slot: u64) -> bool {
+        self.due.as_ref().is_some_and(|due| slot >= due.warmup_count)
+    }
+
+    /// Due time of a slot.
+    fn slot_ns(&self, slot: u64, schedule: Schedule, scratch: &mut Scratch) -> u64 {
+        let due = self.due.as_ref().expect("a closed loop has no slots");
+        let in_phase = |pace: &Pace, slot, scratch: &mut Scratch| match schedule {
+            Schedule::Shared => pace.in_order_ns(slot, scratch),
+            Schedule::Own => pace.of_slot_ns(slot, scratch),
+        };
+        match &due.warmup {
+            Some(warmup) if slot < due.warmup_count => self.start_ns + in_phase(warmup, slot, scratch),
+            _ => self.measured_from_ns + in_phase(&due.measured, slot - due.warmup_count, scratch),
+        }
+    }
+
+    /// Worker `worker`'s slot after `slot`, in its own schedule: each phase is dealt out from worker 0 on.
+    fn next_own(&self, slot: u64, worker: u64, threads: u64) -> u64 {
+        let warmup_count = self.due.as_ref().map_or(0, |due| due.warmup_count);
+        let next = slot + threads;
+        if slot < warmup_count && next >= warmup_count { warmup_count + worker } else { next }
+    }
+
+    fn first_own(&self, worker: u64) -> u64 {
+        let warmup_count = self.due.as_ref().map_or(0, |due| due.warmup_count);
+        if worker < warmup_count { worker } else { warmup_count + worker }
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(settings: LoadSettings, driver: Arc<dyn Driver>, clock: SharedClock) -> Self {
+        let threads = settings.threads;
+        Self {
+            settings,
+            driver,
+            clock,
+            posts: (0..threads).map(|_| Post::default()).collect(),
+            timeline: OnceLock::new(),
+            next: AtomicU64::new(0),
+            next_warmup: AtomicU64::new(0),
+            end_ns: AtomicU64::new(u64::MAX),
+            abandoned: AtomicBool::new(false),
+            working: AtomicU32::new(threads),
+            outages: OutageLog::default(),
+            samples: ErrorSamples::default(),
+            usages: Mutex::default(),
+        }
+    }
+
+    /// Fixes when everything happens.
+    pub(crate) fn begin(&self, timeline: Timeline) {
+        for (worker, post) in (0..).zip(&self.posts) {
+            post.next_own.store(timeline.first_own(worker), Ordering::SeqCst);
+        }
+        self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
+        assert!(self.timeline.set(timeline).is_ok(), "a run begins once");
+    }
+
+    pub(crate) fn timeline(&self) -> &Timeline {
+        self.timeline.get().expect("workers begin after the timeline was set")
+    }
+
+    /// No event is taken from here on.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns.load(Ordering::SeqCst)
+    }
+
+    /// Ends the measured phase now, before its time, and returns its end.
+    ///
+    /// The clock is read again after the store: a worker that had not seen the store has stamped its event before.
+    pub(crate) fn end_now(&self) -> u64 {
+        self.end_ns.fetch_min(self.clock.now_ns(), Ordering::SeqCst);
+        self.clock.now_ns().min(self.timeline().measured_until_ns)
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// Gives up what is in flight: cuts every connection.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        for post in &self.posts {
+            post.cut.cut();
+        }
+    }
+
+    pub(crate) fn is_anybody_working(&self) -> bool {
+        self.working.load(Ordering::SeqCst) > 0
+    }
+
+    /// Takes the next event of an open loop for `worker`; `None` where there is none left.
+    ///
+    /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
+    pub(crate) fn take_open(&self, worker: usize, scratch: &mut Scratch) -> Option<Taken> {
+        let timeline = self.timeline();
+        let post = &self.posts[worker];
+        let slot = match self.settings.schedule {
+            Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
+            Schedule::Own => {
+                let slot = post.next_own.load(Ordering::Relaxed);
+                let next = timeline.next_own(slot, worker as u64, self.settings.threads.into());
+                post.next_own.store(next, Ordering::Relaxed);
+                slot
+            }
+        };
+        if slot >= timeline.slots() {
+            return None;
+        }
+        let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
+        let is_measured = timeline.is_measured(slot);
+        let warmup_count = timeline.due.as_ref().map_or(0, |due| due.warmup_count);
+        let chance = if is_measured { slot - warmup_count } else { WARMUP_CHANCE | slot };
+        post.hold(slot, due_ns, is_measured);
+        Some(Taken { chance, due_ns, is_measured })
+    }
+
+    /// Takes the next event of a closed loop for `worker`, at `now_ns`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_closed(&self, worker: usize, now_ns: u64) -> Option<Taken> {
+        let is_measured = now_ns >= self.timeline().measured_from_ns;
+        let chance = if is_measured {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if self.settings.events_max.is_some_and(|max| number >= max) {
+                return None;
+            }
+            number
+        } else {
+            WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
+        };
+        self.posts[worker].hold(chance, now_ns, is_measured);
+        Some(Taken { chance, due_ns: now_ns, is_measured })
+    }
+
+    /// Finds every event that was due and has not ended. Only after the books were closed.
+    ///
+    /// - `until_ns`: end of the measured phase.
+    /// - `looked_until_ns`: when we stopped looking at what was in flight then.
+    pub(crate) fn unfinished(
+        &self,
+        until_ns: u64,
+        looked_until_ns: u64,
+        scratch: &mut Scratch,
+    ) -> Unfinished {
+        let timeline = self.timeline();
+        let mut unfinished = Unfinished::default();
+        for post in self.posts.iter().filter(|p| p.slot.load(Ordering::SeqCst) != NONE) {
+            let due_ns = post.due_ns.load(Ordering::SeqCst);
+            if !post.is_measured.load(Ordering::SeqCst) {
+                unfinished.warmup += 1;
+            } else if due_ns < until_ns {
+                let ended_ns = post.ended_ns.load(Ordering::SeqCst);
+                let seen_ns = if ended_ns == 0 { looked_until_ns } else { ended_ns };
+                unfinished.at_least.record(seen_ns.saturating_sub(due_ns));
+            }
+        }
+        let mut never_taken = |slot| {
+            if !timeline.is_measured(slot) {
+                unfinished.warmup += 1;
+                return;
+            }
+            let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
+            if due_ns < until_ns {
+                unfinished.at_least.record(until_ns - due_ns);
+            }
+        };
+        match self.settings.schedule {
+            _ if timeline.due.is_none() => {}
+            Schedule::Shared => {
+                (self.next.load(Ordering::SeqCst)..timeline.slots()).for_each(&mut never_taken)
+            }
+            Schedule::Own => {
+                for (worker, post) in (0..).zip(&self.posts) {
+                    let mut slot = post.next_own.load(Ordering::SeqCst);
+                    while slot < timeline.slots() {
+                        never_taken(slot);
+                        slot = timeline.next_own(slot, worker, self.settings.threads.into());
+                    }
+                }
+            }
+        }
+        unfinished
+    }
+
+    /// Unfinished events that ended well after the measured phase, while we still looked.
+    pub(crate) fn drained(&self, until_ns: u64) -> u64 {
+        let is_drained = |p: &&Post| {
+            let is_measured =
+                p.is_measured.load(Ordering::SeqCst) && p.due_ns.load(Ordering::SeqCst) < until_ns;
+            p.slot.load(Ordering::SeqCst) != NONE && is_measured && p.ended_well.load(Ordering::SeqCst)
+        };
+        self.posts.iter().filter(is_drained).count() as u64
+    }
+
+    /// Events in the workers' hands.
+    pub(crate) fn in_hand(&self) -> u64 {
+        self.posts.iter().filter(|p| p.slot.load(Ordering::SeqCst) != NONE).count() as u64
+    }
+}
+
+impl Post {
+    fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
+        self.due_ns.store(due_ns, Ordering::SeqCst);
+        self.is_measured.store(is_measured, Ordering::SeqCst);
+        self.slot.store(slot + 1, Ordering::SeqCst);
+    }
+
+    /// The event in hand has its fate in the recorder.
+    pub(crate) fn release(&self) {
+        self.slot.store(NONE, Ordering::SeqCst);
+    }
+
+    /// The event in hand ended after the measured phase: it stays in hand, unfinished.
+    pub(crate) fn ended_late(&self, end_ns: u64, is_well: bool) {
+        self.ended_well.store(is_well, Ordering::SeqCst);
+        self.ended_ns.store(end_ns, Ordering::SeqCst);
+    }
+}
+
+impl ErrorSamples {
+    /// Keeps the message where it is the first of its class.
+    pub(crate) fn note(&self, class: FailureClass, text: &str) {
+        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        samples[class.index()].get_or_insert_with(|| format!("{}: {text}", class.word()));
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
+    }
+}
+
+impl FailureClass {
+    /// The class under which a failed try is counted.
+    fn index(self) -> usize {
+        match self {
+            Self::Transient => 0,
+            Self::Connection => 1,
+            Self::Application | Self::Configuration | Self::Machine => 2,
+            Self::Verify => 3,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        ["transient", "connection", "application", "verify"][self.index()]
+    }
+}
+
+/// A span in whole nanoseconds; 584 years where it is longer.
+pub(crate) fn to_ns(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,179 @@
+//! Whether a load may be used: what was found, against which limit.
+//!
+//! Steadiness is not judged here: that needs the whole series and is the analysis' part.
+
+use record::load::{Counts, LatePolicy, LoadSettings, Rate};
+use record::verdict::Check;
+
+use crate::driver::OperationShare;
+
+/// Least share of the offered events that must be done in time.
+const ACHIEVED_MIN: f64 = 0.999;
+/// A generator may be this late whatever the period: what sleeping costs on a good machine.
+const LATENESS_FLOOR_NS: f64 = 100_000.0;
+/// Lateness that is allowed, as a share of a thread's period.
+const LATENESS_OF_PERIOD: f64 = 0.01;
+/// Share of the phase that the worst-off worker may have waited for a CPU, in an open loop.
+const STARVED_MAX: f64 = 0.05;
+/// Preemptions per second of the workers that are taken for starvation where the kernel does not count waits.
+const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
+/// How far the mix may be from the one asked for.
+const MIX_MAX: f64 = 0.02;
+/// How far the two sides of Little's law may be apart.
+const LITTLE_MAX: f64 = 0.03;
+
+/// What the checks look at.
+pub(crate) struct Findings<'a> {
+    pub(crate) settings: &'a LoadSettings,
+    pub(crate) counts: &'a Counts,
+    /// Time that done events spent in the system, from their stamps.
+    pub(crate) in_system_ns: u128,
+    pub(crate) connected: u32,
+    pub(crate) measured_s: f64,
+    /// Events that were in flight at the end of the phase and ended within the drain.
+    pub(crate) drained: u64,
+    /// 99th percentile; `None` in a closed loop or where nothing was done.
+    pub(crate) lateness_p99_ns: Option<u64>,
+    /// Mean of the response, or of the service in a closed loop; `None` where nothing was done.
+    pub(crate) in_system_mean_ns: Option<f64>,
+    pub(crate) starved_ratio: Option<f64>,
+    pub(crate) preemptions: i64,
+    /// Operations as planned, with the number that was done.
+    pub(crate) operations: &'a [(OperationShare, u64)],
+}
+
+/// Every check that applies.
+pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
+    let mut checks = vec![connected(findings), balance(findings), errors(findings)];
+    if let Rate::PerSecond(rate_per_s) = findings.settings.rate {
+        checks.push(achieved(findings));
+        checks.extend(findings.lateness_p99_ns.map(|p99_ns| lateness(findings, p99_ns, rate_per_s)));
+        // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they
+        // waited is part of what was measured, and is in the record.
+        checks.push(starvation(findings));
+    }
+    checks.extend(findings.in_system_mean_ns.map(|mean_ns| little(findings, mean_ns)));
+    if findings.counts.done > 0 && !findings.operations.is_empty() {
+        checks.push(mix(findings));
+    }
+    checks
+}
+
+fn at_least(name: &'static str, found: f64, limit: f64, text: String) -> Check {
+    Check { name, ok: found >= limit, found, limit, text }
+}
+
+fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
+    Check { name, ok: found <= limit, found, limit, text }
+}
+
+fn connected(f: &Findings<'_>) -> Check {
+    let (made, of) = (f.connected, f.settings.threads);
+    at_least("connected", made.into(), of.into(), format!("{made} of {of} connected"))
+}
+
+fn balance(f: &Findings<'_>) -> Check {
+    let c = f.counts;
+    let accounted = c.done + c.failed + c.skipped + c.unfinished;
+    let lost = c.planned.abs_diff(accounted);
+    let text = format!(
+        "{} planned = {} done + {} failed + {} skipped + {} unfinished",
+        c.planned, c.done, c.failed, c.skipped, c.unfinished
+    );
+    at_most("counts-balance", lost as f64, 0.0, text)
+}
+
+fn errors(f: &Findings<'_>) -> Check {
+    let (failed, planned) = (f.counts.failed, f.counts.planned);
+    let found = failed as f64 / planned.max(1) as f64;
+    let limit = f.settings.errors_ratio_max;
+    at_most(
+        "errors",
+        found,
+        limit,
+        format!("{failed} of {planned} events failed, {} allowed", percent(limit)),
+    )
+}
+
+/// Events that were in flight when the phase ended and came back within the drain do not speak against the server:
+/// at 10 events a second one of them would be the tenth of a percent.
+fn achieved(f: &Findings<'_>) -> Check {
+    let kept_up = f.counts.done + f.drained;
+    let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
+    let per_s = f.counts.done as f64 / f.measured_s;
+    let offered_per_s = f.counts.planned as f64 / f.measured_s;
+    let policy = match f.settings.late {
+        LatePolicy::Queue => String::new(),
+        LatePolicy::Skip { .. } => format!(", {} skipped", f.counts.skipped),
+    };
+    let text = format!(
+        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} kept up, {} needed",
+        percent(found),
+        percent(ACHIEVED_MIN)
+    );
+    at_least("achieved-rate", found, ACHIEVED_MIN, text)
+}
+
+fn lateness(f: &Findings<'_>, p99_ns: u64, rate_per_s: f64) -> Check {
+    let period_ns = 1e9 * f64::from(f.settings.threads) / rate_per_s;
+    let limit_ns = (LATENESS_OF_PERIOD * period_ns).max(LATENESS_FLOOR_NS);
+    let text = format!(
+        "the generator was {:.0} us late at the 99th percentile, {:.0} us allowed",
+        p99_ns as f64 / 1e3,
+        limit_ns / 1e3
+    );
+    at_most("lateness", p99_ns as f64, limit_ns, text)
+}
+
+fn starvation(f: &Findings<'_>) -> Check {
+    if let Some(ratio) = f.starved_ratio {
+        let text = format!(
+            "the worst-off worker waited for a CPU {} of the time, {} allowed",
+            percent(ratio),
+            percent(STARVED_MAX)
+        );
+        return at_most("client-starvation", ratio, STARVED_MAX, text);
+    }
+    let per_s = f.preemptions as f64 / f.measured_s;
+    let text = format!(
+        "this kernel does not count run-queue wait; the workers were preempted {per_s:.1} times/s, \
+         {PREEMPTIONS_PER_S_MAX:.0} allowed"
+    );
+    at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
+}
+
+/// Little's law on the done events: the mean number in the system, summed from their stamps, against their rate times
+/// the mean that the histogram gives. They differ when the record lost or clipped what the workers saw.
+fn little(f: &Findings<'_>, mean_ns: f64) -> Check {
+    let in_system = f.in_system_ns as f64 / 1e9 / f.measured_s;
+    let rate_times_mean = f.counts.done as f64 / f.measured_s * mean_ns / 1e9;
+    // Nanoseconds count as one at least in a histogram: an event that does nothing is not out by 3 %.
+    let floor = f.counts.done as f64 / f.measured_s / 1e9;
+    let found = (in_system - rate_times_mean).abs() / in_system.max(floor);
+    let found = if (in_system - rate_times_mean).abs() <= floor { 0.0 } else { found };
+    let text = format!(
+        "{in_system:.4} events in the system, rate times mean latency {rate_times_mean:.4}: {} apart, {} allowed",
+        percent(found),
+        percent(LITTLE_MAX)
+    );
+    at_most("littles-law", found, LITTLE_MAX, text)
+}
+
+fn mix(f: &Findings<'_>) -> Check {
+    let off_by = |share: &OperationShare, count: u64| {
+        let expected = u64::from(share.per_event) * f.counts.done;
+        (count as f64 / expected as f64 - 1.0).abs()
+    };
+    let worst = f.operations.iter().map(|(share, count)| (off_by(share, *count), share.name));
+    let (found, name) = worst.fold((0.0, "none"), |a, b| if b.0 > a.0 { b } else { a });
+    let text = format!(
+        "operation furthest from its share: {name}, {} off, {} allowed",
+        percent(found),
+        percent(MIX_MAX)
+    );
+    at_most("mix", found, MIX_MAX, text)
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", 100.0 * ratio)
+}
