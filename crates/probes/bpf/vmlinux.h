@@ -17,7 +17,12 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
+typedef __s64 ktime_t;
 typedef _Bool bool;
+enum hrtimer_restart {
+	HRTIMER_NORESTART,
+	HRTIMER_RESTART,
+};
 enum {
 	false = 0,
 	true = 1,
@@ -30,9 +35,18 @@ struct bpf_raw_tracepoint_args {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct rq {
+	unsigned int nr_running;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
 	u64 prev_sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct task_struct {
@@ -40,6 +54,15 @@ struct task_struct {
 	pid_t pid;
 	pid_t tgid;
 	char comm[16];
+};
+
+struct timerqueue_node {
+	ktime_t expires;
+};
+
+struct hrtimer {
+	struct timerqueue_node node;
+	enum hrtimer_restart (*function)(struct hrtimer *);
 };
 
 #pragma clang attribute pop

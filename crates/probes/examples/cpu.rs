@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let interval = words.next().map_or(Ok(1.0), |w| w.parse())?;
     let count = words.next().map_or(Ok(u32::MAX), |w| w.parse())?;
     let mut out = io::stdout().lock();
-    let mut probe = cpu_time::open(&Options::of_this_machine());
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks());
     for note in probe.notes() {
         writeln!(out, "note: {note}")?;
     }
@@ -49,9 +49,12 @@ fn line(out: &mut dyn Write, sample: &CpuSample) -> io::Result<()> {
     });
     writeln!(
         out,
-        "cpu {}: event {} %, /proc/stat {} %, unaccounted {} %, not idle {} %, balance {} ns, switches {}, top {top}",
+        "cpu {}: event {} %, tick-before {} %, tick-after {} %, sampled {} %, /proc/stat {} %, unaccounted {} %, not idle {} %, balance {} ns, switches {}, top {top}",
         sample.cpu,
         percent(&sample.event_ratio),
+        percent(&sample.tick_before_ratio),
+        percent(&sample.tick_after_ratio),
+        percent(&sample.sampled_ratio),
         percent(&sample.procstat_busy_ratio),
         percent(&sample.unaccounted_ratio),
         percent(&sample.not_idle_ratio),

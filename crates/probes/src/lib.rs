@@ -9,3 +9,4 @@ pub mod environment;
 pub mod hog;
 pub mod proc_stat;
 pub mod schedule;
+mod ticks;

@@ -27,6 +27,7 @@ use record::missing::{Maybe, Missing};
 use self::books::Edge;
 use crate::cpu_list;
 use crate::proc_stat::{self, Booked, ProcStat};
+use crate::ticks::{self, Shares, Tally, Ticks};
 
 pub use self::watch::{Watch, Watched};
 
@@ -37,12 +38,20 @@ pub struct Options {
     pub root: PathBuf,
     /// The rung to start from; lower ones are taken where it cannot be had.
     pub highest: Rung,
+    /// Also take the samplers' view: at the tick, after it, and out of phase. Needs the BPF rung.
+    pub ticks: bool,
 }
 
 impl Options {
-    /// The best that this machine gives.
+    /// This machine, on the highest rung that it gives, without the samplers: what runs beside a load.
     pub fn of_this_machine() -> Self {
-        Self { root: PathBuf::from("/"), highest: Rung::Bpf }
+        Self { root: PathBuf::from("/"), highest: Rung::Bpf, ticks: false }
+    }
+
+    /// The same with the samplers' view beside the events.
+    #[must_use]
+    pub fn with_ticks(self) -> Self {
+        Self { ticks: true, ..self }
     }
 }
 
@@ -64,6 +73,7 @@ pub struct Cost {
 pub struct CpuProbe {
     root: PathBuf,
     source: Option<Box<dyn Source>>,
+    samplers: Maybe<Ticks>,
     notes: Vec<String>,
     ticks_per_s: f64,
     started_ns: u64,
@@ -88,6 +98,7 @@ struct Look {
     at_ns: u64,
     online: BTreeSet<u32>,
     edges: BTreeMap<u32, Maybe<Edge>>,
+    tally: Maybe<Tally>,
     stat: Maybe<(u64, ProcStat)>,
 }
 
@@ -96,10 +107,11 @@ struct Look {
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
     let source = best_source(options, &mut notes);
+    let samplers = open_samplers(options, source.as_deref());
     // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
     let root = options.root.clone();
-    CpuProbe { root, source, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
+    CpuProbe { root, source, samplers, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
 }
 
 impl CpuProbe {
@@ -158,7 +170,8 @@ impl CpuProbe {
             Some(source) => online.iter().map(|cpu| (*cpu, source.close(*cpu))).collect(),
             None => BTreeMap::new(),
         };
-        Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, stat }
+        let tally = self.samplers.as_ref().map(|s| s.tally(&online)).map_err(Clone::clone);
+        Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, tally, stat }
     }
 
     fn between(&self, before: &Look, after: &Look) -> CpuInterval {
@@ -180,13 +193,16 @@ impl CpuProbe {
             *lost.entry((*reason).to_owned()).or_default() += count;
         }
         let booked = self.booked(cpu, before, after);
-        let not_yet = || Err(Missing::because("ticks were not watched"));
+        let sampled = match (&before.tally, &after.tally) {
+            (Ok(before), Ok(after)) => ticks::shares(cpu, before, after),
+            (Err(why), _) | (_, Err(why)) => Shares::missing(why),
+        };
         CpuSample {
             cpu,
             event_ratio: events.as_ref().map(|e| e.busy_ratio).map_err(Clone::clone),
-            tick_before_ratio: not_yet(),
-            tick_after_ratio: not_yet(),
-            sampled_ratio: Err(Missing::because("no phase-free samples were taken")),
+            tick_before_ratio: sampled.before_tick,
+            tick_after_ratio: sampled.after_tick,
+            sampled_ratio: sampled.out_of_phase,
             procstat_busy_ratio: booked.clone().and_then(|b| b.busy_ratio()),
             unaccounted_ratio: booked.clone().map(|b| b.unaccounted_ratio()),
             not_idle_ratio: booked.map(|b| b.not_idle_ratio()),
@@ -223,8 +239,25 @@ impl Look {
     fn empty(&self) -> Self {
         let never = || Missing::because("the probe was not started before it was read");
         let edges = self.edges.keys().map(|cpu| (*cpu, Err(never()))).collect();
-        Self { at_ns: self.at_ns, online: self.online.clone(), edges, stat: Err(never()) }
+        Self {
+            at_ns: self.at_ns,
+            online: self.online.clone(),
+            edges,
+            tally: Err(never()),
+            stat: Err(never()),
+        }
     }
+}
+
+fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks> {
+    if !options.ticks {
+        return Err(Missing::because("ticks and samples were not asked for"));
+    }
+    if source.is_none_or(|s| s.rung() != Rung::Bpf) {
+        return Err(Missing::because("ticks and samples are seen on the BPF rung only"));
+    }
+    let online = cpu_list::online(&options.root).unwrap_or_default();
+    Ticks::open(&online).map_err(Missing::because)
 }
 
 #[cfg(feature = "bpf")]

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Three samplers that can be held against the truth: at the tick, after the tick, and out of phase.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "ticks.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* The tick's handler, by the name that it has had since Linux 6.9 and by the one before. */
+extern const void tick_nohz_handler __ksym __weak;
+extern const void tick_sched_timer __ksym __weak;
+
+struct cpu_ticks ticks[TICKS_CPUS];
+
+static __always_inline struct cpu_ticks *here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return cpu < TICKS_CPUS ? &ticks[cpu] : 0;
+}
+
+static __always_inline bool is_tick(const struct hrtimer *timer)
+{
+	const void *function = (const void *)timer->function;
+
+	return function == &tick_nohz_handler || function == &tick_sched_timer;
+}
+
+/* Before the tick's own work: who was running as it came. */
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_tick, struct hrtimer *timer)
+{
+	struct cpu_ticks *t = here();
+	__u64 due_ns, since_ns;
+
+	if (!t || !is_tick(timer))
+		return 0;
+	t->ticks++;
+	if ((__u32)bpf_get_current_pid_tgid() != 0)
+		t->before++;
+	t->in_tick = 1;
+	/* Where ticks were left out in between, this is a multiple of the period. */
+	due_ns = timer->node.expires;
+	since_ns = due_ns - t->due_ns;
+	if (t->due_ns != 0 && since_ns != 0 && (t->period_ns == 0 || since_ns < t->period_ns))
+		t->period_ns = since_ns;
+	t->due_ns = due_ns;
+	return 0;
+}
+
+/* After everything that the tick's interrupt did, sleepers woken included: is there anything to
+ * run? */
+SEC("tp_btf/local_timer_exit")
+int BPF_PROG(on_tick_end)
+{
+	struct cpu_ticks *t = here();
+	struct task_struct *task;
+
+	if (!t || !t->in_tick)
+		return 0;
+	t->in_tick = 0;
+	t->ends++;
+	task = bpf_get_current_task_btf();
+	if (task->se.cfs_rq->rq->nr_running > 0)
+		t->after++;
+	return 0;
+}
+
+SEC("perf_event")
+int on_sample(void *ctx)
+{
+	struct cpu_ticks *t = here();
+
+	if (t && (__u32)bpf_get_current_pid_tgid() != 0)
+		t->sampled++;
+	return 0;
+}
