@@ -1,0 +1,397 @@
+//! Tables for people.
+
+use super::{
+    Intervals, LockstatView, Means, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, shortest,
+    subject,
+};
+use crate::error::ImportError;
+use crate::solaris::lockstat::{
+    self, By, Class, Counts, Judged, Lock, Merits, Percent, Run, Section, Unit, Verdict, judge,
+};
+use crate::solaris::mpstat::{COLUMNS, Sample, SinceBoot};
+use crate::vmstat_s::{Interval, STATES};
+use record::missing::Maybe;
+use std::io::{self, Write};
+
+/// The columns of mpstat with the number of CPUs in front: one line a sample.
+#[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
+pub struct Mpstat<'w> {
+    out: &'w mut dyn Write,
+    view: MpstatView,
+    headed: bool,
+    means: Means,
+}
+
+impl<'w> Mpstat<'w> {
+    /// A table on `out`.
+    pub fn new(out: &'w mut dyn Write, view: MpstatView) -> Self {
+        Self { out, view, headed: false, means: Means::default() }
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.headed, true) {
+            return Ok(());
+        }
+        if self.view.times {
+            write!(self.out, "{:<19} ", "at")?;
+        }
+        if self.view.by_set {
+            write!(self.out, "SET ")?;
+        }
+        writeln!(self.out, "CPUs minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl")
+    }
+
+    /// A line but for its end: the cells in mpstat's widths, pushed aside where they need more.
+    fn line(
+        &mut self,
+        at: &str,
+        set: Option<i32>,
+        first: &str,
+        cells: &[String; COLUMNS.len()],
+    ) -> io::Result<()> {
+        const WIDTHS: [usize; COLUMNS.len()] = [4, 3, 4, 5, 4, 4, 4, 4, 4, 4, 5, 4, 3, 3, 3];
+        if self.view.times {
+            write!(self.out, "{at:<19} ")?;
+        }
+        if self.view.by_set {
+            write!(self.out, "{:>3} ", set.map_or_else(|| "-".into(), |set| set.to_string()))?;
+        }
+        write!(self.out, "{first:>4}")?;
+        for (cell, width) in cells.iter().zip(WIDTHS) {
+            write!(self.out, " {cell:>width$}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Samples for Mpstat<'_> {
+    fn sample(&mut self, sample: &Sample) -> io::Result<()> {
+        self.head()?;
+        self.means.take(sample, self.view.rates, self.view.boot);
+        let at = sample.at.as_ref().map_or_else(|| "-".into(), ToString::to_string);
+        for (set, part) in parts(sample, &self.view) {
+            let cells = part.values.map(|value| value.map_or_else(|| "-".into(), shortest));
+            self.line(&at, set, &part.cpus.to_string(), &cells)?;
+            writeln!(self.out, "{}", mark(sample))?;
+            if self.view.errors {
+                self.line(&at, set, "+-", &part.errors.map(shortest))?;
+                writeln!(self.out)?;
+            }
+        }
+        if self.view.name_full {
+            for row in sample.saturated(self.view.full_pct) {
+                let [.., usr, sys, wt, idl] = row.values;
+                let what = subject(row);
+                writeln!(self.out, "full: {what} {} (usr {usr} sys {sys} wt {wt} idl {idl})", row.id)?;
+            }
+        }
+        // A reader at the other end of a pipe sees each sample as it comes.
+        self.out.flush()
+    }
+
+    fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
+        if !self.view.mean {
+            return Ok(());
+        }
+        self.head()?;
+        match self.means.end() {
+            Some((samples, _, means)) => {
+                let cells = means.map(|mean| mean.map_or_else(|| "-".into(), shortest));
+                self.line("", None, "mean", &cells)?;
+                writeln!(self.out, "  of {samples} {}", if samples == 1 { "sample" } else { "samples" })
+            }
+            None => writeln!(self.out, "mean: no sample but since boot, which --boot lets count"),
+        }
+    }
+}
+
+fn mark(sample: &Sample) -> &'static str {
+    match (sample.since_boot, sample.cut) {
+        (Some(SinceBoot::First), _) => "  since boot",
+        (Some(SinceBoot::Changed | SinceBoot::OtherCpus), _) => "  since boot: the CPUs changed",
+        (None, true) => "  cut",
+        (None, false) => "",
+    }
+}
+
+/// What each lock costs: one table a run.
+#[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
+pub struct Lockstat<'w> {
+    out: &'w mut dyn Write,
+    view: LockstatView,
+    runs: u64,
+}
+
+impl<'w> Lockstat<'w> {
+    /// Tables on `out`.
+    pub fn new(out: &'w mut dyn Write, view: LockstatView) -> Self {
+        Self { out, view, runs: 0 }
+    }
+
+    /// Shares of the machine if its CPUs are known, else how many CPUs.
+    fn heading(&self) -> &'static str {
+        if self.view.machine.cpus.is_some() { " CPU-util" } else { "     CPUs" }
+    }
+
+    fn cost(&self, merits: &Merits, class: Class) -> String {
+        let cost = if self.view.machine.cpus.is_some() || !class.is_cpu() {
+            &merits.cpu_util_ratio
+        } else {
+            &merits.threads
+        };
+        cost.as_ref().map_or_else(|_| "-".into(), |cost| format!("{cost:.3}"))
+    }
+
+    fn total(&self, judged: &Judged<'_>) -> String {
+        if self.view.machine.cpus.is_some() {
+            return judged.total.as_ref().map_or_else(|_| "-".into(), |total| format!("{total:.3}"));
+        }
+        // Without the number of CPUs there is no share, but there is a sum of CPUs.
+        let overlap = judged.verdicts.iter().any(|verdict| verdict.section.percent == Percent::Generated);
+        let spun = judged.verdicts.iter().filter(|verdict| verdict.section.event.class.is_cpu());
+        let sum: Maybe<f64> = spun.clone().map(|verdict| verdict.merits.threads.clone()).sum();
+        match sum {
+            Ok(sum) if !overlap && spun.count() > 0 => format!("{sum:.3}"),
+            _ => "-".into(),
+        }
+    }
+
+    fn each(&mut self, judged: &Judged<'_>) -> io::Result<()> {
+        writeln!(self.out, "{}  {:<20} Caller", self.heading(), "Lock")?;
+        for verdict in &judged.verdicts {
+            let cost = self.cost(&verdict.merits, verdict.section.event.class);
+            let Lock { lock, caller, .. } = verdict.lock;
+            let remark = remark(verdict.section, verdict.lock, &verdict.merits);
+            writeln!(self.out, "{cost:>9}  {lock:<20} {caller}{remark}")?;
+            self.details(verdict)?;
+        }
+        writeln!(self.out, "{:>9}  {:<20} TOTAL", self.total(judged), "TOTAL")
+    }
+
+    fn details(&mut self, verdict: &Verdict<'_>) -> io::Result<()> {
+        if self.view.stacks {
+            stack(self.out, &verdict.lock.stack)?;
+        }
+        if self.view.histograms {
+            let unit = if verdict.section.unit == Unit::Spins { "turns" } else { "nsec" };
+            histogram(self.out, unit, &verdict.lock.histogram)?;
+        }
+        Ok(())
+    }
+
+    fn groups(&mut self, run: &Run, judged: &Judged<'_>, by: By) -> io::Result<()> {
+        let name = match by {
+            By::Lock => "Lock",
+            By::Caller => "Caller",
+            By::Kind => "Kind",
+        };
+        writeln!(self.out, "{}    threads      count  {name}", self.heading())?;
+        for group in lockstat::group(run, judged, by) {
+            let cost = self.cost(&group.merits, group.event.class);
+            let threads = group.merits.threads.as_ref().map_or_else(|_| "-".into(), |n| format!("{n:.3}"));
+            let of = match by {
+                By::Kind => format!("({})", group.event.class.name()),
+                By::Lock | By::Caller => format!("({})", group.event.name),
+            };
+            writeln!(self.out, "{cost:>9}  {threads:>9}  {:>9}  {} {of}", group.count, group.name)?;
+        }
+        writeln!(self.out, "{:>9}  {:>9}  {:>9}  TOTAL", self.total(judged), "", "")
+    }
+}
+
+impl Runs for Lockstat<'_> {
+    fn run(&mut self, run: &Run) -> io::Result<()> {
+        self.runs += 1;
+        if self.runs > 1 {
+            writeln!(self.out)?;
+        }
+        for lost in &run.lost {
+            writeln!(self.out, "TAINTED: records were lost, so each number is a lower bound ({lost})")?;
+        }
+        let judged = judge(run, &self.view.machine);
+        match self.view.by {
+            Some(by) => self.groups(run, &judged, by)?,
+            None if run.sections.iter().all(|section| section.locks.is_empty()) => {
+                self.groups(run, &judged, By::Kind)?;
+            }
+            None => self.each(&judged)?,
+        }
+        self.out.flush()
+    }
+
+    fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a row has no CPU-util, and what it has instead. Nothing for a row that has.
+fn remark(section: &Section, lock: &Lock, merits: &Merits) -> String {
+    let events = match section.counts {
+        Counts::Events => format!("{} events", lock.count),
+        Counts::PerSecond => format!("{} events a second", lock.count),
+    };
+    let threads = merits.threads.as_ref().ok();
+    match (section.event.class, section.unit, threads) {
+        (Class::Spin | Class::Thread, _, Some(_)) => String::new(),
+        (Class::Block, _, Some(threads)) => format!("  (blocked: {threads:.3} threads waiting)"),
+        (Class::Hold, _, Some(threads)) => format!("  (held by {threads:.3} threads)"),
+        (_, Unit::Spins, None) => {
+            let turns = lock.mean_time().unwrap_or(0.0);
+            format!("  ({events} of {turns:.0} turns of the spin loop: no time)")
+        }
+        (_, Unit::Untimed, None) => format!("  ({events}: {}, not timed)", section.event.name),
+        (_, Unit::Nsec | Unit::NsecAssumed, None) => {
+            let mean = lock.mean_time().unwrap_or(0.0);
+            format!("  ({events} of {mean:.0} ns: {})", section.event.name)
+        }
+        (Class::Interrupt | Class::Error | Class::Other, ..) => {
+            format!("  ({events}: {})", section.event.name)
+        }
+    }
+}
+
+/// What a reader of the table should know besides: why numbers are missing, assumed or lower bounds.
+pub fn lockstat_remarks(run: &Run, view: &LockstatView) -> Vec<String> {
+    let judged = judge(run, &view.machine);
+    let mut remarks = Vec::new();
+    let any = |unit| run.sections.iter().any(|section| section.event.class.is_cpu() && section.unit == unit);
+    let timed = run.sections.iter().any(|section| section.unit != Unit::Untimed);
+    if let (Err(missing), true) = (&judged.elapsed_s, timed) {
+        remarks.push(missing.reason.clone());
+    }
+    if view.machine.cpus.is_none() && any(Unit::Nsec) {
+        remarks.push("give -n NCPU for the share of the machine; shown is how many CPUs spin".into());
+    }
+    if any(Unit::NsecAssumed) {
+        remarks.push("this form tells no unit: times of spins are taken for nanoseconds, as illumos and FreeBSD print them; those of Solaris 8 and 10 are turns of a loop".into());
+    }
+    if any(Unit::Spins) && view.machine.spin_ns.is_none() {
+        remarks.push("spins are counted in turns of a loop, which is no time: CPU-util is not known (--spin-ns gives the time of a turn)".into());
+    }
+    if run.sections.iter().any(|section| section.counts == Counts::PerSecond) {
+        remarks.push("rates were cut to whole numbers (-R): each CPU-util is a lower bound".into());
+    }
+    if run.sections.iter().any(|section| section.percent == Percent::Generated) {
+        remarks.push(
+            "an event is charged to every function on its stack (-g): rows overlap and have no sum".into(),
+        );
+    }
+    remarks
+}
+
+fn stack(out: &mut dyn Write, frames: &[String]) -> io::Result<()> {
+    frames.iter().try_for_each(|frame| writeln!(out, "{:>32}{frame}", ""))
+}
+
+fn histogram(out: &mut dyn Write, unit: &str, bins: &[(u64, u64)]) -> io::Result<()> {
+    const BAR: u64 = 40;
+    let most = bins.iter().map(|bin| bin.1).max().unwrap_or(0);
+    if most == 0 {
+        return Ok(());
+    }
+    writeln!(out, "{unit:>21} count")?;
+    for &(bound, count) in bins {
+        let length = u128::from(count) * u128::from(BAR) / u128::from(most);
+        let bar = "#".repeat(usize::try_from(length).expect("at most BAR"));
+        let gap = if bar.is_empty() { "" } else { " " };
+        writeln!(out, "{bound:>21} |{bar}{gap}{count}")?;
+    }
+    Ok(())
+}
+
+/// Prints what a plockstat log holds: one table a kind.
+///
+/// # Errors
+///
+/// What writing answers.
+pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) -> io::Result<()> {
+    for lost in &log.lost {
+        writeln!(out, "TAINTED: records were lost, so each number is a lower bound ({lost})")?;
+    }
+    for (i, section) in log.sections.iter().enumerate() {
+        if i > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{}", section.kind.title())?;
+        let share = match (section.kind.is_cpu(), view.elapsed_s, view.cpus) {
+            (true, Some(elapsed_s), Some(cpus)) => Some((" CPU-util", 1e9 * elapsed_s * f64::from(cpus))),
+            (_, Some(elapsed_s), _) => Some(("  threads", 1e9 * elapsed_s)),
+            (_, None, _) => None,
+        };
+        let (heading, ns_per_unit) = share.unwrap_or(("  seconds", 1e9));
+        writeln!(out, "{heading}      Count      nsec  {:<28} Caller", "Lock")?;
+        let mut sum_ns = 0.0;
+        let mut count = 0u64;
+        for lock in &section.locks {
+            let total_ns = lock.total_ns();
+            sum_ns += total_ns;
+            count = count.saturating_add(lock.count);
+            let cost = total_ns / ns_per_unit;
+            writeln!(
+                out,
+                "{cost:>9.3}  {:>9}  {:>8}  {:<28} {}",
+                lock.count, lock.nsec_mean, lock.lock, lock.caller
+            )?;
+            if view.stacks {
+                stack(out, &lock.stack)?;
+            }
+            if view.histograms {
+                histogram(out, "nsec", &lock.histogram)?;
+            }
+        }
+        writeln!(out, "{:>9.3}  {count:>9}  {:>8}  {:<28} TOTAL", sum_ns / ns_per_unit, "", "TOTAL")?;
+    }
+    out.flush()
+}
+
+/// Utilisation in percent: one line an interval.
+#[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
+pub struct Vmstat<'w> {
+    out: &'w mut dyn Write,
+    counters: bool,
+    headed: bool,
+}
+
+impl<'w> Vmstat<'w> {
+    /// A table on `out`; with `counters` every other counter's rise below each line.
+    pub fn new(out: &'w mut dyn Write, counters: bool) -> Self {
+        Self { out, counters, headed: false }
+    }
+}
+
+impl Intervals for Vmstat<'_> {
+    fn interval(&mut self, interval: &Interval) -> io::Result<()> {
+        if !std::mem::replace(&mut self.headed, true) {
+            writeln!(
+                self.out,
+                "  %user %system   %idle   %wait %stolen   %busy          ticks  elapsed_s %unaccounted"
+            )?;
+        }
+        for (_, part) in STATES {
+            write!(self.out, "{:>7} ", percent(&interval.ratio(part)))?;
+        }
+        let ticks = interval.ticks.as_ref().map_or_else(|_| "-".into(), |ticks| ticks.sum().to_string());
+        let elapsed = interval.elapsed_s.as_ref().map_or_else(|_| "-".into(), |s| format!("{s:.3}"));
+        write!(self.out, "{:>7} {ticks:>14} {elapsed:>10} ", percent(&interval.busy_ratio()))?;
+        write!(self.out, "{:>12}", percent(&interval.unaccounted_ratio))?;
+        match interval.busy_ratio() {
+            Ok(_) => writeln!(self.out)?,
+            Err(missing) => writeln!(self.out, "  missing: {missing}")?,
+        }
+        if self.counters {
+            for (name, rose) in &interval.counters {
+                let rose = rose.as_ref().map_or_else(|_| "-".into(), ToString::to_string);
+                writeln!(self.out, "{rose:>20} {name}")?;
+            }
+        }
+        self.out.flush()
+    }
+
+    fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn percent(ratio: &Maybe<f64>) -> String {
+    ratio.as_ref().map_or_else(|_| "-".into(), |ratio| format!("{:.3}", 100.0 * ratio))
+}

@@ -1,0 +1,208 @@
+//! What the locks cost.
+
+use super::{Class, Counts, Event, Lock, Percent, Run, Section, Unit};
+use record::missing::{Maybe, Missing};
+use std::collections::HashMap;
+
+/// What the text does not tell about the machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// How many CPUs it had.
+    pub cpus: Option<u32>,
+    /// How long lockstat watched, for forms without a title.
+    pub elapsed_s: Option<f64>,
+    /// How long one turn of the spin loop took there, for dialects that count turns.
+    pub spin_ns: Option<f64>,
+}
+
+/// A run, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged<'r> {
+    /// How long lockstat watched.
+    pub elapsed_s: Maybe<f64>,
+    /// The run's rows, in the order read.
+    pub verdicts: Vec<Verdict<'r>>,
+    /// The share of the machine that all spinning took.
+    pub total: Maybe<f64>,
+    /// Whether `total` is a lower bound: rows were cut, rates were cut to whole numbers, or records were lost.
+    pub lower_bound: bool,
+}
+
+/// One row, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict<'r> {
+    /// The section it stands in.
+    pub section: &'r Section,
+    /// The row.
+    pub lock: &'r Lock,
+    /// What it cost.
+    pub merits: Merits,
+}
+
+/// What a row or a group of rows cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merits {
+    /// Seconds per second: how many threads were at it at any moment, spinning, waiting or holding.
+    pub threads: Maybe<f64>,
+    /// The share of all CPUs that it took, in `[0, 1]` if the log is consistent. Only spinning takes CPU.
+    pub cpu_util_ratio: Maybe<f64>,
+}
+
+/// Judges every row of `run`, and their sum.
+pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
+    let elapsed_s = run.elapsed_s.or(machine.elapsed_s).filter(|&s| s > 0.0);
+    let elapsed_s = elapsed_s.ok_or_else(|| match run.elapsed_s {
+        Some(_) => Missing::because("the log says that no time passed"),
+        None => Missing::because("this form does not tell how long lockstat watched: give --elapsed SECONDS"),
+    });
+    let verdicts: Vec<Verdict<'_>> = run
+        .sections
+        .iter()
+        .flat_map(|section| section.locks.iter().map(move |lock| (section, lock)))
+        .map(|(section, lock)| Verdict { section, lock, merits: merits(section, lock, &elapsed_s, machine) })
+        .collect();
+    let rates = |section: &Section| section.counts == Counts::PerSecond;
+    let spinning = || run.sections.iter().filter(|section| section.event.class.is_cpu());
+    Judged {
+        total: total(run, &verdicts),
+        lower_bound: !run.lost.is_empty()
+            || spinning().any(|section| rates(section) || section.cut().is_some()),
+        elapsed_s,
+        verdicts,
+    }
+}
+
+fn merits(section: &Section, lock: &Lock, elapsed_s: &Maybe<f64>, machine: &Machine) -> Merits {
+    let threads = threads(section, lock, elapsed_s, machine);
+    let cpu_util_ratio = match section.event.class {
+        Class::Spin | Class::Thread => threads.clone().and_then(|threads| match machine.cpus {
+            Some(cpus) if cpus > 0 => Ok(threads / f64::from(cpus)),
+            _ => Err(Missing::because("the number of CPUs is not known: give -n NCPU")),
+        }),
+        Class::Block => Err(Missing::because("blocked: waiting, not CPU")),
+        Class::Hold => Err(Missing::because("held: not spent on waiting")),
+        Class::Interrupt | Class::Error | Class::Other => Err(Missing::because("no time spent on a lock")),
+    };
+    Merits { threads, cpu_util_ratio }
+}
+
+fn threads(section: &Section, lock: &Lock, elapsed_s: &Maybe<f64>, machine: &Machine) -> Maybe<f64> {
+    let ns_per_unit = match (section.unit, machine.spin_ns) {
+        (Unit::Nsec | Unit::NsecAssumed, _) => 1.0,
+        (Unit::Spins, Some(spin_ns)) => spin_ns,
+        (Unit::Spins, None) => {
+            return Err(Missing::because("turns of the spin loop, not time: give --spin-ns if you know it"));
+        }
+        (Unit::Untimed, _) => return Err(Missing::because("no time was measured")),
+    };
+    let mean_ns = lock.mean_time().ok_or_else(|| Missing::because("no time was measured"))? * ns_per_unit;
+    match section.counts {
+        Counts::PerSecond => Ok(lock.count as f64 * mean_ns / 1e9),
+        Counts::Events => {
+            let total = lock.total_time(section.counts).unwrap_or(0.0) * ns_per_unit;
+            elapsed_s.as_ref().map(|s| total / (s * 1e9)).map_err(Clone::clone)
+        }
+    }
+}
+
+fn total(run: &Run, verdicts: &[Verdict<'_>]) -> Maybe<f64> {
+    let spinning = || run.sections.iter().filter(|section| section.event.class.is_cpu());
+    if spinning().next().is_none() {
+        return Err(Missing::because("no lock was spun on, or spinning was not watched"));
+    }
+    if spinning().any(|section| section.percent == Percent::Generated) {
+        return Err(Missing::because("rows overlap (-g charges an event to every function on its stack)"));
+    }
+    if spinning().any(|section| section.locks.is_empty()) {
+        return Err(Missing::because("a kind of spinning is counted but no lock is listed (-D 0)"));
+    }
+    let spun = verdicts.iter().filter(|verdict| verdict.section.event.class.is_cpu());
+    spun.map(|verdict| verdict.merits.cpu_util_ratio.clone()).sum()
+}
+
+/// What rows are put together by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The lock, whoever called.
+    Lock,
+    /// The caller, whichever the lock.
+    Caller,
+    /// The kind of event.
+    Kind,
+}
+
+/// Rows of one kind of event that have something in common.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group<'r> {
+    /// Their kind.
+    pub event: &'r Event,
+    /// What they have in common: the lock, the caller or the kind's name.
+    pub name: &'r str,
+    /// Events, or events a second.
+    pub count: u64,
+    /// What they cost together; missing if any of them is.
+    pub merits: Merits,
+}
+
+/// Puts rows together, within their kind of event, in the order of their first rows.
+///
+/// Sections without rows (`-D 0`) make a group by kind whose count is the title's.
+pub fn group<'r>(run: &'r Run, judged: &Judged<'r>, by: By) -> Vec<Group<'r>> {
+    let mut groups: Vec<Group<'r>> = Vec::new();
+    let mut index: HashMap<(&str, &str), usize> = HashMap::new();
+    for verdict in &judged.verdicts {
+        let event = &verdict.section.event;
+        let name = match by {
+            By::Lock => verdict.lock.lock.as_str(),
+            By::Caller => verdict.lock.caller.as_str(),
+            By::Kind => &event.name,
+        };
+        let Some(&at) = index.get(&(&*event.name, name)) else {
+            index.insert((&event.name, name), groups.len());
+            groups.push(Group { event, name, count: verdict.lock.count, merits: verdict.merits.clone() });
+            continue;
+        };
+        let group = &mut groups[at];
+        group.count = group.count.saturating_add(verdict.lock.count);
+        add(&mut group.merits.threads, &verdict.merits.threads);
+        add(&mut group.merits.cpu_util_ratio, &verdict.merits.cpu_util_ratio);
+    }
+    if by == By::Kind {
+        overrule(run, &mut groups);
+    }
+    groups
+}
+
+fn add(sum: &mut Maybe<f64>, more: &Maybe<f64>) {
+    if let Ok(known) = sum {
+        match more {
+            Ok(more) => *known += more,
+            Err(missing) => *sum = Err(missing.clone()),
+        }
+    }
+}
+
+/// A whole kind is better known by its title than by its rows: they may be cut, or overlap.
+fn overrule<'r>(run: &'r Run, groups: &mut Vec<Group<'r>>) {
+    for section in &run.sections {
+        let missing = |reason: &str| {
+            let missing = Missing::because(reason);
+            Merits { threads: Err(missing.clone()), cpu_util_ratio: Err(missing) }
+        };
+        let Some(group) = groups.iter_mut().find(|group| group.event == &section.event) else {
+            groups.push(Group {
+                event: &section.event,
+                name: &section.event.name,
+                count: section.events.unwrap_or(0),
+                merits: missing("no lock is listed"),
+            });
+            continue;
+        };
+        if let Some(events) = section.events.filter(|_| section.counts == Counts::Events) {
+            group.count = events;
+        }
+        if section.percent == Percent::Generated {
+            group.merits = missing("rows overlap (-g)");
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! `vmstat -s`: counters since boot. Two snapshots give exact utilisation, for they hold ticks and not percentages.
+//!
+//! Ticks also tell whether they can be believed: between two snapshots each CPU should have counted HZ ticks a second.
+//! What lacks (or is too much) was hidden from the clock; [`Interval::unaccounted_ratio`] says how much.
+//!
+//! # Source
+//!
+//! illumos-gate, `usr/src/cmd/stat/vmstat/vmstat.c`; procps, `vmstat.c`; vmstat(8) of both.
+
+use crate::error::{ImportError, Note, Place, Tool, quoted};
+use crate::fields::{Fields, text, trimmed, whole};
+use crate::lines::{Input, Line, LineParser, parse};
+use crate::solaris;
+use crate::when::{When, leading};
+use record::missing::{Maybe, Missing};
+use std::io;
+
+/// What CPU time is spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// In user mode, guests included.
+    User,
+    /// In the kernel, interrupts included.
+    System,
+    /// Idle.
+    Idle,
+    /// Idle, with I/O outstanding.
+    Wait,
+    /// Taken by the hypervisor.
+    Stolen,
+}
+
+/// The lines that count ticks: Solaris and illumos, then Linux. Linux takes guests' time out of the user's before printing.
+const CPU_LINES: [(&str, State); 14] = [
+    ("user cpu", State::User),
+    ("system cpu", State::System),
+    ("idle cpu", State::Idle),
+    ("wait cpu", State::Wait),
+    ("non-nice user cpu ticks", State::User),
+    ("nice user cpu ticks", State::User),
+    ("system cpu ticks", State::System),
+    ("idle cpu ticks", State::Idle),
+    ("IO-wait cpu ticks", State::Wait),
+    ("IRQ cpu ticks", State::System),
+    ("softirq cpu ticks", State::System),
+    ("stolen cpu ticks", State::Stolen),
+    ("non-nice guest cpu ticks", State::User),
+    ("nice guest cpu ticks", State::User),
+];
+
+/// Lines that are no counters: they may go down.
+const LEVELS: [&str; 4] = [" memory", " swap", " swap cache", "boot time"];
+
+/// One `vmstat -s`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// The line of its first counter.
+    pub line: u64,
+    /// The date that stands before it.
+    pub at: Option<When>,
+    /// Ticks by state.
+    pub ticks: Ticks,
+    /// Every line: name, value. Blanks within a name are single here.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// Ticks by state, of all CPUs together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ticks {
+    /// In user mode.
+    pub user: u64,
+    /// In the kernel.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle, with I/O outstanding.
+    pub wait: u64,
+    /// Taken by the hypervisor.
+    pub stolen: u64,
+}
+
+/// Reads the ticks of one state.
+pub type Part = fn(&Ticks) -> u64;
+
+/// The states by name.
+pub const STATES: [(&str, Part); 5] = [
+    ("user", |ticks| ticks.user),
+    ("system", |ticks| ticks.system),
+    ("idle", |ticks| ticks.idle),
+    ("wait", |ticks| ticks.wait),
+    ("stolen", |ticks| ticks.stolen),
+];
+
+impl Ticks {
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Adds ticks of one state.
+    pub(crate) fn add(&mut self, state: State, ticks: u64) {
+        let sum = match state {
+            State::User => &mut self.user,
+            State::System => &mut self.system,
+            State::Idle => &mut self.idle,
+            State::Wait => &mut self.wait,
+            State::Stolen => &mut self.stolen,
+        };
+        *sum = sum.saturating_add(ticks);
+    }
+
+    /// Ticks since `earlier`; `None` if any state went back.
+    fn since(&self, earlier: &Self) -> Option<Self> {
+        Some(Self {
+            user: self.user.checked_sub(earlier.user)?,
+            system: self.system.checked_sub(earlier.system)?,
+            idle: self.idle.checked_sub(earlier.idle)?,
+            wait: self.wait.checked_sub(earlier.wait)?,
+            stolen: self.stolen.checked_sub(earlier.stolen)?,
+        })
+    }
+}
+
+/// What is found, as it is found.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// A complete snapshot.
+    Snapshot(&'a Snapshot),
+    /// Something a reader should know.
+    Note(Note),
+}
+
+/// Receives what is found; an error of its own ends the import.
+pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
+
+/// Reads snapshots, as many as there are, and hands each to `sink` when the next begins or the input ends.
+///
+/// A snapshot ends where a counter's name comes again, or at a date.
+///
+/// # Errors
+///
+/// [`ImportError`] where the text is not that of `vmstat -s`, or a snapshot lacks its ticks.
+pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
+    let mut parser =
+        Parser { sink, snapshot: Snapshot::default(), seen: Seen::default(), at: None, snapshots: 0 };
+    parse(input, Tool::Vmstat, &mut parser)
+}
+
+/// Whether the line counts ticks as `vmstat -s` does.
+pub(crate) fn is_cpu_line(line: &[u8]) -> bool {
+    let mut fields = Fields::from(line, 0, 1);
+    fields.next().is_some_and(|field| whole(field.bytes).is_some()) && cpu_state(&name(fields)).is_some()
+}
+
+fn cpu_state(name: &str) -> Option<State> {
+    CPU_LINES.iter().find(|(known, _)| *known == name).map(|&(_, state)| state)
+}
+
+/// The rest of the line with single blanks.
+fn name(fields: Fields<'_>) -> String {
+    let words: Vec<String> = fields.map(|field| text(field.bytes)).collect();
+    words.join(" ")
+}
+
+/// What the machine was, for the lie detector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clockwork {
+    /// Ticks a second and CPU: 100 on Solaris, illumos and, as user space sees it, Linux.
+    pub hz: f64,
+    /// How many CPUs.
+    pub cpus: Option<u32>,
+    /// Seconds between snapshots, where no dates tell.
+    pub elapsed_s: Option<f64>,
+}
+
+/// What happened between two snapshots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// The date of the later snapshot.
+    pub at: Option<When>,
+    /// Ticks by state; missing if a counter went back.
+    pub ticks: Maybe<Ticks>,
+    /// Seconds between the snapshots.
+    pub elapsed_s: Maybe<f64>,
+    /// The share of the ticks that should have come but did not: what was hidden from the clock. Negative: too many.
+    pub unaccounted_ratio: Maybe<f64>,
+    /// Every counter that both snapshots have, and by how much it rose; missing if it went back.
+    pub counters: Vec<(String, Maybe<u64>)>,
+}
+
+impl Interval {
+    /// The share of all ticks that `part` is.
+    ///
+    /// # Errors
+    ///
+    /// Missing if no tick came, or a counter went back.
+    pub fn ratio(&self, part: impl Fn(&Ticks) -> u64) -> Maybe<f64> {
+        let ticks = self.ticks.as_ref().map_err(Clone::clone)?;
+        match ticks.sum() {
+            0 => Err(Missing::because("no tick came between the snapshots")),
+            sum => Ok(part(ticks) as f64 / sum as f64),
+        }
+    }
+
+    /// The share of time in which CPUs worked: user and system.
+    ///
+    /// # Errors
+    ///
+    /// Missing if no tick came, or a counter went back.
+    pub fn busy_ratio(&self) -> Maybe<f64> {
+        self.ratio(|ticks| ticks.user.saturating_add(ticks.system))
+    }
+}
+
+/// What happened from `before` to `after`.
+pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Interval {
+    let ticks = after.ticks.since(&before.ticks).ok_or_else(|| {
+        Missing::because("the ticks went back: a reboot, or the snapshots are in the wrong order")
+    });
+    let elapsed_s = elapsed(before, after, clockwork);
+    let unaccounted_ratio = unaccounted(&ticks, &elapsed_s, clockwork);
+    let counters = after
+        .counters
+        .iter()
+        .filter(|(name, _)| !LEVELS.iter().any(|level| name.ends_with(level)))
+        .filter_map(|(name, now)| {
+            let (_, then) = before.counters.iter().find(|(known, _)| known == name)?;
+            let rose = now.checked_sub(*then).ok_or_else(|| Missing::because("the counter went back"));
+            Some((name.clone(), rose))
+        })
+        .collect();
+    Interval { at: after.at.clone(), ticks, elapsed_s, unaccounted_ratio, counters }
+}
+
+fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<f64> {
+    if let Some(elapsed_s) = clockwork.elapsed_s {
+        return Ok(elapsed_s);
+    }
+    match (&before.at, &after.at) {
+        (Some(then), Some(now)) => now
+            .seconds_since(then)
+            .filter(|&s| s > 0)
+            .map(|s| s as f64)
+            .ok_or_else(|| Missing::because("the dates do not rise, or are of different zones")),
+        _ => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
+    }
+}
+
+fn unaccounted(ticks: &Maybe<Ticks>, elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
+    let ticks = ticks.as_ref().map_err(Clone::clone)?;
+    let elapsed_s = elapsed_s.as_ref().map_err(Clone::clone)?;
+    let cpus =
+        clockwork.cpus.ok_or_else(|| Missing::because("the number of CPUs is not known: give -n NCPU"))?;
+    let expected = clockwork.hz * f64::from(cpus) * elapsed_s;
+    if expected > 0.0 {
+        Ok(1.0 - ticks.sum() as f64 / expected)
+    } else {
+        Err(Missing::because("no ticks were due"))
+    }
+}
+
+/// Which states a snapshot has counted so far.
+#[derive(Default, Clone, Copy)]
+struct Seen {
+    user: bool,
+    system: bool,
+    idle: bool,
+}
+
+struct Parser<'s, 'e> {
+    sink: &'e mut Sink<'s>,
+    snapshot: Snapshot,
+    seen: Seen,
+    /// The date that stands before the next snapshot.
+    at: Option<When>,
+    snapshots: u64,
+}
+
+impl Parser<'_, '_> {
+    fn hand_on(&mut self, found: Found<'_>) -> Result<(), ImportError> {
+        (self.sink)(found).map_err(|source| ImportError::Deliver { source })
+    }
+
+    fn counter(&mut self, line: Line<'_>) -> Result<(), ImportError> {
+        let mut fields = Fields::from(line.bytes, 0, line.number);
+        let value = fields.need_whole("a counter's value")?;
+        let rest = fields.clone();
+        fields.need("a counter's name behind its value")?;
+        let mut name = name(rest);
+        // `total name lookups (cache hits 97%)`: the share is of all time since boot and would hide the name.
+        if let Some(at) = name.find(" (cache hits ") {
+            name.truncate(at);
+        }
+        if self.snapshot.counters.iter().any(|(known, _)| *known == name) {
+            self.finish(line.number)?;
+        }
+        if self.snapshot.counters.is_empty() {
+            self.snapshot.line = line.number;
+            self.snapshot.at = self.at.take();
+        }
+        if let Some(state) = cpu_state(&name) {
+            self.snapshot.ticks.add(state, value);
+            match state {
+                State::User => self.seen.user = true,
+                State::System => self.seen.system = true,
+                State::Idle => self.seen.idle = true,
+                State::Wait | State::Stolen => {}
+            }
+        }
+        // A bound: no vmstat prints more lines, and equal names would be searched for in vain.
+        if self.snapshot.counters.len() >= 1024 {
+            return Err(ImportError::unexpected(
+                line.place(0),
+                line.bytes,
+                "at most 1024 counters in a snapshot",
+            ));
+        }
+        self.snapshot.counters.push((name, value));
+        Ok(())
+    }
+
+    /// The snapshot is complete, for line `next` begins something else.
+    fn finish(&mut self, next: u64) -> Result<(), ImportError> {
+        if self.snapshot.counters.is_empty() {
+            return Ok(());
+        }
+        let lacks = match self.seen {
+            Seen { user: false, .. } => Some("user"),
+            Seen { system: false, .. } => Some("system"),
+            Seen { idle: false, .. } => Some("idle"),
+            Seen { user: true, system: true, idle: true } => None,
+        };
+        if let Some(state) = lacks {
+            return Err(ImportError::Unexpected {
+                place: Place { line: next, column: 1 },
+                found: format!("the end of the snapshot that began at line {}", self.snapshot.line),
+                expected: format!(
+                    "its line of {state} ticks first (`N {state}   cpu` or `N {state} cpu ticks`)"
+                )
+                .into(),
+            });
+        }
+        let snapshot = std::mem::take(&mut self.snapshot);
+        self.seen = Seen::default();
+        self.snapshots += 1;
+        self.hand_on(Found::Snapshot(&snapshot))
+    }
+
+    fn other(&mut self, line: Line<'_>) -> Result<(), ImportError> {
+        let bytes = trimmed(line.bytes);
+        let place = line.place(0);
+        let (found, hint) = if bytes.starts_with(b"procs ") || bytes.starts_with(b"kthr ") {
+            ("vmstat without -s", "only `vmstat -s` holds ticks; a table of percentages cannot be made exact")
+        } else if bytes.starts_with(b"CPU minf") || bytes.starts_with(b"SET minf") {
+            ("mpstat", "use `bakeoff import mpstat`")
+        } else if solaris::lockstat::is_section(bytes) {
+            ("lockstat", "use `bakeoff import lockstat`")
+        } else if solaris::plockstat::is_section(bytes) {
+            ("plockstat", "use `bakeoff import plockstat`")
+        } else {
+            let text = format!("not a counter of vmstat -s, left out: {}", quoted(bytes));
+            return self.hand_on(Found::Note(Note { line: line.number, text }));
+        };
+        Err(ImportError::OtherTool { place, found, expected: Tool::Vmstat, hint })
+    }
+}
+
+impl LineParser for Parser<'_, '_> {
+    fn line(&mut self, line: Line<'_>) -> Result<(), ImportError> {
+        let body = trimmed(line.bytes);
+        if body.is_empty() {
+            return Ok(());
+        }
+        let seconds = || whole(body).filter(|_| body.len() >= 8).and_then(When::from_unix);
+        let date = leading(body).filter(|&(_, length)| length == body.len()).map(|(when, _)| when);
+        if let Some(when) = date.or_else(seconds) {
+            self.finish(line.number)?;
+            self.at = Some(when);
+            return Ok(());
+        }
+        if body[0].is_ascii_digit() || body[0] == b'-' { self.counter(line) } else { self.other(line) }
+    }
+
+    fn end(&mut self, lines: u64) -> Result<(), ImportError> {
+        self.finish(lines + 1)?;
+        if self.snapshots > 0 {
+            return Ok(());
+        }
+        Err(ImportError::Unexpected {
+            place: Place { line: lines + 1, column: 1 },
+            found: "the end of the input".into(),
+            expected: "the counters of `vmstat -s`, such as `50200112 user   cpu`".into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshots(text: &str) -> Vec<Snapshot> {
+        let mut all = Vec::new();
+        read(Input::Whole(Box::new(text.as_bytes())), &mut |found| {
+            if let Found::Snapshot(snapshot) = found {
+                all.push(snapshot.clone());
+            }
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    fn error(text: &str) -> String {
+        read(Input::Whole(Box::new(text.as_bytes())), &mut |_| Ok(())).unwrap_err().to_string()
+    }
+
+    const CLOCKWORK: Clockwork = Clockwork { hz: 100.0, cpus: Some(2), elapsed_s: None };
+
+    fn solaris(user: u64, system: u64, idle: u64) -> String {
+        format!(
+            "{:9} swap ins\n{user:9} user   cpu\n{system:9} system cpu\n{idle:9} idle   cpu\n{:9} wait   cpu\n",
+            0, 0
+        )
+    }
+
+    #[test]
+    fn two_snapshots_in_one_file_give_one_exact_interval() {
+        let all = snapshots(&(solaris(100, 200, 700) + &solaris(150, 210, 1640)));
+        let interval = interval(&all[0], &all[1], &CLOCKWORK);
+        assert_eq!(interval.busy_ratio(), Ok(0.06));
+        assert_eq!(interval.ratio(|ticks| ticks.idle), Ok(0.94));
+        assert!(interval.unaccounted_ratio.unwrap_err().reason.contains("--elapsed"));
+        assert_eq!(interval.counters[0], ("swap ins".into(), Ok(0)));
+    }
+
+    #[test]
+    fn ticks_that_should_have_come_and_did_not_are_unaccounted() {
+        let dated = |date: &str, text: String| format!("{date}\n{text}");
+        let text = dated("Tue Mar  4 09:05:01 2008", solaris(0, 0, 0))
+            + &dated("Tue Mar  4 09:05:11 2008", solaris(100, 100, 300));
+        let all = snapshots(&text);
+        // Ten seconds, two CPUs, 100 HZ: 2000 ticks were due, 500 came.
+        assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).unaccounted_ratio, Ok(0.75));
+        assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).elapsed_s, Ok(10.0));
+    }
+
+    #[test]
+    fn ticks_that_go_back_are_missing_and_not_negative() {
+        let all = snapshots(&(solaris(100, 200, 700) + &solaris(99, 210, 1640)));
+        let interval = interval(&all[0], &all[1], &CLOCKWORK);
+        assert!(interval.busy_ratio().unwrap_err().reason.contains("went back"));
+    }
+
+    #[test]
+    fn linux_counts_nice_guests_and_interrupts() {
+        let text = "     10 K total memory\n  1 non-nice user cpu ticks\n  2 nice user cpu ticks\n  4 system cpu ticks\n  8 idle cpu ticks\n \
+                    16 IO-wait cpu ticks\n 32 IRQ cpu ticks\n 64 softirq cpu ticks\n 128 stolen cpu ticks\n 256 non-nice guest cpu ticks\n 512 nice guest cpu ticks\n";
+        let ticks = snapshots(text)[0].ticks;
+        assert_eq!(
+            ticks,
+            Ticks { user: 1 + 2 + 256 + 512, system: 4 + 32 + 64, idle: 8, wait: 16, stolen: 128 }
+        );
+    }
+
+    #[test]
+    fn errors_name_the_line_the_column_and_what_was_expected() {
+        for (text, expected) in [
+            (
+                String::new(),
+                "1:1: found the end of the input, expected the counters of `vmstat -s`, such as `50200112 user   cpu`",
+            ),
+            (
+                "    5 user   cpu\n    x\n".into(),
+                "3:1: found the end of the snapshot that began at line 1, expected its line of system ticks first (`N system   cpu` or `N system cpu ticks`)",
+            ),
+            ("    5\n".into(), "1:6: found the end of the line, expected a counter's name behind its value"),
+            ("  -5 user cpu\n".into(), "1:3: found `-5`, expected a counter's value"),
+        ] {
+            assert_eq!(error(&text), expected, "{text}");
+        }
+        assert!(error("procs -----------memory----------\n").contains("only `vmstat -s` holds ticks"));
+    }
+}

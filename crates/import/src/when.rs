@@ -1,0 +1,375 @@
+//! The dates that tools and people put into logs.
+
+use crate::fields::{Field, Fields, whole};
+use std::fmt;
+
+/// A moment as a log tells it: the log's own calendar and clock, in whatever zone the log was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct When {
+    /// Year, such as 2008.
+    pub year: u16,
+    /// Month, 1 to 12.
+    pub month: u8,
+    /// Day of the month, 1 to 31.
+    pub day: u8,
+    /// Hour, 0 to 23.
+    pub hour: u8,
+    /// Minute, 0 to 59.
+    pub minute: u8,
+    /// Second, 0 to 60: a leap second may stand in a log.
+    pub second: u8,
+    /// What the log says of the zone.
+    pub zone: Zone,
+}
+
+/// What a log says of the zone its clock was in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Zone {
+    /// Nothing: local time of that machine.
+    Unsaid,
+    /// Coordinated universal time.
+    Utc,
+    /// A name that is not unique in the world, such as `PST`, or an offset such as `+0100`.
+    Named(Box<str>),
+}
+
+impl When {
+    /// The moment `seconds` after 1970-01-01 UTC, as `mpstat -T u` prints it; `None` past the year 9999.
+    pub fn from_unix(seconds: u64) -> Option<Self> {
+        let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
+        let (year, month, day) = civil(days)?;
+        let [hour, minute, second] = [second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60]
+            .map(|n| u8::try_from(n).expect("below 60"));
+        Some(Self { year, month, day, hour, minute, second, zone: Zone::Utc })
+    }
+
+    /// Seconds from `earlier` to `self`, where both clocks are of one zone; `None` where they are not, or run back.
+    ///
+    /// Blind to a change to summer time: a zone without a name does not tell.
+    pub fn seconds_since(&self, earlier: &Self) -> Option<u64> {
+        if self.zone != earlier.zone {
+            return None;
+        }
+        self.clock_seconds().checked_sub(earlier.clock_seconds())
+    }
+
+    /// Seconds since 1970-01-01 in the log's own zone.
+    fn clock_seconds(&self) -> u64 {
+        // Hinnant's days_from_civil, years beginning in March.
+        let (month, day) = (u64::from(self.month), u64::from(self.day));
+        let year = u64::from(self.year) - u64::from(month <= 2);
+        let (era, year_of_era) = (year / 400, year % 400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let days = (era * 146_097 + day_of_era).saturating_sub(719_468);
+        days * 86_400 + u64::from(self.hour) * 3600 + u64::from(self.minute) * 60 + u64::from(self.second)
+    }
+}
+
+/// As ISO 8601, the zone behind it: `2008-03-04T09:05:01`, `...Z`, `...[PST]`.
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { year, month, day, hour, minute, second, zone } = self;
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        match zone {
+            Zone::Unsaid => Ok(()),
+            Zone::Utc => f.write_str("Z"),
+            Zone::Named(name) => write!(f, "[{name}]"),
+        }
+    }
+}
+
+/// Year, month and day of the day `days` after 1970-01-01; `None` past the year 9999.
+///
+/// # Source
+///
+/// Howard Hinnant, *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`.
+fn civil(days: u64) -> Option<(u16, u8, u8)> {
+    const DAYS_MAX: u64 = 2_932_896; // 9999-12-31
+    if days > DAYS_MAX {
+        return None;
+    }
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    Some((u16::try_from(year).ok()?, u8::try_from(month).ok()?, u8::try_from(day).ok()?))
+}
+
+/// Reads a date at the beginning of `line`: the moment, and how many bytes it takes with a colon behind it.
+///
+/// Understood: ctime (`Tue Mar  4 09:05:01 2008`), date(1) with a zone and in the order of other locales
+/// (`Tuesday, March  4, 2008  9:05:01 AM PST`), and ISO 8601 (`2008-03-04T09:05:01Z`).
+pub(crate) fn leading(line: &[u8]) -> Option<(When, usize)> {
+    match line.first()? {
+        b'0'..=b'9' => iso(line).or_else(|| worded(line)),
+        b'A'..=b'Z' => worded(line),
+        b' ' | b'\t' => {
+            let blanks = line.iter().position(|b| !b.is_ascii_whitespace())?;
+            leading(&line[blanks..]).map(|(when, length)| (when, blanks + length))
+        }
+        _ => None,
+    }
+}
+
+/// `2008-03-04T09:05:01`, with a blank for the T, with `Z`, an offset or nothing behind.
+fn iso(line: &[u8]) -> Option<(When, usize)> {
+    let (head, rest) = line.split_at_checked(19)?;
+    let shape = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
+    if shape.iter().any(|&(at, byte)| head[at] != byte) || !matches!(head[10], b'T' | b' ') {
+        return None;
+    }
+    let zone_length = rest.iter().position(|&b| b == b' ' || b == b'\t').unwrap_or(rest.len());
+    let mut zone = &rest[..zone_length];
+    if let Some(fraction) = zone.strip_prefix(b".").or_else(|| zone.strip_prefix(b",")) {
+        zone = fraction.trim_ascii_start();
+        zone = &zone[zone.iter().take_while(|b| b.is_ascii_digit()).count()..];
+    }
+    zone = zone.strip_suffix(b":").unwrap_or(zone);
+    let zone = match zone {
+        b"" => Zone::Unsaid,
+        b"Z" => Zone::Utc,
+        [b'+' | b'-', offset @ ..] if offset.iter().all(|b| b.is_ascii_digit() || *b == b':') => {
+            Zone::Named(String::from_utf8_lossy(zone).into())
+        }
+        _ => return None,
+    };
+    let number = |range: std::ops::Range<usize>| whole(&head[range]).and_then(|n| u16::try_from(n).ok());
+    let small = |range| number(range).and_then(|n| u8::try_from(n).ok());
+    let when = When {
+        year: number(0..4)?,
+        month: small(5..7)?,
+        day: small(8..10)?,
+        hour: small(11..13)?,
+        minute: small(14..16)?,
+        second: small(17..19)?,
+        zone,
+    };
+    valid(when).map(|when| (when, 19 + zone_length))
+}
+
+/// A date in words. Takes fields as long as each says something new of the date.
+fn worded(line: &[u8]) -> Option<(When, usize)> {
+    let mut parts = Parts::default();
+    let mut end = 0;
+    for field in Fields::from(line, 0, 1) {
+        if !parts.take(field) {
+            break;
+        }
+        end = field.at + field.bytes.len();
+        if field.bytes.ends_with(b":") {
+            break;
+        }
+    }
+    let (hour, minute, second) = parts.time?;
+    let hour = match parts.half {
+        None => hour,
+        Some(_) if !(1..=12).contains(&hour) => return None,
+        Some(Half::Am) => hour % 12,
+        Some(Half::Pm) => hour % 12 + 12,
+    };
+    let when = When {
+        year: parts.year?,
+        month: parts.month?,
+        day: parts.day?,
+        hour,
+        minute,
+        second,
+        zone: parts.zone.unwrap_or(Zone::Unsaid),
+    };
+    valid(when).map(|when| (when, end))
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Half {
+    Am,
+    Pm,
+}
+
+/// What the fields of a date have said so far.
+#[derive(Default)]
+struct Parts {
+    weekday: bool,
+    month: Option<u8>,
+    day: Option<u8>,
+    year: Option<u16>,
+    time: Option<(u8, u8, u8)>,
+    half: Option<Half>,
+    zone: Option<Zone>,
+    /// The field before was the time or its half of the day: only there may a zone stand.
+    after_time: bool,
+}
+
+impl Parts {
+    /// Whether `field` belongs to the date and says something new.
+    fn take(&mut self, field: Field<'_>) -> bool {
+        let bytes = field.bytes.strip_suffix(b":").unwrap_or(field.bytes);
+        let bytes = bytes.strip_suffix(b",").unwrap_or(bytes);
+        let after_time = std::mem::replace(&mut self.after_time, false);
+        if let Some(time) = clock(bytes) {
+            self.after_time = true;
+            return once(&mut self.time, time);
+        }
+        if let Some(number) = whole(bytes) {
+            return match (bytes.len(), u16::try_from(number)) {
+                (4, Ok(year)) => once(&mut self.year, year),
+                (1 | 2, Ok(day)) => once(&mut self.day, u8::try_from(day).unwrap_or(0)),
+                _ => false,
+            };
+        }
+        if let Some(month) = named(bytes, &MONTHS) {
+            return once(&mut self.month, month + 1);
+        }
+        if named(bytes, &WEEKDAYS).is_some() {
+            return !std::mem::replace(&mut self.weekday, true);
+        }
+        match bytes {
+            b"AM" | b"am" if after_time => {
+                self.after_time = true;
+                once(&mut self.half, Half::Am)
+            }
+            b"PM" | b"pm" if after_time => {
+                self.after_time = true;
+                once(&mut self.half, Half::Pm)
+            }
+            b"at" => self.time.is_none(),
+            b"CPU" | b"SET" => false,
+            b"UTC" | b"GMT" if after_time => once(&mut self.zone, Zone::Utc),
+            name if after_time && is_zone(name) => {
+                once(&mut self.zone, Zone::Named(String::from_utf8_lossy(name).into()))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Fills `slot` if nothing has filled it before, and says whether it did.
+fn once<T>(slot: &mut Option<T>, value: T) -> bool {
+    let empty = slot.is_none();
+    if empty {
+        *slot = Some(value);
+    }
+    empty
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+/// The index of the name that `bytes` is, in full or as its first three letters.
+fn named(bytes: &[u8], names: &[&str]) -> Option<u8> {
+    let is = |name: &str| bytes == name.as_bytes() || bytes == &name.as_bytes()[..3];
+    names.iter().position(|name| is(name)).and_then(|i| u8::try_from(i).ok())
+}
+
+fn is_zone(bytes: &[u8]) -> bool {
+    let offset = matches!(bytes, [b'+' | b'-', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit));
+    offset || (2..=5).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_uppercase)
+}
+
+/// `hh:mm:ss`, the hour with one digit or two.
+fn clock(bytes: &[u8]) -> Option<(u8, u8, u8)> {
+    let mut parts = bytes.split(|&b| b == b':');
+    let mut next = |digits: std::ops::RangeInclusive<usize>| {
+        let part = parts.next().filter(|part| digits.contains(&part.len()))?;
+        u8::try_from(whole(part)?).ok()
+    };
+    let time = (next(1..=2)?, next(2..=2)?, next(2..=2)?);
+    parts.next().is_none().then_some(time)
+}
+
+fn valid(when: When) -> Option<When> {
+    let good = (1970..=9999).contains(&when.year)
+        && (1..=12).contains(&when.month)
+        && (1..=31).contains(&when.day)
+        && when.hour < 24
+        && when.minute < 60
+        && when.second <= 60;
+    good.then_some(when)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, when: &str, length: usize) {
+        let (found, found_length) = leading(line.as_bytes()).unwrap_or_else(|| panic!("no date in {line:?}"));
+        assert_eq!((found.to_string().as_str(), found_length), (when, length), "{line:?}");
+    }
+
+    #[test]
+    fn dates_of_every_kind_are_read_and_measured() {
+        check("Tue Mar  4 09:05:01 2008 CPU minf", "2008-03-04T09:05:01", 24);
+        check("Tue Mar  4 09:05:01 2008:  0   16", "2008-03-04T09:05:01", 25);
+        check("Tue Mar  4 09:05:01 2008   0   16", "2008-03-04T09:05:01", 24);
+        check("Tue Mar  4 09:05:01 2008: CPU minf", "2008-03-04T09:05:01", 25);
+        check("Tue Mar  4 09:05:01 PST 2008", "2008-03-04T09:05:01[PST]", 28);
+        check("Tue Mar  4 09:05:01 UTC 2008 CPU", "2008-03-04T09:05:01Z", 28);
+        check("Tuesday, March  4, 2008  9:05:01 PM PST", "2008-03-04T21:05:01[PST]", 39);
+        check("March  4, 2008 at 12:05:01 AM CET", "2008-03-04T00:05:01[CET]", 33);
+        check("Tue 04 Mar 2008 09:05:01 AM UTC CPU", "2008-03-04T09:05:01Z", 31);
+        check("2008-03-04 09:05:01   0   16", "2008-03-04T09:05:01", 19);
+        check("2008-03-04T09:05:01.123Z: CPU", "2008-03-04T09:05:01Z", 25);
+        check("2008-03-04T09:05:01+0100 CPU", "2008-03-04T09:05:01[+0100]", 24);
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for line in [
+            "",
+            " ",
+            "CPU minf mjf",
+            "  0   16   0",
+            "Tue Mar  4 09:05:01",
+            "Tue Mar 32 09:05:01 2008",
+            "Tue Mar  4 25:05:01 2008",
+            "Tue Mar  4 13:05:01 PM 2008",
+            "2008-13-04 09:05:01",
+            "Mutex hold",
+            "2008-03-04 09:05:01x",
+        ] {
+            assert_eq!(leading(line.as_bytes()), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_since_the_epoch_become_dates_and_back() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_204_621_501, "2008-03-04T09:05:01Z"),
+            (4_102_444_799, "2099-12-31T23:59:59Z"),
+        ] {
+            let when = When::from_unix(seconds).unwrap();
+            assert_eq!(when.to_string(), date);
+            assert_eq!(when.clock_seconds(), seconds);
+        }
+        assert_eq!(When::from_unix(u64::MAX), None);
+    }
+
+    #[test]
+    fn spans_need_one_zone_and_a_clock_that_does_not_run_back() {
+        let at = |text: &str| leading(text.as_bytes()).unwrap().0;
+        let early = at("Fri Feb 29 23:59:59 2008");
+        let late = at("Sat Mar  1 00:00:04 2008");
+        assert_eq!(late.seconds_since(&early), Some(5));
+        assert_eq!(early.seconds_since(&late), None);
+        assert_eq!(at("Sat Mar  1 00:00:04 UTC 2008").seconds_since(&early), None);
+    }
+}
