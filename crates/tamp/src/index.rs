@@ -35,10 +35,8 @@ pub(crate) struct Index {
     pub(crate) lz4_frames: Vec<Lz4Frame>,
     /// Whether `content_at` is known, not only likely: an LZ4 block may be shorter than its frame's blocks are.
     pub(crate) is_proven: bool,
-    /// Whether frames carry checksums.
-    pub(crate) is_checked: bool,
-    /// Frames or members.
-    pub(crate) frames: u64,
+    /// Blocks that decode by themselves, BGZF's small ones too.
+    pub(crate) blocks: u64,
 }
 
 /// An LZ4 frame's own facts.
@@ -88,14 +86,7 @@ impl Index {
     }
 
     fn new(format: Format) -> Self {
-        Self {
-            format,
-            entries: Vec::new(),
-            lz4_frames: Vec::new(),
-            is_proven: true,
-            is_checked: true,
-            frames: 0,
-        }
+        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), is_proven: true, blocks: 0 }
     }
 
     fn push(&mut self, at: u64, bytes: u32, content_bytes: u32) {
@@ -191,7 +182,8 @@ fn seekable(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         index.push(at, seek.frame_bytes, seek.content_bytes);
         at += u64::from(seek.frame_bytes);
     }
-    index.frames = index.entries.len() as u64;
+
+    index.blocks = index.entries.len() as u64;
     Ok((at == table_at && index.entries.iter().all(Entry::is_unit)).then_some(index))
 }
 
@@ -224,10 +216,9 @@ fn zst(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         if !index.entries.last().is_some_and(Entry::is_unit) {
             return Ok(None);
         }
-        index.is_checked &= header.checksum;
-        index.frames += 1;
         at += u64::from(bytes);
     }
+    index.blocks = index.entries.len() as u64;
     Ok((at == hops.file_bytes).then_some(index))
 }
 
@@ -262,6 +253,7 @@ fn lz4(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         };
         at = end;
     }
+    index.blocks = index.entries.len() as u64;
     Ok((at == hops.file_bytes).then_some(index))
 }
 
@@ -310,8 +302,6 @@ fn lz4_frame(
         return Ok(None);
     }
     index.is_proven &= header.content_bytes.is_some();
-    index.is_checked &= header.block_checksums;
-    index.frames += 1;
     index.lz4_frames.push(Lz4Frame { entries_end: index.entries.len(), header, checksum });
     Ok(Some(end + if checksum.is_some() { 4 } else { 0 }))
 }
@@ -328,7 +318,7 @@ fn bgzf(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         let shown = hops.show(end - 4, 68)?;
         let Some(size) = shown.get(..4).map(le32).filter(|&size| size <= 1 << 16) else { return Ok(None) };
         content_bytes += u64::from(size);
-        index.frames += 1;
+        index.blocks += 1;
         if content_bytes >= BGZF_ENTRY_BYTES || end >= hops.file_bytes {
             let (Ok(bytes), Ok(content)) = (u32::try_from(end - entry_at), u32::try_from(content_bytes))
             else {

@@ -25,7 +25,7 @@ pub struct Meter {
 
 /// What a thread was doing for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub(crate) enum Doing {
     /// It waited for input, or read it.
     Starved,
     /// It compressed or decompressed, or waited for those who do.
@@ -71,8 +71,16 @@ impl Meter {
         }
     }
 
+    /// Does `output`, and charges its time to [`Doing::Blocked`].
+    pub fn blocked<T>(&self, output: impl FnOnce() -> T) -> T {
+        let begun = now();
+        let done = output();
+        self.charge(Doing::Blocked, begun);
+        done
+    }
+
     /// Charges the time since `from` to `doing`; yields the moment of charging, to chain from.
-    pub fn charge(&self, doing: Doing, from: Instant) -> Instant {
+    pub(crate) fn charge(&self, doing: Doing, from: Instant) -> Instant {
         let to = now();
         let counter = match doing {
             Doing::Starved => &self.starved_ns,

@@ -8,6 +8,7 @@
 use crate::buffer::Buffer;
 use crate::index::{EntryDecoder, Index};
 use crate::input::Input;
+use crate::seek::read_at;
 use crate::split::UNIT_BYTES_MAX;
 use crate::zst::{self, Extent, le32};
 use crate::{Error, Reader, gz, lz4};
@@ -33,18 +34,7 @@ pub struct Loss {
 /// What reading `source` and writing `out` say. Damage is no error here: it is what is returned.
 pub fn salvage<R: Read + Seek>(mut source: R, out: &mut dyn Write) -> Result<Vec<Loss>, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
-    let mut read_at = |buffer: &mut [u8], at: u64| {
-        source.seek(SeekFrom::Start(at))?;
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let read = source.read(&mut buffer[filled..])?;
-            if read == 0 {
-                break;
-            }
-            filled += read;
-        }
-        Ok(filled)
-    };
+    let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
     let mut output = Output { out, written: 0, losses: Vec::new() };
     if let Some(index) = Index::read(file_bytes, &mut read_at)? {
         by_index(&index, &mut read_at, &mut output)?;

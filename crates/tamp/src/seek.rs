@@ -105,7 +105,7 @@ impl<R> std::fmt::Debug for SeekReader<R> {
 }
 
 /// Reads until the buffer is full or the source ends.
-fn read_at<R: Read + Seek>(source: &mut R, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+pub(crate) fn read_at<R: Read + Seek>(source: &mut R, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     source.seek(SeekFrom::Start(at))?;
     let mut filled = 0;
     while filled < buffer.len() {

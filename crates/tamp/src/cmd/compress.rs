@@ -1,0 +1,95 @@
+//! `tamp FILE`
+
+use super::args::Args;
+use super::input::Input;
+use super::output::{Holds, Output};
+use super::watch::{Watch, Way};
+use super::{Outcome, warn};
+use anyhow::Context;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tamp::{Error, Format, Options, Places, Writer};
+
+/// Names that say a file is compressed already.
+const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
+
+pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+    let replaces = replaces(args, input);
+    let output = match (&args.output, &input.path) {
+        (Some(path), _) => Output::create(path, args)?,
+        (None, Some(path)) if !args.stdout => {
+            let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+            if COMPRESSED.contains(&suffix) && !args.force {
+                if args.recursive {
+                    return Ok(Outcome::Done);
+                }
+                return Ok(warn(
+                    args,
+                    &format_args!("{} already has .{suffix} suffix -- unchanged", path.display()),
+                ));
+            }
+            Output::create(&named(path, args.format()), args)?
+        }
+        _ => Some(Output::stdout(args, Holds::Compressed)?),
+    };
+    let Some(output) = output else { return Ok(Outcome::Warned) };
+
+    let mut options = args.options();
+    options.verify = args.verify || replaces;
+    let extent = input.extent()?;
+    let total_bytes = extent.map(|(_, bytes)| bytes).or(args.size_hint);
+    let watch = Arc::new(Watch::new(args, input.name(), Way::Compress, total_bytes));
+
+    let in_place = output.place()?.zip(extent).filter(|_| !args.keep_up && !args.rsyncable);
+    if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
+        let places =
+            Places { input: &input.file, input_at, input_bytes, output: Some(to), output_at, sparse: false };
+        let written = tamp::compress_file(&places, &options, &watch.meter, &|| watch.look_up())?;
+        output.pass(output_at + written)?;
+    } else {
+        if let Some((_, bytes)) = extent {
+            options.content_bytes = Some(bytes);
+        }
+        let to = output.stream()?.context("there is always an output")?;
+        stream(&input.file, to, &options, &watch)?;
+    }
+
+    output.finish(input, args)?;
+    watch.finish(args, None);
+    if replaces {
+        super::remove_input(input)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Through a writer, block by block as it comes.
+fn stream(mut from: &File, to: File, options: &Options, watch: &Arc<Watch>) -> Result<(), Error> {
+    let mut writer = Writer::with_meter(to, options, Arc::clone(&watch.meter))?;
+    let waiting = Arc::clone(watch);
+    writer.on_wait(move || waiting.look_up());
+    loop {
+        match writer.read_from(&mut from) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        watch.look_up();
+    }
+    writer.finish().map(drop)
+}
+
+/// Whether the input is to go when all is done.
+pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
+    input.path.is_some() && !(args.keep || args.stdout || args.output.is_some() || args.test)
+}
+
+/// The compressed file's name.
+fn named(path: &Path, format: Format) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(format.suffix());
+    name.into()
+}

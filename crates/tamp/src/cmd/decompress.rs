@@ -1,0 +1,224 @@
+//! `tamp -d`, `-t`, `--range`, `--salvage`: back to what was there before.
+
+use super::args::Args;
+use super::compress::replaces;
+use super::input::Input;
+use super::output::{Holds, Output};
+use super::watch::{Watch, Way};
+use super::{Outcome, say, warn};
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{self, BufRead, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tamp::{Error, Places, Reader, SeekReader, SparseWriter};
+
+/// Suffixes, and what takes their place.
+const SUFFIXES: [(&str, &str); 6] =
+    [("zst", ""), ("lz4", ""), ("gz", ""), ("bgz", ""), ("tgz", "tar"), ("tzst", "tar")];
+
+pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+    let output = match (&args.output, &input.path) {
+        _ if args.test => Some(Output::None),
+        (Some(path), _) => Output::create(path, args)?,
+        (None, Some(path)) if !args.stdout => {
+            let Some(named) = named(path) else {
+                if args.recursive {
+                    return Ok(Outcome::Done);
+                }
+                return Ok(warn(args, &format_args!("{}: unknown suffix -- ignored", path.display())));
+            };
+            Output::create(&named, args)?
+        }
+        _ => Some(Output::stdout(args, Holds::Content)?),
+    };
+    let Some(output) = output else { return Ok(Outcome::Warned) };
+
+    let extent = input.extent()?;
+    let watch = Arc::new(Watch::new(args, input.name(), Way::Decompress, extent.map(|(_, bytes)| bytes)));
+    let mut report = Report { outcome: Outcome::Done, serial: None };
+    if let Some(range) = &args.range {
+        self::range(input, range, &output, args)?;
+    } else if args.salvage {
+        report.outcome = salvage(input, &output)?;
+    } else if !in_place(args, input, &output, &watch)? {
+        report = stream(args, input, &output, &watch)?;
+    }
+
+    let replaces = replaces(args, input) && report.outcome == Outcome::Done;
+    output.finish(input, args)?;
+    if args.test && args.verbose {
+        watch.clear();
+        say(&format_args!("{}: OK", input.name()));
+    }
+    watch.finish(args, report.serial);
+    if replaces {
+        super::remove_input(input)?;
+    }
+    Ok(report.outcome)
+}
+
+struct Report {
+    outcome: Outcome,
+    serial: Option<&'static str>,
+}
+
+/// By the file's own index, if both ends are regular files; `false`: it has none that holds.
+fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyhow::Result<bool> {
+    let Some((input_at, input_bytes)) = input.extent()? else { return Ok(false) };
+    let place = output.place()?;
+    if place.is_none() && !args.test {
+        return Ok(false);
+    }
+    let (to, output_at) = place.map_or((None, 0), |(file, at)| (Some(file), at));
+    let sparse = output.may_be_sparse(args, output_at)?;
+    let places = Places { input: &input.file, input_at, input_bytes, output: to, output_at, sparse };
+    let content_bytes = tamp::decompress_file(&places, args.threads(), &watch.meter, &|| watch.look_up())?;
+    match content_bytes {
+        Some(bytes) => output.pass(output_at + bytes)?,
+        // Holes of the next attempt must not show what this one left.
+        None if sparse => to.map_or(Ok(()), |file| file.set_len(output_at))?,
+        None => {}
+    }
+    Ok(content_bytes.is_some())
+}
+
+/// From beginning to end.
+fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> anyhow::Result<Report> {
+    let mut reader = Reader::with_meter(&input.file, args.threads(), Arc::clone(&watch.meter));
+    let waiting = Arc::clone(watch);
+    reader.on_wait(move || waiting.look_up());
+    let stopped = match output.place()? {
+        Some((file, at)) if output.may_be_sparse(args, at)? => {
+            let mut to = SparseWriter::new(file, at);
+            let stopped = copy(&mut reader, &mut to, watch);
+            output.pass(to.finish()?)?;
+            stopped
+        }
+        _ => match output.stream()? {
+            Some(mut file) => copy(&mut reader, &mut file, watch),
+            None => copy(&mut reader, &mut io::sink(), watch),
+        },
+    };
+    if let Err(error) = stopped {
+        let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 }));
+        if unknown && args.force && args.stdout && !args.test {
+            watch.clear();
+            copy_as_it_is(input, output)?;
+            return Ok(Report { outcome: Outcome::Done, serial: None });
+        }
+        return Err(error.into());
+    }
+    let mut outcome = Outcome::Done;
+    if let Some(at) = reader.trailing_garbage() {
+        watch.clear();
+        outcome = warn(args, &format_args!("{}: trailing garbage ignored from byte {at}", input.name()));
+    }
+    Ok(Report { outcome, serial: reader.serial() })
+}
+
+fn copy(reader: &mut Reader<&File>, to: &mut dyn Write, watch: &Watch) -> io::Result<()> {
+    loop {
+        let content = match reader.fill_buf() {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                watch.look_up();
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if content.is_empty() {
+            return Ok(());
+        }
+        let bytes = content.len();
+        watch.meter.blocked(|| to.write_all(content))?;
+        reader.consume(bytes);
+        watch.look_up();
+    }
+}
+
+/// As `zcat -f` does with what is not compressed.
+fn copy_as_it_is(input: &Input, output: &Output) -> anyhow::Result<()> {
+    let mut from = &input.file;
+    from.seek(SeekFrom::Start(0)).context("it is not compressed, and a pipe cannot be read again")?;
+    if let Some(mut to) = output.stream()? {
+        io::copy(&mut from, &mut to)?;
+    }
+    Ok(())
+}
+
+/// Only some bytes.
+fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<()> {
+    let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
+    if input.metadata.is_file() {
+        match SeekReader::new(&input.file) {
+            Ok(mut reader) => {
+                reader.seek(SeekFrom::Start(range.start))?;
+                io::copy(&mut reader.take(range.end - range.start), &mut to)?;
+                to.flush()?;
+                return Ok(());
+            }
+            Err(Error::Unsupported { .. }) => {
+                (&input.file).seek(SeekFrom::Start(0))?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if args.verbose {
+        say(&format_args!("{}: its blocks cannot be found, so it is read from its beginning", input.name()));
+    }
+    let mut reader = Reader::new(&input.file, args.threads());
+    io::copy(&mut (&mut reader).take(range.start), &mut io::sink())?;
+    io::copy(&mut reader.take(range.end - range.start), &mut to)?;
+    to.flush()?;
+    Ok(())
+}
+
+/// All that can be read.
+fn salvage(input: &Input, output: &Output) -> anyhow::Result<Outcome> {
+    if !input.metadata.is_file() {
+        bail!("a pipe cannot be searched for blocks; save it to a file first");
+    }
+    let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
+    let losses = tamp::salvage(&input.file, &mut to)?;
+    to.flush()?;
+    for loss in &losses {
+        let content = match loss.content_bytes {
+            Some(bytes) => format!("{bytes} bytes of content, zeros instead"),
+            None => "an unknown amount of content, nothing instead".to_owned(),
+        };
+        let (from, end, at) = (loss.file.start, loss.file.end, loss.content_at);
+        let missing = if from == end { "the file ends too soon there" } else { "unreadable" };
+        say(&format_args!(
+            "{}: bytes {from}..{end}: {missing}; lost at {at} of the output: {content}",
+            input.name()
+        ));
+    }
+    Ok(if losses.is_empty() { Outcome::Done } else { Outcome::Lost })
+}
+
+/// What is wrong with the compressed data, if that is what the error says.
+fn damage(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// The name without its suffix; `None`: it has none of ours.
+fn named(path: &Path) -> Option<PathBuf> {
+    let suffix = path.extension()?.to_str()?;
+    let (_, instead) = SUFFIXES.iter().find(|(known, _)| known.eq_ignore_ascii_case(suffix))?;
+    Some(path.with_extension(instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_loses_its_suffix_or_is_left_alone() {
+        let name = |path: &str| named(Path::new(path)).map(|path| path.display().to_string());
+        assert_eq!(name("a/b.sql.zst").as_deref(), Some("a/b.sql"));
+        assert_eq!(name("b.TGZ").as_deref(), Some("b.tar"));
+        assert_eq!((name("b.txt"), name("zst"), name(".zst")), (None, None, None));
+    }
+}

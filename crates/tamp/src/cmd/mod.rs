@@ -1,0 +1,96 @@
+//! What the command does with each file.
+
+pub(crate) mod args;
+mod attributes;
+mod compress;
+mod decompress;
+mod input;
+mod list;
+mod output;
+mod watch;
+
+use anyhow::Context;
+use args::Args;
+use input::Input;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Something failed.
+const EXIT_FAILED: u8 = 1;
+/// The command line is wrong, or a file was passed over: gzip's warning.
+pub(crate) const EXIT_USAGE: u8 = 2;
+/// Salvage lost something.
+const EXIT_LOST: u8 = 3;
+
+/// How a file came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// Done, or passed over, with a warning that was printed.
+    Warned,
+    /// Salvaged, but not whole.
+    Lost,
+}
+
+/// Works on all files; yields the exit code: the first of failed, lost, warned that applies to any.
+pub(crate) fn run(args: &Args) -> u8 {
+    let mut codes = Vec::new();
+    let mut run_one = |input: anyhow::Result<Option<Input>>, name: &dyn Display| {
+        codes.push(
+            match input.and_then(|input| input.map_or(Ok(Outcome::Warned), |input| file(args, &input))) {
+                Ok(Outcome::Done) => 0,
+                Ok(Outcome::Warned) => EXIT_USAGE,
+                Ok(Outcome::Lost) => EXIT_LOST,
+                Err(error) => {
+                    say(&format_args!("{name}: {error:#}"));
+                    EXIT_FAILED
+                }
+            },
+        );
+    };
+    if args.list {
+        list::head(args);
+    }
+    if args.files.is_empty() {
+        run_one(Input::stdin(args).map(Some), &"standard input");
+    }
+    for path in &args.files {
+        if path.as_os_str() == "-" {
+            run_one(Input::stdin(args).map(Some), &"standard input");
+            continue;
+        }
+        input::walk(path, args, &mut |path: &Path| run_one(Input::open(path, args), &path.display()));
+    }
+    let worst = [EXIT_FAILED, EXIT_LOST, EXIT_USAGE].into_iter().find(|code| codes.contains(code));
+    worst.unwrap_or(0)
+}
+
+fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+    if args.list {
+        list::file(input)
+    } else if args.decompress || args.test {
+        decompress::file(args, input)
+    } else {
+        compress::file(args, input)
+    }
+}
+
+/// The input goes, now that its successor is whole and on disk.
+fn remove_input(input: &Input) -> anyhow::Result<()> {
+    let Some(path) = &input.path else { return Ok(()) };
+    std::fs::remove_file(path).context("removing the input")
+}
+
+/// Prints a line on standard error. That nobody reads it is no reason to stop.
+fn say(line: &dyn Display) {
+    let _ = writeln!(io::stderr(), "tamp: {line}");
+}
+
+/// Prints a warning, unless told to be quiet.
+fn warn(args: &Args, line: &dyn Display) -> Outcome {
+    if !args.quiet {
+        say(line);
+    }
+    Outcome::Warned
+}

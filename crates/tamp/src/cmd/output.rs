@@ -1,0 +1,182 @@
+//! What is written: a new file that gets its name only when it is whole, or standard output.
+
+use super::args::Args;
+use super::input::{Input, create_new, enlarge_pipe};
+use super::{attributes, warn};
+use crate::signal;
+use anyhow::{Context, bail};
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io::{self, IsTerminal, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Where output goes.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// A file under a temporary name.
+    New(NewFile),
+    /// Standard output, or something that exists and is no regular file.
+    Existing(File),
+    /// Nowhere: `--test`.
+    None,
+}
+
+impl Output {
+    /// Standard output, unless it is a terminal and `compressed`.
+    pub(crate) fn stdout(args: &Args, holds: Holds) -> anyhow::Result<Self> {
+        if holds == Holds::Compressed && !args.force && io::stdout().is_terminal() {
+            bail!("compressed data not written to a terminal; use -f to force compression");
+        }
+        let file = File::from(rustix::io::dup(rustix::stdio::stdout()).context("opening standard output")?);
+        enlarge_pipe(&file);
+        Ok(Self::Existing(file))
+    }
+
+    /// A file that will be named `path`; `None`: it exists, and a warning was printed.
+    pub(crate) fn create(path: &Path, args: &Args) -> anyhow::Result<Option<Self>> {
+        if let Ok(metadata) = path.metadata() {
+            let is_device = !metadata.is_file() && !metadata.is_dir();
+            if is_device && args.output.is_some() {
+                let file = File::options().write(true).open(path).context("opening the output")?;
+                return Ok(Some(Self::Existing(file)));
+            }
+        }
+        if !args.force && path.symlink_metadata().is_ok() {
+            warn(args, &format_args!("{} already exists; use -f to overwrite it", path.display()));
+            return Ok(None);
+        }
+        let context = || format!("creating {}", path.display());
+        NewFile::create(path).map(|file| Some(Self::New(file))).with_context(context)
+    }
+
+    /// The file and where to write in it, if bytes can be put at any place of it.
+    pub(crate) fn place(&self) -> io::Result<Option<(&File, u64)>> {
+        match self {
+            Self::New(new) => Ok(Some((&new.file, 0))),
+            Self::None => Ok(None),
+            Self::Existing(file) => {
+                let appends = rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND);
+                if !file.metadata()?.is_file() || appends {
+                    return Ok(None);
+                }
+                let mut file_ref = file;
+                Ok(Some((file, file_ref.stream_position()?)))
+            }
+        }
+    }
+
+    /// The file to write to as a stream.
+    pub(crate) fn stream(&self) -> io::Result<Option<File>> {
+        match self {
+            Self::New(new) => new.file.try_clone().map(Some),
+            Self::Existing(file) => file.try_clone().map(Some),
+            Self::None => Ok(None),
+        }
+    }
+
+    /// Whether a run of zeros may be left out from `at` on: nothing must be there yet.
+    pub(crate) fn may_be_sparse(&self, args: &Args, at: u64) -> io::Result<bool> {
+        match self {
+            _ if args.no_sparse => Ok(false),
+            Self::New(_) => Ok(true),
+            Self::Existing(file) => Ok(file.metadata()?.is_file() && file.metadata()?.len() <= at),
+            Self::None => Ok(false),
+        }
+    }
+
+    /// Moves standard output to where the next writer shall go on.
+    pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
+        match self {
+            Self::Existing(file) => {
+                let mut file = file;
+                file.seek(SeekFrom::Start(end)).map(drop)
+            }
+            Self::New(_) | Self::None => Ok(()),
+        }
+    }
+
+    /// Gives a new file its attributes and its name.
+    pub(crate) fn finish(self, input: &Input, args: &Args) -> anyhow::Result<()> {
+        let Self::New(new) = self else { return Ok(()) };
+        if input.path.is_some() {
+            attributes::copy(&input.file, &input.metadata, &new.file);
+        } else {
+            attributes::usual(&new.file)?;
+        }
+        if !args.no_sync {
+            new.file.sync_all().context("writing the output to disk")?;
+        }
+        if args.direct {
+            // Advice only.
+            let _ = rustix::fs::fadvise(&new.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        new.rename(args)
+    }
+}
+
+/// What a stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Compressed,
+    Content,
+}
+
+/// A file under a temporary name beside its later one; removed unless it gets that.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    is_named: bool,
+}
+
+impl NewFile {
+    fn create(path: &Path) -> io::Result<Self> {
+        let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
+        let mut temporary_name = std::ffi::OsString::from(".");
+        temporary_name.push(name);
+        temporary_name.push(format!(".tamp-{}", std::process::id()));
+        // The longest names leave no room for more.
+        if temporary_name.len() > 255 {
+            temporary_name = format!(".tamp-{}", std::process::id()).into();
+        }
+        let temporary = path.with_file_name(temporary_name);
+        let file = create_new(&temporary)?;
+        signal::set_unfinished(Some(&temporary));
+        Ok(Self { file, temporary, path: path.to_owned(), is_named: false })
+    }
+
+    fn rename(mut self, args: &Args) -> anyhow::Result<()> {
+        let context = || format!("naming the output {}", self.path.display());
+        if args.force {
+            std::fs::rename(&self.temporary, &self.path).with_context(context)?;
+        } else {
+            // Unlike a rename, a link does not replace what came there meanwhile.
+            match std::fs::hard_link(&self.temporary, &self.path) {
+                Ok(()) => std::fs::remove_file(&self.temporary)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(error).with_context(context);
+                }
+                // A file system without links.
+                Err(_) => std::fs::rename(&self.temporary, &self.path).with_context(context)?,
+            }
+        }
+        self.is_named = true;
+        if !args.no_sync {
+            // The name, too, must be on disk before the input may go.
+            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // Whatever failed before has been reported; this is only tidying up.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+        signal::set_unfinished(None);
+    }
+}

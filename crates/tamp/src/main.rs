@@ -1,0 +1,25 @@
+//! `tamp`: gzip's habits, every core, in files that stock tools read.
+//!
+//! Called as `untamp` it decompresses, as `tampcat` it decompresses to standard output.
+
+#![deny(unsafe_code)]
+
+mod cmd;
+#[expect(unsafe_code, reason = "signal handlers; the one module that needs it")]
+mod signal;
+
+use cmd::args::Args;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    signal::prepare();
+    let args = match Args::from_command_line(std::env::args_os()) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are errors to the parser, but not to the user.
+            let code = if error.use_stderr() { cmd::EXIT_USAGE } else { 0 };
+            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
+        }
+    };
+    ExitCode::from(cmd::run(&args))
+}
