@@ -1,1 +1,124 @@
-//! Being written.
+//! Runs on disk: a folder tree that is the truth, and an index that is not.
+//!
+//! ```text
+//! bakeoffs/<id>/  plan.toml  order.json  order.sha256  env.json  events.jsonl
+//! runs/<id>/      manifest.json  manifest.sha256  latency.hlog.zst  hist.parquet  series.parquet  cpu.jsonl.zst
+//! index.sqlite    for finding and listing; rebuilt whenever it does not agree with the folders
+//! ```
+//!
+//! A run is written beside, made durable, checksummed and renamed, so half a run is never seen. What users of other
+//! tools find in the files: `docs/archive.md`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod bakeoff;
+mod catalog;
+mod checksum;
+mod disk;
+mod error;
+mod export;
+pub mod hlog;
+mod journal;
+mod listing;
+mod lock;
+mod masking;
+mod reader;
+mod remove;
+mod schema;
+mod series;
+mod verify;
+mod writer;
+
+pub use error::ArchiveError;
+pub use export::Format;
+pub use journal::Journal;
+pub use listing::{Damage, Filter, Listed, PartOf};
+pub use remove::Swept;
+pub use schema::event::{JournalEvent, Step};
+pub use verify::{Problem, Reindexed, Verified};
+pub use writer::RunWriter;
+
+use disk::Tree;
+
+/// A folder of runs and bake-offs. Any number of processes may use one at once.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    tree: Tree,
+}
+
+impl Archive {
+    /// The archive in `dir`, made where there is none; what dead processes left half-written is removed.
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be made or written.
+    pub fn open(dir: &Path) -> Result<Self, ArchiveError> {
+        let archive = Self { tree: Tree::at(dir) };
+        for folder in [archive.tree.runs(), archive.tree.bakeoffs()] {
+            fs::create_dir_all(&folder).map_err(ArchiveError::writing(&folder))?;
+        }
+        archive.sweep()?;
+        Ok(archive)
+    }
+
+    /// The archive in `dir` as it is, also where it cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none.
+    pub fn open_existing(dir: &Path) -> Result<Self, ArchiveError> {
+        let archive = Self { tree: Tree::at(dir) };
+        if archive.tree.runs().is_dir() && archive.tree.bakeoffs().is_dir() {
+            return Ok(archive);
+        }
+        Err(ArchiveError::NoArchive { path: dir.to_owned() })
+    }
+
+    /// The archive's folder.
+    pub fn dir(&self) -> &Path {
+        self.tree.root()
+    }
+
+    /// Brings the index up to date now, so that the next to list does not have to.
+    ///
+    /// The index is no truth: where it cannot be written, nothing is lost.
+    pub(crate) fn refresh_index(&self) {
+        let _ = catalog::with(&self.tree, |_| Ok(()));
+    }
+}
+
+/// Where a user's runs are kept unless told otherwise: `$BAKEOFF_ARCHIVE`, else `bakeoff` in the XDG data folder.
+///
+/// # Errors
+///
+/// Where the environment, which `lookup` asks, names no home.
+pub fn default_dir(lookup: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, ArchiveError> {
+    let folder = |name: &str| lookup(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(dir) = folder("BAKEOFF_ARCHIVE") {
+        return Ok(dir);
+    }
+    // The specification says to ignore a relative one.
+    let data = folder("XDG_DATA_HOME").filter(|d| d.is_absolute());
+    let data = data.or_else(|| folder("HOME").map(|home| home.join(".local/share")));
+    data.map(|d| d.join("bakeoff")).ok_or(ArchiveError::NoPlace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_folder_follows_the_environment() {
+        let dir = |set: &[(&str, &str)]| {
+            default_dir(|name| set.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v))).ok()
+        };
+        let home = ("HOME", "/home/u");
+        assert_eq!(dir(&[home]), Some("/home/u/.local/share/bakeoff".into()));
+        assert_eq!(dir(&[home, ("XDG_DATA_HOME", "/data")]), Some("/data/bakeoff".into()));
+        assert_eq!(dir(&[home, ("XDG_DATA_HOME", "data")]), Some("/home/u/.local/share/bakeoff".into()));
+        assert_eq!(dir(&[home, ("BAKEOFF_ARCHIVE", "/a")]), Some("/a".into()));
+        assert_eq!(dir(&[]), None);
+    }
+}

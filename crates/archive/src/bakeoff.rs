@@ -1,0 +1,294 @@
+//! A bake-off on disk: planned once, told by its journal, and put together again from files alone.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use record::bakeoff::{Attempt, Bakeoff, TrialState};
+use record::run::{RunHeader, RunId, RunState};
+use record::target;
+
+use crate::error::ArchiveError;
+use crate::reader::{check_sum_line, in_file};
+use crate::schema::bakeoff::{self as form, Order};
+use crate::schema::environment::{self, EnvironmentFile};
+use crate::schema::event::{JournalEvent, Step};
+use crate::schema::{Wrong, document};
+use crate::{Archive, checksum, disk, journal, lock, masking};
+
+pub(crate) const ORDER: &str = "order.json";
+pub(crate) const ORDER_SUM: &str = "order.sha256";
+pub(crate) const PLAN: &str = "plan.toml";
+pub(crate) const ENVIRONMENT: &str = "env.json";
+pub(crate) const EVENTS: &str = "events.jsonl";
+
+impl Archive {
+    /// Puts a bake-off on disk that is about to begin: plan, order, machine, and an empty journal.
+    ///
+    /// `bakeoff` has no attempts yet; those follow from the journal. Passwords in the plan's text are masked.
+    ///
+    /// # Errors
+    ///
+    /// Where the archive cannot be written, is full, or has a bake-off of that name; then nothing is left.
+    pub fn create_bakeoff(&self, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
+        assert!(bakeoff.attempts.is_empty(), "attempts are told by the journal");
+        let id = bakeoff.header.id;
+        let folder = self.tree.bakeoff(id);
+        let still = self.tree.keep_still()?;
+        if folder.exists() || self.tree.run(id).exists() {
+            return Err(ArchiveError::Exists { id });
+        }
+        let partial = disk::partial(&folder);
+        fs::create_dir(&partial).map_err(ArchiveError::writing(&partial))?;
+        let done = store(&partial, bakeoff).and_then(|()| disk::publish(&partial, &folder));
+        if done.is_err() {
+            let _ = fs::remove_dir_all(&partial);
+        }
+        drop(still);
+        done?;
+        self.refresh_index();
+        Ok(())
+    }
+
+    /// A bake-off with everything that was measured in it.
+    ///
+    /// A trial that was begun and has no end counts as abandoned, unless it is being measured at this moment: then it
+    /// is no attempt yet.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none of that name, or it or a run of it cannot be read, or is not what was written.
+    pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
+        let folder = self.tree.bakeoff(id);
+        if !folder.is_dir() {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        let order = read_order(&folder)?;
+        let plan = checked(&folder, &order, PLAN)?;
+        let plan =
+            String::from_utf8(plan).map_err(|e| ArchiveError::damaged(&folder.join(PLAN), e.to_string()))?;
+        let machine: EnvironmentFile =
+            environment::FORM.read(&checked(&folder, &order, ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
+        let mut bakeoff = order.read(plan, machine.facts.read()).map_err(in_file(&folder, ORDER))?;
+        let story = read_story(&folder)?;
+        bakeoff.header = story.header(bakeoff.header);
+        for told in story.attempts {
+            let run = told.run.map(|run| self.run(run)).transpose()?;
+            bakeoff.attempts.push(Attempt { trial: told.trial, state: told.state, reason: told.reason, run });
+        }
+        Ok(bakeoff)
+    }
+}
+
+fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
+    let plan = target::mask_text(&bakeoff.plan_text);
+    let environment = masking::mask(document(&EnvironmentFile::of(&bakeoff.environment)), None);
+    let files =
+        vec![disk::store(folder, ENVIRONMENT, &environment)?, disk::store(folder, PLAN, plan.as_bytes())?];
+    let order = masking::mask(document(&Order::of(bakeoff, files)), None);
+    let sum = disk::store(folder, ORDER, &order)?.sha256;
+    disk::store(folder, ORDER_SUM, disk::sum_line(&sum, ORDER).as_bytes())?;
+    disk::store(folder, EVENTS, journal::begin(bakeoff.header.id, &sum).as_bytes())?;
+    Ok(())
+}
+
+/// Reads and checks `order.json`.
+pub(crate) fn read_order(folder: &Path) -> Result<Order, ArchiveError> {
+    let bytes = disk::read(&folder.join(ORDER))?;
+    check_sum_line(folder, ORDER_SUM, &bytes, ORDER)?;
+    form::FORM.read(&bytes, &folder.join(ORDER))
+}
+
+/// The checksum of `order.json`, which the journal continues.
+pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
+    let bytes = disk::read(&folder.join(ORDER))?;
+    check_sum_line(folder, ORDER_SUM, &bytes, ORDER)?;
+    Ok(checksum::of(&bytes))
+}
+
+/// A file that `order.json` names, as it was written.
+pub(crate) fn checked(folder: &Path, order: &Order, name: &str) -> Result<Vec<u8>, ArchiveError> {
+    let path = folder.join(name);
+    let bytes = disk::read(&path)?;
+    let agrees = order.files.iter().any(|f| f.name == name && f.sha256 == checksum::of(&bytes));
+    if agrees {
+        return Ok(bytes);
+    }
+    Err(ArchiveError::damaged(&path, format!("it does not agree with its checksum in {ORDER}")))
+}
+
+/// What a journal comes to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Story {
+    pub(crate) state: RunState,
+    pub(crate) reason: Option<String>,
+    pub(crate) attempts: Vec<Told>,
+}
+
+/// An attempt as the journal tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) trial: u32,
+    number: u32,
+    pub(crate) state: TrialState,
+    pub(crate) reason: Option<String>,
+    pub(crate) run: Option<RunId>,
+    /// Begun by the process that has, or had last, the journal.
+    by_last_process: bool,
+}
+
+impl Story {
+    pub(crate) fn header(&self, begun: RunHeader) -> RunHeader {
+        RunHeader { state: self.state, reason: self.reason.clone(), ..begun }
+    }
+}
+
+/// What a bake-off's journal comes to, also while it runs.
+pub(crate) fn read_story(folder: &Path) -> Result<Story, ArchiveError> {
+    // Asked before the content is read: a process that ends in between has then said more than it must.
+    let taken = is_running(folder);
+    Ok(story(&read_journal(folder)?.events, taken))
+}
+
+/// What a bake-off's journal alone comes to, as if no process had it.
+pub(crate) fn read_told(folder: &Path) -> Result<Story, ArchiveError> {
+    Ok(story(&read_journal(folder)?.events, false))
+}
+
+pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError> {
+    let path = folder.join(EVENTS);
+    let seed = order_sum(folder)?;
+    journal::parse(&disk::read(&path)?, &seed).map_err(|Wrong(what)| ArchiveError::damaged(&path, what))
+}
+
+/// Whether a living process has a bake-off's journal.
+pub(crate) fn is_running(folder: &Path) -> bool {
+    File::open(folder.join(EVENTS)).and_then(|f| lock::is_taken(&f)).unwrap_or(false)
+}
+
+/// What `events` come to; `taken`: a process has the journal.
+pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
+    let mut attempts: Vec<Told> = Vec::new();
+    let mut ended = None;
+    for event in events {
+        let end = match &event.step {
+            Step::Opened { .. } => {
+                for attempt in &mut attempts {
+                    attempt.by_last_process = false;
+                }
+                ended = None;
+                continue;
+            }
+            Step::BakeoffDone | Step::Interrupted => {
+                ended = Some(&event.step);
+                continue;
+            }
+            Step::TrialSealed { run } => Some((TrialState::Sealed, None, Some(*run))),
+            Step::TrialInvalid { run, reason } => {
+                Some((TrialState::Invalid, Some(reason.clone()), Some(*run)))
+            }
+            Step::TrialFailed { reason } => Some((TrialState::Failed, Some(reason.clone()), None)),
+            Step::TrialAbandoned => Some((TrialState::Abandoned, Some(DIED.to_owned()), None)),
+            Step::TrialWarming | Step::TrialMeasuring | Step::TrialCooldown => None,
+            Step::SeriesSetup
+            | Step::SeriesPrepare
+            | Step::SeriesStart
+            | Step::SeriesReady
+            | Step::SeriesTeardown
+            | Step::SeriesFailed { .. } => continue,
+        };
+        let (Some(trial), number) = (event.trial, event.attempt.unwrap_or(1)) else { continue };
+        let known = attempts.iter().position(|a| (a.trial, a.number) == (trial, number));
+        let at = known.unwrap_or_else(|| {
+            attempts.push(Told {
+                trial,
+                number,
+                state: TrialState::Planned,
+                reason: None,
+                run: None,
+                by_last_process: true,
+            });
+            attempts.len() - 1
+        });
+        if let Some((state, reason, run)) = end {
+            attempts[at] = Told { state, reason, run, ..attempts[at].clone() };
+        }
+    }
+    let going_on = taken && ended.is_none();
+    attempts.retain(|a| !(a.state == TrialState::Planned && a.by_last_process && going_on));
+    for attempt in attempts.iter_mut().filter(|a| a.state == TrialState::Planned) {
+        let interrupted = attempt.by_last_process && ended == Some(&Step::Interrupted);
+        attempt.state = TrialState::Abandoned;
+        attempt.reason = Some(if interrupted { STOPPED.to_owned() } else { DIED.to_owned() });
+    }
+    let (state, reason) = match ended {
+        Some(Step::BakeoffDone) => (RunState::Sealed, None),
+        Some(_) => {
+            (RunState::Interrupted, Some("stopped by its user; `bakeoff resume` goes on with it".to_owned()))
+        }
+        None if going_on => (RunState::Running, None),
+        None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
+    };
+    Story { state, reason, attempts }
+}
+
+const DIED: &str = "the process that measured it died";
+const STOPPED: &str = "its user stopped the bake-off";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TrialState::{Abandoned, Sealed};
+
+    fn events(steps: &[(Option<(u32, u32)>, Step)]) -> Vec<JournalEvent> {
+        let event = |(about, step): &(Option<(u32, u32)>, Step)| JournalEvent {
+            at_unix_ns: 0,
+            at_monotonic_ns: 0,
+            series: None,
+            trial: about.map(|(trial, _)| trial),
+            attempt: about.map(|(_, attempt)| attempt),
+            step: step.clone(),
+        };
+        steps.iter().map(event).collect()
+    }
+
+    fn states(story: &Story) -> Vec<(u32, TrialState)> {
+        story.attempts.iter().map(|a| (a.trial, a.state)).collect()
+    }
+
+    #[test]
+    fn a_trial_without_an_end_is_abandoned_unless_it_is_being_measured() {
+        let run: RunId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let told = events(&[
+            (None, Step::Opened { pid: 1 }),
+            (Some((0, 1)), Step::TrialWarming),
+            (Some((0, 1)), Step::TrialMeasuring),
+            (None, Step::Opened { pid: 2 }),
+            (Some((0, 2)), Step::TrialWarming),
+            (Some((0, 2)), Step::TrialSealed { run }),
+            (Some((1, 1)), Step::TrialWarming),
+        ]);
+        let alive = story(&told, true);
+        assert_eq!((alive.state, states(&alive)), (RunState::Running, vec![(0, Abandoned), (0, Sealed)]));
+        let dead = story(&told, false);
+        assert_eq!(dead.state, RunState::Abandoned);
+        assert_eq!(states(&dead), [(0, Abandoned), (0, Sealed), (1, Abandoned)]);
+        assert_eq!(dead.attempts[1].run, Some(run));
+    }
+
+    #[test]
+    fn the_last_word_of_the_last_process_is_the_state() {
+        let state = |steps: &[Step], taken| {
+            let steps: Vec<_> = steps.iter().map(|s| (None, s.clone())).collect();
+            story(&events(&steps), taken).state
+        };
+        let opened = Step::Opened { pid: 1 };
+        assert_eq!(state(&[], false), RunState::Abandoned);
+        assert_eq!(state(&[opened.clone(), Step::Interrupted], true), RunState::Interrupted);
+        assert_eq!(state(&[opened.clone(), Step::Interrupted, opened.clone()], false), RunState::Abandoned);
+        assert_eq!(state(&[opened.clone(), Step::Interrupted, opened.clone()], true), RunState::Running);
+        assert_eq!(
+            state(&[opened.clone(), Step::Interrupted, opened, Step::BakeoffDone], false),
+            RunState::Sealed
+        );
+    }
+}

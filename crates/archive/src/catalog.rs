@@ -1,0 +1,410 @@
+//! The index: what is where, for finding and listing. It is rebuilt from the folders whenever it does not agree.
+//!
+//! Every use opens it, brings it up to date with the names on disk, and closes it, so that whoever wrote a run and
+//! died before telling the index, or copied a folder by hand, is right.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use record::clock::WallAnchor;
+use record::run::{RunHeader, RunId, RunKind, RunState};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
+
+use crate::disk::{Place, Tree};
+use crate::error::ArchiveError;
+use crate::lock::Hold;
+use crate::{bakeoff, disk, lock, reader};
+
+/// Raised when the tables change: an index of another version is built anew.
+const VERSION: i64 = 1;
+/// How long one process waits for another's transaction.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const TABLES: &str = "
+CREATE TABLE run (
+    id              TEXT PRIMARY KEY,
+    kind            TEXT NOT NULL,
+    state           TEXT NOT NULL,
+    reason          TEXT,
+    started_unix_ns INTEGER NOT NULL,
+    started_monotonic_ns INTEGER NOT NULL,
+    title           TEXT NOT NULL,
+    bakeoff         TEXT,
+    tool_version    TEXT NOT NULL,
+    command         TEXT NOT NULL,
+    events_bytes    INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE TABLE label (
+    run   TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (run, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE damage (
+    path TEXT PRIMARY KEY,
+    what TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_by_bakeoff ON run (bakeoff);
+";
+
+/// An open index that agrees with the folders.
+pub(crate) struct Catalog {
+    db: Connection,
+}
+
+/// Runs `use_it` on an up-to-date index; one that is missing, of another version or damaged is built anew, and where
+/// none can be written, one is built in memory.
+pub(crate) fn with<T>(
+    tree: &Tree,
+    use_it: impl Fn(&Catalog) -> rusqlite::Result<T>,
+) -> Result<T, ArchiveError> {
+    let attempt = |hold, anew| -> Result<T, Failure> {
+        let _held = lock::wait(&tree.index_lock(), hold).map_err(|_| Failure::Index)?;
+        if anew {
+            remove(&tree.index());
+        }
+        let mut catalog = Catalog::open(&tree.index())?;
+        catalog.update(tree)?;
+        Ok(use_it(&catalog)?)
+    };
+    let attempts = attempt(Hold::Shared, false).or_else(|failure| match failure {
+        Failure::Damaged => attempt(Hold::Alone, true),
+        other => Err(other),
+    });
+    match attempts {
+        Ok(value) => Ok(value),
+        Err(Failure::Folders(e)) => Err(e),
+        Err(Failure::Damaged | Failure::Index) => in_memory(tree, use_it),
+    }
+}
+
+/// Builds the index anew, whatever is there; yields it as text before, where it could be read, and after.
+pub(crate) fn rebuild(tree: &Tree) -> Result<(Option<String>, String), ArchiveError> {
+    let held =
+        lock::wait(&tree.index_lock(), Hold::Alone).map_err(ArchiveError::writing(&tree.index_lock()))?;
+    let old = tree
+        .index()
+        .exists()
+        .then(|| Catalog::open(&tree.index()).and_then(|c| Ok(c.dump()?)).ok())
+        .flatten();
+    remove(&tree.index());
+    drop(held);
+    Ok((old, with(tree, Catalog::dump)?))
+}
+
+fn in_memory<T>(tree: &Tree, use_it: impl Fn(&Catalog) -> rusqlite::Result<T>) -> Result<T, ArchiveError> {
+    let built = Connection::open_in_memory().map_err(Failure::from).and_then(|db| {
+        let mut catalog = Catalog { db };
+        catalog.create()?;
+        catalog.update(tree)?;
+        Ok(use_it(&catalog)?)
+    });
+    match built {
+        Ok(value) => Ok(value),
+        Err(Failure::Folders(e)) => Err(e),
+        Err(Failure::Damaged | Failure::Index) => unreachable!("a database in memory has no disk to fail"),
+    }
+}
+
+/// Why an index could not be used.
+enum Failure {
+    /// It is no database, or a broken one.
+    Damaged,
+    /// It cannot be written or read here.
+    Index,
+    /// The folders themselves cannot be read.
+    Folders(ArchiveError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(
+                ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::PermissionDenied
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::OutOfMemory,
+            ) => Self::Index,
+            // Also a table of ours that is missing, or a row that does not read: somebody else's hand.
+            _ => Self::Damaged,
+        }
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        Self::Folders(error)
+    }
+}
+
+fn remove(index: &Path) {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut name = index.as_os_str().to_owned();
+        name.push(end);
+        let _ = fs::remove_file(name);
+    }
+}
+
+impl Catalog {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let db = Connection::open(path)?;
+        db.busy_timeout(PATIENCE)?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        db.pragma_update(None, "foreign_keys", true)?;
+        let mut catalog = Self { db };
+        if catalog.version()? != VERSION {
+            catalog.create()?;
+        }
+        Ok(catalog)
+    }
+
+    fn version(&self) -> rusqlite::Result<i64> {
+        self.db.pragma_query_value(None, "user_version", |row| row.get(0))
+    }
+
+    /// Replaces whatever tables there are by ours, unless another process just did.
+    fn create(&mut self) -> rusqlite::Result<()> {
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version == VERSION {
+            return Ok(());
+        }
+        tx.execute_batch(
+            "DROP TABLE IF EXISTS label; DROP TABLE IF EXISTS run; DROP TABLE IF EXISTS damage;",
+        )?;
+        tx.execute_batch(TABLES)?;
+        tx.pragma_update(None, "user_version", VERSION)?;
+        tx.commit()
+    }
+
+    /// Takes in what is on disk and not in the index, and drops what is gone.
+    fn update(&mut self, tree: &Tree) -> Result<(), Failure> {
+        let changes = self.changes(tree)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for change in changes {
+            match change {
+                Change::Put { header, events_bytes } => put(&tx, &header, events_bytes)?,
+                Change::Drop { id } => {
+                    tx.execute("DELETE FROM run WHERE id = ?1", params![id])?;
+                }
+                Change::Damaged { path, what } => {
+                    tx.execute(
+                        "INSERT OR REPLACE INTO damage (path, what) VALUES (?1, ?2)",
+                        params![path, what],
+                    )?;
+                }
+                Change::Mended { path } => {
+                    tx.execute("DELETE FROM damage WHERE path = ?1", params![path])?;
+                }
+            }
+        }
+        tx.commit()?;
+        Ok(())
+    }
+
+    fn changes(&self, tree: &Tree) -> Result<Vec<Change>, Failure> {
+        let mut known = self.known()?;
+        let mut damage = self.damage()?;
+        let mut changes = Vec::new();
+        let mut look = |path: &Path, id: RunId, events_bytes: Option<i64>, header: &Reader| {
+            let name = relative(tree, path);
+            let was_damaged = damage.remove(&name);
+            if known.remove(&id.to_string()).is_some_and(|bytes| bytes == events_bytes) {
+                return;
+            }
+            match header(path, id) {
+                Ok(header) => {
+                    changes.push(Change::Put { header: Box::new(header), events_bytes });
+                    changes.extend(was_damaged.map(|_| Change::Mended { path: name }));
+                }
+                // Removed while we looked.
+                Err(ArchiveError::Unreadable { .. }) if !path.exists() => {}
+                Err(e) => {
+                    let what = reason(&e);
+                    if was_damaged.as_ref() != Some(&what) {
+                        changes.push(Change::Damaged { path: name, what });
+                    }
+                }
+            }
+        };
+        for (path, place) in disk::places(&tree.runs())? {
+            if let Place::Whole(id) = place {
+                look(&path, id, None, &|path, id| Ok(reader::read_manifest(path, id)?.header));
+            }
+        }
+        for (path, place) in disk::places(&tree.bakeoffs())? {
+            if let Place::Whole(id) = place {
+                look(&path, id, Some(events_bytes(&path)), &bakeoff_header);
+            }
+        }
+        changes.extend(known.into_keys().map(|id| Change::Drop { id }));
+        changes.extend(damage.into_keys().map(|path| Change::Mended { path }));
+        Ok(changes)
+    }
+
+    /// Names in the index, with the length of the journal that each bake-off was read from.
+    fn known(&self) -> rusqlite::Result<BTreeMap<String, Option<i64>>> {
+        let mut rows = self.db.prepare_cached("SELECT id, events_bytes FROM run")?;
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    }
+
+    /// Folders that do not read, relative to the archive, and what is wrong with them.
+    pub(crate) fn damage(&self) -> rusqlite::Result<BTreeMap<String, String>> {
+        let mut rows = self.db.prepare_cached("SELECT path, what FROM damage")?;
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    }
+
+    /// All headers, newest first.
+    pub(crate) fn headers(&self) -> rusqlite::Result<Vec<RunHeader>> {
+        let mut labels = BTreeMap::<String, BTreeMap<String, String>>::new();
+        let mut rows = self.db.prepare_cached("SELECT run, name, value FROM label")?;
+        for row in rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))? {
+            let (run, name, value): (String, String, String) = row?;
+            labels.entry(run).or_default().insert(name, value);
+        }
+        let mut rows = self.db.prepare_cached("SELECT * FROM run ORDER BY id DESC")?;
+        rows.query_map([], |row| header(row, &mut labels))?.collect()
+    }
+
+    /// Names that begin with `prefix`, newest first: how many, and the first few.
+    pub(crate) fn beginning(&self, prefix: &str) -> rusqlite::Result<(usize, Vec<RunId>)> {
+        let mut rows = self
+            .db
+            .prepare_cached("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?;
+        let ids: Vec<RunId> = rows.query_map(params![prefix], run_id)?.collect::<Result<_, _>>()?;
+        Ok((ids.len(), ids.into_iter().take(3).collect()))
+    }
+
+    /// The newest run or bake-off that is no part of another.
+    pub(crate) fn latest(&self) -> rusqlite::Result<Option<RunId>> {
+        let newest = "SELECT id FROM run WHERE bakeoff IS NULL ORDER BY id DESC LIMIT 1";
+        self.db.query_row(newest, [], run_id).optional()
+    }
+
+    /// The runs of a bake-off, in the order they were measured.
+    pub(crate) fn runs_of(&self, bakeoff: RunId) -> rusqlite::Result<Vec<RunId>> {
+        let mut rows = self.db.prepare_cached("SELECT id FROM run WHERE bakeoff = ?1 ORDER BY id")?;
+        rows.query_map(params![bakeoff.to_string()], run_id)?.collect()
+    }
+
+    /// Everything in the index as text, in one order: two indexes are the same where these are.
+    pub(crate) fn dump(&self) -> rusqlite::Result<String> {
+        let mut text = format!("version {}\n", self.version()?);
+        for (table, columns, key) in [("run", 11, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
+            writeln!(text, "table {table}").expect(STRING);
+            let mut rows = self.db.prepare(&format!("SELECT * FROM {table} ORDER BY {key}"))?;
+            assert_eq!(rows.column_count(), columns, "the dump shows every column");
+            let mut rows = rows.query([])?;
+            while let Some(row) = rows.next()? {
+                for i in 0..columns {
+                    write!(text, "{:?} ", row.get_ref(i)?).expect(STRING);
+                }
+                text.push('\n');
+            }
+        }
+        Ok(text)
+    }
+}
+
+const STRING: &str = "a String takes all that is written to it";
+
+/// How a folder's header is read.
+type Reader = dyn Fn(&Path, RunId) -> Result<RunHeader, ArchiveError>;
+
+/// A difference between the folders and the index.
+enum Change {
+    Put { header: Box<RunHeader>, events_bytes: Option<i64> },
+    Drop { id: String },
+    Damaged { path: String, what: String },
+    Mended { path: String },
+}
+
+fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqlite::Result<()> {
+    let RunHeader { id, kind, state, reason, anchor, title, labels, bakeoff, tool_version, command } = header;
+    let id = id.to_string();
+    db.execute("DELETE FROM run WHERE id = ?1", params![id])?;
+    db.execute(
+        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        params![
+            id,
+            kind.word(),
+            state.word(),
+            reason,
+            anchor.unix_ns.cast_signed(),
+            anchor.monotonic_ns.cast_signed(),
+            title,
+            bakeoff.map(|b| b.to_string()),
+            tool_version,
+            command,
+            events_bytes
+        ],
+    )?;
+    for (name, value) in labels {
+        db.execute("INSERT INTO label VALUES (?1, ?2, ?3)", params![id, name, value])?;
+    }
+    Ok(())
+}
+
+fn header(
+    row: &Row<'_>,
+    labels: &mut BTreeMap<String, BTreeMap<String, String>>,
+) -> rusqlite::Result<RunHeader> {
+    let id: String = row.get("id")?;
+    let word = |name: &str| row.get::<_, String>(name);
+    let unknown = |name: &str| rusqlite::Error::InvalidColumnName(name.to_owned());
+    let bakeoff: Option<String> = row.get("bakeoff")?;
+    Ok(RunHeader {
+        kind: RunKind::from_word(&word("kind")?).ok_or_else(|| unknown("kind"))?,
+        state: RunState::from_word(&word("state")?).ok_or_else(|| unknown("state"))?,
+        reason: row.get("reason")?,
+        anchor: WallAnchor {
+            monotonic_ns: row.get::<_, i64>("started_monotonic_ns")?.cast_unsigned(),
+            unix_ns: row.get::<_, i64>("started_unix_ns")?.cast_unsigned(),
+        },
+        title: row.get("title")?,
+        labels: labels.remove(&id).unwrap_or_default(),
+        bakeoff: bakeoff.map(|b| b.parse().map_err(|_| unknown("bakeoff"))).transpose()?,
+        tool_version: row.get("tool_version")?,
+        command: row.get("command")?,
+        id: id.parse().map_err(|_| unknown("id"))?,
+    })
+}
+
+/// A bake-off's header with the state that its journal alone tells; whether it runs is asked when it is listed.
+fn bakeoff_header(folder: &Path, _: RunId) -> Result<RunHeader, ArchiveError> {
+    let order = bakeoff::read_order(folder)?;
+    let begun = order.header.read().map_err(reader::in_file(folder, bakeoff::ORDER))?;
+    Ok(bakeoff::read_told(folder)?.header(begun))
+}
+
+fn events_bytes(folder: &Path) -> i64 {
+    fs::metadata(folder.join(bakeoff::EVENTS)).map_or(-1, |m| m.len().cast_signed())
+}
+
+fn relative(tree: &Tree, path: &Path) -> String {
+    path.strip_prefix(tree.root()).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+/// A failure in one line, with its cause.
+pub(crate) fn reason(error: &ArchiveError) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
+}
+
+fn run_id(row: &Row<'_>) -> rusqlite::Result<RunId> {
+    let text: String = row.get(0)?;
+    text.parse().map_err(|_| rusqlite::Error::InvalidColumnName("id".to_owned()))
+}

@@ -1,0 +1,132 @@
+//! What can go wrong with files, as far as a caller can tell it apart.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use record::run::RunId;
+
+/// Why something could not be kept or found.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The disk is full.
+    #[error(
+        "no space left for {}: make room, or name another folder with --archive; nothing half-written was left",
+        path.display()
+    )]
+    NoSpace {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder or file cannot be written for another reason.
+    #[error("cannot write {}: give it to this user, or name another folder with --archive", path.display())]
+    Unwritable {
+        /// What was being written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file or folder that should be there cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no archive in that folder.
+    #[error("no archive in {}: `bakeoff load` or `bakeoff run` make one, or name another with --archive", path.display())]
+    NoArchive {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No folder is named for the archive, and the environment does not tell where a user's data goes.
+    #[error(
+        "no place for the archive: name a folder with --archive or $BAKEOFF_ARCHIVE ($HOME is not set either)"
+    )]
+    NoPlace,
+    /// No run has that name.
+    #[error("no run `{text}` in this archive: `bakeoff runs list` shows what there is")]
+    NotFound {
+        /// What was looked for.
+        text: String,
+    },
+    /// Several runs' names begin so.
+    #[error("`{text}` begins the name of {} runs ({} ...): write more of it", count, first.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Ambiguous {
+        /// What was looked for.
+        text: String,
+        /// How many there are.
+        count: usize,
+        /// The newest few of them.
+        first: Vec<RunId>,
+    },
+    /// A run of that name is there already.
+    #[error("{id} is in the archive already: a run's name is used once")]
+    Exists {
+        /// The name.
+        id: RunId,
+    },
+    /// Another process is writing it.
+    #[error("{id} is being written by another process: wait for it, or stop it")]
+    Busy {
+        /// The run or bake-off.
+        id: RunId,
+    },
+    /// A trial's run goes only with its bake-off.
+    #[error("{id} is part of bake-off {bakeoff}: remove that, or keep both")]
+    PartOfBakeoff {
+        /// The run.
+        id: RunId,
+        /// Its bake-off.
+        bakeoff: RunId,
+    },
+    /// What is stored is not what was written.
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A later version of this program wrote it.
+    #[error("{} is `{found}`, and this program reads up to `{known}`: use a later version", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The form it is in.
+        found: String,
+        /// The newest form that this version reads.
+        known: &'static str,
+    },
+    /// What was exported could not be delivered.
+    #[error("cannot write the export")]
+    Output {
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl ArchiveError {
+    /// A failure to write `path`, with a full disk told apart.
+    pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |source| {
+            let path = path.to_owned();
+            match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path, source },
+                _ => Self::Unwritable { path, source },
+            }
+        }
+    }
+
+    /// A failure to read `path`.
+    pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |source| Self::Unreadable { path: path.to_owned(), source }
+    }
+
+    /// `path` does not hold what it should.
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}

@@ -1,0 +1,203 @@
+//! `HdrHistogram`'s own formats: the interval log (`.hlog`) and the percentile text (`.hgrm`).
+//!
+//! Any reader of log version 1.3 with V2 histograms reads ours (Java, Python, C, Go, the plotter). Stamps carry nine
+//! decimals where others write three, so that the intervals read back to the nanosecond.
+//!
+//! # Source
+//!
+//! `HistogramLogWriter`, `HistogramLogReader` and `AbstractHistogram.outputPercentileDistribution` of the Java
+//! implementation define both formats.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
+use record::clock::WallAnchor;
+use record::histogram::{CompactHistogram, Histogram};
+use record::load::LoadRecord;
+use record::series::{HistogramSlice, LatencyKind};
+
+use crate::schema::Wrong;
+
+/// Nanoseconds in the unit of the log's third column and of the percentile text: milliseconds, as is usual.
+const NS_PER_MS: f64 = 1e6;
+const NS_PER_S: u64 = 1_000_000_000;
+/// Lines of the percentile text between a percentile and the one half as far from 100 %: what other writers use.
+const TICKS_PER_HALF_DISTANCE: u32 = 5;
+
+/// Writes the distributions of a load as an interval log, one line per interval and tag.
+///
+/// Tags: `response`, `service`, `wait`, `lateness`, `response-at-least` (events that had not ended), `failure` (tries
+/// that failed); of one operation `service.<operation>`. Times count from the start of the measured phase, which the
+/// head of the log gives as a date.
+///
+/// # Errors
+///
+/// What `out` says.
+pub fn write(record: &LoadRecord, anchor: WallAnchor, out: &mut dyn Write) -> io::Result<()> {
+    let start_unix_ns = anchor.unix_ns_at(record.measured_from_ns);
+    let start = format!("{}.{:09}", start_unix_ns / NS_PER_S, start_unix_ns % NS_PER_S);
+    writeln!(out, "#[Histogram log format version 1.3]")?;
+    writeln!(out, "#[StartTime: {start} (seconds since epoch), {}]", date(start_unix_ns))?;
+    writeln!(out, "#[BaseTime: {start} (seconds since epoch)]")?;
+    writeln!(out, r#""StartTimestamp","Interval_Length","Interval_Max","Interval_CompressedHistogram""#)?;
+    for HistogramSlice { from_ns, for_ns, operation, kind, histogram } in &record.slices {
+        let histogram = histogram.expand();
+        let max_ms = histogram.quantile_ns(1.0).map_or(0.0, |ns| ns as f64 / NS_PER_MS);
+        let (tag, payload) = (tag(*kind, operation), encode(&histogram));
+        writeln!(out, "Tag={tag},{},{},{max_ms:.3},{payload}", seconds(*from_ns), seconds(*for_ns))?;
+    }
+    Ok(())
+}
+
+/// Reads the distributions of an interval log that [`write()`] made.
+pub(crate) fn read(log: &[u8]) -> Result<Vec<HistogramSlice>, Wrong> {
+    let mut slices = Vec::new();
+    for entry in IntervalLogIterator::new(log) {
+        match entry {
+            Ok(LogEntry::Interval(line)) => {
+                let tag = line.tag().ok_or_else(|| Wrong("a line has no tag".to_owned()))?;
+                let (kind, operation) = untag(tag.as_str())?;
+                slices.push(HistogramSlice {
+                    from_ns: crate::schema::ns(line.start_timestamp()),
+                    for_ns: crate::schema::ns(line.duration()),
+                    operation,
+                    kind,
+                    histogram: CompactHistogram::from(&decode(line.encoded_histogram())?),
+                });
+            }
+            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
+            Err(e) => return Err(Wrong(format!("not an interval log: {e:?}"))),
+        }
+    }
+    Ok(slices)
+}
+
+/// Writes a distribution as percentile text, values in milliseconds, as plotters of `.hgrm` files read it.
+///
+/// # Errors
+///
+/// What `out` says.
+pub fn write_hgrm(histogram: &Histogram, out: &mut dyn Write) -> io::Result<()> {
+    let hdr = histogram.as_hdr();
+    write!(out, "{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+    let mut count = 0;
+    for step in hdr.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
+        count += step.count_since_last_iteration();
+        let (value_ms, quantile) = (step.value_iterated_to() as f64 / NS_PER_MS, step.quantile_iterated_to());
+        write!(out, "{value_ms:12.3} {quantile:2.12} {count:10}")?;
+        if quantile < 1.0 { writeln!(out, " {:14.2}", 1.0 / (1.0 - quantile))? } else { writeln!(out)? }
+    }
+    let ms = |ns: f64| ns / NS_PER_MS;
+    let max = if hdr.is_empty() { 0.0 } else { hdr.max() as f64 };
+    writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
+    writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
+    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(hdr))
+}
+
+/// The layout's number of linear steps within a bucket: the smallest power of two that keeps the digits.
+fn sub_buckets(hdr: &hdrhistogram::Histogram<u64>) -> u64 {
+    (2 * 10_u64.pow(u32::from(hdr.sigfig()))).next_power_of_two()
+}
+
+/// A distribution as text: `HdrHistogram` V2, deflated, base64.
+pub(crate) fn encode(histogram: &Histogram) -> String {
+    let mut bytes = Vec::new();
+    let written = V2DeflateSerializer::new().serialize(histogram.as_hdr(), &mut bytes);
+    written.expect("counts are far below 2^63, and a Vec takes all that is written to it");
+    STANDARD.encode(bytes)
+}
+
+/// The inverse of [`encode`].
+pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
+    let bytes = STANDARD.decode(text).map_err(|e| Wrong(format!("a histogram is not base64: {e}")))?;
+    let hdr = Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]);
+    hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram does not read: {e}")))
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09}", ns / NS_PER_S, ns % NS_PER_S)
+}
+
+fn date(unix_ns: u64) -> String {
+    let date = jiff::Timestamp::from_nanosecond(i128::from(unix_ns));
+    date.expect("64 bits of nanoseconds end in the year 2554, jiff's dates in 9999").to_string()
+}
+
+fn tag(kind: LatencyKind, operation: &str) -> String {
+    if operation.is_empty() {
+        kind.word().to_owned()
+    } else {
+        format!("{}.{}", kind.word(), escape(operation))
+    }
+}
+
+fn untag(tag: &str) -> Result<(LatencyKind, String), Wrong> {
+    let (kind, operation) = tag.split_once('.').unwrap_or((tag, ""));
+    let kind = crate::schema::word("tag", kind, LatencyKind::from_word)?;
+    let operation = unescape(operation).ok_or_else(|| Wrong(format!("tag `{tag}` is not one of ours")))?;
+    Ok((kind, operation))
+}
+
+/// A tag ends at a comma and may hold no blanks: such bytes are written as in a URL, `%2C`.
+fn escape(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_graphic() && b != b',' && b != b'%';
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        if first == b'%' {
+            let digits = str::from_utf8(tail.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_reads_back_bucket_for_bucket() {
+        let mut h = Histogram::new();
+        assert_eq!(decode(&encode(&h)), Ok(h.clone()));
+        for i in 0..20_000u64 {
+            h.record(i * i * 7 + 1);
+        }
+        h.record_n(u64::MAX, 3);
+        h.record_n(1, 1 << 40);
+        let again = decode(&encode(&h)).unwrap();
+        assert_eq!(again, h);
+        assert!(again.buckets().eq(h.buckets()));
+    }
+
+    #[test]
+    fn what_is_not_a_histogram_is_an_error_and_no_panic() {
+        for text in ["", "AAAA", "not base64!", "HISTFAAAAA=="] {
+            assert!(decode(text).is_err(), "{text}");
+        }
+        assert!(read(b"1.0,2.0,3.0,AAAA\n").is_err());
+        assert!(read(b"nonsense\n").is_err());
+    }
+
+    #[test]
+    fn any_operation_survives_as_a_tag() {
+        for operation in ["", "select", "a,b c%d", "range.sum", "größer\n", "%2C"] {
+            let tag = tag(LatencyKind::Service, operation);
+            assert!(tag.bytes().all(|b| b.is_ascii_graphic() && b != b','), "{tag}");
+            assert_eq!(untag(&tag), Ok((LatencyKind::Service, operation.to_owned())));
+        }
+        assert!(untag("latency").is_err());
+        assert!(untag("service.%zz").is_err());
+    }
+}

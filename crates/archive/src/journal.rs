@@ -1,0 +1,263 @@
+//! A bake-off's journal: `events.jsonl`, one line per step, on disk before the step is taken.
+//!
+//! Every line carries a checksum that continues the one before it, and the first continues that of `order.json`: a
+//! byte changed, or a line taken out of the middle, shows. What a dying process left half-written at the end is cut
+//! off when the journal is next opened; since a line is on disk before its step is taken, that step was not taken.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use record::clock::WallAnchor;
+use record::run::RunId;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ArchiveError;
+use crate::schema::event::{JournalEvent, Step};
+use crate::schema::{Form, Wrong};
+use crate::{Archive, bakeoff, checksum, lock};
+
+/// The form of the first line, and by it of all.
+const FORM: Form = Form { tag: "bakeoff.events/1" };
+/// Hexadecimal digits of the checksum that are kept in a line.
+const LINK_DIGITS: usize = 16;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    schema: String,
+    bakeoff: String,
+}
+
+/// The journal of a bake-off that this process conducts; nobody else can open it meanwhile.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    end_bytes: u64,
+    link: String,
+    healed_bytes: u64,
+}
+
+impl Archive {
+    /// Takes a bake-off's journal, to go on with it.
+    ///
+    /// # Errors
+    ///
+    /// [`ArchiveError::Busy`] where another process has it, and where it is not there, damaged or not writable.
+    pub fn journal(&self, id: RunId) -> Result<Journal, ArchiveError> {
+        let folder = self.tree.bakeoff(id);
+        if !folder.is_dir() {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        let path = folder.join(bakeoff::EVENTS);
+        let seed = bakeoff::order_sum(&folder)?;
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        let mut file = opened.map_err(ArchiveError::writing(&path))?;
+        if !lock::take(&file).map_err(ArchiveError::writing(&path))? {
+            return Err(ArchiveError::Busy { id });
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(ArchiveError::reading(&path))?;
+        let told = parse(&bytes, &seed).map_err(|Wrong(what)| ArchiveError::damaged(&path, what))?;
+        let mut journal = Journal {
+            file,
+            path,
+            end_bytes: told.whole_bytes,
+            link: told.link,
+            healed_bytes: told.torn_bytes,
+        };
+        if told.torn_bytes > 0 {
+            journal.file.set_len(told.whole_bytes).map_err(ArchiveError::writing(&journal.path))?;
+        }
+        journal.file.seek(io::SeekFrom::End(0)).map_err(ArchiveError::writing(&journal.path))?;
+        journal.say(Step::Opened { pid: std::process::id() })?;
+        Ok(journal)
+    }
+}
+
+impl Journal {
+    /// Puts a line on disk; when this returns, it is there whatever happens next.
+    ///
+    /// # Errors
+    ///
+    /// Where the disk is full or fails; then the journal ends as it did before.
+    pub fn append(&mut self, event: &JournalEvent) -> Result<(), ArchiveError> {
+        let (line, link) = linked(&body(event), &self.link);
+        let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
+        if let Err(e) = written {
+            // What cannot be cut off now is cut off when the journal is next opened.
+            let _ = self.file.set_len(self.end_bytes);
+            let _ = self.file.seek(io::SeekFrom::Start(self.end_bytes));
+            return Err(ArchiveError::writing(&self.path)(e));
+        }
+        self.end_bytes += line.len() as u64;
+        self.link = link;
+        Ok(())
+    }
+
+    /// Puts a line on disk that is about the whole bake-off, stamped now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::append`].
+    pub fn say(&mut self, step: Step) -> Result<(), ArchiveError> {
+        let now = WallAnchor::now();
+        self.append(&JournalEvent {
+            at_unix_ns: now.unix_ns,
+            at_monotonic_ns: now.monotonic_ns,
+            series: None,
+            trial: None,
+            attempt: None,
+            step,
+        })
+    }
+
+    /// Bytes of a half-written last line that were cut off when the journal was opened.
+    pub fn healed_bytes(&self) -> u64 {
+        self.healed_bytes
+    }
+}
+
+/// What a journal tells.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) events: Vec<JournalEvent>,
+    /// Where its last whole line ends.
+    whole_bytes: u64,
+    /// What a dying process left after it.
+    pub(crate) torn_bytes: u64,
+    link: String,
+}
+
+/// The content of a new journal.
+pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
+    let head = Head { schema: FORM.tag.to_owned(), bakeoff: id.to_string() };
+    linked(&body(&head), order_sha256).0
+}
+
+/// Reads a journal whose order has that checksum; a last line without its end is left out.
+pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Result<Told, Wrong> {
+    let whole = whole_lines(bytes);
+    let mut link = order_sha256.to_owned();
+    let mut events = Vec::new();
+    for (i, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+        let wrong = |what: &str| Wrong(format!("line {}: {what}", i + 1));
+        let text = str::from_utf8(line).map_err(|_| wrong("it is not text"))?;
+        let (body, next) = unlinked(text, &link)
+            .ok_or_else(|| wrong("it, or a line before it, is not what was written there"))?;
+        link = next;
+        if i == 0 {
+            let head: Head =
+                FORM.read(body.as_bytes(), Path::new(bakeoff::EVENTS)).map_err(|e| Wrong(e.to_string()))?;
+            drop(head);
+        } else {
+            events.push(serde_json::from_str(&body).map_err(|e| wrong(&e.to_string()))?);
+        }
+    }
+    if whole == 0 {
+        return Err(Wrong("it has no first line".to_owned()));
+    }
+    Ok(Told { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link })
+}
+
+/// Where the last line ends that is whole: that has its end, and no zeros in it.
+///
+/// Zeros stand at the end where a file had grown before its content was on disk when the power went.
+fn whole_lines(bytes: &[u8]) -> usize {
+    let ends = |bytes: &[u8]| bytes.iter().rposition(|b| *b == b'\n');
+    let Some(end) = ends(bytes) else { return 0 };
+    let start = ends(&bytes[..end]).map_or(0, |at| at + 1);
+    if bytes[start..end].contains(&0) { start } else { end + 1 }
+}
+
+fn body(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own forms have text keys and do not fail")
+}
+
+/// The line for `body` after a line that ended with `link`, and what the next one continues.
+fn linked(body: &str, link: &str) -> (String, String) {
+    let next = link_of(body, link);
+    let open = body.strip_suffix('}').expect("the lines are objects");
+    (format!("{open},\"link\":\"{next}\"}}\n"), next)
+}
+
+/// The inverse of [`linked`]; `None` where the line does not continue `link`.
+fn unlinked(line: &str, link: &str) -> Option<(String, String)> {
+    let line = line.strip_suffix("\"}\n")?;
+    let at = line.len().checked_sub(LINK_DIGITS)?;
+    let (open, found) = (line.get(..at)?.strip_suffix(",\"link\":\"")?, line.get(at..)?);
+    let body = format!("{open}}}");
+    (link_of(&body, link) == found).then(|| (body, found.to_owned()))
+}
+
+fn link_of(body: &str, link: &str) -> String {
+    checksum::of(format!("{link}{body}").as_bytes())[..LINK_DIGITS].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> (RunId, String, Vec<JournalEvent>) {
+        let id: RunId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let event = |trial, step| JournalEvent {
+            at_unix_ns: u64::MAX,
+            at_monotonic_ns: 1,
+            series: Some(1),
+            trial,
+            attempt: Some(1),
+            step,
+        };
+        let events = vec![
+            event(None, Step::SeriesSetup),
+            event(Some(0), Step::TrialMeasuring),
+            event(Some(0), Step::TrialInvalid { run: id, reason: "too\nlate, \"link\":\"x".into() }),
+        ];
+        let mut text = begin(id, "order");
+        let mut link = parse(text.as_bytes(), "order").unwrap().link;
+        for event in &events {
+            let (line, next) = linked(&body(event), &link);
+            text.push_str(&line);
+            link = next;
+        }
+        (id, text, events)
+    }
+
+    #[test]
+    fn a_journal_reads_back_and_each_line_is_json() {
+        let (_, text, events) = example();
+        let told = parse(text.as_bytes(), "order").unwrap();
+        assert_eq!((told.events, told.torn_bytes), (events, 0));
+        for line in text.lines() {
+            assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn cut_anywhere_it_reads_up_to_its_last_whole_line() {
+        let (_, text, events) = example();
+        let head = text.find('\n').unwrap() + 1;
+        for cut in head..text.len() {
+            let told = parse(&text.as_bytes()[..cut], "order").unwrap();
+            let lines = text[..cut].matches('\n').count();
+            assert_eq!(told.events, events[..lines - 1], "cut at {cut}");
+            let mut zeros = text.as_bytes()[..cut].to_vec();
+            zeros.extend([0; 7]);
+            assert_eq!(parse(&zeros, "order").unwrap().events, events[..lines - 1]);
+        }
+        assert!(parse(&text.as_bytes()[..head - 1], "order").is_err());
+    }
+
+    #[test]
+    fn a_changed_byte_or_a_missing_line_is_seen() {
+        let (_, text, _) = example();
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert!(parse(&bytes, "order").is_err(), "byte {at}");
+        }
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        assert!(parse([lines[0], lines[2], lines[3]].concat().as_bytes(), "order").is_err());
+        assert!(parse(text.as_bytes(), "another order").is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Who is writing: locks that end with their process, however it ends.
+//!
+//! Open-file-description locks: they do not care which thread holds them, a child that executes another program does
+//! not keep them (files are opened close-on-exec), and another process can ask whether one is held without taking it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+/// How much a lock keeps out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Others may share it.
+    Shared,
+    /// Nobody else.
+    Alone,
+}
+
+/// Waits for the lock file `path`, made where it is missing; held until the file is dropped.
+pub(crate) fn wait(path: &Path, hold: Hold) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    loop {
+        match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file(hold))) {
+            Ok(_) => return Ok(file),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Takes `file` alone; `false` where somebody else has it.
+pub(crate) fn take(file: &File) -> io::Result<bool> {
+    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole_file(Hold::Alone))) {
+        Ok(_) => Ok(true),
+        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether somebody (another open file, of this process or another) has taken `file`.
+pub(crate) fn is_taken(file: &File) -> io::Result<bool> {
+    let mut found = whole_file(Hold::Alone);
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut found))?;
+    Ok(i32::from(found.l_type) != libc::F_UNLCK)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the kernel's constants for a lock's type are 0 to 2")]
+fn whole_file(hold: Hold) -> libc::flock {
+    let kind = match hold {
+        Hold::Shared => libc::F_RDLCK,
+        Hold::Alone => libc::F_WRLCK,
+    };
+    // Length 0 reaches to the end, wherever it moves; the process number must be 0 for this family of locks.
+    libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 0, l_pid: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_seen_refused_and_gone_with_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let held = wait(&path, Hold::Alone).unwrap();
+        let other = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        assert!(is_taken(&other).unwrap());
+        assert!(!take(&other).unwrap());
+        assert!(!is_taken(&held).unwrap(), "one's own lock is no obstacle");
+        drop(held);
+        assert!(!is_taken(&other).unwrap());
+        assert!(take(&other).unwrap());
+    }
+
+    #[test]
+    fn shared_locks_do_not_keep_each_other_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let one = wait(&path, Hold::Shared).unwrap();
+        let two = wait(&path, Hold::Shared).unwrap();
+        assert!(is_taken(&one).unwrap(), "against taking it alone, a shared lock is an obstacle");
+        drop(two);
+        drop(one);
+        let _alone = wait(&path, Hold::Alone).unwrap();
+    }
+}

@@ -1,0 +1,108 @@
+//! How runs leave the archive: out of sight at once, then off the disk.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use record::run::RunId;
+
+use crate::catalog;
+use crate::disk::Place;
+use crate::error::ArchiveError;
+use crate::writer::MANIFEST;
+use crate::{Archive, bakeoff, disk, lock, reader};
+
+/// What was found left behind, and removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// The folders, as they were named.
+    pub folders: Vec<PathBuf>,
+}
+
+impl Archive {
+    /// Removes a run, or a bake-off with all its runs.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none of that name, it is part of a bake-off or being written, or the disk does not let us.
+    pub fn remove(&self, id: RunId) -> Result<(), ArchiveError> {
+        let still = self.tree.keep_still()?;
+        let (run, whole) = (self.tree.run(id), self.tree.bakeoff(id));
+        if whole.is_dir() {
+            if bakeoff::is_running(&whole) {
+                return Err(ArchiveError::Busy { id });
+            }
+            self.finish_bakeoff(id, &out_of_sight(&whole)?)?;
+        } else if run.is_dir() {
+            // A manifest that does not read names no bake-off, and such a run may go.
+            let belongs_to = reader::read_manifest(&run, id).ok().and_then(|s| s.header.bakeoff);
+            if let Some(bakeoff) = belongs_to.filter(|b| self.tree.bakeoff(*b).is_dir()) {
+                return Err(ArchiveError::PartOfBakeoff { id, bakeoff });
+            }
+            delete(&out_of_sight(&run)?)?;
+        } else {
+            return Err(ArchiveError::NotFound { text: id.to_string() });
+        }
+        drop(still);
+        self.refresh_index();
+        Ok(())
+    }
+
+    /// Removes what processes that died left half-written or half-removed.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders cannot be read or changed.
+    pub fn sweep(&self) -> Result<Swept, ArchiveError> {
+        let _still = self.tree.keep_still()?;
+        let mut swept = Swept::default();
+        for (path, place) in disk::places(&self.tree.bakeoffs())? {
+            match place {
+                // These are made while nobody else may look, so its maker is gone.
+                Place::Partial(_) => delete(&path)?,
+                Place::Removed(id) => self.finish_bakeoff(id, &path)?,
+                Place::Whole(_) | Place::Stray => continue,
+            }
+            swept.folders.push(path);
+        }
+        for (path, place) in disk::places(&self.tree.runs())? {
+            match place {
+                Place::Partial(_) if is_left_behind(&path) => delete(&path)?,
+                Place::Removed(_) => delete(&path)?,
+                Place::Partial(_) | Place::Whole(_) | Place::Stray => continue,
+            }
+            swept.folders.push(path);
+        }
+        Ok(swept)
+    }
+
+    /// Removes the runs of a bake-off that is out of sight, and then what is left of itself.
+    fn finish_bakeoff(&self, id: RunId, folder: &Path) -> Result<(), ArchiveError> {
+        for run in catalog::with(&self.tree, |index| index.runs_of(id))? {
+            delete(&out_of_sight(&self.tree.run(run))?)?;
+        }
+        delete(folder)
+    }
+}
+
+/// A partial run whose writer is gone: a living one has the manifest locked.
+fn is_left_behind(folder: &Path) -> bool {
+    match File::open(folder.join(MANIFEST)) {
+        Ok(manifest) => !lock::is_taken(&manifest).unwrap_or(true),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+fn out_of_sight(folder: &Path) -> Result<PathBuf, ArchiveError> {
+    let removed = disk::removed(folder);
+    fs::rename(folder, &removed).map_err(ArchiveError::writing(folder))?;
+    disk::sync_folder(folder.parent().expect("folders of runs have a parent"))?;
+    Ok(removed)
+}
+
+fn delete(folder: &Path) -> Result<(), ArchiveError> {
+    fs::remove_dir_all(folder).or_else(|e| match e.kind() {
+        // Its own writer, giving up, was quicker.
+        std::io::ErrorKind::NotFound => Ok(()),
+        _ => Err(ArchiveError::writing(folder)(e)),
+    })
+}

@@ -1,0 +1,164 @@
+//! `order.json`: a bake-off as it was planned, with every default resolved and the order as it was drawn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
+use record::environment::Environment;
+use serde::{Deserialize, Serialize};
+
+use super::manifest::{Header, StoredFile};
+use super::{Form, Real, Wrong, ns, word};
+
+/// The form of `order.json`.
+pub(crate) const FORM: Form = Form { tag: "bakeoff.order/1" };
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    schema: String,
+    #[serde(flatten)]
+    pub(crate) header: Header,
+    question: String,
+    exploratory: bool,
+    factors: Vec<Varied>,
+    blocks: u32,
+    seed: u64,
+    measure_ns: u64,
+    warmup_ns: u64,
+    judge: Rule,
+    page: Wishes,
+    plan_sha256: String,
+    trials: Vec<Cell>,
+    pub(crate) files: Vec<StoredFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Varied {
+    name: String,
+    values: Vec<String>,
+    reference: Option<String>,
+    level: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Rule {
+    rope_ratio: Real,
+    alpha: Real,
+    family: String,
+    metrics: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Wishes {
+    sponsor: Option<String>,
+    tuning: Option<String>,
+    notes: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Cell {
+    trial: u32,
+    block: u32,
+    series: u32,
+    position: u32,
+    levels: BTreeMap<String, String>,
+}
+
+impl Order {
+    /// The form of `bakeoff`, but for its environment, its plan's text and its attempts, which have their own files.
+    pub(crate) fn of(bakeoff: &Bakeoff, files: Vec<StoredFile>) -> Self {
+        let Bakeoff {
+            header,
+            question,
+            exploratory,
+            factors,
+            blocks,
+            seed,
+            trials,
+            attempts: _,
+            judge,
+            page,
+            measure,
+            warmup,
+            environment: _,
+            plan_text: _,
+            plan_sha256,
+        } = bakeoff;
+        let Judge { rope_ratio, alpha, family, metrics } = judge;
+        let Page { sponsor, tuning, notes } = page.clone();
+        Self {
+            schema: FORM.tag.to_owned(),
+            header: Header::of(header),
+            question: question.clone(),
+            exploratory: *exploratory,
+            factors: factors.iter().map(Varied::of).collect(),
+            blocks: *blocks,
+            seed: *seed,
+            measure_ns: ns(*measure),
+            warmup_ns: ns(*warmup),
+            judge: Rule {
+                rope_ratio: Real(*rope_ratio),
+                alpha: Real(*alpha),
+                family: family.clone(),
+                metrics: metrics.iter().map(|m| m.word().to_owned()).collect(),
+            },
+            page: Wishes { sponsor, tuning, notes },
+            plan_sha256: plan_sha256.clone(),
+            trials: trials.iter().map(Cell::of).collect(),
+            files,
+        }
+    }
+
+    /// The bake-off without its attempts; its header's state is the one it was begun with.
+    pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
+        let Wishes { sponsor, tuning, notes } = self.page;
+        let metric = |found: &String| word("metric", found, Metric::from_word);
+        Ok(Bakeoff {
+            header: self.header.read()?,
+            question: self.question,
+            exploratory: self.exploratory,
+            factors: self.factors.into_iter().map(Varied::read).collect::<Result<_, _>>()?,
+            blocks: self.blocks,
+            seed: self.seed,
+            trials: self.trials.into_iter().map(Cell::read).collect(),
+            attempts: Vec::new(),
+            judge: Judge {
+                rope_ratio: self.judge.rope_ratio.0,
+                alpha: self.judge.alpha.0,
+                family: self.judge.family,
+                metrics: self.judge.metrics.iter().map(metric).collect::<Result<_, _>>()?,
+            },
+            page: Page { sponsor, tuning, notes },
+            measure: Duration::from_nanos(self.measure_ns),
+            warmup: Duration::from_nanos(self.warmup_ns),
+            environment,
+            plan_text,
+            plan_sha256: self.plan_sha256,
+        })
+    }
+}
+
+impl Varied {
+    fn of(factor: &Factor) -> Self {
+        let Factor { name, values, reference, plot } = factor.clone();
+        Self { name, values, reference, level: plot.word().to_owned() }
+    }
+
+    fn read(self) -> Result<Factor, Wrong> {
+        let Self { name, values, reference, level } = self;
+        Ok(Factor { name, values, reference, plot: word("level", &level, Plot::from_word)? })
+    }
+}
+
+impl Cell {
+    fn of(trial: &Trial) -> Self {
+        let Trial { index, block, series, position, levels } = trial.clone();
+        Self { trial: index, block, series, position, levels }
+    }
+
+    fn read(self) -> Trial {
+        let Self { trial, block, series, position, levels } = self;
+        let levels: Levels = levels;
+        Trial { index: trial, block, series, position, levels }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the machine was, as stored.
+
+use std::collections::BTreeMap;
+
+use record::environment::Environment;
+use record::missing::Missing;
+use serde::{Deserialize, Serialize};
+
+use super::Form;
+
+/// The form of `env.json`.
+pub(crate) const FORM: Form = Form { tag: "bakeoff.environment/1" };
+
+/// `env.json`: a bake-off's machine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EnvironmentFile {
+    schema: String,
+    #[serde(flatten)]
+    pub(crate) facts: Facts,
+}
+
+/// The facts that are known, and why others are not.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    facts: BTreeMap<String, String>,
+    missing: BTreeMap<String, String>,
+}
+
+impl EnvironmentFile {
+    pub(crate) fn of(environment: &Environment) -> Self {
+        Self { schema: FORM.tag.to_owned(), facts: Facts::of(environment) }
+    }
+}
+
+impl Facts {
+    pub(crate) fn of(environment: &Environment) -> Self {
+        let Environment { facts } = environment;
+        let (mut known, mut missing) = (BTreeMap::new(), BTreeMap::new());
+        for (name, value) in facts {
+            match value {
+                Ok(value) => known.insert(name.clone(), value.clone()),
+                Err(why) => missing.insert(name.clone(), why.reason.clone()),
+            };
+        }
+        Self { facts: known, missing }
+    }
+
+    pub(crate) fn read(self) -> Environment {
+        let known = self.facts.into_iter().map(|(name, value)| (name, Ok(value)));
+        let missing = self.missing.into_iter().map(|(name, why)| (name, Err(Missing::because(why))));
+        Environment { facts: known.chain(missing).collect() }
+    }
+}

@@ -1,0 +1,443 @@
+//! A load, as stored in the manifest: everything but the distributions by interval, which have files of their own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use record::histogram::{CensoredHistogram, Histogram};
+use record::load::{
+    Arrivals, ClientCost, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings,
+    OltpSettings, Operation, Outage, PreparePolicy, Rate, Schedule, Workload,
+};
+use record::series::HistogramSlice;
+use record::target::Target;
+use record::verdict::{Check, Validity, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::text::lasting;
+use super::{Real, Reasons, Wrong, ns, word};
+use crate::hlog;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Load {
+    settings: Settings,
+    server_version: Option<String>,
+    measured_from_ns: u64,
+    measured_ns: u64,
+    achieved_per_s: Real,
+    counts: Fates,
+    errors: Errors,
+    error_samples: Vec<String>,
+    outages: Vec<Gap>,
+    backlog_after_warmup: u64,
+    connected: u32,
+    client: Option<Client>,
+    verdict: Judgement,
+    totals: Totals,
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Settings {
+    target: String,
+    workload: String,
+    oltp: Oltp,
+    prepare: String,
+    threads: u32,
+    rate: Pace,
+    arrivals: Spread,
+    schedule: String,
+    late: Late,
+    warmup_ns: u64,
+    time_ns: u64,
+    events_max: Option<u64>,
+    interval_ns: u64,
+    retries_max: u32,
+    drain_ns: u64,
+    seed: u64,
+    connects_at_once: u32,
+    errors_ratio_max: Real,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Oltp {
+    tables: u32,
+    rows: u64,
+    point_selects: u32,
+    range_size: u64,
+    distribution: Rows,
+    skip_transaction: bool,
+    prepared: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Pace {
+    Max,
+    Steady { per_s: Real },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Spread {
+    Jitter { ratio: Real },
+    Period,
+    Poisson,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Late {
+    Queue,
+    Skip { limit_ns: u64 },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Rows {
+    Uniform,
+    Zipfian { exponent: Real },
+    Special,
+    Pareto { h: Real },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Fates {
+    planned: u64,
+    done: u64,
+    failed: u64,
+    skipped: u64,
+    unfinished: u64,
+    retries: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Errors {
+    transient: u64,
+    connection: u64,
+    application: u64,
+    verify: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Gap {
+    from_s: Real,
+    for_s: Real,
+    affected: u64,
+    ended: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Client {
+    user_us_per_event: Real,
+    system_us_per_event: Real,
+    switches_per_event: Real,
+    starved_ratio: Option<Real>,
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Judgement {
+    state: String,
+    checks: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Finding {
+    name: String,
+    ok: bool,
+    found: Real,
+    limit: Real,
+    text: String,
+}
+
+/// Distributions over the whole measured phase, each as in a `.hlog` line: V2, deflated, base64.
+#[derive(Debug, Serialize, Deserialize)]
+struct Totals {
+    response: Option<String>,
+    response_at_least: Option<String>,
+    service: String,
+    wait: Option<String>,
+    lateness: Option<String>,
+    failure: String,
+    operations: BTreeMap<String, String>,
+}
+
+impl Load {
+    /// The form of `load`, but for its slices.
+    pub(crate) fn of(load: &LoadRecord) -> Self {
+        let LoadRecord {
+            settings,
+            server_version,
+            measured_from_ns,
+            measured,
+            achieved_per_s,
+            counts,
+            response,
+            service,
+            wait,
+            lateness,
+            failure,
+            operations,
+            errors,
+            error_samples,
+            outages,
+            backlog_after_warmup,
+            connected,
+            client,
+            slices: _,
+            verdict,
+        } = load;
+        let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
+        let ErrorCounts { transient, connection, application, verify } = *errors;
+        let mut missing = Reasons::default();
+        let totals = Totals {
+            response: missing.split("response", response, |r| hlog::encode(&r.known)),
+            response_at_least: response.as_ref().ok().map(|r| hlog::encode(&r.at_least)),
+            service: hlog::encode(service),
+            wait: missing.split("wait", wait, hlog::encode),
+            lateness: missing.split("lateness", lateness, hlog::encode),
+            failure: hlog::encode(failure),
+            operations: operations
+                .iter()
+                .map(|(name, Operation { service })| (name.clone(), hlog::encode(service)))
+                .collect(),
+        };
+        Self {
+            settings: Settings::of(settings),
+            server_version: missing.split("server_version", server_version, String::clone),
+            measured_from_ns: *measured_from_ns,
+            measured_ns: ns(*measured),
+            achieved_per_s: Real(*achieved_per_s),
+            counts: Fates { planned, done, failed, skipped, unfinished, retries },
+            errors: Errors { transient, connection, application, verify },
+            error_samples: error_samples.clone(),
+            outages: outages.iter().map(Gap::of).collect(),
+            backlog_after_warmup: *backlog_after_warmup,
+            connected: *connected,
+            client: missing.split("client", client, Client::of),
+            verdict: Judgement::of(verdict),
+            totals,
+            missing,
+        }
+    }
+
+    /// The inverse of [`Self::of`]; the slices come from their own file.
+    pub(crate) fn read(self, slices: Vec<HistogramSlice>) -> Result<LoadRecord, Wrong> {
+        let Fates { planned, done, failed, skipped, unfinished, retries } = self.counts;
+        let Errors { transient, connection, application, verify } = self.errors;
+        let m = &self.missing;
+        let totals = self.totals;
+        let at_least = totals.response_at_least;
+        let histogram = |text: String| hlog::decode(&text);
+        let operation =
+            |(name, text): (String, String)| Ok((name, Operation { service: hlog::decode(&text)? }));
+        Ok(LoadRecord {
+            settings: self.settings.read()?,
+            server_version: m.join("server_version", self.server_version, Ok)?,
+            measured_from_ns: self.measured_from_ns,
+            measured: Duration::from_nanos(self.measured_ns),
+            achieved_per_s: self.achieved_per_s.0,
+            counts: Counts { planned, done, failed, skipped, unfinished, retries },
+            response: m.join("response", totals.response, |known| {
+                let at_least = at_least.map_or_else(|| Ok(Histogram::new()), histogram)?;
+                Ok(CensoredHistogram { known: hlog::decode(&known)?, at_least })
+            })?,
+            service: hlog::decode(&totals.service)?,
+            wait: m.join("wait", totals.wait, histogram)?,
+            lateness: m.join("lateness", totals.lateness, histogram)?,
+            failure: hlog::decode(&totals.failure)?,
+            operations: totals.operations.into_iter().map(operation).collect::<Result<_, Wrong>>()?,
+            errors: ErrorCounts { transient, connection, application, verify },
+            error_samples: self.error_samples,
+            outages: self.outages.iter().map(Gap::read).collect(),
+            backlog_after_warmup: self.backlog_after_warmup,
+            connected: self.connected,
+            client: m.join("client", self.client, Client::read)?,
+            slices,
+            verdict: self.verdict.read()?,
+        })
+    }
+}
+
+impl Settings {
+    fn of(settings: &LoadSettings) -> Self {
+        let LoadSettings {
+            target,
+            workload,
+            oltp,
+            prepare,
+            threads,
+            rate,
+            arrivals,
+            schedule,
+            late,
+            warmup,
+            time,
+            events_max,
+            interval,
+            retries_max,
+            drain,
+            seed,
+            connects_at_once,
+            errors_ratio_max,
+        } = settings;
+        Self {
+            target: target.masked(),
+            workload: workload.word().to_owned(),
+            oltp: Oltp::of(oltp),
+            prepare: prepare.word().to_owned(),
+            threads: *threads,
+            rate: match rate {
+                Rate::Max => Pace::Max,
+                Rate::PerSecond(per_s) => Pace::Steady { per_s: Real(*per_s) },
+            },
+            arrivals: match arrivals {
+                Arrivals::Jitter { ratio } => Spread::Jitter { ratio: Real(*ratio) },
+                Arrivals::Period => Spread::Period,
+                Arrivals::Poisson => Spread::Poisson,
+            },
+            schedule: schedule.word().to_owned(),
+            late: match late {
+                LatePolicy::Queue => Late::Queue,
+                LatePolicy::Skip { limit } => Late::Skip { limit_ns: ns(*limit) },
+            },
+            warmup_ns: ns(*warmup),
+            time_ns: ns(*time),
+            events_max: *events_max,
+            interval_ns: ns(*interval),
+            retries_max: *retries_max,
+            drain_ns: ns(*drain),
+            seed: *seed,
+            connects_at_once: *connects_at_once,
+            errors_ratio_max: Real(*errors_ratio_max),
+        }
+    }
+
+    fn read(self) -> Result<LoadSettings, Wrong> {
+        Ok(LoadSettings {
+            target: Target::new(self.target),
+            workload: word("workload", &self.workload, Workload::from_word)?,
+            oltp: self.oltp.read(),
+            prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
+            threads: self.threads,
+            rate: match self.rate {
+                Pace::Max => Rate::Max,
+                Pace::Steady { per_s } => Rate::PerSecond(per_s.0),
+            },
+            arrivals: match self.arrivals {
+                Spread::Jitter { ratio } => Arrivals::Jitter { ratio: ratio.0 },
+                Spread::Period => Arrivals::Period,
+                Spread::Poisson => Arrivals::Poisson,
+            },
+            schedule: word("schedule", &self.schedule, Schedule::from_word)?,
+            late: match self.late {
+                Late::Queue => LatePolicy::Queue,
+                Late::Skip { limit_ns } => LatePolicy::Skip { limit: Duration::from_nanos(limit_ns) },
+            },
+            warmup: Duration::from_nanos(self.warmup_ns),
+            time: Duration::from_nanos(self.time_ns),
+            events_max: self.events_max,
+            interval: Duration::from_nanos(self.interval_ns),
+            retries_max: self.retries_max,
+            drain: Duration::from_nanos(self.drain_ns),
+            seed: self.seed,
+            connects_at_once: self.connects_at_once,
+            errors_ratio_max: self.errors_ratio_max.0,
+        })
+    }
+}
+
+impl Oltp {
+    fn of(oltp: &OltpSettings) -> Self {
+        let OltpSettings {
+            tables,
+            rows,
+            point_selects,
+            range_size,
+            distribution,
+            skip_transaction,
+            prepared,
+        } = *oltp;
+        let distribution = match distribution {
+            Distribution::Uniform => Rows::Uniform,
+            Distribution::Zipfian { exponent } => Rows::Zipfian { exponent: Real(exponent) },
+            Distribution::Special => Rows::Special,
+            Distribution::Pareto { h } => Rows::Pareto { h: Real(h) },
+        };
+        Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+    }
+
+    fn read(self) -> OltpSettings {
+        let Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared } = self;
+        let distribution = match distribution {
+            Rows::Uniform => Distribution::Uniform,
+            Rows::Zipfian { exponent } => Distribution::Zipfian { exponent: exponent.0 },
+            Rows::Special => Distribution::Special,
+            Rows::Pareto { h } => Distribution::Pareto { h: h.0 },
+        };
+        OltpSettings { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+    }
+}
+
+impl Gap {
+    fn of(outage: &Outage) -> Self {
+        let Outage { from_s, for_s, affected, ended } = *outage;
+        Self { from_s: Real(from_s), for_s: Real(for_s), affected, ended }
+    }
+
+    fn read(&self) -> Outage {
+        Outage { from_s: self.from_s.0, for_s: self.for_s.0, affected: self.affected, ended: self.ended }
+    }
+}
+
+impl Client {
+    fn of(cost: &ClientCost) -> Self {
+        let ClientCost { user_us_per_event, system_us_per_event, switches_per_event, starved_ratio } = cost;
+        let mut missing = Reasons::default();
+        Self {
+            user_us_per_event: Real(*user_us_per_event),
+            system_us_per_event: Real(*system_us_per_event),
+            switches_per_event: Real(*switches_per_event),
+            starved_ratio: missing.split("starved_ratio", starved_ratio, |v| Real(*v)),
+            missing,
+        }
+    }
+
+    fn read(self) -> Result<ClientCost, Wrong> {
+        Ok(ClientCost {
+            user_us_per_event: self.user_us_per_event.0,
+            system_us_per_event: self.system_us_per_event.0,
+            switches_per_event: self.switches_per_event.0,
+            starved_ratio: self.missing.join("starved_ratio", self.starved_ratio, |Real(v)| Ok(v))?,
+        })
+    }
+}
+
+impl Judgement {
+    fn of(verdict: &Verdict) -> Self {
+        let Verdict { state, checks } = verdict;
+        let finding = |check: &Check| {
+            let Check { name, ok, found, limit, text } = check;
+            let (found, limit) = (Real(*found), Real(*limit));
+            Finding { name: (*name).to_owned(), ok: *ok, found, limit, text: text.clone() }
+        };
+        Self { state: state.word().to_owned(), checks: checks.iter().map(finding).collect() }
+    }
+
+    fn read(self) -> Result<Verdict, Wrong> {
+        let check = |finding: Finding| {
+            let Finding { name, ok, found, limit, text } = finding;
+            Check { name: lasting(&name), ok, found: found.0, limit: limit.0, text }
+        };
+        Ok(Verdict {
+            state: word("verdict", &self.state, validity)?,
+            checks: self.checks.into_iter().map(check).collect(),
+        })
+    }
+}
+
+fn validity(word: &str) -> Option<Validity> {
+    [Validity::Valid, Validity::Invalid, Validity::Interrupted].into_iter().find(|v| v.word() == word)
+}

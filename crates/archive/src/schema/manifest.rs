@@ -1,0 +1,105 @@
+//! `manifest.json`: what a run is, what it measured as a whole, and the checksums of its files.
+
+use std::collections::BTreeMap;
+
+use record::clock::WallAnchor;
+use record::run::{Run, RunHeader, RunKind, RunState};
+use serde::{Deserialize, Serialize};
+
+use super::environment::Facts;
+use super::load::Load;
+use super::{Form, Wrong, parsed, word};
+
+/// The form of `manifest.json`.
+pub(crate) const FORM: Form = Form { tag: "bakeoff.run-manifest/1" };
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    schema: String,
+    #[serde(flatten)]
+    pub(crate) header: Header,
+    pub(crate) environment: Facts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<Load>,
+    pub(crate) files: Vec<StoredFile>,
+}
+
+/// What names a run, and tells how it came about.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Header {
+    run: String,
+    kind: String,
+    pub(crate) state: String,
+    pub(crate) reason: Option<String>,
+    started: Started,
+    title: String,
+    labels: BTreeMap<String, String>,
+    bakeoff: Option<String>,
+    tool_version: String,
+    command: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    unix_ns: u64,
+    monotonic_ns: u64,
+}
+
+/// One file beside the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredFile {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+impl Manifest {
+    pub(crate) fn of(run: &Run, files: Vec<StoredFile>) -> Self {
+        Self {
+            schema: FORM.tag.to_owned(),
+            header: Header::of(&run.header),
+            environment: Facts::of(&run.environment),
+            load: run.load.as_ref().map(Load::of),
+            files,
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> Option<&StoredFile> {
+        self.files.iter().find(|f| f.name == name)
+    }
+}
+
+impl Header {
+    pub(crate) fn of(header: &RunHeader) -> Self {
+        let RunHeader { id, kind, state, reason, anchor, title, labels, bakeoff, tool_version, command } =
+            header;
+        let WallAnchor { monotonic_ns, unix_ns } = *anchor;
+        Self {
+            run: id.to_string(),
+            kind: kind.word().to_owned(),
+            state: state.word().to_owned(),
+            reason: reason.clone(),
+            started: Started { unix_ns, monotonic_ns },
+            title: title.clone(),
+            labels: labels.clone(),
+            bakeoff: bakeoff.map(|id| id.to_string()),
+            tool_version: tool_version.clone(),
+            command: command.clone(),
+        }
+    }
+
+    pub(crate) fn read(&self) -> Result<RunHeader, Wrong> {
+        Ok(RunHeader {
+            id: parsed("run", &self.run)?,
+            kind: word("kind", &self.kind, RunKind::from_word)?,
+            state: word("state", &self.state, RunState::from_word)?,
+            reason: self.reason.clone(),
+            anchor: WallAnchor { monotonic_ns: self.started.monotonic_ns, unix_ns: self.started.unix_ns },
+            title: self.title.clone(),
+            labels: self.labels.clone(),
+            bakeoff: self.bakeoff.as_deref().map(|id| parsed("bakeoff", id)).transpose()?,
+            tool_version: self.tool_version.clone(),
+            command: self.command.clone(),
+        })
+    }
+}

@@ -1,0 +1,334 @@
+//! Numbers over time as Parquet, so that any SQL engine reads and merges them without loss.
+//!
+//! Long and narrow: one row a value, no nesting, no types that an engine might lack.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use record::environment::Environment;
+use record::histogram::Histogram;
+use record::series::{HistogramSlice, LatencyKind, Sample};
+
+use crate::schema::{Wrong, word};
+
+/// `hist.parquet`: one occupied bucket of one interval.
+const HISTOGRAMS: &str = "message hist {
+    required double t_s;
+    required binary host (STRING);
+    required binary op (STRING);
+    required binary kind (STRING);
+    required int64 bucket_lo_ns;
+    required int64 n;
+}";
+
+/// `series.parquet`: one value of one series.
+const SAMPLES: &str = "message series {
+    required int64 t_ms;
+    required binary host (STRING);
+    required binary name (STRING);
+    required binary labels (STRING);
+    required double value;
+}";
+
+/// Rows in a group: what a reader holds at a time.
+const GROUP_ROWS: usize = 1 << 18;
+/// The machine's name where it did not tell one.
+const HOST: &str = "localhost";
+
+/// One column of one group of rows.
+#[derive(Debug)]
+pub(crate) enum Column {
+    Text(Vec<ByteArray>),
+    Whole(Vec<i64>),
+    Real(Vec<f64>),
+    /// `None` is null.
+    MaybeWhole(Vec<Option<i64>>),
+}
+
+/// The name of the machine of `environment`.
+pub(crate) fn host(environment: &Environment) -> &str {
+    environment.fact("host.name").unwrap_or(HOST)
+}
+
+/// `hist.parquet` of `slices`.
+pub(crate) fn histograms(slices: &[HistogramSlice], host: &str) -> Vec<u8> {
+    let host = ByteArray::from(host);
+    let mut table = Table::new(HISTOGRAMS, &["bucket_lo_ns", "n"]);
+    let (mut t, mut op, mut kind, mut lowest, mut count) = (vec![], vec![], vec![], vec![], vec![]);
+    for slice in slices {
+        let (slice_op, slice_kind) =
+            (ByteArray::from(slice.operation.as_str()), ByteArray::from(slice.kind.word()));
+        for (lowest_ns, n) in slice.histogram.buckets() {
+            t.push(slice.from_ns as f64 * 1e-9);
+            op.push(slice_op.clone());
+            kind.push(slice_kind.clone());
+            lowest.push(signed(lowest_ns));
+            count.push(signed(n));
+        }
+        if t.len() >= GROUP_ROWS {
+            table.group(histogram_columns(&mut t, &host, &mut op, &mut kind, &mut lowest, &mut count));
+        }
+    }
+    table.group(histogram_columns(&mut t, &host, &mut op, &mut kind, &mut lowest, &mut count));
+    table.finish()
+}
+
+fn histogram_columns(
+    t: &mut Vec<f64>,
+    host: &ByteArray,
+    op: &mut Vec<ByteArray>,
+    kind: &mut Vec<ByteArray>,
+    lowest: &mut Vec<i64>,
+    count: &mut Vec<i64>,
+) -> [Column; 6] {
+    use std::mem::take;
+    let hosts = vec![host.clone(); t.len()];
+    [
+        Column::Real(take(t)),
+        Column::Text(hosts),
+        Column::Text(take(op)),
+        Column::Text(take(kind)),
+        Column::Whole(take(lowest)),
+        Column::Whole(take(count)),
+    ]
+}
+
+/// The sum over all intervals of a `hist.parquet`, by operation and kind: what a query over it sees.
+pub(crate) fn read_histogram_sums(bytes: &Bytes) -> Result<Vec<(String, LatencyKind, Histogram)>, Wrong> {
+    let mut sums = std::collections::BTreeMap::<(String, LatencyKind), Histogram>::new();
+    for_each_group(bytes, |group, rows| {
+        let (ops, kinds) = (read_text(group, 2, rows)?, read_text(group, 3, rows)?);
+        let (lowest, counts) = (read_whole(group, 4, rows)?, read_whole(group, 5, rows)?);
+        for (((op, kind), lowest_ns), n) in ops.into_iter().zip(kinds).zip(lowest).zip(counts) {
+            let kind = word("kind", &kind, LatencyKind::from_word)?;
+            let both = u64::try_from(lowest_ns).and_then(|lo| Ok((lo, u64::try_from(n)?)));
+            let (lowest_ns, n) = both.map_err(|_| Wrong("a bucket is negative".to_owned()))?;
+            sums.entry((op, kind)).or_default().record_n(lowest_ns, n);
+        }
+        Ok(())
+    })?;
+    Ok(sums.into_iter().map(|((op, kind), sum)| (op, kind, sum)).collect())
+}
+
+/// `series.parquet` of `samples`.
+pub(crate) fn samples(samples: &[Sample]) -> Vec<u8> {
+    let mut table = Table::new(SAMPLES, &["t_ms"]);
+    let text = |of: fn(&Sample) -> &str, rows: &[Sample]| {
+        Column::Text(rows.iter().map(|s| ByteArray::from(of(s))).collect())
+    };
+    for rows in samples.chunks(GROUP_ROWS) {
+        table.group([
+            Column::Whole(rows.iter().map(|s| s.t_ms).collect()),
+            text(|s| &s.host, rows),
+            text(|s| &s.name, rows),
+            text(|s| &s.labels, rows),
+            Column::Real(rows.iter().map(|s| s.value).collect()),
+        ]);
+    }
+    table.finish()
+}
+
+/// The samples of a `series.parquet`, in the order they were written.
+pub(crate) fn read_samples(bytes: &Bytes) -> Result<Vec<Sample>, Wrong> {
+    let mut samples = Vec::new();
+    for_each_group(bytes, |group, rows| {
+        let t_ms = read_whole(group, 0, rows)?;
+        let (hosts, names, labels) =
+            (read_text(group, 1, rows)?, read_text(group, 2, rows)?, read_text(group, 3, rows)?);
+        let values = read_real(group, 4, rows)?;
+        let rows = t_ms.into_iter().zip(hosts).zip(names).zip(labels).zip(values);
+        samples.extend(rows.map(|((((t_ms, host), name), labels), value)| Sample {
+            t_ms,
+            host,
+            name,
+            labels,
+            value,
+        }));
+        Ok(())
+    })?;
+    Ok(samples)
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).expect("counts and latencies are far below 2^63")
+}
+
+/// A Parquet file in memory, written group by group.
+///
+/// In memory, so that the only thing that can fail is our own use of the format, and a full disk has one place.
+pub(crate) struct Table {
+    writer: SerializedFileWriter<Vec<u8>>,
+}
+
+impl Table {
+    /// `counting`: columns of numbers that hardly repeat, for which differences are stored instead of a dictionary.
+    pub(crate) fn new(schema: &str, counting: &[&str]) -> Self {
+        let level = ZstdLevel::try_new(3).expect("zstd has a level 3");
+        let properties = counting.iter().fold(
+            WriterProperties::builder().set_compression(Compression::ZSTD(level)),
+            |properties, name| {
+                let path = ColumnPath::from(*name);
+                properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+            },
+        );
+        let schema = Arc::new(parse_message_type(schema).expect("our schemas parse"));
+        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()));
+        Self { writer: writer.expect(IN_MEMORY) }
+    }
+
+    /// Adds rows; none add nothing.
+    pub(crate) fn group<const N: usize>(&mut self, columns: [Column; N]) {
+        if columns[0].is_empty() {
+            return;
+        }
+        self.try_group(columns).expect(IN_MEMORY);
+    }
+
+    fn try_group<const N: usize>(&mut self, columns: [Column; N]) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for values in columns {
+            let mut column = group.next_column()?.expect("as many columns as the schema has");
+            match values {
+                Column::Text(v) => column.typed::<ByteArrayType>().write_batch(&v, None, None)?,
+                Column::Whole(v) => column.typed::<Int64Type>().write_batch(&v, None, None)?,
+                Column::Real(v) => column.typed::<DoubleType>().write_batch(&v, None, None)?,
+                Column::MaybeWhole(v) => {
+                    let levels: Vec<i16> = v.iter().map(|value| i16::from(value.is_some())).collect();
+                    let known: Vec<i64> = v.into_iter().flatten().collect();
+                    column.typed::<Int64Type>().write_batch(&known, Some(&levels), None)?
+                }
+            };
+            column.close()?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// The whole file.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.writer.into_inner().expect(IN_MEMORY)
+    }
+}
+
+const IN_MEMORY: &str = "rows that fit their schema are written to memory";
+
+impl Column {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(v) => v.is_empty(),
+            Self::Whole(v) => v.is_empty(),
+            Self::Real(v) => v.is_empty(),
+            Self::MaybeWhole(v) => v.is_empty(),
+        }
+    }
+}
+
+fn for_each_group(
+    bytes: &Bytes,
+    mut each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    let reader = SerializedFileReader::new(bytes.clone()).map_err(wrong)?;
+    for i in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(i).map_err(wrong)?;
+        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        each(&*group, rows)?;
+    }
+    Ok(())
+}
+
+fn read_text(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<String>, Wrong> {
+    let values: Vec<ByteArray> = read_column::<ByteArrayType>(group, column, rows)?;
+    values.iter().map(|v| v.as_utf8().map(str::to_owned).map_err(wrong)).collect()
+}
+
+fn read_whole(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<i64>, Wrong> {
+    read_column::<Int64Type>(group, column, rows)
+}
+
+fn read_real(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<f64>, Wrong> {
+    read_column::<DoubleType>(group, column, rows)
+}
+
+fn read_column<T: parquet::data_type::DataType>(
+    group: &dyn RowGroupReader,
+    column: usize,
+    rows: usize,
+) -> Result<Vec<T::T>, Wrong> {
+    let known = group.metadata().columns().get(column).map(ColumnChunkMetaData::column_type);
+    if known != Some(T::get_physical_type()) {
+        return Err(Wrong(format!("column {column} is not what it should be")));
+    }
+    let reader = group.get_column_reader(column).map_err(wrong)?;
+    let mut reader = parquet::column::reader::get_typed_column_reader::<T>(reader);
+    let mut values = Vec::with_capacity(rows);
+    while values.len() < rows {
+        let (_, read, _) =
+            reader.read_records(rows - values.len(), None, None, &mut values).map_err(wrong)?;
+        if read == 0 {
+            return Err(Wrong(format!("column {column} ends early")));
+        }
+    }
+    Ok(values)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn wrong(error: ParquetError) -> Wrong {
+    Wrong(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_read_back_in_order() {
+        let sample = |i: i64| Sample {
+            t_ms: i * 1000 - 5,
+            host: "höst".into(),
+            name: format!("n{}", i % 3),
+            labels: if i % 2 == 0 { String::new() } else { format!("cpu={i}") },
+            value: (i as f64).sqrt(),
+        };
+        for n in [0, 1, 1000] {
+            let written: Vec<Sample> = (0..n).map(sample).collect();
+            assert_eq!(read_samples(&samples(&written).into()), Ok(written));
+        }
+    }
+
+    #[test]
+    fn the_rows_of_many_groups_sum_to_the_distributions() {
+        let mut histogram = Histogram::new();
+        (0..200_000u64).for_each(|i| histogram.record(i * 1_000));
+        let slice = |i: u64| HistogramSlice {
+            from_ns: i * 1_000_000_000,
+            for_ns: 1_000_000_000,
+            operation: "select".into(),
+            kind: LatencyKind::Service,
+            histogram: (&histogram).into(),
+        };
+        let slices: Vec<HistogramSlice> = (0..50).map(slice).collect();
+        let rows: usize = slices.iter().map(|s| s.histogram.buckets().count()).sum();
+        assert!(rows > GROUP_ROWS, "{rows} rows are more than one group");
+        let mut sum = Histogram::new();
+        slices.iter().for_each(|s| sum.add(&s.histogram.expand()));
+        let read = read_histogram_sums(&histograms(&slices, HOST).into()).unwrap();
+        assert_eq!(read, [("select".to_owned(), LatencyKind::Service, sum)]);
+    }
+
+    #[test]
+    fn what_is_no_parquet_file_is_an_error() {
+        assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
+        assert!(read_samples(&histograms(&[], HOST).into()).is_ok_and(|s| s.is_empty()));
+    }
+}

@@ -1,0 +1,243 @@
+//! Is what is stored what was written?
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use record::bakeoff::TrialState;
+use record::histogram::Histogram;
+use record::run::RunId;
+use record::series::LatencyKind;
+
+use crate::catalog::{self, reason};
+use crate::disk::Place;
+use crate::error::ArchiveError;
+use crate::schema::manifest::StoredFile;
+use crate::writer::{HISTOGRAMS, MANIFEST, MANIFEST_SUM};
+use crate::{Archive, bakeoff, checksum, disk, reader, series};
+
+/// What was found about one run, one bake-off, or something in the archive that is neither.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Its name; `None` for what is no run of ours.
+    pub id: Option<RunId>,
+    /// Its folder.
+    pub path: PathBuf,
+    /// How many files were read.
+    pub files: usize,
+    /// What is wrong; empty where all is well.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// What came of building the index anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reindexed {
+    /// Runs and bake-offs that are in it.
+    pub entries: usize,
+    /// Whether it says the same as the one before; `None` where there was none, or none that reads.
+    pub same: Option<bool>,
+    /// Folders that do not read, and so are not in it.
+    pub damaged: Vec<crate::Damage>,
+    /// What dead processes had left, and is gone now.
+    pub swept: Vec<PathBuf>,
+}
+
+impl Archive {
+    /// Reads every file of the runs and bake-offs named, or of all where none are, and compares checksums.
+    ///
+    /// Finds any changed byte, and any file that is missing or too many. What a bake-off's journal loses as whole
+    /// lines at its very end cannot be seen; those trials read as abandoned.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders themselves cannot be read, or a name is of nothing.
+    pub fn verify(&self, ids: &[RunId]) -> Result<Vec<Verified>, ArchiveError> {
+        if ids.is_empty() {
+            return self.verify_all();
+        }
+        ids.iter().map(|id| self.verify_one(*id)).collect()
+    }
+
+    /// Builds the index anew from the folders.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders cannot be read or changed.
+    pub fn reindex(&self) -> Result<Reindexed, ArchiveError> {
+        let swept = self.sweep()?.folders;
+        let (before, after) = catalog::rebuild(&self.tree)?;
+        let entries = catalog::with(&self.tree, |index| Ok(index.headers()?.len()))?;
+        Ok(Reindexed { entries, same: before.map(|b| b == after), damaged: self.damage()?, swept })
+    }
+
+    /// The index as text, in one order: the same for the same runs, however it came about.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders cannot be read.
+    pub fn index_dump(&self) -> Result<String, ArchiveError> {
+        catalog::with(&self.tree, catalog::Catalog::dump)
+    }
+
+    fn verify_all(&self) -> Result<Vec<Verified>, ArchiveError> {
+        // What dead processes left is no damage; where it cannot be removed, it is shown below.
+        let _ = self.sweep();
+        let mut found = Vec::new();
+        let (bakeoffs, runs) = (disk::places(&self.tree.bakeoffs())?, disk::places(&self.tree.runs())?);
+        for (path, place) in bakeoffs.into_iter().chain(runs) {
+            match place {
+                Place::Whole(id) => found.push(self.verify_one(id)?),
+                // Being written by a living process.
+                Place::Partial(_) => {}
+                Place::Removed(_) | Place::Stray => {
+                    let what = "it is no run and no bake-off".to_owned();
+                    let problems = vec![Problem { path: path.clone(), what }];
+                    found.push(Verified { id: None, path, files: 0, problems });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn verify_one(&self, id: RunId) -> Result<Verified, ArchiveError> {
+        let (run, whole) = (self.tree.run(id), self.tree.bakeoff(id));
+        if run.is_dir() {
+            return Ok(self.verify_run(id, &run));
+        }
+        if whole.is_dir() {
+            return Ok(self.verify_bakeoff(id, &whole));
+        }
+        Err(ArchiveError::NotFound { text: id.to_string() })
+    }
+
+    fn verify_run(&self, id: RunId, folder: &Path) -> Verified {
+        let mut look = Look::new(folder);
+        if let Some(stored) = look.note(MANIFEST, reader::read_manifest(folder, id)) {
+            look.compare(&stored.manifest.files, &[MANIFEST, MANIFEST_SUM]);
+            if look.problems.is_empty() {
+                look.note(MANIFEST, self.agrees_with_itself(id, folder));
+            }
+        }
+        look.into_verified(id)
+    }
+
+    /// Whether all reads, and the two forms in which the distributions are kept say the same.
+    fn agrees_with_itself(&self, id: RunId, folder: &Path) -> Result<(), ArchiveError> {
+        let run = self.run(id)?;
+        let Some(load) = &run.load else { return Ok(()) };
+        let stored = reader::read_manifest(folder, id)?;
+        let bytes = reader::checked(folder, &stored.manifest, HISTOGRAMS)?;
+        let rows = series::read_histogram_sums(&bytes).map_err(reader::in_file(folder, HISTOGRAMS))?;
+        let mut sums = BTreeMap::<(String, LatencyKind), Histogram>::new();
+        for slice in load.slices.iter().filter(|s| !s.histogram.is_empty()) {
+            let sum = sums.entry((slice.operation.clone(), slice.kind)).or_default();
+            slice.histogram.buckets().for_each(|(lowest_ns, n)| sum.record_n(lowest_ns, n));
+        }
+        if sums.into_iter().map(|((op, kind), sum)| (op, kind, sum)).eq(rows) {
+            return Ok(());
+        }
+        Err(ArchiveError::damaged(&folder.join(HISTOGRAMS), "it does not sum to what the .hlog holds"))
+    }
+
+    fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
+        use bakeoff::{EVENTS, ORDER, ORDER_SUM};
+        let mut look = Look::new(folder);
+        if let Some(order) = look.note(ORDER, bakeoff::read_order(folder)) {
+            look.compare(&order.files, &[ORDER, ORDER_SUM, EVENTS]);
+            let named = order.header.read().map(|h| h.id);
+            if named != Ok(id) {
+                look.problem(ORDER, "it is of another bake-off");
+            }
+        }
+        if let Some(told) = look.note(EVENTS, bakeoff::read_journal(folder)) {
+            if told.torn_bytes > 0 && !bakeoff::is_running(folder) {
+                look.problem(EVENTS, "it ends inside a line, which the next `bakeoff resume` cuts off");
+            }
+            let story = bakeoff::story(&told.events, false);
+            for run in story.attempts.iter().filter_map(|a| a.run).filter(|run| !self.tree.run(*run).is_dir())
+            {
+                look.problem(EVENTS, &format!("run {run}, which it names, is not in the archive"));
+            }
+            let mut sealed: Vec<u32> =
+                story.attempts.iter().filter(|a| a.state == TrialState::Sealed).map(|a| a.trial).collect();
+            sealed.sort_unstable();
+            for twice in sealed.windows(2).filter(|w| w[0] == w[1]) {
+                look.problem(EVENTS, &format!("trial {} is sealed more than once", twice[0]));
+            }
+        }
+        look.into_verified(id)
+    }
+}
+
+/// One folder under the eye.
+struct Look<'a> {
+    folder: &'a Path,
+    files: usize,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Look<'a> {
+    fn new(folder: &'a Path) -> Self {
+        Self { folder, files: 0, problems: Vec::new() }
+    }
+
+    fn problem(&mut self, name: &str, what: &str) {
+        self.problems.push(Problem { path: self.folder.join(name), what: what.to_owned() });
+    }
+
+    /// The value, or a problem with the file it is about.
+    fn note<T>(&mut self, name: &str, result: Result<T, ArchiveError>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(ArchiveError::Damaged { path, what }) => {
+                self.problems.push(Problem { path, what });
+                None
+            }
+            Err(ArchiveError::Unreadable { path, source }) => {
+                self.problems.push(Problem { path, what: source.to_string() });
+                None
+            }
+            Err(e) => {
+                self.problem(name, &reason(&e));
+                None
+            }
+        }
+    }
+
+    /// Compares the folder with the list of its files, beside those that every such folder has.
+    fn compare(&mut self, listed: &[StoredFile], always: &[&str]) {
+        for file in listed {
+            let path = self.folder.join(&file.name);
+            let found = File::open(&path).and_then(|mut f| checksum::of_all(&mut f));
+            if let Some((sha256, bytes)) = self.note(&file.name, found.map_err(ArchiveError::reading(&path)))
+            {
+                self.files += 1;
+                if bytes != file.bytes {
+                    self.problem(&file.name, &format!("it has {bytes} bytes and should have {}", file.bytes));
+                } else if sha256 != file.sha256 {
+                    self.problem(&file.name, "it does not agree with its checksum");
+                }
+            }
+        }
+        for name in self.note("", disk::names(self.folder)).unwrap_or_default() {
+            if always.contains(&name.as_str()) {
+                self.files += 1;
+            } else if !listed.iter().any(|f| f.name == name) {
+                self.problem(&name, "it does not belong here");
+            }
+        }
+    }
+
+    fn into_verified(self, id: RunId) -> Verified {
+        Verified { id: Some(id), path: self.folder.to_owned(), files: self.files, problems: self.problems }
+    }
+}

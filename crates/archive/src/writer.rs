@@ -1,0 +1,195 @@
+//! How a run gets into the archive: beside, whole, checked, and then under its name.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use record::environment::Environment;
+use record::run::{Run, RunHeader, RunId, RunState};
+
+use crate::error::ArchiveError;
+use crate::schema::manifest::{Manifest, StoredFile};
+use crate::schema::{cpu, document};
+use crate::{Archive, checksum, disk, hlog, lock, masking, series};
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST_SUM: &str = "manifest.sha256";
+pub(crate) const LATENCY: &str = "latency.hlog.zst";
+pub(crate) const HISTOGRAMS: &str = "hist.parquet";
+pub(crate) const SERIES: &str = "series.parquet";
+pub(crate) const CPU: &str = "cpu.jsonl.zst";
+
+/// A run on its way into the archive.
+///
+/// Dropped without [`RunWriter::seal`] it leaves nothing. While it lives, others see the run as running.
+#[derive(Debug)]
+#[must_use = "a run that is not sealed leaves nothing"]
+pub struct RunWriter {
+    archive: Archive,
+    id: RunId,
+    folder: PathBuf,
+    /// Locked from the beginning: by this others know that the writer lives.
+    manifest: File,
+    files: Vec<StoredFile>,
+    sealed: bool,
+}
+
+impl Archive {
+    /// Begins a run: claims its name and its place on disk, before anything is measured.
+    ///
+    /// # Errors
+    ///
+    /// Where the archive cannot be written, is full, or has a run of that name.
+    pub fn begin(&self, header: &RunHeader) -> Result<RunWriter, ArchiveError> {
+        let id = header.id;
+        let folder = self.tree.run(id);
+        let partial = disk::partial(&folder);
+        // Between the folder's making and its lock nobody may take it for left behind.
+        let _still = self.tree.keep_still()?;
+        if folder.exists() || self.tree.bakeoff(id).exists() {
+            return Err(ArchiveError::Exists { id });
+        }
+        fs::create_dir(&partial).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => ArchiveError::Busy { id },
+            _ => ArchiveError::writing(&partial)(e),
+        })?;
+        let path = partial.join(MANIFEST);
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let manifest = match opened {
+            Ok(manifest) => manifest,
+            Err(e) => {
+                let _ = fs::remove_dir_all(&partial);
+                return Err(ArchiveError::writing(&path)(e));
+            }
+        };
+        // From here on, whatever fails removes the folder by dropping the writer.
+        let archive = self.clone();
+        let mut writer =
+            RunWriter { archive, id, folder: partial, manifest, files: Vec::new(), sealed: false };
+        let taken = lock::take(&writer.manifest).map_err(ArchiveError::writing(&path))?;
+        assert!(taken, "a file that was just made is nobody else's");
+        let header = RunHeader { state: RunState::Running, ..header.clone() };
+        let draft = Run {
+            header,
+            environment: Environment::default(),
+            load: None,
+            cpu: Vec::new(),
+            series: Vec::new(),
+        };
+        writer.write_manifest(&draft).map_err(ArchiveError::writing(&path))?;
+        Ok(writer)
+    }
+}
+
+impl RunWriter {
+    /// The run's name.
+    pub fn id(&self) -> RunId {
+        self.id
+    }
+
+    /// Keeps a file beside the run's own, compressed: `server.log` becomes `server.log.zst`.
+    ///
+    /// # Errors
+    ///
+    /// Where `source` cannot be read or the archive cannot be written.
+    pub fn add_file(&mut self, name: &str, source: &mut dyn Read) -> Result<(), ArchiveError> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
+        let packed = format!("{name}.zst");
+        assert!(![LATENCY, CPU].contains(&packed.as_str()), "{packed} is the archive's own");
+        let mut unreadable = None;
+        let stored = disk::store_packed(&self.folder, &packed, |out| {
+            let mut piece = vec![0; 1 << 16];
+            loop {
+                match source.read(&mut piece) {
+                    Ok(0) => return Ok(()),
+                    Ok(n) => out.write_all(&piece[..n])?,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) => {
+                        unreadable = Some(e);
+                        return Err(io::ErrorKind::Other.into());
+                    }
+                }
+            }
+        });
+        match unreadable {
+            Some(source) => Err(ArchiveError::Unreadable { path: PathBuf::from(name), source }),
+            None => {
+                self.files.push(stored?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes everything, makes it durable, and gives it its name; yields the run's folder.
+    ///
+    /// The target is stored with its password masked, as is every URL in the run's texts.
+    ///
+    /// # Errors
+    ///
+    /// Where the archive cannot be written, or is full; then nothing of the run is left.
+    pub fn seal(mut self, run: &Run) -> Result<PathBuf, ArchiveError> {
+        assert_eq!(run.header.id, self.id, "a writer seals the run it was begun for");
+        self.store_data(run)?;
+        self.files.sort_by(|a, b| a.name.cmp(&b.name));
+        let sum = self.write_manifest(run).map_err(ArchiveError::writing(&self.folder.join(MANIFEST)))?;
+        disk::store(&self.folder, MANIFEST_SUM, disk::sum_line(&sum, MANIFEST).as_bytes())?;
+        let folder = self.archive.tree.run(self.id);
+        disk::publish(&self.folder, &folder)?;
+        self.sealed = true;
+        self.archive.refresh_index();
+        Ok(folder)
+    }
+
+    /// Gives the run up; nothing of it is left.
+    pub fn discard(self) {
+        drop(self);
+    }
+
+    fn store_data(&mut self, run: &Run) -> Result<(), ArchiveError> {
+        let host = series::host(&run.environment);
+        if let Some(load) = &run.load {
+            let log = |out: &mut dyn io::Write| hlog::write(load, run.header.anchor, out);
+            self.files.push(disk::store_packed(&self.folder, LATENCY, log)?);
+            let rows = series::histograms(&load.slices, host);
+            self.files.push(disk::store(&self.folder, HISTOGRAMS, &rows)?);
+        }
+        if !run.cpu.is_empty() {
+            let lines = |out: &mut dyn io::Write| {
+                run.cpu.iter().try_for_each(|interval| {
+                    serde_json::to_writer(&mut *out, &cpu::Interval::of(interval))?;
+                    out.write_all(b"\n")
+                })
+            };
+            self.files.push(disk::store_packed(&self.folder, CPU, lines)?);
+        }
+        if !run.series.is_empty() {
+            self.files.push(disk::store(&self.folder, SERIES, &series::samples(&run.series))?);
+        }
+        Ok(())
+    }
+
+    /// Replaces the manifest's content; yields its checksum.
+    fn write_manifest(&mut self, run: &Run) -> io::Result<String> {
+        let manifest = Manifest::of(run, self.files.clone());
+        let text = masking::mask(document(&manifest), run.load.as_ref().map(|l| &l.settings.target));
+        self.manifest.set_len(0)?;
+        self.manifest.rewind()?;
+        self.manifest.write_all(&text)?;
+        self.manifest.sync_all()?;
+        Ok(checksum::of(&text))
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        if !self.sealed {
+            remove_quietly(&self.folder);
+        }
+    }
+}
+
+/// Removes what nobody sees; what cannot be removed now is removed when the archive is next opened.
+fn remove_quietly(folder: &Path) {
+    let _ = fs::remove_dir_all(folder);
+}
