@@ -129,8 +129,14 @@ pub fn judge(family: &[(Metric, &[f64])], rules: Rules) -> Vec<Judged> {
                 blocks_needed: Err(missing),
             };
         };
-        let decision =
-            Decision { paired, edge, level: level[i], rules, p_flip: sign_flip(log_ratios, rules.seed) };
+        let decision = Decision {
+            paired,
+            edge,
+            rules,
+            adjusted: paired.interval(level[i]),
+            equivalence: paired.interval(2.0 * rules.alpha),
+            p_flip: sign_flip(log_ratios, rules.seed),
+        };
         let verdict = decision.verdict(metric);
         Judged {
             estimate: Ok(decision.estimate(p[i], p_adjusted[i], log_ratios)),
@@ -145,9 +151,11 @@ struct Decision {
     paired: Paired,
     /// ln(1 + rope).
     edge: f64,
-    /// Holm's level for this pair.
-    level: f64,
     rules: Rules,
+    /// At Holm's level for this pair.
+    adjusted: (f64, f64),
+    /// At 1 - 2 alpha.
+    equivalence: (f64, f64),
     p_flip: SignFlip,
 }
 
@@ -156,32 +164,26 @@ impl Decision {
         if self.paired.n() < blocks_min(self.rules.alpha) as usize {
             return Verdict::Inconclusive;
         }
-        let (low, high) = self.paired.interval(self.level);
+        let (low, high) = self.adjusted;
         let outside = low > self.edge || high < -self.edge;
         if outside && self.p_flip.p <= self.rules.alpha {
             let more = self.paired.mean() > 0.0;
             return if more == metric.more_is_better() { Verdict::Better } else { Verdict::Worse };
         }
-        let (low, high) = self.paired.interval(2.0 * self.rules.alpha);
+        let (low, high) = self.equivalence;
         if low > -self.edge && high < self.edge { Verdict::Equivalent } else { Verdict::Inconclusive }
     }
 
     fn estimate(&self, p: f64, p_adjusted: f64, log_ratios: &[f64]) -> Estimate {
-        let ratios = |level: f64| {
-            let (low, high) = self.paired.interval(level);
-            (low.exp(), high.exp())
-        };
-        let (low, high) = ratios(self.rules.alpha);
-        let (low_adjusted, high_adjusted) = ratios(self.level);
-        let (low_equivalence, high_equivalence) = ratios(2.0 * self.rules.alpha);
+        let (low, high) = self.paired.interval(self.rules.alpha);
         Estimate {
             ratio: self.paired.mean().exp(),
-            low,
-            high,
-            low_adjusted,
-            high_adjusted,
-            low_equivalence,
-            high_equivalence,
+            low: low.exp(),
+            high: high.exp(),
+            low_adjusted: self.adjusted.0.exp(),
+            high_adjusted: self.adjusted.1.exp(),
+            low_equivalence: self.equivalence.0.exp(),
+            high_equivalence: self.equivalence.1.exp(),
             p,
             p_adjusted,
             sign_flip: self.p_flip,
@@ -207,11 +209,17 @@ impl Decision {
         };
         let first = (u32::try_from(self.paired.n()).unwrap_or(u32::MAX).saturating_add(1))
             .max(blocks_min(self.rules.alpha));
-        (first..=BLOCKS_NEEDED_MAX).find(|n| enough(*n)).ok_or_else(|| {
-            Missing::because(format!(
-                "more than {BLOCKS_NEEDED_MAX}: the difference is about as large as the region of equivalence"
-            ))
-        })
+        if first > BLOCKS_NEEDED_MAX || !enough(BLOCKS_NEEDED_MAX) {
+            let why = "the difference is about as large as the region of equivalence";
+            return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
+        }
+        // More blocks never make it worse, so halving finds the first that is enough.
+        let (mut low, mut high) = (first, BLOCKS_NEEDED_MAX);
+        while low < high {
+            let middle = low.midpoint(high);
+            if enough(middle) { high = middle } else { low = middle + 1 }
+        }
+        Ok(low)
     }
 }
 

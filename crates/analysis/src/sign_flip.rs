@@ -36,13 +36,19 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> SignFlip {
     let seen = differences.iter().sum::<f64>().abs() - slack;
     let n = sizes.len();
     if n <= EXACT_BLOCKS_MAX {
-        let ways = 1_u32 << n;
-        let as_far = (0..ways).filter(|signs| flipped_sum(&sizes, u64::from(*signs)).abs() >= seen).count();
-        return SignFlip { p: as_far as f64 / f64::from(ways), exact: true };
+        return SignFlip { p: ways_as_far(&sizes, 0.0, seen) as f64 / (1_u64 << n) as f64, exact: true };
     }
     let mut chance = SplitMix(seed);
     let as_far = (0..DRAWS).filter(|_| drawn_sum(&sizes, &mut chance).abs() >= seen).count();
     SignFlip { p: (as_far + 1) as f64 / f64::from(DRAWS + 1), exact: false }
+}
+
+/// Of all ways to add or subtract each of `sizes` to `sum`, how many end at least as far out as `seen`.
+fn ways_as_far(sizes: &[f64], sum: f64, seen: f64) -> u64 {
+    match sizes {
+        [] => u64::from(sum.abs() >= seen),
+        [first, rest @ ..] => ways_as_far(rest, sum + first, seen) + ways_as_far(rest, sum - first, seen),
+    }
 }
 
 fn flipped_sum(sizes: &[f64], signs: u64) -> f64 {

@@ -1,0 +1,196 @@
+//! Verdicts of whole bake-offs, on samples whose truth is known.
+
+mod sample;
+
+use bakeoff_analysis::{Paired, Rules, Verdict, compare, judge, machine, spectrum};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use record::bakeoff::{Metric, TrialState};
+use sample::{Recipe, normal};
+
+#[test]
+fn each_verdict_is_found_where_the_truth_has_it() {
+    let verdicts: Vec<Verdict> = compare(&Recipe::journal().bake())
+        .pairs
+        .into_iter()
+        .filter(|p| p.metric == Metric::Throughput)
+        .map(|p| p.verdict)
+        .collect();
+    assert_eq!(verdicts, [Verdict::Better, Verdict::Better, Verdict::Equivalent]);
+}
+
+#[test]
+fn the_means_of_two_cells_divide_to_the_ratio_that_is_tested() {
+    let comparisons = compare(&Recipe::journal().bake());
+    let pair = &comparisons.pairs[0];
+    let mean = |mode: &str| {
+        let cell = comparisons
+            .cells_of(Metric::Throughput)
+            .find(|c| c.levels["journal_mode"] == mode && c.levels["threads"] == pair.levels["threads"]);
+        cell.unwrap().summary.as_ref().unwrap().mean
+    };
+    assert!((mean("wal") / mean("delete") / pair.estimate.as_ref().unwrap().ratio - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_block_counts_only_where_both_sides_are_sealed() {
+    let mut bakeoff = Recipe::journal().bake();
+    let lost = bakeoff
+        .trials
+        .iter()
+        .find(|t| t.block == 3 && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1")
+        .unwrap()
+        .index;
+    for attempt in bakeoff.attempts.iter_mut().filter(|a| a.trial == lost) {
+        attempt.state = TrialState::Invalid;
+    }
+    let comparisons = compare(&bakeoff);
+    let blocks: Vec<u32> = comparisons.pairs[0].blocks.iter().map(|(block, _)| *block).collect();
+    assert_eq!(blocks, [1, 2, 4, 5, 6]);
+    // However clear it is: five blocks are no claim.
+    assert_eq!(comparisons.pairs[0].verdict, Verdict::Inconclusive);
+    assert_eq!(comparisons.pairs[1].n(), 6);
+}
+
+#[test]
+fn three_blocks_are_exploratory_and_claim_nothing() {
+    let comparisons = compare(&Recipe { blocks: 3, with_trouble: false, ..Recipe::journal() }.bake());
+    assert!(comparisons.exploratory);
+    assert_eq!(comparisons.count(Verdict::Inconclusive), comparisons.pairs.len());
+}
+
+#[test]
+fn every_configuration_meets_the_reference_once_at_each_level_and_metric() {
+    let recipe = Recipe { values: vec!["delete", "wal", "memory"], ..Recipe::journal() };
+    let comparisons = compare(&recipe.bake());
+    assert_eq!(comparisons.pairs.len(), 2 * 3 * 2);
+    assert!(comparisons.pairs.iter().all(|p| p.b["journal_mode"] == "delete" && p.a != p.b));
+    assert_eq!(comparisons.cells.len(), 9 * Metric::ALL.len());
+}
+
+#[test]
+fn a_plan_without_a_reference_has_cells_and_no_pairs() {
+    let mut bakeoff = Recipe::journal().bake();
+    bakeoff.factors[0].reference = None;
+    let comparisons = compare(&bakeoff);
+    assert!(comparisons.pairs.is_empty());
+    assert_eq!(comparisons.cells_of(Metric::Throughput).count(), 6);
+}
+
+#[test]
+fn cpu_time_is_told_only_where_the_measured_phase_was_watched() {
+    let bakeoff = Recipe::journal().bake();
+    let run = bakeoff.sealed().next().unwrap().1;
+    let load = run.load.as_ref().unwrap();
+    let whole = machine(load, &run.cpu);
+    let by_hand: f64 = run.cpu.iter().flat_map(|i| &i.cpus).map(|s| *s.event_ratio.as_ref().unwrap()).sum();
+    assert!((whole.busy_cpu_s.unwrap() - by_hand).abs() < 1e-9);
+    // The intervals before and after the phase do not count, and one that straddles its edge counts by its share.
+    let mut shifted = run.cpu.clone();
+    for interval in &mut shifted {
+        interval.from_ns -= 250_000_000;
+        interval.until_ns -= 250_000_000;
+    }
+    assert!(machine(load, &shifted).busy_cpu_s.is_ok());
+    assert!(machine(load, &run.cpu[..9]).busy_cpu_s.is_err());
+    assert!(machine(load, &[]).busy_cpu_s.is_err());
+    let mut lossy = run.cpu.clone();
+    lossy[0].lost.insert("ring full".into(), 1);
+    assert!(machine(load, &lossy).busy_cpu_s.is_err());
+}
+
+#[test]
+fn an_open_loop_is_judged_by_response_and_says_so() {
+    let recipe = Recipe { rate_per_s: Some(500.0), ..Recipe::journal() };
+    let bakeoff = recipe.bake();
+    let levels = bakeoff.trials[0].levels.clone();
+    let spectrum = spectrum(&bakeoff, &levels, &[0.5, 0.99, 0.999_999]).unwrap();
+    assert!(spectrum.is_response);
+    assert_eq!(spectrum.runs, 6);
+    // A quantile that less than one event lies above has no value of its own.
+    assert_eq!(spectrum.points.len(), 2);
+    let p99 = &spectrum.points[1];
+    let (low, high) = *p99.interval_ns.as_ref().unwrap();
+    assert!(low < high && !p99.at_least);
+}
+
+/// The same configuration under two names, judged 2,000 times: how often does the family claim any difference?
+///
+/// Nine comparisons share the noise of their series, as thread levels of one server do; alpha is 5 %.
+#[test]
+fn a_family_without_a_difference_claims_one_at_most_at_the_rate_of_alpha() {
+    const FAMILIES: usize = 2_000;
+    let mut chance = ChaCha8Rng::seed_from_u64(1);
+    for (rope_ratio, blocks) in [(0.0, 6), (0.01, 6), (0.0, 10)] {
+        let rules = Rules { rope_ratio, alpha: 0.05, seed: 3 };
+        let (mut alarms, mut naive) = (0, 0);
+        for _ in 0..FAMILIES {
+            let family = same(&mut chance, blocks, 9);
+            naive += usize::from(family.iter().any(|d| Paired::of(d).unwrap().p_beyond(0.0) <= 0.05));
+            alarms += usize::from(judge_all(&family, rules).iter().any(|v| is_claim(*v)));
+        }
+        let rate = |n: usize| n as f64 / FAMILIES as f64;
+        let told =
+            format!("rope {rope_ratio}, {blocks} blocks: {} judged, {} naive", rate(alarms), rate(naive));
+        println!("{told}");
+        assert!(rate(alarms) <= 0.05, "{told}");
+        assert!(rate(naive) > 0.10, "the simulation can tell a rule that is wrong: {told}");
+    }
+}
+
+/// Three standard errors of a share of 5 % from 2,000 families are 1.5 points.
+#[test]
+fn differences_at_the_very_edge_of_the_region_are_claimed_at_most_at_the_rate_of_alpha() {
+    const FAMILIES: usize = 2_000;
+    let mut chance = ChaCha8Rng::seed_from_u64(2);
+    let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 3 };
+    let mut alarms = 0;
+    for _ in 0..FAMILIES {
+        let mut family = independent(&mut chance, 6, 3, 0.01);
+        for d in family.iter_mut().flatten() {
+            *d += 0.01_f64.ln_1p();
+        }
+        let judged = judge_all(&family, rules);
+        alarms += usize::from(judged.iter().any(|v| is_claim(*v)));
+    }
+    let rate = alarms as f64 / FAMILIES as f64;
+    println!("at the edge: {:.2} %", 100.0 * rate);
+    assert!(rate <= 0.05 + 0.015, "{rate}");
+}
+
+/// Power is not nothing: a difference of six standard errors is claimed nearly always, also among nine.
+#[test]
+fn a_clear_difference_is_claimed_although_its_family_is_large() {
+    let mut chance = ChaCha8Rng::seed_from_u64(4);
+    let rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 3 };
+    let found = (0..500)
+        .filter(|_| {
+            let mut family = independent(&mut chance, 6, 9, 0.01);
+            for d in &mut family[0] {
+                *d += 0.10;
+            }
+            judge_all(&family, rules)[0] == Verdict::Better
+        })
+        .count();
+    println!("{found} of 500");
+    assert!(found >= 490, "{found} of 500");
+}
+
+fn is_claim(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Better | Verdict::Worse)
+}
+
+fn judge_all(family: &[Vec<f64>], rules: Rules) -> Vec<Verdict> {
+    let members: Vec<(Metric, &[f64])> = family.iter().map(|d| (Metric::Throughput, d.as_slice())).collect();
+    judge(&members, rules).into_iter().map(|j| j.verdict).collect()
+}
+
+/// Log ratios of two equal configurations: what two series differ by is in all comparisons of their block.
+fn same(chance: &mut ChaCha8Rng, blocks: usize, size: usize) -> Vec<Vec<f64>> {
+    let shared: Vec<f64> = (0..blocks).map(|_| 0.02 * normal(chance)).collect();
+    (0..size).map(|_| shared.iter().map(|s| s + 0.014 * normal(chance)).collect()).collect()
+}
+
+fn independent(chance: &mut ChaCha8Rng, blocks: usize, size: usize, sd: f64) -> Vec<Vec<f64>> {
+    (0..size).map(|_| (0..blocks).map(|_| sd * normal(chance)).collect()).collect()
+}
