@@ -716,3 +716,6 @@ fn closed_loop() -> Missing {
 fn seconds(from_ns: u64, until_ns: u64) -> f64 {
     until_ns.saturating_sub(from_ns) as f64 / 1e9
 }
+
+#[cfg(test)]
+mod simulated;

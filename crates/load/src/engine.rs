@@ -154,11 +154,6 @@ impl Timeline {
         self.due.as_ref().map_or(0, |due| due.measured.count_before(since_ns, scratch))
     }
 
-    /// Events of the measured phase; 0 in a closed loop.
-    pub(crate) fn measured_count(&self) -> u64 {
-        self.due.as_ref().map_or(0, |due| due.measured.count())
-    }
-
     fn slots(&self) -> u64 {
         self.due.as_ref().map_or(0, |due| due.warmup_count + due.measured.count())
     }

@@ -1,0 +1,383 @@
+//! The loops under a clock that is moved by hand: one worker, no thread, no sleep, exact answers.
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+use record::clock::Clock;
+use record::load::{Arrivals, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, Workload};
+use record::target::Target;
+
+use super::*;
+use crate::driver::{Attempt, Connection, Cut, Look};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+#[derive(Default)]
+struct HandClock(AtomicU64);
+
+impl HandClock {
+    fn advance(&self, by_ns: u64) {
+        self.0.fetch_add(by_ns, Ordering::SeqCst);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn sleep_until_ns(&self, deadline_ns: u64) {
+        self.0.fetch_max(deadline_ns, Ordering::SeqCst);
+    }
+}
+
+/// What the server of a simulation does with a try that begins now: how long it takes, and how it ends.
+type Behaviour = dyn Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync;
+
+struct Scene<'a> {
+    now_ns: u64,
+    /// First number of the event's chance.
+    chance: u64,
+    engine: &'a Engine,
+}
+
+struct Simulation {
+    clock: Arc<HandClock>,
+    engine: OnceLock<std::sync::Weak<Engine>>,
+    serve: Box<Behaviour>,
+    /// When connections are refused.
+    down_ns: std::ops::Range<u64>,
+}
+
+struct Server(Arc<Simulation>);
+
+impl Driver for Server {
+    fn connect(&self, _: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        if self.0.down_ns.contains(&self.0.clock.now_ns()) {
+            return Err(Failure::new(FailureClass::Connection, "refused"));
+        }
+        Ok(Box::new(Server(Arc::clone(&self.0))))
+    }
+
+    fn look(&self, _: &Cut) -> Result<Look, Failure> {
+        Ok(Look { version: Err(Missing::because("simulated")), store: None })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        vec![OperationShare { name: "serve", per_event: 1 }]
+    }
+}
+
+impl Connection for Server {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        let engine = self.0.engine.get().and_then(std::sync::Weak::upgrade).unwrap();
+        let now_ns = self.0.clock.now_ns();
+        let scene = Scene { now_ns, chance: attempt.random.bits(), engine: &engine };
+        let (took_ns, result) = (self.0.serve)(&scene);
+        self.0.clock.advance(took_ns);
+        result.map_err(|class| Failure::new(class, "simulated"))?;
+        attempt.laps.end_operation(0);
+        Ok(())
+    }
+}
+
+fn settings(rate: Rate, time_s: u64) -> LoadSettings {
+    LoadSettings {
+        target: Target::new("simulated:"),
+        workload: Workload::Native,
+        oltp: OltpSettings {
+            tables: 1,
+            rows: 1,
+            point_selects: 1,
+            range_size: 1,
+            distribution: Distribution::Uniform,
+            skip_transaction: false,
+            prepared: false,
+        },
+        prepare: PreparePolicy::Never,
+        threads: 1,
+        rate,
+        arrivals: Arrivals::Period,
+        schedule: Schedule::Shared,
+        late: LatePolicy::Queue,
+        warmup: Duration::ZERO,
+        time: Duration::from_secs(time_s),
+        events_max: None,
+        interval: Duration::from_secs(1),
+        retries_max: 3,
+        drain: Duration::from_secs(5),
+        seed: 1,
+        connects_at_once: 1,
+        errors_ratio_max: 0.0,
+    }
+}
+
+/// Plays one worker to its end and closes the books there.
+fn simulate_with_outage(
+    settings: LoadSettings,
+    down_ns: std::ops::Range<u64>,
+    serve: Box<Behaviour>,
+) -> LoadRecord {
+    let clock = Arc::new(HandClock::default());
+    let simulation =
+        Arc::new(Simulation { clock: Arc::clone(&clock), engine: OnceLock::new(), serve, down_ns });
+    let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
+    let is_open = settings.rate != Rate::Max;
+    let engine = Arc::new(Engine::new(settings, Arc::clone(&driver), Arc::<HandClock>::clone(&clock)));
+    simulation.engine.set(Arc::downgrade(&engine)).unwrap();
+    engine.begin(Timeline::new(&engine.settings, 0));
+
+    let (writer, reader) = latency::cell(Box::new(Recorder::new(1)));
+    let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
+    let mut worker = Worker::new(0, Arc::clone(&engine), writer, connection);
+    if is_open {
+        open::work(&mut worker)
+    } else {
+        closed::work(&mut worker)
+    }
+    engine.working.fetch_sub(1, Ordering::SeqCst);
+
+    let mut books = Books::new(vec![reader], driver.operations(), is_open);
+    books.close();
+    let timeline = engine.timeline();
+    let until_ns = engine.end_ns();
+    books.end_interval(0, until_ns - timeline.measured_from_ns);
+    let measured = Measured {
+        until_ns,
+        looked_until_ns: clock.now_ns().max(until_ns),
+        interval_from_ns: timeline.measured_from_ns,
+        is_interrupted: false,
+        waits_before: vec![Some(0)],
+        waits_after: vec![Some(0)],
+    };
+    record(&engine, &books, &measured, Err(Missing::because("simulated")))
+}
+
+fn simulate(
+    settings: LoadSettings,
+    serve: impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) + Send + Sync + 'static,
+) -> LoadRecord {
+    simulate_with_outage(settings, 0..0, Box::new(serve))
+}
+
+fn check(record: &LoadRecord, name: &str) -> bool {
+    record.verdict.checks.iter().find(|c| c.name == name).unwrap().ok
+}
+
+#[track_caller]
+fn assert_near(found: Option<u64>, expected: u64) {
+    let found = found.unwrap();
+    assert!(found.abs_diff(expected) * 1_000 <= expected, "{found} is not within 0.1 % of {expected}");
+}
+
+/// A server that answers at once, but for a stall.
+fn stalls(from_ns: u64, for_ns: u64) -> impl Fn(&Scene<'_>) -> (u64, Result<(), FailureClass>) {
+    move |scene| {
+        let is_stalled = (from_ns..from_ns + for_ns).contains(&scene.now_ns);
+        (if is_stalled { from_ns + for_ns - scene.now_ns } else { 0 }, Ok(()))
+    }
+}
+
+#[test]
+fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second() {
+    let record = simulate(settings(Rate::PerSecond(500.0), 10), stalls(4 * SECOND, SECOND));
+    assert_eq!((record.counts.planned, record.counts.done), (5_000, 5_000));
+    let response = &record.response.as_ref().unwrap().known;
+    // 500 of 5,000 events came in the stall: the last tenth of the distribution is uniform on 0 to 1 s.
+    for (quantile, expected_ms) in [(0.95, 500), (0.99, 900), (0.999, 990), (1.0, 1_000)] {
+        let found_ms = response.quantile_ns(quantile).unwrap() as f64 / MS as f64;
+        // Arrivals are 2 ms apart.
+        assert!((found_ms - f64::from(expected_ms)).abs() <= 2.5, "{quantile}: {found_ms} ms");
+    }
+    // The server itself was slow once.
+    assert_eq!(record.service.quantile_ns(0.9998), Some(1));
+    assert_near(record.service.quantile_ns(1.0), SECOND);
+    // Everything that was not service was waiting for the worker: this generator is never late.
+    assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(1));
+    assert_near(record.wait.as_ref().unwrap().quantile_ns(1.0), 998 * MS);
+}
+
+#[test]
+fn response_is_wait_and_lateness_and_service() {
+    // Two events, 100 ms apart; each takes 150 ms: the second waits 50 ms.
+    let record = simulate(LoadSettings { events_max: Some(2), ..settings(Rate::PerSecond(10.0), 1) }, |_| {
+        (150 * MS, Ok(()))
+    });
+    let ends = |h: &Histogram| (h.quantile_ns(0.5), h.quantile_ns(1.0));
+    let (low, high) = ends(&record.response.as_ref().unwrap().known);
+    assert_near(low, 150 * MS);
+    assert_near(high, 200 * MS);
+    let (low, high) = ends(&record.wait.as_ref().unwrap());
+    assert_eq!(low, Some(1));
+    assert_near(high, 50 * MS);
+    assert_near(record.service.quantile_ns(1.0), 150 * MS);
+}
+
+#[test]
+fn overload_loses_nothing_and_says_how_long_the_rest_has_waited() {
+    // A hundred a second can be done, 500 are due.
+    let record = simulate(settings(Rate::PerSecond(500.0), 2), |_| (10 * MS, Ok(())));
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.unfinished), (1_000, 199, 801));
+    let response = record.response.as_ref().unwrap();
+    assert_eq!(response.at_least.count(), 801);
+    // The first that was never taken was due at 0.4 s.
+    assert_near(response.at_least.quantile_ns(1.0), 1_602 * MS);
+    let summary = response.summary().unwrap();
+    assert_eq!(summary.lower_bounds, ["p50", "p90", "p95", "p99", "p99_9", "p99_99", "mean", "max"]);
+    assert_eq!(record.verdict.state, Validity::Invalid);
+    assert!(record.verdict.failures().any(|c| c.name == "achieved-rate"));
+    assert!(
+        record.slices.iter().any(|s| s.kind == LatencyKind::ResponseAtLeast && s.histogram.count() == 801)
+    );
+}
+
+#[test]
+fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
+    let record = simulate(settings(Rate::PerSecond(10.0), 1), |_| (50 * MS, Ok(())));
+    assert_eq!((record.counts.done, record.counts.unfinished), (10, 0));
+    // Now the last one, due at 0.9 s, ends at 1.05 s.
+    let record = simulate(settings(Rate::PerSecond(10.0), 1), |scene| {
+        (if scene.now_ns == 900 * MS { 150 * MS } else { MS }, Ok(()))
+    });
+    assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
+    assert!(check(&record, "achieved-rate"));
+    assert_near(record.response.as_ref().unwrap().at_least.quantile_ns(1.0), 150 * MS);
+}
+
+#[test]
+fn what_is_too_late_is_skipped_and_counted() {
+    let late = LatePolicy::Skip { limit: Duration::from_millis(100) };
+    let record =
+        simulate(LoadSettings { late, ..settings(Rate::PerSecond(500.0), 10) }, stalls(4 * SECOND, SECOND));
+    // Of the 500 that came in the stall, the one that met it ends with it, and 50 are within the limit.
+    assert_eq!((record.counts.planned, record.counts.done, record.counts.skipped), (5_000, 4_551, 449));
+    let response = &record.response.as_ref().unwrap().known;
+    assert_near(response.quantile_ns(1.0), SECOND);
+    assert_near(response.quantile_ns(1.0 - 1.5 / 4_551.0), 100 * MS);
+}
+
+#[test]
+fn nothing_of_the_warm_up_counts_but_its_backlog_is_told() {
+    // A stall from half a second before its end until half a second after it.
+    let warmed = LoadSettings { warmup: Duration::from_secs(2), ..settings(Rate::PerSecond(100.0), 3) };
+    let record = simulate(warmed, stalls(1_500 * MS, SECOND));
+    assert_eq!(record.backlog_after_warmup, 50);
+    assert_eq!((record.counts.planned, record.counts.done), (300, 300));
+    // Of the measured events, those of the first half second waited: the first of them for all of it.
+    assert_near(record.response.as_ref().unwrap().known.quantile_ns(1.0), 500 * MS);
+}
+
+#[test]
+fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
+    let tried = Mutex::new(std::collections::BTreeMap::<u64, u32>::new());
+    let record = simulate(settings(Rate::PerSecond(100.0), 1), move |scene| {
+        let mut tried = tried.lock().unwrap();
+        let tries = tried.entry(scene.chance).or_default();
+        *tries += 1;
+        let fails = scene.chance.is_multiple_of(4) && *tries < 3;
+        (MS, if fails { Err(FailureClass::Transient) } else { Ok(()) })
+    });
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.failed), (100, 100, 0));
+    assert!(counts.retries > 20, "a quarter of 100 events is tried three times: {}", counts.retries);
+    assert_eq!(record.errors.transient, counts.retries);
+    assert_eq!(record.failure.count(), counts.retries);
+    assert_near(record.failure.quantile_ns(1.0), MS);
+    // Three tries of a millisecond each are one event of three.
+    assert_near(record.response.as_ref().unwrap().known.quantile_ns(1.0), 3 * MS);
+    assert!(check(&record, "mix"), "an operation of a failed try does not count");
+    assert_eq!(record.operations["serve"].service.count(), 100);
+}
+
+#[test]
+fn an_event_that_fails_too_often_has_failed() {
+    let failing = |class| {
+        simulate(LoadSettings { retries_max: 2, ..settings(Rate::PerSecond(10.0), 1) }, move |_| {
+            (MS, Err(class))
+        })
+    };
+    let transient = failing(FailureClass::Transient);
+    assert_eq!((transient.counts.failed, transient.counts.retries, transient.errors.transient), (10, 20, 30));
+    let application = failing(FailureClass::Application);
+    assert_eq!((application.counts.failed, application.counts.retries), (10, 0));
+    assert_eq!(application.error_samples, ["application: simulated"]);
+    assert!(!check(&application, "errors"));
+    assert_eq!(application.response.as_ref().unwrap().summary(), None);
+}
+
+#[test]
+fn an_outage_is_timed_and_costs_no_event() {
+    let down_ns = 4 * SECOND..5 * SECOND;
+    let is_down = down_ns.clone();
+    let serve = move |scene: &Scene<'_>| {
+        let result = if is_down.contains(&scene.now_ns) { Err(FailureClass::Connection) } else { Ok(()) };
+        (MS, result)
+    };
+    let record = simulate_with_outage(settings(Rate::PerSecond(500.0), 10), down_ns, Box::new(serve));
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.failed, counts.retries), (5_000, 5_000, 0, 1));
+    let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
+    assert!(outage.ended);
+    assert!((outage.from_s - 4.001).abs() < 1e-6, "{outage:?}");
+    // Pauses are at most 1.5 s; the first that ends after the outage ends it.
+    assert!((0.999..2.5).contains(&outage.for_s), "{outage:?}");
+    let due_in_it = (outage.for_s * 500.0).ceil();
+    assert!((outage.affected as f64 - due_in_it).abs() <= 1.0, "{outage:?}");
+    assert!(record.errors.connection >= 3);
+}
+
+#[test]
+fn a_server_that_stays_away_leaves_its_event_unfinished() {
+    let serve =
+        |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Connection) });
+    let settings = LoadSettings { retries_max: 0, ..settings(Rate::PerSecond(100.0), 3) };
+    let record = simulate_with_outage(settings, SECOND..u64::MAX, Box::new(serve));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (100, 1, 199));
+    assert!(!record.outages[0].ended);
+    assert_eq!(record.outages[0].affected, 200);
+}
+
+#[test]
+fn a_stop_counts_what_was_due_until_then() {
+    let record = simulate(settings(Rate::PerSecond(100.0), 10), |scene| {
+        if scene.now_ns >= 3 * SECOND {
+            scene.engine.end_now();
+        }
+        (MS, Ok(()))
+    });
+    let counts = record.counts;
+    // The event that is due at 3 s is in flight, and due after the end.
+    assert_eq!((counts.planned, counts.done, counts.unfinished), (300, 300, 0));
+    assert_eq!(record.measured, Duration::from_secs(3));
+}
+
+#[test]
+fn a_closed_loop_has_no_response_time_and_goes_as_fast_as_the_server() {
+    let record = simulate(settings(Rate::Max, 1), |_| (3 * MS, Ok(())));
+    assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (334, 333, 1));
+    assert!(record.response.is_err() && record.wait.is_err() && record.lateness.is_err());
+    assert_near(record.service.quantile_ns(0.5), 3 * MS);
+    assert_eq!(record.verdict.state, Validity::Valid);
+}
+
+#[test]
+fn a_closed_loop_stops_at_its_number_of_events() {
+    let record = simulate(LoadSettings { events_max: Some(10), ..settings(Rate::Max, 1) }, |_| (MS, Ok(())));
+    assert_eq!((record.counts.planned, record.counts.done), (10, 10));
+}
+
+#[test]
+fn a_thread_that_owns_its_slots_plays_them_all() {
+    let owned = LoadSettings { schedule: Schedule::Own, ..settings(Rate::PerSecond(100.0), 2) };
+    let warmed = LoadSettings {
+        warmup: Duration::from_secs(1),
+        arrivals: Arrivals::Jitter { ratio: 0.1 },
+        ..owned.clone()
+    };
+    for settings in [owned, warmed] {
+        let record = simulate(settings, |_| (MS, Ok(())));
+        assert_eq!((record.counts.planned, record.counts.done), (200, 200));
+    }
+}

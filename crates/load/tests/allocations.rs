@@ -1,0 +1,68 @@
+//! Between the intended start and the recorded latency nothing is allocated.
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use record::load::{LoadSettings, Rate, Workload};
+
+/// Counts every allocation of the process.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations_of(settings: &LoadSettings) -> u64 {
+    let before = ALLOCATIONS.load(Ordering::SeqCst);
+    let record = support::run(settings);
+    assert_eq!(Some(record.counts.done), settings.events_max);
+    ALLOCATIONS.load(Ordering::SeqCst) - before
+}
+
+/// Compares a run of few events with one of many: what differs is what the events allocate.
+fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
+    let of = |events| allocations_of(&LoadSettings { events_max: Some(events), ..settings.clone() });
+    of(few); // Whatever is only made once.
+    let (least, most) = (of(few), of(many));
+    assert!(most < least + 100, "{few} events: {least} allocations, {many} events: {most}");
+}
+
+// One test, so that no other allocates meanwhile.
+#[test]
+fn an_event_allocates_nothing() {
+    let hour = Duration::from_secs(3_600);
+    let base = LoadSettings { time: hour, interval: hour, threads: 2, ..support::settings("null:") };
+    assert_free(&LoadSettings { rate: Rate::Max, ..base.clone() }, 1_000, 1_001_000);
+    assert_free(&LoadSettings { rate: Rate::PerSecond(20_000.0), ..base.clone() }, 1_000, 21_000);
+
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("sqlite:{}?journal_mode=wal&synchronous=off", dir.path().join("x.db").display());
+    for workload in [Workload::OltpPointSelect, Workload::OltpReadWrite] {
+        let sqlite = LoadSettings {
+            rate: Rate::Max,
+            threads: 1,
+            time: hour,
+            interval: hour,
+            ..support::settings(&target)
+        };
+        assert_free(&LoadSettings { workload, ..sqlite }, 100, 2_100);
+    }
+}

@@ -1,0 +1,267 @@
+//! Loads that need no server: nothing, commands, SQLite.
+
+mod support;
+
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, Event, LoadError, Stop};
+use record::load::{LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
+use record::target::Target;
+use record::verdict::Validity;
+use support::{assert_books, check_of, run, settings};
+
+fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
+    settings(format!("sqlite:{}?{query}", dir.path().join("x.db").display()))
+}
+
+fn error_of(settings: &LoadSettings) -> LoadError {
+    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
+}
+
+#[test]
+fn the_number_of_planned_events_is_rate_times_time() {
+    for schedule in [Schedule::Shared, Schedule::Own] {
+        let record = run(&LoadSettings { schedule, rate: Rate::PerSecond(1_000.0), ..settings("null:") });
+        assert_eq!(record.counts.planned, 1_000);
+        assert_eq!(record.measured, Duration::from_secs(1));
+        assert_eq!((record.counts.failed, record.counts.skipped), (0, 0));
+        assert_eq!(record.connected, 4);
+    }
+}
+
+#[test]
+fn progress_tells_phases_and_intervals() {
+    let warmup = Duration::from_millis(300);
+    let settings = LoadSettings { warmup, interval: Duration::from_millis(250), ..settings("null:") };
+    let (mut phases, mut intervals, mut connected) = (Vec::new(), Vec::new(), 0);
+    let mut on_progress = |event: &Event| match event {
+        Event::PhaseStarts { phase, .. } => phases.push(*phase),
+        Event::Interval(progress) => intervals.push((progress.phase, progress.t_s, progress.latency.count())),
+        Event::Connected { made, of: 4, .. } => connected = *made,
+        other => panic!("{other:?}"),
+    };
+    let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!(phases[..2], [Phase::Warmup, Phase::Measure]);
+    assert_eq!(connected, 4);
+    let times: Vec<_> = intervals.iter().map(|(phase, t_s, _)| (*phase, *t_s)).collect();
+    use Phase::{Measure, Warmup};
+    assert_eq!(
+        times,
+        [(Warmup, 0.25), (Warmup, 0.3), (Measure, 0.25), (Measure, 0.5), (Measure, 0.75), (Measure, 1.0)]
+    );
+    let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
+    assert!(shown(Measure) <= record.counts.done && shown(Warmup) <= 60);
+}
+
+#[test]
+fn a_stopped_run_keeps_what_it_measured() {
+    let stop = Stop::new();
+    let long = LoadSettings { time: Duration::from_secs(3_600), ..settings("null:") };
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            stop.request();
+        }
+    };
+    let record = load::run(&long, &stop, &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!(record.verdict.state, Validity::Interrupted);
+    let expected = 200.0 * record.measured.as_secs_f64();
+    assert!((record.counts.planned as f64 - expected).abs() <= 2.0, "{:?} in {expected}", record.counts);
+    assert!(record.counts.done > 0);
+}
+
+#[test]
+fn a_run_stopped_in_its_warm_up_has_measured_nothing() {
+    let stop = Stop::new();
+    let warmup = Duration::from_secs(3_600);
+    let mut on_progress = |event: &Event| {
+        if let Event::PhaseStarts { .. } = event {
+            stop.request();
+        }
+    };
+    let error =
+        load::run(&LoadSettings { warmup, ..settings("null:") }, &stop, &mut on_progress).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
+    let stop = Stop::new();
+    let settings = LoadSettings { time: Duration::from_secs(3_600), ..settings("exec:sleep 3000") };
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            stop.request();
+        }
+    };
+    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!((record.counts.done, record.counts.failed), (0, 0));
+    assert_eq!(record.counts.unfinished, record.counts.planned);
+    assert!(record.counts.planned >= 200);
+}
+
+#[test]
+fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
+    let dir = tempfile::tempdir().unwrap();
+    let marks = dir.path().join("marks");
+    let target = format!("exec:echo x >> {}", marks.display());
+    let record = run(&LoadSettings { rate: Rate::PerSecond(50.0), ..settings(target) });
+    assert_eq!((record.counts.planned, record.counts.done), (50, 50));
+    assert_eq!(std::fs::read_to_string(marks).unwrap().lines().count(), 50);
+
+    let record = run(&LoadSettings { rate: Rate::PerSecond(50.0), ..settings("exec:false") });
+    assert_eq!((record.counts.failed, record.errors.application), (50, 50));
+    assert_eq!(record.error_samples, ["application: the command ended with exit status: 1"]);
+    assert_eq!(record.verdict.state, Validity::Invalid);
+}
+
+#[test]
+fn overload_of_a_slow_target_loses_no_event() {
+    let slow = LoadSettings { rate: Rate::PerSecond(1_000.0), ..settings("exec:sleep 0.1") };
+    let record = run(&slow);
+    assert_eq!(record.counts.planned, 1_000);
+    assert!(record.counts.done <= 40 && record.counts.unfinished >= 960, "{:?}", record.counts);
+    assert!(!check_of(&record, "achieved-rate").ok);
+
+    let late = LatePolicy::Skip { limit: Duration::from_millis(50) };
+    let record = run(&LoadSettings { late, ..slow });
+    assert_eq!(record.counts.planned, 1_000);
+    assert!(record.counts.skipped >= 700, "{:?}", record.counts);
+}
+
+#[test]
+fn a_number_of_events_is_done_exactly() {
+    for rate in [Rate::Max, Rate::PerSecond(500.0)] {
+        let time = Duration::from_secs(600);
+        let record = run(&LoadSettings { events_max: Some(123), rate, time, ..settings("null:") });
+        assert_eq!((record.counts.planned, record.counts.done), (123, 123), "{rate:?}");
+    }
+}
+
+#[test]
+fn every_sql_workload_does_what_it_says_in_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    for query in ["journal_mode=wal&synchronous=normal", "journal_mode=delete&synchronous=off"] {
+        for (workload, per_event) in [
+            (Workload::OltpReadWrite, 20),
+            (Workload::OltpReadOnly, 16),
+            (Workload::OltpWriteOnly, 6),
+            (Workload::OltpPointSelect, 1),
+        ] {
+            let rate = Rate::PerSecond(50.0);
+            let record = run(&LoadSettings { workload, rate, ..sqlite(&dir, query) });
+            let done = record.counts.done;
+            assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+            assert!(done > 0);
+            let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
+            assert_eq!(statements, per_event * done, "{workload:?}");
+            assert!(check_of(&record, "mix").ok);
+            assert!(record.server_version.unwrap().starts_with("SQLite 3."));
+        }
+    }
+}
+
+#[test]
+fn text_statements_do_what_prepared_ones_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = sqlite(&dir, "journal_mode=wal");
+    text.oltp.prepared = false;
+    text.rate = Rate::PerSecond(50.0);
+    let record = run(&text);
+    assert_eq!((record.counts.failed, record.errors.application), (0, 0), "{:?}", record.error_samples);
+    assert_eq!(record.operations["point-select"].service.count(), 10 * record.counts.done);
+}
+
+#[test]
+fn a_locked_database_is_tried_again_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    // No waiting for locks: writers in each other's way find out at once.
+    let settings = LoadSettings {
+        workload: Workload::OltpWriteOnly,
+        rate: Rate::Max,
+        retries_max: 1_000_000,
+        ..sqlite(&dir, "journal_mode=delete&busy_timeout=0")
+    };
+    let record = run(&settings);
+    assert!(record.errors.transient > 0 && record.counts.retries > 0);
+    assert_eq!(record.counts.failed, 0);
+    assert_eq!(record.errors.application, 0, "{:?}", record.error_samples);
+}
+
+#[test]
+fn a_data_set_is_built_once_and_a_half_one_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = sqlite(&dir, "");
+    let prepare = |settings: &LoadSettings| load::prepare(settings, &Stop::new(), &mut |_| {});
+    let (first, second) = (prepare(&settings).unwrap(), prepare(&settings).unwrap());
+    assert_eq!((first.found, first.built, second.found, second.built), (0, 2, 2, 0));
+
+    let database = rusqlite::Connection::open(dir.path().join("x.db")).unwrap();
+    let one = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((one("SELECT COUNT(*) FROM sbtest2"), one("SELECT MAX(id) FROM sbtest2")), (1_000, 1_000));
+    assert_eq!(one("SELECT COUNT(*) FROM sbtest1 WHERE length(c) = 119 AND length(pad) = 59"), 1_000);
+    assert_eq!(one("SELECT COUNT(*) FROM sbtest1 WHERE k BETWEEN 1 AND 1000"), 1_000);
+
+    database.execute_batch("DROP INDEX k_1; DELETE FROM sbtest2 WHERE id > 500").unwrap();
+    let never = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
+    let error = prepare(&never).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Usage);
+    assert!(error.to_string().contains("sbtest2 holds 500 of 1000 rows"), "{error}");
+    let again = prepare(&settings).unwrap();
+    assert_eq!((again.found, again.built), (0, 2));
+
+    let mut fewer = settings.clone();
+    fewer.oltp.rows = 100;
+    assert!(prepare(&fewer).unwrap_err().to_string().contains("more than the 100 asked for"));
+    assert_eq!(load::cleanup(&settings).unwrap().removed, 2);
+    assert!(prepare(&never).unwrap_err().to_string().contains("there is no table sbtest1"));
+}
+
+#[test]
+fn an_interrupted_build_is_not_taken_for_a_data_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut settings = sqlite(&dir, "");
+    settings.oltp.rows = 200_000;
+    let stop = Stop::new();
+    let mut on_progress = |event: &Event| {
+        if let Event::Preparing { rows_done, .. } = event {
+            assert!(*rows_done <= 200_000);
+            stop.request();
+        }
+    };
+    let error = load::prepare(&settings, &stop, &mut on_progress).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+    settings.oltp.rows = 1_000;
+    let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((prepared.found, prepared.built), (0, 2));
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    for (target, class, says) in [
+        ("mysqll://x/y", ErrorClass::Usage, "expected one of sqlite:PATH"),
+        ("null:x", ErrorClass::Usage, "write `null:`"),
+        ("exec:", ErrorClass::Usage, "no command after the colon"),
+        ("exec:no-such-program-anywhere", ErrorClass::Usage, "no program `no-such-program-anywhere`"),
+        ("sqlite:/no/such/folder/x.db", ErrorClass::Environment, "cannot open /no/such/folder/x.db"),
+        ("sqlite:x.db?nonsense=1", ErrorClass::Usage, "unknown parameter `nonsense`"),
+        ("mysql://app:geheim@no-such-host.invalid/bench", ErrorClass::Usage, "is not known"),
+        ("mysql://app:geheim@127.0.0.1:1/bench", ErrorClass::Server, "0 of 4 connected"),
+    ] {
+        let error = error_of(&settings(target));
+        assert_eq!(error.class(), class, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!error.to_string().contains("geheim"), "{error}");
+    }
+    let mut wrong = settings("null:");
+    wrong.rate = Rate::PerSecond(0.0);
+    assert_eq!(error_of(&wrong).class(), ErrorClass::Usage);
+    let wrong = LoadSettings { workload: Workload::OltpReadWrite, ..settings("null:") };
+    assert!(error_of(&wrong).to_string().contains("has no workload oltp-read-write"));
+    assert!(load::check_target(&Target::new("mysql://h/d")).is_ok());
+    assert_eq!(load::default_workload(&Target::new("sqlite:x")), Workload::OltpReadWrite);
+    assert_eq!(load::default_workload(&Target::new("null:")), Workload::Native);
+}

@@ -1,0 +1,312 @@
+//! Loads on a real MariaDB: what is counted when it answers, hangs, dies and refuses.
+
+mod support;
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, Event, LoadError, Stop};
+use mysql::prelude::Queryable;
+use record::clock::{Clock, Monotonic};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workload};
+use record::verdict::Validity;
+use support::mariadb::{MariaDb, PASSWORD, installed};
+use support::{assert_books, check_of, run, settings};
+
+fn error_of(settings: &LoadSettings) -> LoadError {
+    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
+}
+
+/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
+fn run_with_trouble<T: Send>(settings: &LoadSettings, trouble: impl FnOnce() -> T + Send) -> (LoadRecord, T) {
+    thread::scope(|scope| {
+        let (begins, may_begin) = mpsc::channel();
+        let troubled = scope.spawn(move || {
+            may_begin.recv().unwrap();
+            trouble()
+        });
+        let mut on_progress = |event: &Event| {
+            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
+                begins.send(()).unwrap();
+            }
+        };
+        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
+        assert_books(&record);
+        (record, troubled.join().unwrap())
+    })
+}
+
+#[test]
+fn every_workload_does_what_it_says_prepared_and_as_text() {
+    let Some(server) = MariaDb::start() else { return };
+    for (url, prepared) in [(server.url(), true), (server.socket_url(), false)] {
+        for (workload, per_event) in [
+            (Workload::OltpReadWrite, 20),
+            (Workload::OltpReadOnly, 16),
+            (Workload::OltpWriteOnly, 6),
+            (Workload::OltpPointSelect, 1),
+        ] {
+            let mut settings = LoadSettings { workload, rate: Rate::PerSecond(50.0), ..settings(&url) };
+            settings.oltp.prepared = prepared;
+            let record = run(&settings);
+            assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+            let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
+            assert_eq!(statements, per_event * record.counts.done, "{workload:?}");
+            assert!(check_of(&record, "mix").ok && check_of(&record, "littles-law").ok);
+            let version = record.server_version.unwrap();
+            assert!(version.starts_with("MariaDB 1"), "{version}");
+        }
+    }
+    // What was written is there: a read-write event leaves the number of rows as it was.
+    let rows: Option<u64> =
+        server.connect("root", None, "bench").query_first("SELECT COUNT(*) FROM sbtest1").unwrap();
+    assert_eq!(rows, Some(1_000));
+}
+
+#[test]
+fn the_server_sees_exactly_the_statements_that_were_counted() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut root = server.connect("root", None, "bench");
+    let mut selects = || -> u64 {
+        let sql =
+            "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Com_select'";
+        root.query_first(sql).unwrap().unwrap()
+    };
+    let settings = LoadSettings { workload: Workload::OltpPointSelect, ..settings(server.url()) };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    // The same run with half of the events: connecting and looking cost the same selects.
+    let mut seen = |events| {
+        let before = selects();
+        let record = run(&LoadSettings { events_max: Some(events), rate: Rate::Max, ..settings.clone() });
+        assert_eq!(record.counts.done, events);
+        selects() - before
+    };
+    let (more, fewer) = (seen(2_000), seen(1_000));
+    assert_eq!(more - fewer, 1_000);
+}
+
+#[test]
+fn data_sets_of_sysbench_and_ours_serve_each_other() {
+    let Some(server) = MariaDb::start() else { return };
+    let Some(sysbench) = installed("sysbench") else {
+        println!("skipped: sysbench is not installed (apt-get install sysbench)");
+        return;
+    };
+    let sysbench = |command: &str| {
+        let output = Command::new(&sysbench)
+            .args(["oltp_read_write", "--db-driver=mysql", "--mysql-user=app", "--mysql-db=bench"])
+            .arg(format!("--mysql-password={PASSWORD}"))
+            .arg(format!("--mysql-socket={}", server.socket().display()))
+            .args(["--tables=2", "--table-size=1000", "--threads=2", "--time=1", command])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    };
+    let mut definition = || -> Vec<String> {
+        let mut root = server.connect("root", None, "bench");
+        let row: (String, String) = root.query_first("SHOW CREATE TABLE sbtest2").unwrap().unwrap();
+        // How far the counter of ids has come is no part of the definition.
+        row.1.lines().map(|line| line.split(" AUTO_INCREMENT=").next().unwrap().to_owned()).collect()
+    };
+
+    sysbench("prepare");
+    let theirs = definition();
+    let record = run(&LoadSettings {
+        prepare: PreparePolicy::Never,
+        rate: Rate::PerSecond(50.0),
+        ..settings(server.url())
+    });
+    assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+    sysbench("cleanup");
+
+    let prepared = load::prepare(&settings(server.url()), &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((prepared.found, prepared.built), (0, 2));
+    assert_eq!(definition(), theirs);
+    assert!(sysbench("run").contains("ignored errors:                      0"));
+    assert_eq!(load::cleanup(&settings(server.url())).unwrap().removed, 2);
+}
+
+#[test]
+fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
+    let Some(server) = MariaDb::start() else { return };
+    let settings = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        rate: Rate::PerSecond(500.0),
+        threads: 8,
+        time: Duration::from_secs(10),
+        warmup: Duration::from_secs(1),
+        ..settings(server.url())
+    };
+    let (record, stalled_s) = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(4));
+        let from_ns = Monotonic.now_ns();
+        server.freeze();
+        thread::sleep(Duration::from_secs(1));
+        server.thaw();
+        (Monotonic.now_ns() - from_ns) as f64 / 1e9
+    });
+    assert_eq!((record.counts.planned, record.counts.done), (5_000, 5_000));
+    assert_eq!(record.errors.connection, 0);
+    let response = &record.response.as_ref().unwrap().known;
+    // A stall of T in a run of L puts a share T / L of the events evenly between 0 and T.
+    for quantile in [0.95, 0.99, 0.999] {
+        let expected_s = stalled_s - (1.0 - quantile) * 10.0;
+        let found_s = response.quantile_ns(quantile).unwrap() as f64 / 1e9;
+        assert!(
+            (found_s / expected_s - 1.0).abs() < 0.02,
+            "{quantile}: {found_s} s, expected {expected_s} s"
+        );
+    }
+    // Only those that were in the server when it froze saw it in their service time.
+    let slow = response.count() - record.service.count_at_or_below(900_000_000);
+    assert!(slow <= 8, "{slow}");
+    assert!(record.service.quantile_ns(0.99).unwrap() < 100_000_000);
+}
+
+#[test]
+fn a_crash_and_a_restart_cost_no_event() {
+    let Some(mut server) = MariaDb::start() else { return };
+    let settings = LoadSettings {
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_secs(10),
+        ..settings(server.url())
+    };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    let (record, down_s) = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(2));
+        let from_ns = Monotonic.now_ns();
+        server.crash();
+        thread::sleep(Duration::from_secs(1));
+        server.restart();
+        (Monotonic.now_ns() - from_ns) as f64 / 1e9
+    });
+    assert_eq!(record.counts.planned, 1_000);
+    assert_eq!(record.counts.failed, 0, "{:?}", record.error_samples);
+    assert!(record.errors.connection > 0 && record.counts.retries > 0);
+    let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
+    assert!(outage.ended);
+    assert!((1.9..2.5).contains(&outage.from_s), "{outage:?}");
+    // A worker looks again at least every second and a half.
+    assert!(outage.for_s > 1.0 && outage.for_s < down_s + 1.6, "{outage:?}, down for {down_s} s");
+    let due_in_it = outage.for_s * 100.0;
+    assert!((outage.affected as f64 - due_in_it).abs() < 10.0, "{outage:?}");
+}
+
+#[test]
+fn a_stop_gets_away_from_a_frozen_server() {
+    let Some(server) = MariaDb::start() else { return };
+    let settings = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_secs(3_600),
+        ..settings(server.url())
+    };
+    let stop = Stop::new();
+    let mut intervals = 0;
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            intervals += 1;
+            match intervals {
+                1 => server.freeze(),
+                2 => stop.request(),
+                _ => {}
+            }
+        }
+    };
+    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+    // The server is still frozen: whoever waited for it would wait for ever.
+    assert_books(&record);
+    assert_eq!(record.verdict.state, Validity::Interrupted);
+    // All that fell due in the second interval, but what was answered before the freeze reached it.
+    assert!((90..=105).contains(&record.counts.unfinished), "{:?}", record.counts);
+    assert!(record.client.is_ok(), "every worker came back when its connection was cut: {:?}", record.client);
+    server.thaw();
+}
+
+#[test]
+fn a_drain_that_ends_in_vain_leaves_events_unfinished() {
+    let Some(server) = MariaDb::start() else { return };
+    let settings = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_secs(2),
+        drain: Duration::from_millis(200),
+        ..settings(server.url())
+    };
+    let (record, ()) = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(1));
+        server.freeze();
+    });
+    assert_eq!(record.counts.planned, 200);
+    assert!((80..=110).contains(&record.counts.unfinished), "{:?}", record.counts);
+    assert!(!check_of(&record, "achieved-rate").ok);
+}
+
+#[test]
+fn what_the_server_refuses_is_told_before_anything_is_measured() {
+    let Some(server) = MariaDb::start() else { return };
+    let url = server.url();
+    for (target, says) in [
+        (url.replace(PASSWORD, "wrong"), "check the user and the password"),
+        (url.replace("app:", "nobody:"), "check the user and the password"),
+        (url.replace("/bench", "/mysql"), "grant this user"),
+    ] {
+        let error = error_of(&settings(target));
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!error.to_string().contains(PASSWORD), "{error}");
+    }
+    let root = format!("mysql://root@localhost/nowhere?socket={}", server.socket().display());
+    assert!(error_of(&settings(root)).to_string().contains("create that database first"));
+    let never = LoadSettings { prepare: PreparePolicy::Never, ..settings(&url) };
+    let error = error_of(&never);
+    assert!(error.to_string().contains("there is no table sbtest1: build the data set"), "{error}");
+
+    server.connect("root", None, "mysql").query_drop("SET GLOBAL max_connections = 10").unwrap();
+    let error = error_of(&LoadSettings { threads: 40, ..settings(&url) });
+    assert_eq!(error.class(), ErrorClass::Server);
+    assert!(error.to_string().contains("of 40 connected"), "{error}");
+    assert!(error.to_string().contains("Too many connections"), "{error}");
+}
+
+#[test]
+fn a_killed_connection_is_made_again_and_its_statements_with_it() {
+    let Some(server) = MariaDb::start() else { return };
+    let settings = LoadSettings { time: Duration::from_secs(3), ..settings(server.url()) };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    let (record, killed) = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(1));
+        let mut root = server.connect("root", None, "mysql");
+        let ids: Vec<u64> =
+            root.query("SELECT id FROM information_schema.processlist WHERE user = 'app'").unwrap();
+        ids.iter().filter(|id| root.query_drop(format!("KILL {id}")).is_ok()).count()
+    });
+    assert_eq!(killed, 4);
+    assert_eq!((record.counts.planned, record.counts.failed), (600, 0), "{:?}", record.error_samples);
+    assert!(record.errors.connection >= 4);
+    assert!(record.outages.iter().all(|outage| outage.ended));
+}
+
+#[test]
+fn deadlocks_are_tried_again() {
+    let Some(server) = MariaDb::start() else { return };
+    // Eight writers on ten rows.
+    let mut settings = LoadSettings {
+        workload: Workload::OltpWriteOnly,
+        rate: Rate::Max,
+        threads: 8,
+        retries_max: 1_000,
+        ..settings(server.url())
+    };
+    settings.oltp.tables = 1;
+    settings.oltp.rows = 10;
+    let record = run(&settings);
+    assert!(record.errors.transient > 0 && record.counts.retries > 0, "{:?}", record.errors);
+    assert_eq!((record.counts.failed, record.errors.application), (0, 0), "{:?}", record.error_samples);
+}

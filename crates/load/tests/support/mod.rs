@@ -1,0 +1,78 @@
+//! What the tests of whole loads share.
+#![allow(dead_code, missing_docs, reason = "each test binary uses its part")]
+
+pub(crate) mod mariadb;
+
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use record::load::{
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule,
+};
+use record::target::Target;
+
+/// A load on `target` with every default resolved, made to be changed.
+pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
+    let target = Target::new(target);
+    LoadSettings {
+        workload: load::default_workload(&target),
+        target,
+        oltp: OltpSettings {
+            tables: 2,
+            rows: 1_000,
+            point_selects: 10,
+            range_size: 100,
+            distribution: Distribution::Special,
+            skip_transaction: false,
+            prepared: true,
+        },
+        prepare: PreparePolicy::Auto,
+        threads: 4,
+        rate: Rate::PerSecond(200.0),
+        arrivals: Arrivals::Jitter { ratio: 0.1 },
+        schedule: Schedule::Shared,
+        late: LatePolicy::Queue,
+        warmup: Duration::ZERO,
+        time: Duration::from_secs(1),
+        events_max: None,
+        interval: Duration::from_secs(1),
+        retries_max: 3,
+        drain: Duration::from_secs(5),
+        seed: 1,
+        connects_at_once: 8,
+        errors_ratio_max: 0.0,
+    }
+}
+
+/// Runs it to its planned end, and checks what must hold for every run.
+pub(crate) fn run(settings: &LoadSettings) -> LoadRecord {
+    let record = load::run(settings, &load::Stop::new(), &mut |_| {}).unwrap();
+    assert_books(&record);
+    record
+}
+
+/// What must hold for every record, however its run ended.
+pub(crate) fn assert_books(record: &LoadRecord) {
+    assert!(record.counts.balance(), "{:?}", record.counts);
+    assert_eq!(record.service.count(), record.counts.done);
+    let slices = |kind| record.slices.iter().filter(move |s| s.kind == kind && s.operation.is_empty());
+    let in_slices = |kind| slices(kind).map(|s| s.histogram.count()).sum::<u64>();
+    use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
+    assert_eq!(in_slices(Service), record.counts.done);
+    assert_eq!(in_slices(Failure), record.failure.count());
+    if let Ok(response) = &record.response {
+        assert_eq!((response.known.count(), in_slices(Response)), (record.counts.done, record.counts.done));
+        assert_eq!(response.at_least.count(), record.counts.unfinished);
+        assert_eq!(in_slices(ResponseAtLeast), record.counts.unfinished);
+        let mut rebuilt = record::histogram::Histogram::new();
+        slices(Response).for_each(|s| rebuilt.add(&s.histogram.expand()));
+        assert!(rebuilt.buckets().eq(response.known.buckets()), "the slices make the whole without loss");
+    }
+}
+
+/// The verdict's check of a name.
+#[track_caller]
+pub(crate) fn check_of<'a>(record: &'a LoadRecord, name: &str) -> &'a record::verdict::Check {
+    record.verdict.checks.iter().find(|c| c.name == name).unwrap()
+}
