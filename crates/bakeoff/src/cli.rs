@@ -22,6 +22,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    Load(cmd::load::Args),
+    Prepare(cmd::prepare::PrepareArgs),
+    Cleanup(cmd::prepare::CleanupArgs),
+    Plan(cmd::plan::Args),
+    Runs(cmd::runs::Args),
+    Cpu(cmd::cpu::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),
 }

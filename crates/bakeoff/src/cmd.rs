@@ -1,15 +1,79 @@
 //! One file a command.
 
+pub(crate) mod cpu;
 pub(crate) mod generate;
+pub(crate) mod load;
+pub(crate) mod plan;
+pub(crate) mod prepare;
+pub(crate) mod runs;
 
 use std::io::Write;
+use std::path::PathBuf;
+
+use archive::Archive;
+use record::target::Target;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
 
+/// What every command is told.
+#[derive(Debug)]
+pub(crate) struct Global {
+    archive: Option<PathBuf>,
+    /// Print JSON instead of text.
+    pub(crate) json: bool,
+}
+
+impl Global {
+    /// The archive, made where it is not there yet.
+    pub(crate) fn archive_for_writing(&self) -> anyhow::Result<Archive> {
+        Ok(Archive::open(&self.archive_folder()?)?)
+    }
+
+    /// The archive that is there.
+    pub(crate) fn archive(&self) -> anyhow::Result<Archive> {
+        Ok(Archive::open_existing(&self.archive_folder()?)?)
+    }
+
+    /// One JSON document, and its line end.
+    pub(crate) fn print_json(&self, out: &mut dyn Write, document: &serde_json::Value) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, document)?;
+        Ok(writeln!(out)?)
+    }
+
+    fn archive_folder(&self) -> anyhow::Result<PathBuf> {
+        match &self.archive {
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(archive::default_dir(|name| std::env::var_os(name))?),
+        }
+    }
+}
+
 /// Runs the command that was typed; what it has to say goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let global = Global { archive: cli.archive.clone(), json: cli.json };
     match &cli.command {
+        Command::Load(args) => load::run(args, &global, out),
+        Command::Prepare(args) => prepare::prepare(args, &global, out),
+        Command::Cleanup(args) => prepare::cleanup(args, &global, out),
+        Command::Plan(args) => plan::run(args, &global, out),
+        Command::Runs(args) => runs::run(args, &global, out),
+        Command::Cpu(args) => cpu::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
+    }
+}
+
+/// The command line as it was typed, the target's password masked.
+pub(crate) fn command_line(target: &Target) -> String {
+    let words = std::env::args().map(|word| if word == target.expose() { target.masked() } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// How a command ends that the archive refused: what the user named wrongly is a wrong command line.
+pub(crate) fn of_archive(error: archive::ArchiveError) -> anyhow::Error {
+    use archive::ArchiveError::{Ambiguous, NotFound, PartOfBakeoff};
+    match error {
+        NotFound { .. } | Ambiguous { .. } | PartOfBakeoff { .. } => Exit::Usage.with(error),
+        _ => error.into(),
     }
 }

@@ -31,6 +31,13 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The error, marked so that the command ends in this way.
+    pub(crate) fn with(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> anyhow::Error {
+        Ending { exit: self, source: source.into() }.into()
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -64,7 +71,7 @@ pub(crate) trait EndsWith<T> {
 
 impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> EndsWith<T> for Result<T, E> {
     fn ends_with(self, exit: Exit) -> anyhow::Result<T> {
-        self.map_err(|source| Ending { exit, source: source.into() }.into())
+        self.map_err(|source| exit.with(source))
     }
 }
 

@@ -2,9 +2,13 @@
 //!
 //! This crate parses, calls, prints and exits; what it prints is computed elsewhere.
 
+mod beside;
 mod cli;
 mod cmd;
 mod exit;
+mod load_options;
+mod load_screen;
+mod screen;
 mod signals;
 
 use std::io::Write as _;

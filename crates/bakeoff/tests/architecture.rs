@@ -37,7 +37,11 @@ fn the_crates_use_each_other_as_the_drawing_says() {
     let mut drawing = String::new();
     for (name, used) in &all {
         let ours: Vec<String> = used.iter().filter(|u| all.contains_key(*u)).map(|u| short(u)).collect();
-        drawing += &format!("{} -> {}\n", short(name), if ours.is_empty() { "nothing of ours".into() } else { ours.join(", ") });
+        drawing += &format!(
+            "{} -> {}\n",
+            short(name),
+            if ours.is_empty() { "nothing of ours".into() } else { ours.join(", ") }
+        );
     }
     insta::assert_snapshot!(drawing);
 }

@@ -1,0 +1,201 @@
+//! `bakeoff load`: drive one target, print and archive the run.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use record::clock::WallAnchor;
+use record::histogram::{CensoredHistogram, Histogram};
+use record::load::{LoadRecord, LoadSettings};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::verdict::Validity;
+
+use crate::beside::Beside;
+use crate::cmd::{Global, command_line};
+use crate::exit::Exit;
+use crate::load_options::{DataOptions, PaceOptions};
+use crate::load_screen::LoadScreen;
+use crate::{screen, signals};
+
+/// Drive one target with a steady load, print and archive the run
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    data: DataOptions,
+
+    #[command(flatten)]
+    pace: PaceOptions,
+
+    /// What is recorded beside the load
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "cpu")]
+    observe: Observe,
+
+    /// A line that says what this run is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// A mark to find the run by; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value)]
+    labels: Vec<(String, String)>,
+
+    /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text where it ends in .hgrm
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+
+    /// End with exit code 3 where the verdict is INVALID
+    #[arg(long)]
+    strict: bool,
+
+    /// Do not keep the run in the archive
+    #[arg(long)]
+    no_archive: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Observe {
+    /// What every CPU did
+    Cpu,
+    /// Every instrument there is
+    All,
+    /// Nothing
+    None,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff load sqlite:/tmp/bench.db?journal_mode=wal --rate 500 --threads 8 --time 20s
+  bakeoff load 'mysql://root@localhost/test?socket=/run/mysqld/mysqld.sock' --rate 500 --threads 8
+  bakeoff load 'exec:gzip -1 -k -f big.log' --rate 10
+  bakeoff load null: --rate 10000 --threads 4        the generator's own cost";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let settings = args.pace.settings(&args.data);
+    load::check_target(&settings.target).map_err(of_load)?;
+
+    let anchor = WallAnchor::now();
+    let header = header(args, &settings, anchor);
+    let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+    let hlog = args.hlog.as_ref().map(|path| HlogFile::create(path)).transpose()?;
+
+    signals::stop_on_interrupt()?;
+    let mut screen = LoadScreen::new(&settings);
+    let mut beside = Beside::new(args.observe != Observe::None);
+    for note in beside.notes() {
+        screen.line(&format!("bakeoff load: {note}"));
+    }
+    let record = load::run(&settings, &signals::STOP, &mut |event| {
+        beside.follow(event);
+        screen.show(event);
+    });
+    let mut screen = screen.finish();
+    let record = record.map_err(of_load)?;
+
+    let run = Run {
+        header: ended(header, &record),
+        environment: probes::environment::read(Path::new("/")),
+        load: Some(record),
+        cpu: beside.finish(),
+        series: Vec::new(),
+    };
+    let record = run.load.as_ref().expect("it was put there above");
+    let id = writer.is_some().then_some(run.header.id);
+    if global.json {
+        global.print_json(out, &report::json::load(id, record, &run.cpu))?;
+    } else {
+        report::text::load_record(out, record, &run.cpu, screen::style())?;
+    }
+    out.flush()?;
+    if let Some(hlog) = hlog {
+        hlog.write(&run)?;
+    }
+    if let Some(writer) = writer {
+        let folder = writer.seal(&run)?;
+        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+    }
+    Ok(exit_of(&run, args.strict))
+}
+
+fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader {
+    RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Load,
+        state: RunState::Running,
+        reason: None,
+        anchor,
+        title: args
+            .title
+            .clone()
+            .unwrap_or_else(|| format!("{} on {}", settings.workload.word(), settings.target)),
+        labels: args.labels.iter().cloned().collect(),
+        bakeoff: None,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        command: command_line(&settings.target),
+    }
+}
+
+fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
+    let failures: Vec<&str> = record.verdict.failures().map(|c| c.text.as_str()).collect();
+    let (state, reason) = match record.verdict.state {
+        Validity::Valid => (RunState::Sealed, None),
+        Validity::Invalid => (RunState::Invalid, Some(failures.join("; "))),
+        Validity::Interrupted => (RunState::Interrupted, Some("stopped by its user".into())),
+    };
+    RunHeader { state, reason, ..header }
+}
+
+fn exit_of(run: &Run, strict: bool) -> Exit {
+    match run.header.state {
+        RunState::Interrupted => Exit::Interrupted,
+        RunState::Invalid if strict => Exit::Invalid,
+        _ => Exit::Good,
+    }
+}
+
+/// How a command ends that could not load.
+pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
+    let exit = match error.class() {
+        load::ErrorClass::Usage => Exit::Usage,
+        load::ErrorClass::Server => Exit::ServerFailed,
+        load::ErrorClass::Environment => Exit::CannotHere,
+        load::ErrorClass::Interrupted => Exit::Interrupted,
+    };
+    exit.with(error)
+}
+
+/// A latency file, made before the load so that a wrong name costs no run.
+struct HlogFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl HlogFile {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn write(self, run: &Run) -> anyhow::Result<()> {
+        let record = run.load.as_ref().expect("a load run has a load record");
+        let mut out = BufWriter::new(self.file);
+        let written = if self.path.extension().is_some_and(|e| e == "hgrm") {
+            archive::hlog::write_hgrm(&felt(record), &mut out)
+        } else {
+            archive::hlog::write(record, run.header.anchor, &mut out)
+        };
+        written.and_then(|()| out.flush()).with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+/// What users felt: response time, or service time where the loop was closed.
+fn felt(record: &LoadRecord) -> Histogram {
+    record.response.as_ref().map_or_else(|_| record.service.clone(), CensoredHistogram::merged)
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}

@@ -1,0 +1,187 @@
+//! `bakeoff plan`: is a plan sound, what will it do, and what may it say?
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use plan::Plan;
+use serde_json::json;
+
+use crate::cmd::Global;
+use crate::exit::{EndsWith as _, Exit};
+
+/// Check a plan, explain what it will do, or print the JSON Schema of plans
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Say everything that is wrong with a plan, with line and column
+    Check {
+        /// The plan
+        plan: PathBuf,
+    },
+    /// Say what a plan will do: every value, the order drawn, time and power
+    Explain {
+        /// The plan
+        plan: PathBuf,
+    },
+    /// Print the JSON Schema of a plan, for editors
+    Schema,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    match &args.what {
+        What::Check { plan } => {
+            let plan = read(plan)?;
+            if global.json {
+                global.print_json(out, &checked(&plan))?;
+            } else {
+                summary(out, &plan)?;
+            }
+            Ok(if plan.unbuilt().is_empty() { Exit::Good } else { Exit::Usage })
+        }
+        What::Explain { plan } => {
+            let plan = read(plan)?;
+            if global.json {
+                global.print_json(out, &explained(&plan))?;
+            } else {
+                summary(out, &plan)?;
+                explain(out, &plan)?;
+            }
+            Ok(Exit::Good)
+        }
+        What::Schema => {
+            writeln!(out, "{}", plan::json_schema())?;
+            Ok(Exit::Good)
+        }
+    }
+}
+
+/// Reads the plan in that file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let text = text.ends_with(Exit::Usage)?;
+    plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)
+}
+
+/// What whoever starts the plan should know before it starts.
+pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    let estimate = plan.estimate();
+    writeln!(out, "{}", plan.title())?;
+    writeln!(
+        out,
+        "{} trials: {} configurations x {} cells x {} blocks, order drawn from seed {}; {} at least",
+        estimate.trials,
+        estimate.configurations,
+        estimate.cells_per_series,
+        estimate.blocks,
+        plan.seed(),
+        span(estimate.time_min.as_secs()),
+    )?;
+    if let Some(power) = &estimate.power {
+        writeln!(
+            out,
+            "power: a difference of {:.1} standard deviations between blocks is found in {:.0} % of such bake-offs ({:.1} \
+             where {} comparisons share alpha = {})",
+            power.detectable_sd,
+            power.power * 100.0,
+            power.detectable_sd_in_family,
+            power.comparisons,
+            power.alpha,
+        )?;
+    }
+    for note in plan.notes() {
+        writeln!(out, "note: {}:{}: {}", plan.name(), note.place, note.text)?;
+    }
+    for note in plan.unbuilt() {
+        writeln!(out, "not built yet: {}:{}: {}", plan.name(), note.place, note.text)?;
+    }
+    Ok(())
+}
+
+fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    writeln!(out, "\nEvery value (* is a default):")?;
+    for resolved in plan.resolved() {
+        let mark = if resolved.written { ' ' } else { '*' };
+        writeln!(out, "  {mark} {} = {}", resolved.key, resolved.value)?;
+    }
+    writeln!(out, "\nThe order drawn:")?;
+    let trials = plan.trials();
+    let mut series = 0;
+    for trial in &trials {
+        if trial.series != series {
+            series = trial.series;
+            writeln!(out, "  block {}, series {series}", trial.block)?;
+        }
+        let levels: Vec<String> =
+            trial.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+        writeln!(out, "    {:>4}  {}", trial.index + 1, levels.join(" "))?;
+    }
+    Ok(())
+}
+
+fn checked(plan: &Plan) -> serde_json::Value {
+    let estimate = plan.estimate();
+    let notes = |notes: &[plan::Note]| -> Vec<_> {
+        notes
+            .iter()
+            .map(|n| json!({"line": n.place.line, "column": n.place.column, "text": n.text}))
+            .collect()
+    };
+    json!({
+        "schema": "bakeoff.plan/1",
+        "title": plan.title(),
+        "sha256": plan.sha256(),
+        "exploratory": plan.exploratory(),
+        "configurations": estimate.configurations,
+        "cells_per_series": estimate.cells_per_series,
+        "blocks": estimate.blocks,
+        "trials": estimate.trials,
+        "time_min_s": estimate.time_min.as_secs_f64(),
+        "detectable_sd": estimate.power.as_ref().map(|p| p.detectable_sd),
+        "missing": estimate.power.is_none().then(|| json!({"detectable_sd": "nothing is compared over several blocks"})),
+        "notes": notes(plan.notes()),
+        "unbuilt": notes(plan.unbuilt()),
+    })
+}
+
+fn explained(plan: &Plan) -> serde_json::Value {
+    let mut document = checked(plan);
+    document["values"] = plan
+        .resolved()
+        .iter()
+        .map(|r| json!({"key": r.key, "value": r.value, "written": r.written}))
+        .collect();
+    document["order"] = plan
+        .trials()
+        .iter()
+        .map(|t| json!({"trial": t.index, "block": t.block, "series": t.series, "position": t.position, "levels": t.levels}))
+        .collect();
+    document
+}
+
+/// Seconds as people say them: `3 min 20 s`.
+pub(crate) fn span(seconds: u64) -> String {
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_read_as_people_say_them() {
+        assert_eq!(
+            [0, 59, 60, 200, 3_725].map(span),
+            ["0 s", "59 s", "1 min 0 s", "3 min 20 s", "1 h 2 min"]
+        );
+    }
+}

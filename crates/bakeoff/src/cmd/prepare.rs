@@ -1,0 +1,66 @@
+//! `bakeoff prepare` and `bakeoff cleanup`: build or remove a workload's data set.
+
+use std::io::Write;
+
+use record::load::PreparePolicy;
+use serde_json::json;
+
+use crate::cmd::Global;
+use crate::cmd::load::of_load;
+use crate::exit::Exit;
+use crate::load_options::DataOptions;
+use crate::load_screen::LoadScreen;
+use crate::signals;
+
+/// Build a workload's data set where it is missing or not whole
+#[derive(Debug, clap::Args)]
+pub(crate) struct PrepareArgs {
+    #[command(flatten)]
+    data: DataOptions,
+
+    /// Build it anew even where it is whole
+    #[arg(long)]
+    from_scratch: bool,
+}
+
+/// Remove a workload's data set
+#[derive(Debug, clap::Args)]
+pub(crate) struct CleanupArgs {
+    #[command(flatten)]
+    data: DataOptions,
+}
+
+pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let policy = if args.from_scratch { PreparePolicy::Always } else { PreparePolicy::Auto };
+    let settings = args.data.settings(policy);
+    signals::stop_on_interrupt()?;
+    let mut screen = LoadScreen::new(&settings);
+    let prepared = load::prepare(&settings, &signals::STOP, &mut |event| screen.show(event));
+    drop(screen.finish());
+    let prepared = prepared.map_err(of_load)?;
+    if global.json {
+        let document = json!({
+            "schema": "bakeoff.prepare/1", "target": settings.target.masked(),
+            "tables_found": prepared.found, "tables_built": prepared.built, "rows": prepared.rows,
+        });
+        global.print_json(out, &document)?;
+    } else {
+        let (found, built, rows) = (prepared.found, prepared.built, prepared.rows);
+        writeln!(out, "{}: {built} tables built, {found} found whole, {rows} rows in each", settings.target)?;
+    }
+    Ok(Exit::Good)
+}
+
+pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let settings = args.data.settings(PreparePolicy::Never);
+    let cleaned = load::cleanup(&settings).map_err(of_load)?;
+    if global.json {
+        let document = json!({
+            "schema": "bakeoff.cleanup/1", "target": settings.target.masked(), "tables_removed": cleaned.removed,
+        });
+        global.print_json(out, &document)?;
+    } else {
+        writeln!(out, "{}: {} tables removed", settings.target, cleaned.removed)?;
+    }
+    Ok(Exit::Good)
+}

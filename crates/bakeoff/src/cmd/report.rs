@@ -1,0 +1,76 @@
+//! `bakeoff report`: the page of a bake-off or of a load.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::cmd::Global;
+use crate::cmd::runs::find;
+use crate::exit::Exit;
+use crate::screen::Screen;
+
+/// Write the page of a bake-off or of a load: one offline file, HTML or Markdown
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A whole name, a beginning that only it has, or `latest`
+    run: String,
+
+    /// Where to: a name that ends in .html or .md; without it, Markdown on standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Html,
+    Markdown,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
+    let archive = global.archive()?;
+    let id = find(&archive, &args.run)?;
+    let page = if archive.is_bakeoff(id) {
+        let bakeoff = archive.bakeoff(id)?;
+        let comparisons = analysis::compare(&bakeoff);
+        match form {
+            Form::Html => report::html::page(&bakeoff, &comparisons),
+            Form::Markdown => report::markdown::page(&bakeoff, &comparisons),
+        }
+    } else {
+        let run = archive.run(id)?;
+        match form {
+            Form::Html => report::html::load_page(&run),
+            Form::Markdown => report::markdown::load_page(&run),
+        }
+    };
+    match &args.output {
+        None => out.write_all(page.as_bytes())?,
+        Some(path) => {
+            write_whole(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+            Screen::new().line(&format!("wrote {}", path.display()));
+        }
+    }
+    Ok(Exit::Good)
+}
+
+fn form_of(path: &Path) -> anyhow::Result<Form> {
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("html" | "htm") => Ok(Form::Html),
+        Some("md" | "markdown") => Ok(Form::Markdown),
+        _ => Err(Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()))),
+    }
+}
+
+/// Writes beside and renames, so that a full disk leaves the old page, and never half of one.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".partial");
+    let beside = PathBuf::from(beside);
+    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}

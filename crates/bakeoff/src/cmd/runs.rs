@@ -1,0 +1,241 @@
+//! `bakeoff runs`: the archive.
+
+use std::io::{IsTerminal as _, Write};
+
+use archive::{Archive, Filter, Format, PartOf};
+use record::run::{RunId, RunKind, RunState};
+use serde_json::json;
+
+use crate::cmd::{Global, of_archive};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+
+/// List, show, remove, export and verify what was measured
+#[derive(Debug, clap::Args)]
+#[command(after_help = "A RUN is a whole name, a beginning that only it has, or `latest`.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// List runs and bake-offs, newest first
+    List(List),
+    /// Show one run or bake-off
+    Show {
+        /// Which one
+        run: String,
+    },
+    /// Remove runs or bake-offs
+    Rm {
+        /// Which ones
+        #[arg(required = true)]
+        runs: Vec<String>,
+    },
+    /// Write a run's numbers for another program, to standard output
+    Export {
+        /// Which one
+        run: String,
+        /// In which form: parquet, csv, json or openmetrics
+        #[arg(long, value_parser = format, default_value = "json")]
+        format: Format,
+    },
+    /// Read every file and compare checksums: of these runs, or of all
+    Verify {
+        /// Which ones
+        runs: Vec<String>,
+    },
+    /// Build the index anew from the folders
+    Reindex,
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only this kind, such as load or bakeoff
+    #[arg(long, value_parser = kind)]
+    kind: Option<RunKind>,
+
+    /// Only this state, such as sealed or invalid
+    #[arg(long, value_parser = state)]
+    state: Option<RunState>,
+
+    /// Only those with this mark
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    labels: Vec<String>,
+
+    /// Also the runs that are part of a bake-off
+    #[arg(long)]
+    all: bool,
+
+    /// Only those with this in title, command, name or marks
+    text: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive()?;
+    match &args.what {
+        What::List(list) => self::list(&archive, list, global, out),
+        What::Show { run } => show(&archive, run, global, out),
+        What::Rm { runs } => remove(&archive, runs, global, out),
+        What::Export { run, format } => export(&archive, run, *format, out),
+        What::Verify { runs } => verify(&archive, runs, global, out),
+        What::Reindex => reindex(&archive, global, out),
+    }
+}
+
+fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let label = |text: &String| match text.split_once('=') {
+        Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
+        None => (text.clone(), None),
+    };
+    let filter = Filter {
+        kind: args.kind,
+        state: args.state,
+        labels: args.labels.iter().map(label).collect(),
+        text: args.text.clone(),
+        part_of: if args.all { PartOf::Anything } else { PartOf::Nothing },
+    };
+    let listed = archive.list(&filter)?;
+    let headers = listed.iter().map(|l| &l.header);
+    if global.json {
+        global.print_json(out, &report::json::runs(headers))?;
+    } else {
+        report::text::runs_list(out, headers, screen::style())?;
+    }
+    for damage in archive.damage()? {
+        Screen::new().line(&format!(
+            "bakeoff runs: {} does not read: {}",
+            damage.path.display(),
+            damage.what
+        ));
+    }
+    Ok(Exit::Good)
+}
+
+fn show(archive: &Archive, text: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let id = find(archive, text)?;
+    if archive.is_bakeoff(id) {
+        let bakeoff = archive.bakeoff(id)?;
+        let comparisons = analysis::compare(&bakeoff);
+        if global.json {
+            global.print_json(out, &report::json::run(&bakeoff, &comparisons))?;
+        } else {
+            report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
+        }
+        return Ok(Exit::Good);
+    }
+    let run = archive.run(id)?;
+    match &run.load {
+        Some(record) if global.json => {
+            global.print_json(out, &report::json::load(Some(id), record, &run.cpu))?;
+        }
+        Some(record) => {
+            writeln!(out, "{id}  {}\n", run.header.title)?;
+            report::text::load_record(out, record, &run.cpu, screen::style())?;
+        }
+        None if global.json => global.print_json(out, &report::json::listed(&run.header))?,
+        None => report::text::runs_list(out, [&run.header], screen::style())?,
+    }
+    Ok(Exit::Good)
+}
+
+fn remove(archive: &Archive, runs: &[String], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let ids: Vec<RunId> = runs.iter().map(|text| find(archive, text)).collect::<Result<_, _>>()?;
+    for id in &ids {
+        archive.remove(*id).map_err(of_archive)?;
+        if !global.json {
+            writeln!(out, "removed {id}")?;
+        }
+    }
+    if global.json {
+        let removed: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        global.print_json(out, &json!({"schema": "bakeoff.runs-rm/1", "removed": removed}))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn export(archive: &Archive, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let id = find(archive, text)?;
+    if format == Format::Parquet && std::io::stdout().is_terminal() {
+        return Err(Exit::Usage.with("Parquet is no text: send it into a file with `> runs.parquet`"));
+    }
+    archive.export(id, format, out)?;
+    Ok(Exit::Good)
+}
+
+fn verify(archive: &Archive, runs: &[String], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let ids: Vec<RunId> = runs.iter().map(|text| find(archive, text)).collect::<Result<_, _>>()?;
+    let verified = archive.verify(&ids)?;
+    let damaged = verified.iter().filter(|v| !v.problems.is_empty()).count();
+    if global.json {
+        let entries = verified.iter().map(|v| {
+            let problems = v.problems.iter().map(|p| json!({"path": p.path, "what": p.what}));
+            json!({
+                "run": v.id.map(|id| id.to_string()), "path": v.path, "files": v.files,
+                "problems": problems.collect::<Vec<_>>(),
+            })
+        });
+        let document = json!({
+            "schema": "bakeoff.runs-verify/1", "verified": verified.len(), "damaged": damaged,
+            "entries": entries.collect::<Vec<_>>(),
+        });
+        global.print_json(out, &document)?;
+    } else {
+        for problem in verified.iter().flat_map(|v| &v.problems) {
+            writeln!(out, "{}: {}", problem.path.display(), problem.what)?;
+        }
+        let files: usize = verified.iter().map(|v| v.files).sum();
+        writeln!(out, "{} runs and bake-offs, {files} files: {damaged} damaged", verified.len())?;
+    }
+    Ok(if damaged == 0 { Exit::Good } else { Exit::Bad })
+}
+
+fn reindex(archive: &Archive, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let done = archive.reindex()?;
+    if global.json {
+        let document = json!({
+            "schema": "bakeoff.runs-reindex/1", "entries": done.entries, "same": done.same,
+            "damaged": done.damaged.iter().map(|d| json!({"path": d.path, "what": d.what})).collect::<Vec<_>>(),
+            "swept": done.swept,
+        });
+        global.print_json(out, &document)?;
+    } else {
+        let same = match done.same {
+            Some(true) => "the same as before",
+            Some(false) => "not the same as before",
+            None => "there was none before",
+        };
+        writeln!(out, "{} runs and bake-offs indexed; the index is new: {same}", done.entries)?;
+        for damage in &done.damaged {
+            writeln!(out, "{} does not read: {}", damage.path.display(), damage.what)?;
+        }
+        for path in &done.swept {
+            writeln!(out, "{} was left half-written by a dead process, and is gone", path.display())?;
+        }
+    }
+    Ok(if done.damaged.is_empty() { Exit::Good } else { Exit::Bad })
+}
+
+/// The run that the user named.
+pub(crate) fn find(archive: &Archive, text: &str) -> anyhow::Result<RunId> {
+    archive.find(text).map_err(of_archive)
+}
+
+fn kind(text: &str) -> Result<RunKind, String> {
+    RunKind::from_word(text).ok_or_else(|| format!("expected one of {}", words(RunKind::ALL, RunKind::word)))
+}
+
+fn state(text: &str) -> Result<RunState, String> {
+    RunState::from_word(text)
+        .ok_or_else(|| format!("expected one of {}", words(RunState::ALL, RunState::word)))
+}
+
+fn words<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> String {
+    all.iter().map(|t| word(*t)).collect::<Vec<_>>().join(", ")
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    let known = Format::ALL.iter().find(|(word, _)| *word == text).map(|(_, format)| *format);
+    known.ok_or_else(|| "expected one of parquet, csv, json, openmetrics".into())
+}

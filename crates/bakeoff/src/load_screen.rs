@@ -1,0 +1,76 @@
+//! What a person watches while a load runs: a line an interval, and a bar.
+
+use std::time::Duration;
+
+use load::Event;
+use record::load::{LoadSettings, Phase, Progress};
+
+use crate::screen::Screen;
+
+/// Shows the events of one load.
+#[derive(Debug)]
+pub(crate) struct LoadScreen<'a> {
+    settings: &'a LoadSettings,
+    screen: Screen,
+    has_header: bool,
+}
+
+impl<'a> LoadScreen<'a> {
+    /// Nothing is shown yet.
+    pub(crate) fn new(settings: &'a LoadSettings) -> Self {
+        Self { settings, screen: Screen::new(), has_header: false }
+    }
+
+    /// A line that stays.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.screen.line(text);
+    }
+
+    /// Shows one event.
+    pub(crate) fn show(&mut self, event: &Event) {
+        match event {
+            Event::Connected { made, of, .. } => {
+                self.screen.parts("connecting", (*of).into());
+                self.screen.at((*made).into());
+                if made == of && *of > 1 {
+                    self.screen.line(&format!("{made} of {of} connected"));
+                }
+            }
+            Event::Preparing { table, rows_done, rows } => {
+                self.screen.parts(&format!("building {table}"), *rows);
+                self.screen.at(*rows_done);
+                if rows_done == rows {
+                    self.screen.line(&format!("built {table}: {rows} rows"));
+                }
+            }
+            Event::PhaseStarts { phase, .. } => self.screen.phase(phase.word(), self.length_of(*phase)),
+            Event::Interval(progress) => self.interval(progress),
+        }
+    }
+
+    /// Takes the bar away; yields the screen for what is left to say.
+    pub(crate) fn finish(mut self) -> Screen {
+        self.screen.clear();
+        self.screen
+    }
+
+    fn interval(&mut self, progress: &Progress) {
+        let style = self.screen.style();
+        let mut text = Vec::new();
+        let header = if self.has_header { Ok(()) } else { report::text::progress_header(&mut text, style) };
+        self.has_header = true;
+        header
+            .and_then(|()| report::text::progress_line(&mut text, progress, style))
+            .expect("a vector takes whatever is written to it");
+        self.screen.line(String::from_utf8_lossy(&text).trim_end());
+        self.screen.at(Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
+    }
+
+    fn length_of(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::Warmup => self.settings.warmup,
+            Phase::Measure => self.settings.time,
+            Phase::Drain => self.settings.drain,
+        }
+    }
+}

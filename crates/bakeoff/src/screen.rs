@@ -1,0 +1,105 @@
+//! Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::text::Style;
+
+/// What a person watches while a command works. Drops silently where standard error is closed.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    bar: Option<ProgressBar>,
+}
+
+impl Screen {
+    /// A bar where standard error is a terminal.
+    pub(crate) fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+            bar.set_style(bar_style("{msg}"));
+            bar
+        });
+        Self { bar }
+    }
+
+    /// Starts to show `what` as a part of `total_s` seconds.
+    pub(crate) fn phase(&mut self, what: &str, total: Duration) {
+        if let Some(bar) = &self.bar {
+            bar.set_style(bar_style("{msg} [{wide_bar}] {elapsed} of {len}s, {eta} left"));
+            bar.set_length(total.as_secs().max(1));
+            bar.reset();
+            bar.set_message(what.to_owned());
+        }
+    }
+
+    /// Starts to show `what`, of `total` parts.
+    pub(crate) fn parts(&mut self, what: &str, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_style(bar_style("{msg} [{wide_bar}] {pos}/{len}, {eta} left"));
+            if bar.length() != Some(total) || bar.message() != what {
+                bar.set_length(total);
+                bar.reset();
+                bar.set_message(what.to_owned());
+            }
+        }
+    }
+
+    /// Moves the bar to `position`, in seconds or parts.
+    pub(crate) fn at(&mut self, position: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+        }
+    }
+
+    /// How standard error can be written to.
+    pub(crate) fn style(&self) -> Style {
+        style_of(&console::Term::stderr())
+    }
+
+    /// A line that stays, above the bar.
+    pub(crate) fn line(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| to_stderr(text)),
+            None => to_stderr(text),
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// How standard output can be written to: as wide as its terminal, in color where that is welcome.
+pub(crate) fn style() -> Style {
+    style_of(&console::Term::stdout())
+}
+
+fn style_of(term: &console::Term) -> Style {
+    match term.size_checked() {
+        Some((_, columns)) if term.is_term() => {
+            Style { width: usize::from(columns).max(20), color: term.features().colors_supported() }
+        }
+        _ => Style::PIPE,
+    }
+}
+
+fn to_stderr(text: &str) {
+    // Nobody is left to tell where standard error is closed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+fn bar_style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("the templates are constants of this file")
+        .progress_chars("=> ")
+}
