@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::seek::read_at;
 use crate::split::UNIT_BYTES_MAX;
 use crate::zst::{self, Extent, le32};
-use crate::{Error, Reader, gz, lz4};
+use crate::{Error, Format, Reader, gz, lz4};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
@@ -63,9 +63,30 @@ fn by_index(
         packed.set_len(read);
         if decoder.decode(index, number, &packed, &mut content).is_ok() {
             output.write(&content)?;
+        } else if index.format == Format::Bgzf {
+            by_member(entry.at, &packed, output)?;
         } else {
             output.lose(entry.at..entry.at + u64::from(entry.bytes), Some(entry.content_bytes.into()))?;
         }
+    }
+    Ok(())
+}
+
+/// Of BGZF blocks that make one entry, loses only those that are damaged.
+fn by_member(mut at: u64, mut members: &[u8], output: &mut Output<'_>) -> Result<(), Error> {
+    let (mut decoder, mut content) = (libdeflater::Decompressor::new(), Buffer::default());
+    while !members.is_empty() {
+        let bytes = gz::header(members).ok().flatten().and_then(|header| header.bgzf_bytes);
+        // The index hopped over the same headers, so they are there.
+        let member = &members[..bytes.unwrap_or(members.len()).min(members.len())];
+        let content_bytes = gz::bgzf_content_bytes(member).unwrap_or(0);
+        if gz::decode_bgzf(&mut decoder, member, content_bytes, &mut content).is_ok() {
+            output.write(&content)?;
+        } else {
+            output.lose(at..at + member.len() as u64, Some(content_bytes as u64))?;
+        }
+        at += member.len() as u64;
+        members = &members[member.len()..];
     }
     Ok(())
 }

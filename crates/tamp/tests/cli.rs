@@ -1,0 +1,516 @@
+//! The command as users meet it: gzip's habits, and what happens when things go wrong.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A scratch folder with one sample in it.
+struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("sample"), sample()).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.path(name).symlink_metadata().is_ok()
+    }
+
+    /// `line` with the scratch folder as working directory.
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
+        command.args(line.split_ascii_whitespace()).current_dir(self.folder.path());
+        command
+    }
+
+    fn tamp(&self, line: &str) -> Output {
+        self.tamp_with(line, b"")
+    }
+
+    fn tamp_with(&self, line: &str, input: &[u8]) -> Output {
+        let mut command = self.command(line);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        std::thread::scope(|scope| {
+            // A command that fails early does not read its input.
+            scope.spawn(move || stdin.write_all(input));
+            child.wait_with_output().unwrap()
+        })
+    }
+
+    /// The command succeeds, silently.
+    fn ok(&self, line: &str) -> Vec<u8> {
+        let output = self.tamp(line);
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{line}");
+        output.stdout
+    }
+
+    /// The command ends with `code` and says `says`.
+    fn fails(&self, line: &str, code: i32, says: &str) {
+        let output = self.tamp(line);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+        assert!(said.contains(says), "{line}: {said}");
+    }
+
+    /// Nothing is left behind but `names`.
+    fn holds_only(&self, names: &[&str]) {
+        let mut found: Vec<_> =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        found.sort();
+        assert_eq!(found, names);
+    }
+}
+
+fn sample() -> Vec<u8> {
+    (0..400_000).flat_map(|n| format!("{n:>7}\n").into_bytes()).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_file_is_replaced_and_comes_back_with_mode_and_time() {
+    let scratch = Scratch::new();
+    let path = scratch.path("sample");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let before = fs::metadata(&path).unwrap();
+    for (format, packed) in [("--zst", "sample.zst"), ("--lz4", "sample.lz4"), ("--bgzf", "sample.gz")] {
+        scratch.ok(&format!("{format} sample"));
+        scratch.holds_only(&[packed]);
+        scratch.ok(&format!("-d {packed}"));
+        scratch.holds_only(&["sample"]);
+        assert!(scratch.read("sample") == sample());
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (after.mode(), after.mtime(), after.mtime_nsec()),
+            (before.mode(), before.mtime(), before.mtime_nsec())
+        );
+    }
+}
+
+#[test]
+fn pipes_and_files_in_any_combination_give_the_same_content() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample -o file-to-file.zst");
+    let from_file = scratch.ok("-c sample");
+    let from_pipe = scratch.tamp_with("", &sample()).stdout;
+    assert!(from_file == scratch.read("file-to-file.zst") && from_pipe == from_file);
+    for line in ["-d -o out file-to-file.zst", "-d -T1 -f -o out file-to-file.zst"] {
+        scratch.ok(line);
+        assert!(scratch.read("out") == sample());
+    }
+    assert!(scratch.ok("-dc file-to-file.zst") == sample());
+    assert!(scratch.tamp_with("-d", &from_pipe).stdout == sample());
+    assert!(scratch.tamp_with("-d -T1 -", &from_pipe).stdout == sample());
+}
+
+#[test]
+fn redirected_files_are_written_where_they_stand_and_holes_stay_out_of_old_bytes() {
+    let scratch = Scratch::new();
+    let content = [vec![b'a'; 100_000], vec![0; 1 << 20], vec![b'z'; 10]].concat();
+    fs::write(scratch.path("zeros"), &content).unwrap();
+    scratch.ok("-k zeros");
+    let target = scratch.path("target");
+    fs::write(&target, vec![7; 3 << 20]).unwrap();
+    let mut file = fs::OpenOptions::new().read(true).write(true).open(&target).unwrap();
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(5)).unwrap();
+    let mut command = scratch.command("-dc zeros.zst");
+    assert!(command.stdout(file.try_clone().unwrap()).status().unwrap().success());
+    file.write_all(b"next").unwrap();
+    let found = fs::read(&target).unwrap();
+    assert!(found[..5] == [7; 5] && found[5..5 + content.len()] == content);
+    assert_eq!(&found[5 + content.len()..9 + content.len()], b"next");
+    assert_eq!(found.len(), 3 << 20);
+    // Behind what is there, appending.
+    let appending = fs::OpenOptions::new().append(true).open(&target).unwrap();
+    assert!(scratch.command("-dc zeros.zst").stdout(appending).status().unwrap().success());
+    assert!(fs::read(&target).unwrap()[3 << 20..] == content);
+}
+
+#[test]
+fn an_existing_output_stays_unless_forced() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("sample.zst"), b"mine").unwrap();
+    scratch.fails("sample", 2, "sample.zst already exists");
+    assert_eq!(scratch.read("sample.zst"), b"mine");
+    scratch.ok("-f sample");
+    scratch.holds_only(&["sample.zst"]);
+}
+
+#[test]
+fn what_gzip_passes_over_is_passed_over() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("folder")).unwrap();
+    symlink("sample", scratch.path("link")).unwrap();
+    fs::hard_link(scratch.path("sample"), scratch.path("twin")).unwrap();
+    fs::write(scratch.path("x.zst"), b"").unwrap();
+    scratch.fails("folder", 2, "is a directory -- ignored");
+    scratch.fails("link", 2, "is a symbolic link -- ignored");
+    scratch.fails("sample", 2, "has 1 other link(s) -- unchanged");
+    scratch.fails("x.zst", 2, "already has .zst suffix -- unchanged");
+    fs::write(scratch.path("plain"), b"").unwrap();
+    scratch.fails("-d plain", 2, "unknown suffix -- ignored");
+    scratch.fails("missing", 1, "No such file");
+    scratch.holds_only(&["folder", "link", "plain", "sample", "twin", "x.zst"]);
+    scratch.fails("missing -c sample", 1, "missing");
+    assert!(!scratch.ok("-c link").is_empty());
+}
+
+#[test]
+fn wrong_options_are_told_with_exit_code_2() {
+    let scratch = Scratch::new();
+    for line in
+        ["--nonsense", "-T", "-T x sample", "--range 5 sample", "--lz4 --bgzf sample", "-o a sample sample"]
+    {
+        let output = scratch.tamp(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(text(&output.stderr).starts_with("error: "), "{line}: {}", text(&output.stderr));
+    }
+    scratch.holds_only(&["sample"]);
+}
+
+#[test]
+fn folders_are_walked_when_asked_and_walked_back() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.path("folder/deep")).unwrap();
+    fs::write(scratch.path("folder/a"), b"a").unwrap();
+    fs::write(scratch.path("folder/deep/b"), b"b").unwrap();
+    fs::write(scratch.path("folder/done.zst"), b"kept as it is").unwrap();
+    symlink("/", scratch.path("folder/deep/root")).unwrap();
+    let output = scratch.tamp("-rq folder");
+    assert_eq!(output.status.code(), Some(2), "the link is passed over: {}", text(&output.stderr));
+    assert!(
+        scratch.exists("folder/a.zst") && scratch.exists("folder/deep/b.zst") && !scratch.exists("folder/a")
+    );
+    fs::remove_file(scratch.path("folder/deep/root")).unwrap();
+    fs::remove_file(scratch.path("folder/done.zst")).unwrap();
+    scratch.ok("-dr folder");
+    assert_eq!((scratch.read("folder/a"), scratch.read("folder/deep/b")), (b"a".to_vec(), b"b".to_vec()));
+}
+
+#[test]
+fn testing_and_listing_tell_good_from_damaged() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    scratch.ok("-t sample.zst");
+    let listed = text(&scratch.ok("-l sample.zst"));
+    assert!(listed.contains("3200000") && listed.contains("yes  sample.zst"), "{listed}");
+    let mut bytes = scratch.read("sample.zst");
+    bytes[200_000] ^= 1;
+    fs::write(scratch.path("sample.zst"), &bytes).unwrap();
+    scratch.fails("-t sample.zst", 1, "sample.zst: byte ");
+    scratch.fails("-d -o out sample.zst", 1, "try --salvage");
+    scratch.holds_only(&["sample", "sample.zst"]);
+}
+
+#[test]
+fn empty_input_and_trailing_garbage_are_what_they_are_for_gzip() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("empty"), b"").unwrap();
+    for format in ["--zst", "--lz4", "--bgzf"] {
+        for packed in [scratch.ok(&format!("-c {format} empty")), scratch.tamp_with(format, b"").stdout] {
+            assert!(!packed.is_empty());
+            let output = scratch.tamp_with("-d", &packed);
+            assert!(output.status.success() && output.stdout.is_empty(), "{format}");
+        }
+    }
+    scratch.ok("-k --bgzf sample");
+    let garbage = [scratch.read("sample.gz"), b"garbage".to_vec()].concat();
+    let output = scratch.tamp_with("-d", &garbage);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout == sample() && text(&output.stderr).contains("trailing garbage ignored"));
+    let garbage = [scratch.ok("-c sample"), b"garbage".to_vec()].concat();
+    let output = scratch.tamp_with("-d", &garbage);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout == sample() && text(&output.stderr).contains("not a .zst"));
+    assert_eq!(scratch.tamp_with("-d", b"").status.code(), Some(0));
+}
+
+#[test]
+fn a_range_is_the_same_bytes_whatever_the_file() {
+    let scratch = Scratch::new();
+    scratch.ok("-k --zst sample");
+    scratch.ok("-k --lz4 sample");
+    scratch.ok("-k --bgzf sample");
+    let linked = scratch.tamp_with("--lz4", &sample()).stdout;
+    fs::write(scratch.path("unsized.lz4"), linked).unwrap();
+    for file in ["sample.zst", "sample.lz4", "sample.gz", "unsized.lz4"] {
+        for (range, expected) in [
+            ("0:1", 0..1),
+            ("262143:262145", 262_143..262_145),
+            ("1MiB:2MiB", 1 << 20..2 << 20),
+            ("3199990:", 3_199_990..3_200_000),
+            ("3199999:9999999", 3_199_999..3_200_000),
+            ("5:5", 5..5),
+            ("9999999:", 3_200_000..3_200_000),
+        ] {
+            let found = scratch.ok(&format!("--range {range} {file}"));
+            assert!(found == sample()[expected], "{file} {range}");
+        }
+    }
+}
+
+#[test]
+fn one_flipped_byte_loses_one_block_wherever_it_is() {
+    let scratch = Scratch::new();
+    for (make, file, block) in [
+        ("-k --block-size 64KiB sample", "sample.zst", 64 << 10),
+        ("-k --lz4 --block-size 64KiB sample", "sample.lz4", 64 << 10),
+        ("-k --bgzf --block-size 64KiB sample", "sample.gz", 64 << 10),
+    ] {
+        scratch.ok(make);
+        let whole = scratch.read(file);
+        let step = whole.len() / 11;
+        for at in (20..whole.len() - 64).step_by(step) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            fs::write(scratch.path(file), &bytes).unwrap();
+            let output = scratch.tamp(&format!("--salvage -f -k -o out {file}"));
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{file}, byte {at}: {said}");
+            let found = scratch.read("out");
+            // Content of the lost block is zeros, or missing where nobody could know how much it was.
+            let same = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+            let front = same(&found, &sample());
+            let reversed = |bytes: &[u8]| bytes.iter().rev().copied().collect::<Vec<_>>();
+            let back = same(&reversed(&found), &reversed(&sample()));
+            assert!(front + back >= 3_200_000 - block, "{file}, byte {at}: {front} + {back}: {said}");
+            assert!(said.contains("lost at"), "{said}");
+        }
+        fs::write(scratch.path(file), &whole).unwrap();
+        assert_eq!(scratch.ok(&format!("--salvage -f -k -o out {file}")), b"");
+        assert!(scratch.read("out") == sample());
+    }
+}
+
+#[test]
+fn of_a_cut_file_salvage_gives_all_whole_blocks() {
+    let scratch = Scratch::new();
+    for (make, file) in [
+        ("-k --block-size 64KiB sample", "sample.zst"),
+        ("-k --lz4 --block-size 64KiB sample", "sample.lz4"),
+        ("-k --bgzf sample", "sample.gz"),
+    ] {
+        scratch.ok(make);
+        let whole = scratch.read(file);
+        fs::write(scratch.path(file), &whole[..whole.len() / 2]).unwrap();
+        let output = scratch.tamp(&format!("--salvage -f -k -o out {file}"));
+        assert_eq!(output.status.code(), Some(3), "{file}");
+        let found = scratch.read("out");
+        assert!(found.len() > 1_400_000 && sample().starts_with(&found), "{file}: {}", found.len());
+        scratch.fails(&format!("-t {file}"), 1, "the file ends inside");
+    }
+}
+
+#[test]
+fn holes_come_back_as_holes() {
+    let scratch = Scratch::new();
+    let path = scratch.path("sparse");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(5 << 30).unwrap();
+    file.write_all_at(b"in the middle", 3 << 30).unwrap();
+    drop(file);
+    scratch.ok("sparse");
+    assert!(fs::metadata(scratch.path("sparse.zst")).unwrap().len() < 2 << 20);
+    scratch.ok("-d sparse.zst");
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.len(), 5 << 30);
+    assert!(metadata.blocks() * 512 < 1 << 20, "{} sectors", metadata.blocks());
+    let mut found = [0; 13];
+    fs::File::open(&path).unwrap().read_exact_at(&mut found, 3 << 30).unwrap();
+    assert_eq!(&found, b"in the middle");
+}
+
+#[test]
+fn a_size_hint_that_proves_wrong_is_an_error() {
+    let scratch = Scratch::new();
+    let output = scratch.tamp_with("--lz4 --size-hint 5", b"123456");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("the size hint was 5 bytes, but 6 came"));
+    assert!(scratch.tamp_with("--lz4 --size-hint 6", b"123456").status.success());
+}
+
+#[test]
+fn stats_are_one_json_object() {
+    let scratch = Scratch::new();
+    let output = scratch.tamp("-k --stats=json sample");
+    let stats: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(stats["schema"], "tamp.stats/1");
+    assert_eq!(stats["in_bytes"], 3_200_000);
+    assert_eq!(stats["out_bytes"], scratch.read("sample.zst").len());
+    let sum: f64 = ["starved_ratio", "codec_ratio", "blocked_ratio"]
+        .iter()
+        .map(|key| stats[key].as_f64().unwrap())
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{stats}");
+    assert!(stats["memory_bytes_max"].as_u64().unwrap() > 1 << 20);
+}
+
+/// A child that has read something and waits for more.
+fn started(scratch: &Scratch, line: &str) -> Child {
+    let mut child = scratch
+        .command(line)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.as_mut().unwrap().write_all(&sample()).unwrap();
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+}
+
+#[test]
+fn an_interrupt_removes_the_unfinished_file() {
+    for name in ["INT", "TERM", "HUP"] {
+        let scratch = Scratch::new();
+        let mut child = started(&scratch, "-o out.zst");
+        signal(&child, name);
+        let status = child.wait().unwrap();
+        assert!(status.signal().is_some(), "{status}");
+        scratch.holds_only(&["sample"]);
+    }
+}
+
+#[test]
+fn after_kill_9_nothing_has_the_final_name() {
+    let scratch = Scratch::new();
+    let mut child = started(&scratch, "-o out.zst");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!scratch.exists("out.zst"));
+}
+
+#[test]
+fn sigusr1_asks_for_a_line_while_it_waits_for_input() {
+    for threads in [1, 2] {
+        let scratch = Scratch::new();
+        let mut child = started(&scratch, &format!("-T{threads}"));
+        signal(&child, "USR1");
+        let mut line = Vec::new();
+        let mut stderr = child.stderr.take().unwrap();
+        let mut byte = [0];
+        while stderr.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        let line = text(&line);
+        assert!(line.starts_with("tamp: standard input: ") && line.contains("/s"), "{line}");
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it_quietly() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("large"), sample().repeat(4)).unwrap();
+    scratch.ok("large");
+    let mut child =
+        scratch.command("-dc large.zst").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.signal(), Some(13), "as gzip: {}", output.status);
+}
+
+#[test]
+fn an_error_of_the_output_is_one_line_and_leaves_the_input() {
+    let scratch = Scratch::new();
+    for line in ["-c sample", "-c -T1 sample", "-c --lz4 sample"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = scratch.command(line).stdout(full).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(said, "tamp: sample: No space left on device (os error 28)\n");
+    }
+    scratch.holds_only(&["sample"]);
+}
+
+#[test]
+fn a_folder_without_permission_is_one_line() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("locked")).unwrap();
+    fs::write(scratch.path("locked/file"), b"content").unwrap();
+    fs::set_permissions(scratch.path("locked/file"), fs::Permissions::from_mode(0o444)).unwrap();
+    fs::set_permissions(scratch.path("locked"), fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(scratch.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = scratch.path("binary");
+    fs::copy(env!("CARGO_BIN_EXE_tamp"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.arg("locked/file").current_dir(scratch.folder.path());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        // Root may do everything, so be nobody.
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).contains("creating locked/file.zst: Permission denied"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(Path::new(&scratch.path("locked/file")).exists());
+    fs::set_permissions(scratch.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn called_by_other_names_it_does_what_they_say() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    for (name, arguments) in [("tampcat", "sample.zst"), ("untamp", "-c sample.zst")] {
+        let mut command = scratch.command(arguments);
+        command.arg0(name);
+        assert!(command.output().unwrap().stdout == sample(), "{name}");
+    }
+    let plain = scratch.command("-f sample").arg0("tampcat").output().unwrap();
+    assert!(plain.stdout == sample(), "as zcat -f: {}", text(&plain.stderr));
+}
+
+#[test]
+fn one_thread_is_one_thread() {
+    let scratch = Scratch::new();
+    let mut child = started(&scratch, "-T1");
+    let threads = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap().trim().to_owned()
+    };
+    assert_eq!(threads(), "1");
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let mut child = started(&scratch, "-T2");
+    wait_until(|| fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() > 1);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
