@@ -9,6 +9,10 @@ use record::missing::{Maybe, Missing};
 /// Share of the measured phase that must have been watched for its CPU time to be told.
 const WATCHED_RATIO_MIN: f64 = 0.95;
 
+/// Share of the CPUs' time that lost events may leave on the wrong side of the books: the accuracy that the event
+/// figure is trusted to.
+const UNSURE_RATIO_MAX: f64 = 0.005;
+
 /// The CPUs over the measured phase of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
@@ -26,7 +30,8 @@ pub struct Machine {
 
 /// Weighs the intervals by their share in the measured phase of `load`.
 ///
-/// Missing where less than 95 % of the phase was watched, where events were lost, or where a value is missing in any
+/// Missing where less than 95 % of the phase was watched, where lost events leave more than 0.5 % of the time
+/// unsure, or where a value is missing in any
 /// interval: half a look is not the whole.
 pub fn machine(load: &LoadRecord, intervals: &[CpuInterval]) -> Machine {
     let measured_s = load.measured.as_secs_f64();
@@ -82,9 +87,12 @@ impl<'a> Window<'a> {
         if parts.iter().any(|(_, i)| i.rung != first.rung) {
             return Err(Missing::because("the CPUs were watched in two different ways"));
         }
-        let lost: u64 = parts.iter().flat_map(|(_, i)| i.lost.values()).sum();
-        if lost > 0 {
-            return Err(Missing::because(format!("{lost} events of the CPU probe were lost")));
+        let unsure_s: f64 = parts.iter().map(|(s, i)| s * i.unsure_ratio()).sum();
+        if unsure_s > UNSURE_RATIO_MAX * watched_s {
+            let share = 100.0 * unsure_s / watched_s;
+            return Err(Missing::because(format!(
+                "the CPU probe lost events: {share:.1} % of the time is unsure"
+            )));
         }
         Ok(Self { rung: first.rung, parts })
     }

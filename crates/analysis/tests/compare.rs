@@ -95,7 +95,7 @@ fn cpu_time_is_told_only_where_the_measured_phase_was_watched() {
     assert!(machine(load, &run.cpu[..9]).busy_cpu_s.is_err());
     assert!(machine(load, &[]).busy_cpu_s.is_err());
     let mut lossy = run.cpu.clone();
-    lossy[0].lost.insert("ring full".into(), 1);
+    lossy[0].lost.insert(record::cpu::UNSURE_NS.into(), 1_000_000_000);
     assert!(machine(load, &lossy).busy_cpu_s.is_err());
 }
 

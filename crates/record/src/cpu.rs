@@ -74,6 +74,33 @@ impl CpuSample {
     }
 }
 
+/// One thread over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskSample {
+    /// Process id (thread group).
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Its name, at most 15 bytes.
+    pub comm: String,
+    /// Time for which it was dispatched.
+    pub on_cpu_ns: u64,
+    /// The part of it in which no sibling of its core was busy; all of it where the core has one CPU.
+    pub alone_ns: u64,
+    /// The part of it in which at least one sibling was: the rest.
+    pub sibling_busy_ns: u64,
+    /// Its time divided by the number of CPUs of its core that were busy, moment by moment.
+    pub core_share_ns: u64,
+    /// Times that it came off a CPU.
+    pub stints: u64,
+    /// The part of its time in user mode, as ticks found it.
+    pub user_ns: Maybe<u64>,
+    /// The part of its time in the kernel, as ticks found it.
+    pub system_ns: Maybe<u64>,
+    /// Whether it ended in this interval.
+    pub ended: bool,
+}
+
 /// Busy share from which a CPU is called saturated.
 pub const SATURATED_RATIO: f64 = 0.99;
 
@@ -90,11 +117,21 @@ pub struct CpuInterval {
     pub missed_deadline: bool,
     /// The CPUs that were online, by number.
     pub cpus: Vec<CpuSample>,
-    /// Events that were lost, by reason; empty where none were.
+    /// Events that were lost, by reason, and what follows from it ([`UNSURE_NS`]); empty where none were.
     pub lost: BTreeMap<String, u64>,
 }
 
+/// The one entry of [`CpuInterval::lost`] that is no count of events: time, over all CPUs, that may be booked as busy
+/// instead of idle or the other way round.
+pub const UNSURE_NS: &str = "unsure-ns";
+
 impl CpuInterval {
+    /// Share of the time of all CPUs that may be on the wrong side of the books, because events were lost.
+    pub fn unsure_ratio(&self) -> f64 {
+        let unsure_ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
+        unsure_ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
+    }
+
     /// Length of the interval in seconds.
     pub fn seconds(&self) -> f64 {
         (self.until_ns - self.from_ns) as f64 * 1e-9

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::cpu::{CpuInterval, CpuSample};
+use record::cpu::{CpuInterval, CpuSample, UNSURE_NS};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
@@ -47,13 +47,12 @@ pub fn cpu_interval(
     for sample in interval.cpus.iter().filter(|s| s.saturated()) {
         paragraph(out, &saturated(sample), 2, style)?;
     }
-    for (reason, n) in interval.lost.iter().filter(|(_, n)| **n > 0) {
-        paragraph(
-            out,
-            &format!("lost: {} events ({reason}); busy is at least what is shown", count(*n)),
-            2,
-            style,
-        )?;
+    let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && *reason != UNSURE_NS);
+    let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
+    if !counts.is_empty() {
+        let unsure = percent(interval.unsure_ratio());
+        let text = format!("lost: {}; at most {unsure} of the time is on the wrong side", counts.join(", "));
+        paragraph(out, &text, 2, style)?;
     }
     missing(out, interval, style)
 }
