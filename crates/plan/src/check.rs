@@ -413,10 +413,15 @@ fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
     pairs.filter(|(factor, value)| only == value || only == format!("{factor}={value}")).collect()
 }
 
+/// Marks that every run of a bake-off carries beside the levels of its factors.
+const DESIGN_WORDS: [&str; 5] = ["trial", "attempt", "block", "series", "shortened"];
+
 fn no_factor_name(name: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if name == SCRATCH {
         Some("`{scratch}` stands for the folder of a series")
+    } else if DESIGN_WORDS.contains(&name) {
+        Some("the runs of a bake-off carry it as a mark of the design")
     } else if name.is_empty() || !name.chars().all(plain) {
         Some("use lower-case letters, digits, `_` and `-`")
     } else {

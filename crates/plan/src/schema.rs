@@ -22,9 +22,7 @@ pub fn json_schema() -> String {
             insert(&mut schema, table.path, Value::Object(table_schema(table)), table.need);
         }
     }
-    let mut text = serde_json::to_string_pretty(&schema).expect("a JSON value can be written");
-    text.push('\n');
-    text
+    serde_json::to_string_pretty(&schema).expect("a JSON value can be written")
 }
 
 fn table_schema(table: &Table) -> Map<String, Value> {

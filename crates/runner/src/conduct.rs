@@ -1,0 +1,342 @@
+//! The loop: the next series, until nothing is left, from the beginning or from where a journal ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
+use load::Stop;
+use plan::Plan;
+use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::clock::WallAnchor;
+use record::environment::Environment;
+use record::run::{RunHeader, RunId, RunKind, RunState};
+use record::target::mask_text;
+
+use crate::beside::Beside;
+use crate::error::RunnerError;
+use crate::preflight::{Severity, preflight};
+use crate::queue::{self, History};
+use crate::scratch::Scratch;
+use crate::series::SeriesEnd;
+use crate::{Event, Outcome, leftovers, series};
+
+/// Marks of a trial's run, beside the levels of its factors.
+pub(crate) const TRIAL: &str = "trial";
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const BLOCK: &str = "block";
+pub(crate) const SERIES: &str = "series";
+/// Marks a bake-off, and its runs, that only show that the plan works.
+pub(crate) const SHORTENED: &str = "shortened";
+
+/// Everything that the steps of a bake-off share.
+pub(crate) struct Conductor<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) archive: &'a Archive,
+    pub(crate) stop: &'a Stop,
+    pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
+    pub(crate) id: RunId,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) history: History,
+    pub(crate) journal: Journal,
+    pub(crate) scratch: Scratch,
+    pub(crate) beside: Beside,
+    pub(crate) environment: Environment,
+}
+
+/// Conducts a bake-off from its beginning.
+///
+/// With the first request to stop, the trial that is being measured ends, its server is stopped, and the bake-off is
+/// left so that [`resume`] goes on with it.
+///
+/// # Errors
+///
+/// [`RunnerError`] where plan, machine or archive are not fit for it, before anything is begun; and where the archive
+/// fails, or nothing works, in the middle.
+pub fn run(
+    plan: &Plan,
+    archive: &Archive,
+    stop: &Stop,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunnerError> {
+    look(plan, archive, on_event)?;
+    let bakeoff = planned(plan, probes::environment::read(Path::new("/")))?;
+    let id = bakeoff.header.id;
+    archive.create_bakeoff(&bakeoff)?;
+    let journal = archive.journal(id)?;
+    let conductor = Conductor {
+        plan,
+        archive,
+        stop,
+        on_event,
+        id,
+        trials: bakeoff.trials,
+        history: History::default(),
+        journal,
+        scratch: Scratch::make(id)?,
+        beside: Beside::new(observes_cpu(plan)),
+        environment: bakeoff.environment,
+    };
+    conductor.play()
+}
+
+/// Goes on with a bake-off that was interrupted, or whose process died.
+///
+/// # Errors
+///
+/// As [`run`]; and where another process conducts it, or its plan cannot be executed as it was begun.
+pub fn resume(
+    archive: &Archive,
+    id: RunId,
+    stop: &Stop,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunnerError> {
+    // First the journal: who holds it is alone with the bake-off.
+    let mut journal = archive.journal(id)?;
+    let bakeoff = archive.bakeoff(id)?;
+    let plan = archived_plan(&bakeoff)?;
+    if let Some(done) = leftovers::clear(id)? {
+        on_event(&Event::Note(&done));
+    }
+    let mut history = History::default();
+    for attempt in &bakeoff.attempts {
+        history.ended(attempt.trial, attempt.state);
+    }
+    adopt(archive, &bakeoff, &mut journal, &mut history)?;
+    if queue::next(&bakeoff.trials, &history).is_some() {
+        look(&plan, archive, on_event)?;
+    }
+    let environment = probes::environment::read(Path::new("/"));
+    let changed = bakeoff.environment.differing(&environment);
+    if !changed.is_empty() {
+        on_event(&Event::Note(&format!(
+            "the machine is not as it was when the bake-off began: {}",
+            changed.join(", ")
+        )));
+    }
+    let conductor = Conductor {
+        plan: &plan,
+        archive,
+        stop,
+        on_event,
+        id,
+        trials: bakeoff.trials,
+        history,
+        journal,
+        scratch: Scratch::make(id)?,
+        beside: Beside::new(observes_cpu(&plan)),
+        environment,
+    };
+    conductor.play()
+}
+
+impl Conductor<'_> {
+    fn play(mut self) -> Result<Outcome, RunnerError> {
+        let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
+        let done = trials - self.history.count(&self.trials, TrialState::Planned);
+        (self.on_event)(&Event::Started { id: self.id, trials, done });
+        for note in self.beside.notes() {
+            (self.on_event)(&Event::Note(note));
+        }
+        for note in self.plan.notes() {
+            (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.place, note.text)));
+        }
+        while let Some(work) = queue::next(&self.trials, &self.history) {
+            let block = work.block;
+            if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
+                self.journal.say(Step::Interrupted)?;
+                return Ok(self.outcome(RunState::Interrupted));
+            }
+            self.give_up_where_nothing_works(block)?;
+        }
+        self.journal.say(Step::BakeoffDone)?;
+        Ok(self.outcome(RunState::Sealed))
+    }
+
+    /// After a block in which nothing could be measured, the next one would be no better.
+    fn give_up_where_nothing_works(&mut self, block: u32) -> Result<(), RunnerError> {
+        let of_block = || self.trials.iter().filter(|t| t.block == block);
+        if of_block().any(|t| self.history.state(t.index) != TrialState::Failed) {
+            return Ok(());
+        }
+        self.journal.say(Step::Interrupted)?;
+        let reason = self.history.first_failure().unwrap_or("of a reason nobody noted").to_owned();
+        Err(RunnerError::BlockFailed { id: self.id, block, reason })
+    }
+
+    /// Puts a line about a series on disk.
+    pub(crate) fn say_of_series(&mut self, series: u32, attempt: u32, step: Step) -> Result<(), RunnerError> {
+        Ok(self.journal.append(&event(Some(series), None, attempt, step))?)
+    }
+
+    /// Takes note of how an attempt at a trial ended, in the journal first.
+    pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
+        let (state, reason) = match &end {
+            Step::TrialSealed { .. } => (TrialState::Sealed, None),
+            Step::TrialInvalid { reason, .. } => (TrialState::Invalid, Some(reason.clone())),
+            Step::TrialFailed { reason } => (TrialState::Failed, Some(reason.clone())),
+            other => unreachable!("{other:?} ends no trial"),
+        };
+        let attempt = self.history.next_attempt(trial.index);
+        self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, end))?;
+        self.history.ended(trial.index, state);
+        if let (TrialState::Failed, Some(reason)) = (state, &reason) {
+            self.history.note_failure(reason);
+        }
+        let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
+        let done = trials - self.history.count(&self.trials, TrialState::Planned);
+        (self.on_event)(&Event::Ended { trial, state, reason: reason.as_deref(), done, trials });
+        Ok(())
+    }
+
+    fn outcome(&self, state: RunState) -> Outcome {
+        let count = |state| self.history.count(&self.trials, state);
+        Outcome {
+            id: self.id,
+            state,
+            sealed: count(TrialState::Sealed),
+            invalid: count(TrialState::Invalid),
+            failed: count(TrialState::Failed),
+            planned: count(TrialState::Planned),
+        }
+    }
+}
+
+/// A line of the journal, stamped now.
+pub(crate) fn event(series: Option<u32>, trial: Option<u32>, attempt: u32, step: Step) -> JournalEvent {
+    let now = WallAnchor::now();
+    JournalEvent {
+        at_unix_ns: now.unix_ns,
+        at_monotonic_ns: now.monotonic_ns,
+        series,
+        trial,
+        attempt: Some(attempt),
+        step,
+    }
+}
+
+/// The command line of this process, passwords masked.
+pub(crate) fn command_line() -> String {
+    mask_text(&std::env::args().collect::<Vec<_>>().join(" "))
+}
+
+/// Whether plan and machine are fit; tells what else is to be known of the machine.
+fn look(plan: &Plan, archive: &Archive, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), RunnerError> {
+    if !plan.unbuilt().is_empty() {
+        let what =
+            plan.unbuilt().iter().map(|n| format!("{}:{}: {}", plan.name(), n.place, n.text)).collect();
+        return Err(RunnerError::NotBuilt { what });
+    }
+    let found = preflight(plan, archive)?;
+    let (problems, warnings): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|f| f.severity == Severity::Problem);
+    for warning in &warnings {
+        on_event(&Event::Note(&warning.text));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(RunnerError::NotFit { problems: problems.into_iter().map(|p| p.text).collect() })
+}
+
+fn observes_cpu(plan: &Plan) -> bool {
+    plan.instruments().iter().any(|i| i == "cpu")
+}
+
+/// The bake-off before its first step.
+fn planned(plan: &Plan, environment: Environment) -> Result<Bakeoff, RunnerError> {
+    let anchor = WallAnchor::now();
+    let labels = if plan.is_shortened() {
+        BTreeMap::from([(SHORTENED.to_owned(), "yes".to_owned())])
+    } else {
+        BTreeMap::new()
+    };
+    let header = RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Bakeoff,
+        state: RunState::Running,
+        reason: None,
+        anchor,
+        title: plan.title().to_owned(),
+        labels,
+        bakeoff: None,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+    };
+    Ok(Bakeoff {
+        header,
+        question: plan.question().to_owned(),
+        exploratory: plan.exploratory(),
+        factors: plan.factors().to_vec(),
+        blocks: plan.blocks(),
+        seed: plan.seed(),
+        trials: plan.trials(),
+        attempts: Vec::new(),
+        judge: plan.judge().clone(),
+        page: plan.page(notes(plan)?),
+        measure: plan.measure(),
+        warmup: plan.warmup().min,
+        environment,
+        plan_text: plan.text().to_owned(),
+        plan_sha256: plan.sha256().to_owned(),
+    })
+}
+
+/// The author's key points: read now, so that the page can be made again when the file is gone.
+fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
+    let Some(file) = plan.notes_path() else { return Ok(None) };
+    let folder = Path::new(plan.name()).parent().map(PathBuf::from).unwrap_or_default();
+    let path = folder.join(file);
+    fs::read_to_string(&path).map(Some).map_err(|source| RunnerError::Notes { path, source })
+}
+
+/// The plan as it was begun.
+fn archived_plan(bakeoff: &Bakeoff) -> Result<Plan, RunnerError> {
+    let id = bakeoff.header.id;
+    let name = format!("the plan of {id}");
+    let plan =
+        plan::read(&bakeoff.plan_text, &name).map_err(|source| RunnerError::ArchivedPlan { id, source })?;
+    if plan.sha256() != bakeoff.plan_sha256 {
+        return Err(RunnerError::PlanMasked { id });
+    }
+    let plan = if bakeoff.header.labels.contains_key(SHORTENED) { plan.shortened() } else { plan };
+    if plan.trials() != bakeoff.trials {
+        return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });
+    }
+    Ok(plan)
+}
+
+/// Takes over runs that were whole in the archive when their process died before it could note so.
+///
+/// Their attempts count as abandoned so far, since they have no end in the journal; now they get it. Each is whole and
+/// was measured like any other: it is neither lost nor done twice.
+fn adopt(
+    archive: &Archive,
+    bakeoff: &Bakeoff,
+    journal: &mut Journal,
+    history: &mut History,
+) -> Result<(), RunnerError> {
+    let known: Vec<RunId> =
+        bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()).map(|r| r.header.id).collect();
+    let filter = Filter { part_of: PartOf::Bakeoff(bakeoff.header.id), ..Filter::default() };
+    for listed in archive.list(&filter)? {
+        let header = listed.header;
+        let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
+        let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
+        if known.contains(&header.id) || history.state(trial) != TrialState::Planned {
+            continue;
+        }
+        let series = bakeoff.trials.get(trial as usize).map(|t| t.series);
+        let (step, state) = match header.state {
+            RunState::Sealed => (Step::TrialSealed { run: header.id }, TrialState::Sealed),
+            RunState::Invalid => {
+                let reason = header.reason.unwrap_or_default();
+                (Step::TrialInvalid { run: header.id, reason }, TrialState::Invalid)
+            }
+            _ => continue,
+        };
+        journal.append(&event(series, Some(trial), attempt, step))?;
+        history.replace(trial, attempt, state);
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Why a bake-off could not be conducted.
+
+use std::io;
+use std::path::PathBuf;
+
+use archive::ArchiveError;
+use load::{ErrorClass, LoadError};
+use plan::PlanErrors;
+use record::run::RunId;
+
+/// Why a bake-off could not be conducted, or had to be left.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// The plan asks for what this version cannot do.
+    #[error("{}", .what.join("\n"))]
+    NotBuilt {
+        /// What, each with its place.
+        what: Vec<String>,
+    },
+    /// This machine is not fit for the plan.
+    #[error("{}", .problems.join("\n"))]
+    NotFit {
+        /// Why not.
+        problems: Vec<String>,
+    },
+    /// A target that no driver takes.
+    #[error("{plan}: the target of the load")]
+    Target {
+        /// The plan.
+        plan: String,
+        /// What the driver says.
+        source: LoadError,
+    },
+    /// The file with the author's key points cannot be read.
+    #[error("cannot read the notes {}, which the plan names", path.display())]
+    Notes {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The archive fails.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The scratch folder fails.
+    #[error("cannot use the scratch folder {}; $TMPDIR says where else it may be", path.display())]
+    Scratch {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing could be measured in a whole block: the rest would be no better.
+    #[error(
+        "no trial of block {block} could be measured, the first because {reason}; it can be resumed as {id}"
+    )]
+    BlockFailed {
+        /// The bake-off.
+        id: RunId,
+        /// The block.
+        block: u32,
+        /// What the first one died of.
+        reason: String,
+    },
+    /// The archived plan is none for this version.
+    #[error("the plan of {id} as the archive has it")]
+    ArchivedPlan {
+        /// The bake-off.
+        id: RunId,
+        /// What is wrong with it.
+        source: PlanErrors,
+    },
+    /// The plan held a password, which the archive does not keep.
+    #[error(
+        "{id} cannot be resumed: its plan held a password, and the archive keeps none; use a user without a password on a socket, and start again"
+    )]
+    PlanMasked {
+        /// The bake-off.
+        id: RunId,
+    },
+    /// This version draws another order from the same plan.
+    #[error(
+        "{id} cannot be resumed: this version draws another order from its plan; finish it with version {version}"
+    )]
+    AnotherOrder {
+        /// The bake-off.
+        id: RunId,
+        /// The version that began it.
+        version: String,
+    },
+}
+
+impl RunnerError {
+    /// Whose fault it is.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::NotBuilt { .. }
+            | Self::Target { .. }
+            | Self::Notes { .. }
+            | Self::ArchivedPlan { .. }
+            | Self::PlanMasked { .. }
+            | Self::AnotherOrder { .. } => ErrorClass::Usage,
+            Self::BlockFailed { .. } => ErrorClass::Server,
+            Self::NotFit { .. } | Self::Archive(_) | Self::Scratch { .. } => ErrorClass::Environment,
+        }
+    }
+}

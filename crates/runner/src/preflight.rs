@@ -1,0 +1,246 @@
+//! Is this machine fit to execute that plan, and quiet enough to measure?
+//!
+//! What would fail in the first minute, or mislead for hours, is found in the first second.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use archive::Archive;
+use nix::sys::statvfs::statvfs;
+use plan::{Plan, Prepare, Ready, ServerSpec};
+use probes::{cpu_list, proc_stat};
+use record::bakeoff::Levels;
+use record::clock::{Clock as _, Monotonic};
+
+use crate::error::RunnerError;
+
+/// Something about the machine that whoever starts a plan must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What was found, and what to do.
+    pub text: String,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It may disturb what is measured.
+    Warning,
+    /// The plan cannot be executed.
+    Problem,
+}
+
+/// How long the machine is watched before it is called quiet.
+const WATCH: Duration = Duration::from_millis(500);
+/// Busier than this with other people's work, it is not.
+const BUSY_RATIO_MAX: f64 = 0.05;
+/// Less room than this is not even enough for logs.
+const FREE_BYTES_MIN: u64 = 100 << 20;
+/// Stands for a folder in paths that are looked at before there is one.
+const NOWHERE: &str = "/nonexistent";
+
+/// Looks whether the machine is fit for the plan, without starting anything of it.
+///
+/// # Errors
+///
+/// Where the plan's target is none.
+pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerError> {
+    let mut found = Found(Vec::new());
+    for trial in plan.trials().iter().filter(|t| t.block == 1) {
+        let target = plan.target(&trial.levels, Path::new(NOWHERE));
+        load::check_target(&target)
+            .map_err(|source| RunnerError::Target { plan: plan.name().to_owned(), source })?;
+    }
+    for levels in plan.configurations() {
+        found.look_at_steps(plan, &levels);
+        if let Some(spec) = plan.server(&levels, Path::new(NOWHERE)) {
+            found.look_at_server(&spec);
+        }
+    }
+    found.look_for_room("the scratch folder", &std::env::temp_dir());
+    found.look_for_room("the archive", archive.dir());
+    found.look_at_scratch_name();
+    found.look_for_quiet(Path::new("/"));
+    let mut findings: Vec<Finding> = Vec::new();
+    for finding in found.0 {
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+    Ok(findings)
+}
+
+struct Found(Vec<Finding>);
+
+impl Found {
+    fn problem(&mut self, text: String) {
+        self.0.push(Finding { severity: Severity::Problem, text });
+    }
+
+    fn warning(&mut self, text: String) {
+        self.0.push(Finding { severity: Severity::Warning, text });
+    }
+
+    fn look_at_steps(&mut self, plan: &Plan, levels: &Levels) {
+        let nowhere = Path::new(NOWHERE);
+        let prepare = match plan.prepare(levels, nowhere) {
+            Prepare::Run(step) => Some(step),
+            Prepare::Builtin | Prepare::Nothing => None,
+        };
+        for (phase, step) in [("setup", plan.setup(levels, nowhere)), ("prepare", prepare)] {
+            let Some(step) = step else { continue };
+            // Only the first word is looked for, and only where it can be nothing but a command.
+            let word = step.command.split_ascii_whitespace().next().unwrap_or_default();
+            let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "._-/+".contains(c));
+            if plain && !word.is_empty() && !word.starts_with(NOWHERE) && !is_command(word) {
+                self.problem(format!("{phase} needs `{word}`, which is not installed or not on PATH"));
+            }
+        }
+    }
+
+    fn look_at_server(&mut self, spec: &ServerSpec) {
+        let program = &spec.command.program;
+        if !program.starts_with(NOWHERE) && !is_command(program) {
+            self.problem(format!("the server `{program}` is not installed or not on PATH"));
+        }
+        for (_, libraries) in spec.environment.iter().filter(|(name, _)| name == "LD_PRELOAD") {
+            for library in libraries.split([':', ' ']).filter(|l| !l.is_empty() && !l.starts_with(NOWHERE)) {
+                if let Err(why) = loads(library) {
+                    self.problem(format!("LD_PRELOAD: {why}"));
+                }
+            }
+        }
+        match &spec.ready {
+            Ready::Socket(path) if UnixStream::connect(path).is_ok() => {
+                self.problem(format!(
+                    "{path} answers already: another server has it; stop that, or use {{scratch}}"
+                ));
+            }
+            Ready::Tcp { host, port } if TcpStream::connect((host.as_str(), *port)).is_ok() => {
+                self.problem(format!(
+                    "{host}:{port} answers already: another server has it; stop that, or use another port"
+                ));
+            }
+            _ => {}
+        }
+        let online = cpu_list::online(Path::new("/"));
+        if let (Some(wanted), Some(online)) = (&spec.cpus, online)
+            && let Some(missing) = wanted.iter().find(|cpu| !online.contains(cpu))
+        {
+            let last = online.last().copied().unwrap_or_default();
+            self.problem(format!(
+                "`cpus` names CPU {missing}, which is not online here; the last one is {last}"
+            ));
+        }
+    }
+
+    fn look_for_room(&mut self, what: &str, folder: &Path) {
+        // An archive that cannot be looked at cannot be written either, and says so itself.
+        let Ok(stat) = statvfs(folder) else { return };
+        let free_bytes = stat.blocks_available() * stat.fragment_size();
+        if free_bytes < FREE_BYTES_MIN {
+            let free_mib = free_bytes >> 20;
+            self.warning(format!("{what} {} has only {free_mib} MiB left", folder.display()));
+        }
+    }
+
+    /// `{scratch}` goes into command lines and URLs.
+    fn look_at_scratch_name(&mut self) {
+        let folder = std::env::temp_dir();
+        let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "._-/+".contains(c));
+        if !folder.to_str().is_some_and(plain) {
+            self.problem(format!(
+                "the scratch folder {} has blanks or signs in its name that a command line or a URL does not take; set TMPDIR to another",
+                folder.display()
+            ));
+        }
+    }
+
+    fn look_for_quiet(&mut self, root: &Path) {
+        let Ok(before) = proc_stat::read(root) else { return };
+        let from_ns = Monotonic.now_ns();
+        let until_ns = from_ns + u64::try_from(WATCH.as_nanos()).expect("half a second");
+        while Monotonic.now_ns() < until_ns {
+            Monotonic.sleep_until_ns(until_ns);
+        }
+        let Ok(after) = proc_stat::read(root) else { return };
+        let Some(ratio) = busy_ratio(&before, &after) else { return };
+        if ratio > BUSY_RATIO_MAX {
+            self.warning(format!(
+                "other work keeps the CPUs {:.0} % busy: what is measured beside it is noisier, and blocks can find less",
+                ratio * 100.0
+            ));
+        }
+    }
+}
+
+/// Whether the shell would find that command; the shell itself is asked, since it knows its own built-in ones.
+fn is_command(name: &str) -> bool {
+    let asked = Command::new("sh").args(["-c", "command -v \"$1\" >/dev/null 2>&1", "sh", name]).status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// Whether the loader finds a library: it is asked to preload it into a program that does nothing.
+fn loads(library: &str) -> Result<(), String> {
+    if library.contains('/') && !fs::exists(library).unwrap_or(false) {
+        return Err(format!("{library} is not there"));
+    }
+    let asked = Command::new("true").env("LD_PRELOAD", library).env("LC_ALL", "C").output();
+    let said = asked.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    // The loader only warns, and goes on without it.
+    match said.lines().find(|line| line.contains("LD_PRELOAD")) {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "the loader does not find {library}; install the package that has it, or give its path"
+        )),
+    }
+}
+
+/// Share of all booked ticks in which the CPUs were not idle.
+fn busy_ratio(before: &proc_stat::ProcStat, after: &proc_stat::ProcStat) -> Option<f64> {
+    let (mut idle, mut all) = (0, 0);
+    for (cpu, now) in after {
+        let then = before.get(cpu)?;
+        // The idle columns may go back by a tick (proc(5)): then nothing is added.
+        let since = |of: fn(&proc_stat::Ticks) -> u64| of(now).saturating_sub(of(then));
+        let idle_here = since(|t| t.idle) + since(|t| t.iowait);
+        idle += idle_here;
+        all += idle_here + since(|t| t.user + t.nice + t.system + t.irq + t.softirq + t.steal);
+    }
+    (all > 0).then(|| 1.0 - idle as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::proc_stat::{ProcStat, Ticks};
+
+    use super::*;
+
+    #[test]
+    fn commands_are_found_as_the_shell_finds_them() {
+        assert!(is_command("sh"));
+        assert!(is_command("cd"));
+        assert!(is_command("/bin/sh"));
+        assert!(!is_command("no-such-command-here"));
+    }
+
+    #[test]
+    fn the_loader_knows_what_it_can_preload() {
+        assert_eq!(loads("libc.so.6"), Ok(()));
+        assert!(loads("libno-such-allocator.so.1").unwrap_err().contains("libno-such-allocator.so.1"));
+        assert_eq!(loads("/no/such.so"), Err("/no/such.so is not there".into()));
+    }
+
+    #[test]
+    fn busy_is_what_was_not_idle() {
+        let at = |user, idle| ProcStat::from([(0, Ticks { user, idle, ..Ticks::default() })]);
+        assert_eq!(busy_ratio(&at(10, 10), &at(20, 40)), Some(0.25));
+        assert_eq!(busy_ratio(&at(10, 10), &at(10, 10)), None);
+    }
+}

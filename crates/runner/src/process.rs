@@ -1,0 +1,262 @@
+//! Processes of ours: each leads a group of its own, dies with us, and is known by its pid and its start.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use load::{Stop, StopLevel};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, getpid, getppid};
+use plan::Scheduler;
+use record::clock::{Clock as _, Monotonic};
+
+/// How often something that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// A process that was started here, and the group that it leads. Dropped, the whole group is killed.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pid: Pid,
+}
+
+/// Where and how a process runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Placement {
+    /// `None`: on all CPUs.
+    pub(crate) cpus: Option<Vec<u32>>,
+    pub(crate) scheduler: Scheduler,
+}
+
+impl Placement {
+    /// As the system does it.
+    pub(crate) const ANYWHERE: Self = Self { cpus: None, scheduler: Scheduler::Other };
+}
+
+/// A process for ever: a pid is used again, a pid with its start is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) pid: i32,
+    /// Clock ticks between boot and its start, from `/proc/PID/stat`.
+    pub(crate) started_ticks: u64,
+}
+
+/// How waiting for something ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It is there.
+    Done,
+    /// The time is over.
+    TimedOut,
+    /// The user wants to stop.
+    Stopped,
+}
+
+impl Process {
+    /// Starts `command` with its output appended to the file at `log`.
+    ///
+    /// It gets SIGKILL when the thread that calls this ends, so this must be the one that conducts to the end.
+    pub(crate) fn start(mut command: Command, placement: &Placement, log: &Path) -> io::Result<Self> {
+        let log = File::options().create(true).append(true).open(log)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
+        let scheduler = placement.scheduler;
+        let parent = getpid();
+        let before_exec = move || -> io::Result<()> {
+            set_pdeathsig(Signal::SIGKILL)?;
+            // The parent may have died before the line above; then nobody will ever send the signal.
+            if getppid() != parent {
+                return Err(Errno::ESRCH.into());
+            }
+            if let Some(cpus) = &cpus {
+                sched_setaffinity(Pid::from_raw(0), cpus)?;
+            }
+            set_scheduler(scheduler)
+        };
+        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe; nothing allocates:
+        // the CPU set and the errors are plain values.
+        unsafe { command.pre_exec(before_exec) };
+        let child = command.spawn()?;
+        let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|_| io::Error::from(Errno::EOVERFLOW))?);
+        Ok(Self { child, pid })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
+        Identity::of(self.pid.as_raw())
+    }
+
+    /// Whether it has ended; it stays a zombie, so that its pid and group stay its own.
+    pub(crate) fn has_ended(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        !matches!(waitid(Id::Pid(self.pid), flags), Ok(WaitStatus::StillAlive))
+    }
+
+    /// Waits until it ends.
+    pub(crate) fn wait(&self, at_most: Duration, stop: &Stop) -> Waited {
+        wait_for(at_most, stop, || self.has_ended())
+    }
+
+    /// Asks it, by a signal to itself alone, to end: a server sees to its own children.
+    pub(crate) fn ask(&self, signal: Signal) {
+        // It may have ended just now, which is what is asked for.
+        let _ = kill(self.pid, signal);
+    }
+
+    /// Kills what is left of its group, and takes note of how it ended.
+    pub(crate) fn finish(&mut self) -> io::Result<ExitStatus> {
+        // Before the zombie is reaped: until then the group's number cannot become somebody else's.
+        let _ = killpg(self.pid, Signal::SIGKILL);
+        self.child.wait()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // After `finish`, `try_wait` yields the status and nothing is done.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.finish();
+        }
+    }
+}
+
+impl Identity {
+    /// Who has that pid now; a zombie is nobody, whether or not somebody is there to bury it.
+    pub(crate) fn of(pid: i32) -> io::Result<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let started_ticks = started_ticks(&stat).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { pid, started_ticks })
+    }
+
+    /// Whether the process is still there.
+    pub(crate) fn is_alive(self) -> bool {
+        Self::of(self.pid).is_ok_and(|now| now == self)
+    }
+
+    /// Kills the group that it leads, and waits until it is gone; `false` where it does not go.
+    pub(crate) fn kill_group(self) -> bool {
+        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+        wait_for(Duration::from_secs(10), &Stop::new(), || !self.is_alive()) == Waited::Done
+    }
+}
+
+/// Looks again and again until `is_there`. A first request to stop is heeded too: what waits here is not measured.
+pub(crate) fn wait_for(at_most: Duration, stop: &Stop, mut is_there: impl FnMut() -> bool) -> Waited {
+    let to_ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    let deadline_ns = Monotonic.now_ns().saturating_add(to_ns(at_most));
+    loop {
+        if is_there() {
+            return Waited::Done;
+        }
+        if stop.level() > StopLevel::Run {
+            return Waited::Stopped;
+        }
+        let now_ns = Monotonic.now_ns();
+        if now_ns >= deadline_ns {
+            return Waited::TimedOut;
+        }
+        Monotonic.sleep_until_ns(deadline_ns.min(now_ns + to_ns(LOOK_EVERY)));
+    }
+}
+
+/// Field 22 of `/proc/PID/stat`; the second field is a name in parentheses that may hold anything, also blanks.
+/// `None` for a zombie, by the third.
+fn started_ticks(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+}
+
+fn cpu_set(cpus: &[u32]) -> io::Result<CpuSet> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu as usize)?;
+    }
+    Ok(set)
+}
+
+fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
+    let (policy, priority) = match scheduler {
+        Scheduler::Other => return Ok(()),
+        Scheduler::Batch => (libc::SCHED_BATCH, 0),
+        Scheduler::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Scheduler::RoundRobin(priority) => (libc::SCHED_RR, priority),
+    };
+    let parameters = libc::sched_param { sched_priority: i32::from(priority) };
+    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns; 0 is the calling process.
+    Ok(Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, log: &Path) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::start(command, &Placement::ANYWHERE, log).unwrap()
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_process_ends_with_its_status_and_its_output_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut process = sh("echo out; echo err >&2; exit 7", &log);
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        assert_eq!(process.finish().unwrap().code(), Some(7));
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\nerr\n");
+    }
+
+    #[test]
+    fn what_a_process_started_is_killed_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, fifo) = (folder.path().join("log"), folder.path().join("fifo"));
+        // The grandchild says who it is and sleeps.
+        let mut process =
+            sh(&format!("mkfifo {0}; sh -c 'echo $$ >{0}; exec sleep 1000' & wait", fifo.display()), &log);
+        assert_eq!(wait_for(LONG, &Stop::new(), || fifo.exists()), Waited::Done);
+        let grandchild =
+            Identity::of(std::fs::read_to_string(&fifo).unwrap().trim().parse().unwrap()).unwrap();
+        assert!(grandchild.is_alive());
+        process.finish().unwrap();
+        assert_eq!(wait_for(LONG, &Stop::new(), || !grandchild.is_alive()), Waited::Done);
+    }
+
+    #[test]
+    fn a_process_runs_where_and_how_it_was_placed() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut command = Command::new("sh");
+        command.args(["-c", "grep Cpus_allowed_list /proc/self/status; cut -d' ' -f41 /proc/self/stat"]);
+        let placement = Placement { cpus: Some(vec![0]), scheduler: Scheduler::Batch };
+        let mut process = Process::start(command, &placement, &log).unwrap();
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        assert!(process.finish().unwrap().success());
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "Cpus_allowed_list:\t0\n3\n");
+    }
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        assert_eq!(started_ticks(stat), Some(4711));
+        assert_eq!(started_ticks(&stat.replace(" S ", " Z ")), None);
+        assert_eq!(started_ticks("7"), None);
+        let me = Identity::of(getpid().as_raw()).unwrap();
+        assert!(me.is_alive());
+        assert!(!Identity { started_ticks: me.started_ticks + 1, ..me }.is_alive());
+    }
+}

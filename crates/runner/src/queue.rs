@@ -1,0 +1,171 @@
+//! What is left to do. Pure: it follows from the order drawn and from how the attempts ended.
+
+use std::collections::BTreeMap;
+
+use record::bakeoff::{Trial, TrialState};
+
+/// How often a trial may fail before it has failed for good.
+pub(crate) const FAILURES_MAX: u32 = 2;
+
+/// The attempts so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    /// How they ended, by the trial's index.
+    attempts: BTreeMap<u32, Vec<TrialState>>,
+    /// Why the first one failed that failed under this process.
+    first_failure: Option<String>,
+}
+
+/// A series, or what is left of one: one fresh server, and the trials to be measured on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) series: u32,
+    pub(crate) block: u32,
+    pub(crate) trials: Vec<Trial>,
+}
+
+impl History {
+    /// Takes note of an attempt's end.
+    pub(crate) fn ended(&mut self, trial: u32, state: TrialState) {
+        self.attempts.entry(trial).or_default().push(state);
+    }
+
+    /// Corrects how an attempt ended.
+    pub(crate) fn replace(&mut self, trial: u32, attempt: u32, state: TrialState) {
+        let attempts = self.attempts.entry(trial).or_default();
+        match attempts.get_mut((attempt as usize).saturating_sub(1)) {
+            Some(known) => *known = state,
+            None => attempts.push(state),
+        }
+    }
+
+    /// Takes note of why an attempt failed.
+    pub(crate) fn note_failure(&mut self, reason: &str) {
+        self.first_failure.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Why the first one failed.
+    pub(crate) fn first_failure(&self) -> Option<&str> {
+        self.first_failure.as_deref()
+    }
+
+    /// Number of the next attempt at a trial, from 1.
+    pub(crate) fn next_attempt(&self, trial: u32) -> u32 {
+        u32::try_from(self.of(trial).len()).expect("attempts are few") + 1
+    }
+
+    /// How a trial ended for good; [`TrialState::Planned`] where it has to be done yet.
+    pub(crate) fn state(&self, trial: u32) -> TrialState {
+        let attempts = self.of(trial);
+        let measured = attempts.iter().find(|s| matches!(s, TrialState::Sealed | TrialState::Invalid));
+        let failures = attempts.iter().filter(|s| **s == TrialState::Failed).count();
+        match measured {
+            Some(state) => *state,
+            None if failures >= FAILURES_MAX as usize => TrialState::Failed,
+            None => TrialState::Planned,
+        }
+    }
+
+    /// Number of trials that are in that state.
+    pub(crate) fn count(&self, trials: &[Trial], state: TrialState) -> u32 {
+        let count = trials.iter().filter(|t| self.state(t.index) == state).count();
+        u32::try_from(count).expect("trials are counted in 32 bits")
+    }
+
+    fn of(&self, trial: u32) -> &[TrialState] {
+        self.attempts.get(&trial).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The next series to do: in the first block that lacks trials, those that were tried least often first, and among
+/// them the order drawn. So what has to be done again is done at the end of its block.
+pub(crate) fn next(trials: &[Trial], history: &History) -> Option<Work> {
+    let mut open = trials.iter().filter(|t| history.state(t.index) == TrialState::Planned).peekable();
+    let block = open.peek()?.block;
+    let mut series: BTreeMap<u32, Vec<Trial>> = BTreeMap::new();
+    for trial in open.filter(|t| t.block == block) {
+        series.entry(trial.series).or_default().push(trial.clone());
+    }
+    let tries = |trials: &[Trial]| trials.iter().map(|t| history.next_attempt(t.index)).max();
+    let (series, trials) = series.into_iter().min_by_key(|(number, trials)| (tries(trials), *number))?;
+    Some(Work { series, block, trials })
+}
+
+#[cfg(test)]
+mod tests {
+    use record::bakeoff::Levels;
+
+    use super::*;
+    use TrialState::{Abandoned, Failed, Invalid, Sealed};
+
+    /// Two blocks of two series of two trials.
+    fn trials() -> Vec<Trial> {
+        (0..8)
+            .map(|i| Trial {
+                index: i,
+                block: i / 4 + 1,
+                series: i / 2 + 1,
+                position: i % 2 + 1,
+                levels: Levels::new(),
+            })
+            .collect()
+    }
+
+    fn indexes(work: &Work) -> Vec<u32> {
+        work.trials.iter().map(|t| t.index).collect()
+    }
+
+    /// Does all there is to do; `fate` says how the attempt at a trial ends. Yields the attempts in their order.
+    fn play(history: &mut History, fate: impl Fn(u32, u32) -> TrialState) -> Vec<u32> {
+        let mut done = Vec::new();
+        while let Some(work) = next(&trials(), history) {
+            for trial in work.trials {
+                let attempt = history.next_attempt(trial.index);
+                history.ended(trial.index, fate(trial.index, attempt));
+                done.push(trial.index);
+            }
+        }
+        done
+    }
+
+    #[test]
+    fn what_goes_well_is_done_in_the_order_drawn() {
+        let mut history = History::default();
+        assert_eq!(play(&mut history, |_, _| Sealed), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(history.count(&trials(), Sealed), 8);
+    }
+
+    #[test]
+    fn what_was_abandoned_is_done_again_at_the_end_of_its_block() {
+        let mut history = History::default();
+        history.ended(0, Sealed);
+        history.ended(1, Abandoned);
+        assert_eq!(indexes(&next(&trials(), &history).unwrap()), [2, 3]);
+        assert_eq!(play(&mut history, |_, _| Sealed), [2, 3, 1, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn what_fails_is_tried_once_more_and_what_is_invalid_stays() {
+        let mut history = History::default();
+        let fate = |trial, attempt| match (trial, attempt) {
+            (0, _) => Failed,
+            (1, 1) => Failed,
+            (5, _) => Invalid,
+            _ => Sealed,
+        };
+        assert_eq!(play(&mut history, fate), [0, 1, 2, 3, 0, 1, 4, 5, 6, 7]);
+        let count = |state| history.count(&trials(), state);
+        assert_eq!((count(Sealed), count(Invalid), count(Failed)), (6, 1, 1));
+    }
+
+    #[test]
+    fn however_often_processes_die_each_trial_ends_once() {
+        let mut history = History::default();
+        for (trial, _) in (0..40).zip(0..) {
+            history.ended(trial % 8, Abandoned);
+        }
+        let mut done = play(&mut history, |_, _| Sealed);
+        done.sort_unstable();
+        assert_eq!(done, [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+}

@@ -1,0 +1,221 @@
+//! One series: a fresh server, its trials, and its end, which comes whatever happens.
+
+use std::path::PathBuf;
+
+use archive::Step;
+use load::LoadError;
+use plan::{Plan, Prepare};
+use record::bakeoff::{Trial, TrialState};
+use record::load::PreparePolicy;
+
+use crate::Event;
+use crate::conduct::Conductor;
+use crate::error::RunnerError;
+use crate::queue::Work;
+use crate::server::{Server, ServerFailure};
+use crate::step::{self, StepFailure};
+use crate::trial::{self, TrialEnd};
+
+/// How a series ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SeriesEnd {
+    /// Its trials have ended, or some of them have to be done on another server.
+    Over,
+    /// The user wants to stop.
+    Stopped,
+}
+
+/// Why a series came to no good end.
+#[derive(Debug)]
+enum Trouble {
+    /// It could not be set up: none of its trials can be measured.
+    NoSeries(String),
+    /// The server died during a trial, which was noted there.
+    ServerDied(String),
+    /// The user wants to stop.
+    Stopped,
+    /// We cannot go on at all.
+    Ours(RunnerError),
+}
+
+impl From<RunnerError> for Trouble {
+    fn from(error: RunnerError) -> Self {
+        Self::Ours(error)
+    }
+}
+
+/// Conducts what is to be done of a series.
+pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
+    let attempts = work.trials.iter().map(|t| conductor.history.next_attempt(t.index));
+    let mut series = Series {
+        attempt: attempts.max().expect("work has trials"),
+        folder: conductor.scratch.series(work.series)?,
+        server: None,
+        work,
+        conductor,
+    };
+    let trouble = series.measure().err();
+    let torn_down = series.tear_down();
+    series.conclude(trouble, torn_down)
+}
+
+struct Series<'a, 'b> {
+    conductor: &'a mut Conductor<'b>,
+    work: Work,
+    /// Which try at this series it is, from 1.
+    attempt: u32,
+    folder: PathBuf,
+    server: Option<Server>,
+}
+
+impl Series<'_, '_> {
+    fn measure(&mut self) -> Result<(), Trouble> {
+        self.set_up()?;
+        self.start()?;
+        self.prepare()?;
+        for trial in self.work.trials.clone() {
+            if self.conductor.stop.is_requested() {
+                return Err(Trouble::Stopped);
+            }
+            match trial::conduct(self.conductor, &trial, &self.folder, self.server.as_mut())? {
+                TrialEnd::Over => {}
+                TrialEnd::Stopped => return Err(Trouble::Stopped),
+                TrialEnd::ServerDied(reason) => return Err(Trouble::ServerDied(reason)),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_up(&mut self) -> Result<(), Trouble> {
+        self.say("setup", Step::SeriesSetup)?;
+        match self.plan().setup(self.levels(), &self.folder) {
+            Some(step) => self.run_step("setup", &step),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Trouble> {
+        let Some(spec) = self.plan().server(self.levels(), &self.folder) else { return Ok(()) };
+        self.say("start", Step::SeriesStart)?;
+        let started = Server::start(spec, self.conductor.scratch.root(), &self.folder);
+        let server = started.map_err(no_server)?;
+        let ready = self.server.insert(server).wait_until_ready(self.conductor.stop);
+        ready.map_err(no_server)?;
+        self.say("ready", Step::SeriesReady)
+    }
+
+    fn prepare(&mut self) -> Result<(), Trouble> {
+        self.say("prepare", Step::SeriesPrepare)?;
+        match self.plan().prepare(self.levels(), &self.folder) {
+            Prepare::Nothing => Ok(()),
+            Prepare::Run(step) => self.run_step("prepare", &step),
+            Prepare::Builtin => self.build_data(),
+        }
+    }
+
+    /// Builds the data set of every target that the trials have: usually one.
+    fn build_data(&mut self) -> Result<(), Trouble> {
+        let mut built = Vec::new();
+        for trial in &self.work.trials {
+            let mut settings = self.conductor.plan.load_settings(trial, &self.folder);
+            settings.prepare = PreparePolicy::Auto;
+            if built.contains(&settings.target) {
+                continue;
+            }
+            let on_event = &mut *self.conductor.on_event;
+            match load::prepare(&settings, self.conductor.stop, &mut |event| on_event(&Event::Load(event))) {
+                Ok(_) => built.push(settings.target),
+                Err(LoadError::Interrupted) => return Err(Trouble::Stopped),
+                Err(error) => return Err(Trouble::NoSeries(format!("prepare: {}", told(&error)))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the server and removes the folder, whatever came before.
+    fn tear_down(&mut self) -> Result<(), RunnerError> {
+        let said = self.say_plainly("teardown", Step::SeriesTeardown);
+        let stopped = self.server.take().map_or(Ok(()), Server::stop);
+        if let Err(why) = stopped {
+            let text = format!("the server of series {}: {why}", self.work.series);
+            (self.conductor.on_event)(&Event::Note(&text));
+        }
+        let removed = std::fs::remove_dir_all(&self.folder)
+            .map_err(|source| RunnerError::Scratch { path: self.folder.clone(), source });
+        said.and(removed)
+    }
+
+    fn conclude(
+        self,
+        trouble: Option<Trouble>,
+        torn_down: Result<(), RunnerError>,
+    ) -> Result<SeriesEnd, RunnerError> {
+        let Self { conductor, work, attempt, .. } = self;
+        match trouble {
+            None => torn_down.map(|()| SeriesEnd::Over),
+            Some(Trouble::Ours(error)) => Err(error),
+            Some(Trouble::Stopped) => torn_down.map(|()| SeriesEnd::Stopped),
+            Some(Trouble::ServerDied(reason)) => {
+                torn_down?;
+                conductor.say_of_series(work.series, attempt, Step::SeriesFailed { reason })?;
+                Ok(SeriesEnd::Over)
+            }
+            Some(Trouble::NoSeries(reason)) => {
+                torn_down?;
+                conductor.say_of_series(
+                    work.series,
+                    attempt,
+                    Step::SeriesFailed { reason: reason.clone() },
+                )?;
+                for trial in &work.trials {
+                    assert!(conductor.history.state(trial.index) == TrialState::Planned, "none was begun");
+                    conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
+                }
+                Ok(SeriesEnd::Over)
+            }
+        }
+    }
+
+    fn run_step(&self, name: &str, step: &plan::Step) -> Result<(), Trouble> {
+        step::run(name, step, &self.folder, self.conductor.stop).map_err(|failure| match failure {
+            StepFailure::Failed(why) => Trouble::NoSeries(why),
+            StepFailure::Stopped => Trouble::Stopped,
+        })
+    }
+
+    fn say(&mut self, word: &'static str, step: Step) -> Result<(), Trouble> {
+        Ok(self.say_plainly(word, step)?)
+    }
+
+    fn say_plainly(&mut self, word: &'static str, step: Step) -> Result<(), RunnerError> {
+        let (series, block) = (self.work.series, self.work.block);
+        (self.conductor.on_event)(&Event::Series { series, block, step: word });
+        self.conductor.say_of_series(series, self.attempt, step)
+    }
+
+    fn plan(&self) -> &Plan {
+        self.conductor.plan
+    }
+
+    fn levels(&self) -> &record::bakeoff::Levels {
+        // Every trial of a series has the same value of every whole-plot factor, and only those are used for it.
+        &first(&self.work.trials).levels
+    }
+}
+
+fn first(trials: &[Trial]) -> &Trial {
+    trials.first().expect("work has trials")
+}
+
+fn no_server(failure: ServerFailure) -> Trouble {
+    match failure {
+        ServerFailure::Failed(why) => Trouble::NoSeries(format!("the server: {why}")),
+        ServerFailure::Stopped => Trouble::Stopped,
+    }
+}
+
+/// An error with its causes.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
+}

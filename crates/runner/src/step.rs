@@ -1,0 +1,90 @@
+//! A command of the plan: setup, or prepare.
+
+use std::path::Path;
+use std::process::Command;
+
+use load::Stop;
+use plan::Step;
+
+use crate::process::{Placement, Process, Waited};
+use crate::server::last_words;
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub(crate) enum StepFailure {
+    /// It failed, at its last try.
+    Failed(String),
+    /// The user wants to stop.
+    Stopped,
+}
+
+/// Runs a command by `sh` in `folder`, as often as it may be tried.
+pub(crate) fn run(name: &str, step: &Step, folder: &Path, stop: &Stop) -> Result<(), StepFailure> {
+    let log = folder.join(format!("{name}.log"));
+    let mut tries = 0;
+    loop {
+        match once(step, folder, &log, stop) {
+            Err(StepFailure::Failed(_)) if tries < step.retries => tries += 1,
+            Err(StepFailure::Failed(why)) => {
+                return Err(StepFailure::Failed(format!("{name}: {why}{}", last_words(&log))));
+            }
+            end => return end,
+        }
+    }
+}
+
+fn once(step: &Step, folder: &Path, log: &Path, stop: &Stop) -> Result<(), StepFailure> {
+    let failed = |why: String| Err(StepFailure::Failed(why));
+    let mut command = Command::new("sh");
+    command.args(["-c", &step.command]).current_dir(folder);
+    let mut process = match Process::start(command, &Placement::ANYWHERE, log) {
+        Ok(process) => process,
+        Err(e) => return failed(format!("sh does not start: {e}")),
+    };
+    let waited = process.wait(step.timeout, stop);
+    match (waited, process.finish()) {
+        (Waited::Stopped, _) => Err(StepFailure::Stopped),
+        (Waited::TimedOut, _) => failed(format!("not done within {:?}", step.timeout)),
+        (Waited::Done, Ok(status)) if status.success() => Ok(()),
+        (Waited::Done, Ok(status)) => failed(format!("ended with {status}")),
+        (Waited::Done, Err(e)) => failed(format!("lost sight of it: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn step(command: &str, retries: u32) -> Step {
+        Step { command: command.into(), timeout: Duration::from_secs(60), retries }
+    }
+
+    #[test]
+    fn a_command_that_fails_once_passes_with_a_retry_and_says_why_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "test -e seen || { touch seen; echo not yet; exit 3; }";
+        let stop = Stop::new();
+        let Err(StepFailure::Failed(why)) = run("setup", &step(script, 0), folder.path(), &stop) else {
+            panic!("it fails the first time")
+        };
+        assert_eq!(why, "setup: ended with exit status: 3; it said: not yet");
+        std::fs::remove_file(folder.path().join("seen")).unwrap();
+        assert!(run("setup", &step(script, 1), folder.path(), &stop).is_ok());
+    }
+
+    #[test]
+    fn a_command_that_does_not_end_is_killed_at_its_time_or_by_its_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let slow = Step { timeout: Duration::from_millis(20), ..step("sleep 1000", 0) };
+        let Err(StepFailure::Failed(why)) = run("setup", &slow, folder.path(), &Stop::new()) else {
+            panic!("it is not done in time")
+        };
+        assert_eq!(why, "setup: not done within 20ms; it said nothing");
+        let stop = Stop::new();
+        stop.request();
+        let end = run("setup", &step("sleep 1000", 5), folder.path(), &stop);
+        assert!(matches!(end, Err(StepFailure::Stopped)));
+    }
+}

@@ -1,0 +1,163 @@
+//! One trial: warm-up, measured phase, cool-down, and what was measured in the archive.
+
+use std::path::Path;
+
+use archive::{RunWriter, Step};
+use load::LoadError;
+use record::bakeoff::Trial;
+use record::clock::WallAnchor;
+use record::load::{LoadRecord, Phase, PreparePolicy};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::verdict::Validity;
+
+use crate::Event;
+use crate::conduct::{ATTEMPT, BLOCK, Conductor, SERIES, SHORTENED, TRIAL, command_line, event};
+use crate::error::RunnerError;
+use crate::process::wait_for;
+use crate::series::told;
+use crate::server::Server;
+
+/// How an attempt at a trial ended.
+#[derive(Debug)]
+pub(crate) enum TrialEnd {
+    /// It has its end in the journal, and the series goes on.
+    Over,
+    /// The user wants to stop. Without an end in the journal, the attempt counts as abandoned.
+    Stopped,
+    /// The server is dead; the trial has failed.
+    ServerDied(String),
+}
+
+/// Conducts one attempt at a trial.
+pub(crate) fn conduct(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    folder: &Path,
+    server: Option<&mut Server>,
+) -> Result<TrialEnd, RunnerError> {
+    (conductor.on_event)(&Event::Trial(trial));
+    let header = header(conductor, trial);
+    let writer = conductor.archive.begin(&header)?;
+    let attempt = conductor.history.next_attempt(trial.index);
+    conductor.journal.append(&of_trial(trial, attempt, Step::TrialWarming))?;
+
+    let measured = measure(conductor, trial, attempt, folder)?;
+    let cpu = conductor.beside.take();
+    let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
+    let dead =
+        server.as_ref().and_then(died).map(|words| format!("the server ended during the trial{words}"));
+    match (measured, dead) {
+        (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
+        (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),
+        (_, Some(reason)) => {
+            conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
+            Ok(TrialEnd::ServerDied(reason))
+        }
+        (Err(error), None) => {
+            conductor.end(trial, Step::TrialFailed { reason: told(&error) })?;
+            Ok(TrialEnd::Over)
+        }
+        (Ok(record), None) => {
+            conductor.journal.append(&of_trial(trial, attempt, Step::TrialCooldown))?;
+            cool_down(conductor);
+            let run = Run {
+                header,
+                environment: conductor.environment.clone(),
+                load: Some(record),
+                cpu,
+                series: Vec::new(),
+            };
+            seal(conductor, trial, writer, run, server)?;
+            Ok(TrialEnd::Over)
+        }
+    }
+}
+
+/// Drives the load. The outer error is ours, the inner one the load's.
+fn measure(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    attempt: u32,
+    folder: &Path,
+) -> Result<Result<LoadRecord, LoadError>, RunnerError> {
+    let mut settings = conductor.plan.load_settings(trial, folder);
+    // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
+    settings.prepare = PreparePolicy::Never;
+    let Conductor { journal, beside, on_event, stop, .. } = conductor;
+    let mut noted = Ok(());
+    let measured = load::run(&settings, stop, &mut |told| {
+        beside.follow(told);
+        if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+            noted = journal.append(&of_trial(trial, attempt, Step::TrialMeasuring));
+        }
+        on_event(&Event::Load(told));
+    });
+    noted?;
+    Ok(measured)
+}
+
+/// Rest, cut short where the user wants to stop: what was measured is whole already.
+fn cool_down(conductor: &Conductor<'_>) {
+    let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || false);
+}
+
+fn seal(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    mut writer: RunWriter,
+    mut run: Run,
+    server: Option<&mut Server>,
+) -> Result<(), RunnerError> {
+    if let Some(server) = server {
+        let mut log = server
+            .new_log()
+            .map_err(|source| RunnerError::Scratch { path: conductor.scratch.root().to_owned(), source })?;
+        writer.add_file("server.log", &mut log)?;
+    }
+    let verdict = &run.load.as_ref().expect("the caller has measured").verdict;
+    let reasons: Vec<&str> = verdict.failures().map(|check| check.text.as_str()).collect();
+    let reason = (verdict.state == Validity::Invalid).then(|| reasons.join("; "));
+    run.header.state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
+    run.header.reason.clone_from(&reason);
+    let id = run.header.id;
+    writer.seal(&run)?;
+    // A process that dies between these two lines leaves a whole run, which the next one adopts.
+    conductor.end(
+        trial,
+        match reason {
+            None => Step::TrialSealed { run: id },
+            Some(reason) => Step::TrialInvalid { run: id, reason },
+        },
+    )
+}
+
+fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
+    let anchor = WallAnchor::now();
+    let mut labels = trial.levels.clone();
+    let attempt = conductor.history.next_attempt(trial.index);
+    for (name, number) in
+        [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)]
+    {
+        labels.insert(name.to_owned(), number.to_string());
+    }
+    if conductor.plan.is_shortened() {
+        labels.insert(SHORTENED.to_owned(), "yes".to_owned());
+    }
+    let levels: Vec<String> = trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Load,
+        state: RunState::Running,
+        reason: None,
+        anchor,
+        title: format!("{}, block {}: {}", conductor.plan.title(), trial.block, levels.join(" ")),
+        labels,
+        bakeoff: Some(conductor.id),
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command_line(),
+    }
+}
+
+fn of_trial(trial: &Trial, attempt: u32, step: Step) -> archive::JournalEvent {
+    event(Some(trial.series), Some(trial.index), attempt, step)
+}

@@ -1,0 +1,309 @@
+//! Bake-offs from end to end: on the null driver and SQLite, with servers that live, die and never come.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use archive::Archive;
+use bakeoff_runner::{Event, Outcome, RunnerError, resume, run};
+use load::Stop;
+use plan::Plan;
+use record::bakeoff::{Bakeoff, TrialState};
+use record::run::{RunId, RunState};
+
+const NULL: &str = r#"
+schema = 1
+title  = "Nothing under two names"
+[factors.name]
+values    = ["one", "other"]
+reference = "one"
+level     = "whole-plot"
+[factors.threads]
+values = [1, 2]
+level  = "sub-plot"
+[design]
+blocks = 2
+[load]
+target  = "null:"
+threads = "{threads}"
+rate    = 1000
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+"#;
+
+fn plan(text: &str) -> Plan {
+    plan::read(text, "test.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Trials that were measured. On a busy machine one may be INVALID, which is as good here: it was measured.
+fn measured(outcome: &Outcome) -> u32 {
+    outcome.sealed + outcome.invalid
+}
+
+/// How the attempts ended, with invalid ones taken for sealed.
+fn states(bakeoff: &Bakeoff) -> Vec<(u32, TrialState)> {
+    let state = |state| if state == TrialState::Invalid { TrialState::Sealed } else { state };
+    bakeoff.attempts.iter().map(|a| (a.trial, state(a.state))).collect()
+}
+
+fn scratch_of(id: RunId) -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("bakeoff-{id}"))
+}
+
+/// What must hold of every bake-off that came to its end.
+fn check_whole(archive: &Archive, outcome: &Outcome) -> Bakeoff {
+    assert_eq!(outcome.state, RunState::Sealed, "{outcome:?}");
+    assert_eq!(outcome.planned, 0, "{outcome:?}");
+    let bakeoff = archive.bakeoff(outcome.id).expect("it reads back");
+    assert_eq!(bakeoff.header.state, RunState::Sealed);
+    let mut kept: BTreeMap<u32, u32> = BTreeMap::new();
+    for attempt in &bakeoff.attempts {
+        if matches!(attempt.state, TrialState::Sealed | TrialState::Invalid) {
+            *kept.entry(attempt.trial).or_default() += 1;
+            let run = attempt.run.as_ref().expect("a measured attempt has its run");
+            assert_eq!(run.header.bakeoff, Some(outcome.id));
+            assert_eq!(run.header.labels["trial"], attempt.trial.to_string());
+            assert!(run.load.as_ref().expect("it drove a load").counts.balance());
+        }
+    }
+    assert!(kept.values().all(|n| *n == 1), "no trial is measured twice: {kept:?}");
+    assert_eq!(kept.len(), measured(outcome) as usize);
+    assert!(!scratch_of(outcome.id).exists(), "the scratch folder is removed");
+    bakeoff
+}
+
+#[test]
+fn every_trial_is_measured_once_in_the_order_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let plan = plan(NULL);
+    let mut ended = Vec::new();
+    let outcome = run(&plan, &archive, &Stop::new(), &mut |event| {
+        if let Event::Ended { trial, .. } = event {
+            ended.push(trial.index);
+        }
+    })
+    .unwrap();
+    assert_eq!(ended, (0..8).collect::<Vec<_>>());
+    let bakeoff = check_whole(&archive, &outcome);
+    assert_eq!(bakeoff.trials, plan.trials());
+    assert_eq!(bakeoff.attempts.len(), 8);
+    assert!(bakeoff.exploratory);
+    for (trial, attempt) in bakeoff.trials.iter().zip(&bakeoff.attempts) {
+        let run = attempt.run.as_ref().unwrap();
+        assert_eq!(run.load.as_ref().unwrap().settings.threads.to_string(), trial.levels["threads"]);
+        assert_eq!(run.header.labels["name"], trial.levels["name"]);
+        assert!(!run.cpu.is_empty(), "the CPUs were watched");
+    }
+}
+
+#[test]
+fn within_a_block_every_configuration_gets_the_same_seed() {
+    let plan = plan(NULL);
+    let mut seeds: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for trial in plan.trials() {
+        seeds.entry(trial.block).or_default().push(plan.load_settings(&trial, Path::new("/s")).seed);
+    }
+    assert!(seeds.values().all(|of_block| of_block.windows(2).all(|w| w[0] == w[1])));
+    assert_ne!(seeds[&1][0], seeds[&2][0]);
+}
+
+#[test]
+fn what_its_user_stops_is_resumed_to_the_same_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let stop = Stop::new();
+    let mut begun = 0;
+    let outcome = run(&plan(NULL), &archive, &stop, &mut |event| {
+        if let Event::Load(load::Event::PhaseStarts { phase: record::load::Phase::Measure, .. }) = event {
+            begun += 1;
+            if begun == 3 {
+                stop.request();
+            }
+        }
+    })
+    .unwrap();
+    assert_eq!((outcome.state, measured(&outcome), outcome.planned), (RunState::Interrupted, 2, 6));
+    assert!(!scratch_of(outcome.id).exists());
+    assert_eq!(archive.bakeoff(outcome.id).unwrap().header.state, RunState::Interrupted);
+
+    let resumed = resume(&archive, outcome.id, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = check_whole(&archive, &resumed);
+    assert_eq!(measured(&resumed), 8);
+    let states = states(&bakeoff);
+    // Trial 2 was interrupted: it is kept as abandoned, and its series is done again at the end of the block, which
+    // is where it stood anyway.
+    use TrialState::{Abandoned, Sealed};
+    assert_eq!(states[..4], [(0, Sealed), (1, Sealed), (2, Abandoned), (2, Sealed)]);
+    assert_eq!(states.len(), 9);
+
+    let again = resume(&archive, outcome.id, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!(again, resumed, "there is nothing left to do");
+}
+
+#[test]
+fn nobody_resumes_what_somebody_conducts() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut tried = None;
+    let mut id = None;
+    run(&plan(NULL), &archive, &Stop::new(), &mut |event| match event {
+        Event::Started { id: its, .. } => id = Some(*its),
+        Event::Trial(_) if tried.is_none() => {
+            tried = Some(resume(&archive, id.unwrap(), &Stop::new(), &mut |_| {}));
+        }
+        _ => {}
+    })
+    .unwrap();
+    let refused = tried.unwrap().unwrap_err();
+    assert!(matches!(refused, RunnerError::Archive(archive::ArchiveError::Busy { .. })), "{refused}");
+}
+
+/// A plan with a server: a shell that does `script`, for one trial of 100 ms in each of two blocks.
+fn with_server(script: &str, extra: &str) -> Plan {
+    plan(&format!(
+        r#"
+schema = 1
+title  = "With a server"
+[design]
+blocks = 2
+[load]
+target = "null:"
+rate   = 1000
+[server]
+command = "sh -c '{script}'"
+ready   = "test -e {{scratch}}/ready"
+ready_timeout = "10s"
+stop_timeout  = "10s"
+{extra}
+[phases]
+prepare = "none"
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "200ms", interval = "100ms" }}
+"#
+    ))
+}
+
+const GOOD: &str = "echo hello; touch {scratch}/ready; exec sleep 1000";
+
+#[test]
+fn each_series_has_its_own_server_and_its_log_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let outcome = run(&with_server(GOOD, ""), &archive, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = check_whole(&archive, &outcome);
+    assert_eq!(measured(&outcome), 2);
+    for attempt in &bakeoff.attempts {
+        let id = attempt.run.as_ref().unwrap().header.id;
+        assert!(folder.path().join(format!("runs/{id}/server.log.zst")).exists());
+    }
+}
+
+#[test]
+fn a_server_that_dies_once_costs_its_series_one_more_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let marker = folder.path().join("died");
+    // The first one lives until the measured phase of its trial; every other one lives on.
+    let script = format!(
+        "touch {{scratch}}/ready; if test -e {0}; then exec sleep 1000; fi; touch {0}; sleep 0.1; echo ouch; exit 3",
+        marker.display()
+    );
+    let outcome = run(&with_server(&script, ""), &archive, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = check_whole(&archive, &outcome);
+    assert_eq!((measured(&outcome), outcome.failed), (2, 0));
+    let states = states(&bakeoff);
+    use TrialState::{Failed, Sealed};
+    assert_eq!(states, [(0, Failed), (0, Sealed), (1, Sealed)]);
+    let reason = bakeoff.attempts[0].reason.as_deref().unwrap();
+    assert_eq!(reason, "the server ended during the trial; it said: ouch");
+}
+
+#[test]
+fn a_server_that_never_works_ends_the_bakeoff_after_a_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut id = None;
+    let error = run(&with_server("echo no licence; exit 1", ""), &archive, &Stop::new(), &mut |event| {
+        if let Event::Started { id: its, .. } = event {
+            id = Some(*its);
+        }
+    })
+    .unwrap_err();
+    let RunnerError::BlockFailed { block, reason, .. } = &error else { panic!("{error}") };
+    assert_eq!(*block, 1);
+    assert_eq!(reason, "the server: it ended before it was ready; it said: no licence");
+    assert_eq!(error.class(), load::ErrorClass::Server);
+    let bakeoff = archive.bakeoff(id.unwrap()).unwrap();
+    assert_eq!(bakeoff.attempts.iter().filter(|a| a.state == TrialState::Failed).count(), 2);
+    assert!(!scratch_of(id.unwrap()).exists());
+}
+
+#[test]
+fn a_server_that_does_not_heed_its_signal_is_killed_and_that_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let deaf = with_server("trap : TERM; touch {scratch}/ready; while :; do sleep 0.1; done", "");
+    let text = deaf.text().replace("stop_timeout  = \"10s\"", "stop_timeout = \"50ms\"");
+    let mut notes = Vec::new();
+    let outcome = run(&plan(&text), &archive, &Stop::new(), &mut |event| {
+        if let Event::Note(note) = event {
+            notes.push((*note).to_owned());
+        }
+    })
+    .unwrap();
+    check_whole(&archive, &outcome);
+    let told =
+        notes.iter().filter(|n| n.contains("did not end within 50ms of SIGTERM and was killed")).count();
+    assert_eq!(told, 2, "{notes:?}");
+}
+
+#[test]
+fn a_library_that_is_not_preloaded_fails_the_server_and_one_that_is_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    // A library that every Debian has and that sleep does not use by itself.
+    let preload = "[server.env]\nLD_PRELOAD = \"libutil.so.1\"";
+    let good = run(&with_server(GOOD, preload), &archive, &Stop::new(), &mut |_| {}).unwrap();
+    check_whole(&archive, &good);
+
+    let drops_it = "touch {scratch}/ready; unset LD_PRELOAD; exec sleep 1000";
+    let error = run(&with_server(drops_it, preload), &archive, &Stop::new(), &mut |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("LD_PRELOAD names libutil.so.1, and the server runs without it"), "{text}");
+}
+
+#[test]
+fn what_the_machine_lacks_is_told_before_anything_is_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let lacks = with_server(GOOD, "cpus = [\"1000\"]\n[server.env]\nLD_PRELOAD = \"libno-such.so.9\"");
+    let text = lacks.text().replace("command = \"sh ", "command = \"no-such-server ");
+    let error = run(&plan(&text), &archive, &Stop::new(), &mut |_| {}).unwrap_err();
+    let RunnerError::NotFit { problems } = &error else { panic!("{error}") };
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(error.class(), load::ErrorClass::Environment);
+
+    let unknown = NULL.replace("null:", "nul:");
+    let error = run(&plan(&unknown), &archive, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert_eq!(error.class(), load::ErrorClass::Usage, "{error}");
+
+    let later = NULL.replace("rate    = 1000", "rate    = [\"50%\"]");
+    let error = run(&plan(&later), &archive, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().starts_with("test.toml:16:11: `rate` as shares of the capacity"), "{error}");
+    assert!(archive.list(&archive::Filter::default()).unwrap().is_empty());
+}
+
+#[test]
+fn a_plan_with_a_password_is_not_resumed_with_a_mask_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let secret = NULL.replace("title  = \"Nothing", "question = \"mysql://a:secret@h/b\"\ntitle = \"Nothing");
+    let stop = Stop::new();
+    stop.request();
+    let outcome = run(&plan(&secret), &archive, &stop, &mut |_| {}).unwrap();
+    assert_eq!((outcome.state, outcome.planned), (RunState::Interrupted, 8));
+    let error = resume(&archive, outcome.id, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, RunnerError::PlanMasked { .. }), "{error}");
+}

@@ -1,0 +1,78 @@
+//! The example plans: each is read as it is and executed in its shortened form, to its end.
+
+use std::path::PathBuf;
+
+use archive::Archive;
+use bakeoff_runner::{Event, RunnerError, Severity, preflight, run};
+use load::Stop;
+use plan::Plan;
+
+fn example(name: &str) -> Plan {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans", name].iter().collect();
+    let text = std::fs::read_to_string(&path).expect("the example plans are part of the project");
+    plan::read(&text, name).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// Executes the shortened plan and expects every trial to be measured.
+fn check(name: &str) {
+    let plan = example(name).shortened();
+    let folder = tempfile::tempdir().expect("there is room for an archive");
+    let archive = Archive::open(folder.path()).expect("the archive is ours");
+    let mut failures = Vec::new();
+    let outcome = run(&plan, &archive, &Stop::new(), &mut |event| {
+        if let Event::Ended { state, reason: Some(reason), .. } = event {
+            failures.push(format!("{}: {reason}", state.word()));
+        }
+    });
+    let outcome: Result<_, RunnerError> = outcome;
+    let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_eq!(outcome.failed, 0, "{name}: {failures:?}");
+    assert_eq!(outcome.sealed + outcome.invalid, plan.estimate().trials, "{name}: {failures:?}");
+    let bakeoff = archive.bakeoff(outcome.id).expect("it reads back");
+    assert_eq!(bakeoff.header.labels["shortened"], "yes");
+    assert!(bakeoff.exploratory);
+}
+
+#[test]
+fn the_journal_modes_of_sqlite_are_compared() {
+    check("sqlite-journal.toml");
+}
+
+#[test]
+fn the_same_is_compared_with_itself() {
+    check("same.toml");
+}
+
+#[test]
+fn the_allocators_of_mariadb_are_compared() {
+    let name = "mariadb-allocators.toml";
+    let folder = tempfile::tempdir().expect("there is room for an archive");
+    let archive = Archive::open(folder.path()).expect("the archive is ours");
+    let found = preflight(&example(name), &archive).expect("its targets are targets");
+    if let Some(missing) = found.iter().find(|f| f.severity == Severity::Problem) {
+        println!("skipped: {name}: {}", missing.text);
+        return;
+    }
+    check(name);
+}
+
+#[test]
+fn every_example_plan_is_sound_and_supports_a_claim() {
+    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans"].iter().collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["mariadb-allocators.toml", "same.toml", "sqlite-journal.toml"],
+        "each has a test above"
+    );
+    for name in &names {
+        let plan = example(name);
+        assert!(!plan.exploratory(), "{name}");
+        assert!(plan.unbuilt().is_empty(), "{name}");
+    }
+}
