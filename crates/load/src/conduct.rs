@@ -305,7 +305,7 @@ fn await_connections(
             }
             Ok(Err(failure)) => {
                 // Those that succeed meanwhile count: the message says how far the storm got.
-                made += receiver.try_iter().filter(Result::is_ok).count() as u32;
+                made += (0..).zip(receiver.try_iter().flatten()).map(|(n, _)| n + 1).last().unwrap_or(0);
                 return Err(match setup_error(&engine.settings, failure) {
                     LoadError::NotConnected { target, text, .. } => {
                         LoadError::NotConnected { target, made, of, text }
@@ -443,7 +443,7 @@ impl<'a> Conductor<'a> {
             self.show_interval(phase, from_ns, tick_ns);
             match phase {
                 Phase::Measure => {
-                    self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns)
+                    self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns);
                 }
                 Phase::Warmup | Phase::Drain => self.books.end_warmup_interval(),
             }
@@ -669,7 +669,9 @@ impl Cost {
         let starved_ratio = client::starved_ratio(&measured.waits_before, &measured.waits_after, measured_s);
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();
-        usages.iter().for_each(|u| usage.add(u));
+        for worker in &usages {
+            usage.add(worker);
+        }
         let left_behind = engine.working.load(Ordering::SeqCst);
         let client = if left_behind > 0 {
             Err(Missing::because(format!("{left_behind} workers had not come back from the server")))

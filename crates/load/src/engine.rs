@@ -327,7 +327,7 @@ impl Engine {
         match self.settings.schedule {
             _ if timeline.due.is_none() => {}
             Schedule::Shared => {
-                (self.next.load(Ordering::SeqCst)..timeline.slots()).for_each(&mut never_taken)
+                (self.next.load(Ordering::SeqCst)..timeline.slots()).for_each(&mut never_taken);
             }
             Schedule::Own => {
                 for (worker, post) in (0..).zip(&self.posts) {

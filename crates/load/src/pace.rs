@@ -146,8 +146,11 @@ mod tests {
     fn jitter_stays_within_its_share_of_a_threads_period() {
         // 8 threads at 500/s: a thread's period is 16 ms, 10 % of it 1.6 ms.
         let due = by_slot(&pace(Arrivals::Jitter { ratio: 0.1 }, 500.0, 8, 20));
-        let off: Vec<i64> =
-            due.iter().enumerate().map(|(k, t)| t.cast_signed() - (k as i64) * 2_000_000).collect();
+        let off: Vec<i64> = due
+            .iter()
+            .enumerate()
+            .map(|(k, t)| t.cast_signed() - k.cast_signed() as i64 * 2_000_000)
+            .collect();
         assert!(off.iter().all(|d| d.abs() <= 1_600_000));
         assert!(off.iter().any(|d| *d > 1_500_000) && off.iter().any(|d| *d < -1_500_000));
         let mean_ns = off.iter().sum::<i64>() as f64 / off.len() as f64;

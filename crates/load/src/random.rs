@@ -65,7 +65,7 @@ mod tests {
         // 100 cells has 99 degrees of freedom: mean 99, standard deviation 14.
         let mut cells = [0u32; 100];
         for number in 0..100_000 {
-            cells[Random::of(42, number).below(100) as usize] += 1;
+            cells[usize::try_from(Random::of(42, number).below(100)).unwrap()] += 1;
         }
         let chi_squared: f64 = cells.iter().map(|&n| (f64::from(n) - 1_000.0).powi(2) / 1_000.0).sum();
         assert!((50.0..160.0).contains(&chi_squared), "{chi_squared}");

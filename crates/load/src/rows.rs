@@ -164,9 +164,9 @@ mod tests {
     fn counts(distribution: Distribution, rows: u64, draws: u64) -> Vec<u64> {
         let picker = RowPicker::new(distribution, rows);
         let mut random = Random::of(3, 0);
-        let mut counts = vec![0; rows as usize];
+        let mut counts = vec![0; usize::try_from(rows).unwrap()];
         for _ in 0..draws {
-            counts[picker.pick(&mut random) as usize - 1] += 1;
+            counts[usize::try_from(picker.pick(&mut random)).unwrap() - 1] += 1;
         }
         counts
     }

@@ -285,7 +285,7 @@ fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
         FailureClass::Transient => errors.transient += 1,
         FailureClass::Connection => errors.connection += 1,
         FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
-            errors.application += 1
+            errors.application += 1;
         }
         FailureClass::Verify => errors.verify += 1,
     }

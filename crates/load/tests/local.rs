@@ -1,4 +1,9 @@
 //! Loads that need no server: nothing, commands, SQLite.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
 
 mod support;
 
@@ -59,7 +64,7 @@ fn progress_tells_phases_and_intervals() {
 #[test]
 fn a_stopped_run_keeps_what_it_measured() {
     let stop = Stop::new();
-    let long = LoadSettings { time: Duration::from_secs(3_600), ..settings("null:") };
+    let long = LoadSettings { time: Duration::from_hours(1), ..settings("null:") };
     let mut on_progress = |event: &Event| {
         if let Event::Interval(_) = event {
             stop.request();
@@ -76,7 +81,7 @@ fn a_stopped_run_keeps_what_it_measured() {
 #[test]
 fn a_run_stopped_in_its_warm_up_has_measured_nothing() {
     let stop = Stop::new();
-    let warmup = Duration::from_secs(3_600);
+    let warmup = Duration::from_hours(1);
     let mut on_progress = |event: &Event| {
         if let Event::PhaseStarts { .. } = event {
             stop.request();
@@ -90,7 +95,7 @@ fn a_run_stopped_in_its_warm_up_has_measured_nothing() {
 #[test]
 fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
     let stop = Stop::new();
-    let settings = LoadSettings { time: Duration::from_secs(3_600), ..settings("exec:sleep 3000") };
+    let settings = LoadSettings { time: Duration::from_hours(1), ..settings("exec:sleep 3000") };
     let mut on_progress = |event: &Event| {
         if let Event::Interval(_) = event {
             stop.request();
@@ -135,7 +140,7 @@ fn overload_of_a_slow_target_loses_no_event() {
 #[test]
 fn a_number_of_events_is_done_exactly() {
     for rate in [Rate::Max, Rate::PerSecond(500.0)] {
-        let time = Duration::from_secs(600);
+        let time = Duration::from_mins(10);
         let record = run(&LoadSettings { events_max: Some(123), rate, time, ..settings("null:") });
         assert_eq!((record.counts.planned, record.counts.done), (123, 123), "{rate:?}");
     }

@@ -132,9 +132,9 @@ fn simulate_with_outage(
     let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
     let mut worker = Worker::new(0, Arc::clone(&engine), writer, connection);
     if is_open {
-        open::work(&mut worker)
+        open::work(&mut worker);
     } else {
-        closed::work(&mut worker)
+        closed::work(&mut worker);
     }
     engine.working.fetch_sub(1, Ordering::SeqCst);
 
@@ -208,7 +208,7 @@ fn response_is_wait_and_lateness_and_service() {
     let (low, high) = ends(&record.response.as_ref().unwrap().known);
     assert_near(low, 150 * MS);
     assert_near(high, 200 * MS);
-    let (low, high) = ends(&record.wait.as_ref().unwrap());
+    let (low, high) = ends(record.wait.as_ref().unwrap());
     assert_eq!(low, Some(1));
     assert_near(high, 50 * MS);
     assert_near(record.service.quantile_ns(1.0), 150 * MS);

@@ -136,10 +136,10 @@ fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
-        let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
+        let digit = |b: Option<u8>| u8::try_from(char::from(b?).to_digit(16)?).ok();
         bytes.push(match byte {
             b'%' => match (digit(rest.next()), digit(rest.next())) {
-                (Some(high), Some(low)) => (16 * high + low) as u8,
+                (Some(high), Some(low)) => high << 4 | low,
                 _ => {
                     return Err(
                         "a `%` is not followed by two hexadecimal digits: write `%25` for it".to_owned()
@@ -382,13 +382,12 @@ impl Store for Tables {
 
 fn failure(error: &Error) -> Failure {
     let (class, advice) = match error {
-        Error::IoError(_) | Error::CodecError(_) => (FailureClass::Connection, ""),
         Error::MySqlError(e) => class_of(e.code),
         Error::DriverError(DriverError::UnknownAuthPlugin(_) | DriverError::OldMysqlPasswordDisabled) => {
             (FailureClass::Configuration, ": give the user a password that mysql_native_password checks")
         }
         // Beside a refused connection: answers out of order, as a connection gives that broke in the middle of one.
-        Error::DriverError(_) => (FailureClass::Connection, ""),
+        Error::IoError(_) | Error::CodecError(_) | Error::DriverError(_) => (FailureClass::Connection, ""),
         _ => (FailureClass::Application, ""),
     };
     let text = match error {

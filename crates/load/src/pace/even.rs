@@ -57,6 +57,7 @@ impl DueTimes for Even {
         self.count
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "an index into a window of a few events")]
     fn in_order_ns(&self, rank: u64, scratch: &mut Scratch) -> u64 {
         if self.reach_ranks == 0 {
             return self.due_ns(rank);

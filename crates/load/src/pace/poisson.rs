@@ -7,7 +7,7 @@
 use super::{DueTimes, PaceSettings, Scratch};
 use crate::random::Random;
 
-const POISSON_SALT: u64 = 0x706f_6973_736f_6e;
+const POISSON_SALT: u64 = 0x0070_6f69_7373_6f6e;
 /// Gaps added from a kept sum on the hot path, at most; some 6 ns each.
 const STRIDE_MIN: u64 = 16;
 /// Kept sums, about: bounds the memory to 8 MiB and a little.
@@ -62,6 +62,7 @@ impl DueTimes for Poisson {
         self.count
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "an index into what is kept")]
     fn in_order_ns(&self, rank: u64, _: &mut Scratch) -> u64 {
         let kept = rank / self.stride;
         let after = (kept * self.stride + 1)..=rank;

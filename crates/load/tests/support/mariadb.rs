@@ -4,7 +4,6 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use tempfile::TempDir;
 
 /// Password of the user `app`, who owns the database `bench`.
 pub(crate) const PASSWORD: &str = "s3cret";
-/// Ten seconds, for a server to come up on a busy machine.
+/// A minute, for a server to come up on a busy machine.
 const STARTUP_TRIES: u32 = 600;
 
 /// A running server.
@@ -33,7 +32,7 @@ impl MariaDb {
             return None;
         };
         let dir = TempDir::new().unwrap();
-        copy_tree(template(), &dir.path().join("data"));
+        copy_tree(&template(&program), &dir.path().join("data"));
         let mut server = Self { dir, port: 0, process: None };
         server.launch(&program);
         let mut root = server.connect("root", None, "mysql");
@@ -138,19 +137,26 @@ impl Drop for MariaDb {
     }
 }
 
-/// A data folder as the installer makes it, made once for all servers of this process.
-fn template() -> &'static Path {
-    static TEMPLATE: OnceLock<TempDir> = OnceLock::new();
-    let dir = TEMPLATE.get_or_init(|| {
-        let dir = TempDir::new().unwrap();
-        let mut install = Command::new(installed("mariadb-install-db").expect("it comes with mariadbd"));
-        install.arg("--no-defaults").arg("--user=root").arg("--auth-root-authentication-method=normal");
-        install.arg("--skip-test-db").arg(format!("--datadir={}", dir.path().join("data").display()));
-        let output = install.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        dir
-    });
-    Box::leak(dir.path().join("data").into_boxed_path())
+/// A data folder as the installer makes it: made once, kept with what cargo builds, copied for each server.
+fn template(program: &Path) -> PathBuf {
+    let version = Command::new(program).arg("--version").output().unwrap().stdout;
+    let version = String::from_utf8_lossy(&version).replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mariadb-{version}"));
+    if kept.is_dir() {
+        return kept;
+    }
+    let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let made = dir.path().join("data");
+    let mut install = Command::new(installed("mariadb-install-db").expect("it comes with mariadbd"));
+    install.arg("--no-defaults").arg("--user=root").arg("--auth-root-authentication-method=normal");
+    install.arg("--skip-test-db").arg(format!("--datadir={}", made.display()));
+    let output = install.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Another test may have been faster; then its folder stays.
+    if let Err(error) = fs::rename(&made, &kept) {
+        assert!(kept.is_dir(), "{error}");
+    }
+    kept
 }
 
 /// Where a program is, also one that only root's PATH has.

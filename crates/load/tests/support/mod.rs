@@ -1,5 +1,6 @@
 //! What the tests of whole loads share.
-#![allow(dead_code, missing_docs, reason = "each test binary uses its part")]
+#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
 
 pub(crate) mod mariadb;
 
@@ -10,6 +11,7 @@ use bakeoff_load as load;
 use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule,
 };
+use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
 
 /// A load on `target` with every default resolved, made to be changed.
@@ -58,7 +60,6 @@ pub(crate) fn assert_books(record: &LoadRecord) {
     assert_eq!(record.service.count(), record.counts.done);
     let slices = |kind| record.slices.iter().filter(move |s| s.kind == kind && s.operation.is_empty());
     let in_slices = |kind| slices(kind).map(|s| s.histogram.count()).sum::<u64>();
-    use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
     assert_eq!(in_slices(Service), record.counts.done);
     assert_eq!(in_slices(Failure), record.failure.count());
     if let Ok(response) = &record.response {
