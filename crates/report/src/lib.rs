@@ -4,11 +4,15 @@
 //! Nothing here reads a file or a clock: a report is a function of what it is handed, so that the same archive gives
 //! the same bytes.
 
+pub mod html;
 pub mod json;
+pub mod markdown;
 pub mod text;
 
+mod chart;
 mod claim;
 mod number;
+mod page;
 mod words;
 
 pub use claim::{Claim, Finding, Standing, claim};

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 pub use bakeoff::{bakeoff, comparisons};
 pub use cpu::cpu_interval;
+pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
 pub use runs::runs_list;
 

@@ -1,0 +1,182 @@
+//! Values against a number: a line for each series, an interval and every block's dot at each point.
+
+use super::scale::{Kind, Scale};
+use super::svg::{Anchor, Canvas};
+use super::{Drawing, Svg};
+
+/// A chart of lines.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    pub(crate) x_title: &'a str,
+    pub(crate) y_title: &'a str,
+    pub(crate) x_kind: Kind,
+    pub(crate) y_kind: Kind,
+    /// Places on the x axis that are labelled, with the label.
+    pub(crate) x_ticks: Vec<(f64, String)>,
+    pub(crate) y_label: fn(f64) -> String,
+    pub(crate) series: Vec<Line>,
+}
+
+/// One series.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<Point>,
+    /// Whether the intervals are drawn as one band instead of a bar at each point.
+    pub(crate) banded: bool,
+}
+
+/// One place of a series.
+#[derive(Debug)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+    /// The single values behind it.
+    pub(crate) dots: Vec<f64>,
+}
+
+const LEFT: f64 = 58.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 46.0;
+/// Width of a letter, about, of the size that labels have.
+const LETTER: f64 = 7.3;
+
+/// Draws it.
+pub(crate) fn lines(chart: &Lines) -> Drawing {
+    Drawing::of(|width| draw(chart, width))
+}
+
+fn draw(chart: &Lines, width: f64) -> Svg {
+    let is_narrow = width < 500.0;
+    let height: f64 = if is_narrow { 260.0 } else { 350.0 };
+    let label_width = chart.series.iter().map(|l| l.name.chars().count()).max().unwrap_or(0) as f64 * LETTER;
+    // On a narrow page the labels stand above the chart instead of beside it.
+    let legend_rows = if is_narrow { chart.series.len() as f64 } else { 0.0 };
+    let right = if is_narrow { 12.0 } else { (label_width + 20.0).min(220.0) };
+    let top = TOP + legend_rows * 18.0;
+    let height = height + legend_rows * 18.0;
+    let x = x_scale(chart, LEFT + 14.0, width - right - 14.0);
+    let y = y_scale(chart, height - BOTTOM, top);
+
+    let mut canvas = Canvas::default();
+    axes(&mut canvas, chart, &x, &y, width - right);
+    let n = chart.series.len();
+    for (series, line) in chart.series.iter().enumerate() {
+        // Beside each other, so that intervals at the same x do not hide one another.
+        let dodge = if line.banded { 0.0 } else { (series as f64 - (n as f64 - 1.0) / 2.0) * 7.0 };
+        draw_line(&mut canvas, line, series, dodge, &x, &y);
+    }
+    if is_narrow {
+        legend(&mut canvas, chart);
+    } else {
+        end_labels(&mut canvas, chart, &y, width - right + 2.0);
+    }
+    Svg { width, height, body: canvas.finish() }
+}
+
+fn x_scale(chart: &Lines, from: f64, to: f64) -> Scale {
+    let all = || chart.series.iter().flat_map(|l| &l.points).map(|p| p.x);
+    let low = all().fold(f64::INFINITY, f64::min);
+    let high = all().fold(f64::NEG_INFINITY, f64::max);
+    Scale { kind: chart.x_kind, low, high, from, to }
+}
+
+/// From 0 where the axis is linear: lengths on it are amounts.
+fn y_scale(chart: &Lines, from: f64, to: f64) -> Scale {
+    let all = || {
+        chart.series.iter().flat_map(|l| &l.points).flat_map(|p| {
+            let ends = p.interval.map(|(low, high)| [low, high]);
+            p.dots.iter().copied().chain([p.y]).chain(ends.into_iter().flatten())
+        })
+    };
+    let high = all().fold(f64::NEG_INFINITY, f64::max);
+    let low = all().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+    match chart.y_kind {
+        Kind::Linear => Scale { kind: Kind::Linear, low: 0.0, high: high * 1.06, from, to },
+        Kind::Log => Scale { kind: Kind::Log, low: low / 1.15, high: high * 1.15, from, to },
+    }
+}
+
+fn axes(canvas: &mut Canvas, chart: &Lines, x: &Scale, y: &Scale, right: f64) {
+    for value in y.ticks(5) {
+        let at = y.at(value);
+        canvas.line("grid", (LEFT, at), (right, at));
+        canvas.text("tick", (LEFT - 8.0, at + 4.0), Anchor::End, &(chart.y_label)(value));
+    }
+    canvas.line("axis", (LEFT, y.from), (right, y.from));
+    let mut free_from = f64::NEG_INFINITY;
+    for (value, label) in &chart.x_ticks {
+        let at = x.at(*value);
+        let half = label.chars().count() as f64 * LETTER / 2.0;
+        canvas.line("axis", (at, y.from), (at, y.from + 5.0));
+        if at - half > free_from {
+            canvas.text("tick", (at, y.from + 19.0), Anchor::Middle, label);
+            free_from = at + half + 4.0;
+        }
+    }
+    canvas.text("axis-title", (x.from.midpoint(x.to), y.from + 39.0), Anchor::Middle, chart.x_title);
+    canvas.text("axis-title", (4.0, 14.0), Anchor::Start, chart.y_title);
+}
+
+fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Scale, y: &Scale) {
+    let at = |p: &Point, value: f64| (x.at(p.x) + dodge, y.at(value));
+    let color = format!("s{}", series % 7);
+    if line.banded {
+        let known: Vec<(&Point, (f64, f64))> =
+            line.points.iter().filter_map(|p| Some((p, p.interval?))).collect();
+        let upper: Vec<_> = known.iter().map(|(p, (_, high))| at(p, *high)).collect();
+        let lower: Vec<_> = known.iter().map(|(p, (low, _))| at(p, *low)).collect();
+        canvas.band(&format!("band {color}"), &upper, &lower);
+    }
+    let through: Vec<_> = line.points.iter().map(|p| at(p, p.y)).collect();
+    canvas.path(&format!("line {color}"), &through);
+    for point in &line.points {
+        for dot in &point.dots {
+            canvas.marker(&format!("dot {color}"), at(point, *dot), 2.6, series);
+        }
+        if let Some((low, high)) = point.interval.filter(|_| !line.banded) {
+            let (x, low) = at(point, low);
+            let (_, high) = at(point, high);
+            canvas.line(&format!("bar {color}"), (x, low), (x, high));
+            canvas.line(&format!("bar {color}"), (x - 4.0, low), (x + 4.0, low));
+            canvas.line(&format!("bar {color}"), (x - 4.0, high), (x + 4.0, high));
+        }
+        if !line.banded {
+            canvas.marker(&format!("mean {color}"), at(point, point.y), 4.0, series);
+        }
+    }
+}
+
+/// A name at the end of each line, moved apart where they would touch.
+fn end_labels(canvas: &mut Canvas, chart: &Lines, y: &Scale, left: f64) {
+    let mut ends: Vec<(f64, usize)> = chart
+        .series
+        .iter()
+        .enumerate()
+        .filter_map(|(series, line)| Some((y.at(line.points.last()?.y), series)))
+        .collect();
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut free_from = y.to;
+    for (at, series) in ends {
+        let at = at.max(free_from);
+        free_from = at + 17.0;
+        let color = format!("s{}", series % 7);
+        canvas.marker(&format!("mean {color}"), (left, at), 4.0, series);
+        canvas.text(
+            &format!("label {color}"),
+            (left + 9.0, at + 4.5),
+            Anchor::Start,
+            &chart.series[series].name,
+        );
+    }
+}
+
+fn legend(canvas: &mut Canvas, chart: &Lines) {
+    for (series, line) in chart.series.iter().enumerate() {
+        let at = 34.0 + series as f64 * 18.0;
+        let color = format!("s{}", series % 7);
+        canvas.marker(&format!("mean {color}"), (10.0, at - 4.0), 4.0, series);
+        canvas.text(&format!("label {color}"), (20.0, at), Anchor::Start, &line.name);
+    }
+}

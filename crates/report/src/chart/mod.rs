@@ -1,0 +1,36 @@
+//! Pictures as SVG, drawn here: no script, no fonts of their own, colors from the page's variables.
+//!
+//! Each picture is drawn twice, for a wide and for a narrow page, so that its words have the size of the page's words
+//! on both. Series differ by color, by marker and by the label at their end, so that none of the three is needed.
+
+mod forest;
+mod lines;
+mod scale;
+mod svg;
+
+pub(crate) use forest::{Forest, ForestRow, forest};
+pub(crate) use lines::{Line, Lines, Point, lines};
+pub(crate) use scale::Kind;
+
+/// One picture in two widths.
+#[derive(Debug)]
+pub(crate) struct Drawing {
+    /// For a page of 700 pixels and more, and for paper.
+    pub(crate) wide: Svg,
+    /// For a telephone.
+    pub(crate) narrow: Svg,
+}
+
+/// What stands inside an `<svg>`, and its size.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) body: String,
+}
+
+impl Drawing {
+    fn of(draw: impl Fn(f64) -> Svg) -> Self {
+        Self { wide: draw(760.0), narrow: draw(350.0) }
+    }
+}

@@ -1,0 +1,91 @@
+//! The few shapes that charts are made of.
+
+use std::fmt::Write;
+
+use crate::html::escape;
+
+/// An SVG under construction.
+#[derive(Debug, Default)]
+pub(crate) struct Canvas {
+    body: String,
+}
+
+/// Where a text's given point lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+impl Canvas {
+    pub(crate) fn finish(self) -> String {
+        self.body
+    }
+
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.put(format_args!(
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        ));
+    }
+
+    pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), width: f64, height: f64) {
+        self.put(format_args!(
+            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{:.1}" height="{:.1}"/>"#,
+            width.max(0.0),
+            height.max(0.0)
+        ));
+    }
+
+    /// A line through all points.
+    pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
+        let Some(((x, y), rest)) = points.split_first() else { return };
+        let mut d = format!("M{x:.1} {y:.1}");
+        for (x, y) in rest {
+            let _ = write!(d, "L{x:.1} {y:.1}");
+        }
+        self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+    }
+
+    /// An area between an upper and a lower line.
+    pub(crate) fn band(&mut self, class: &str, upper: &[(f64, f64)], lower: &[(f64, f64)]) {
+        let around: Vec<(f64, f64)> = upper.iter().chain(lower.iter().rev()).copied().collect();
+        self.path(class, &around);
+    }
+
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(text);
+        self.put(format_args!(
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
+        ));
+    }
+
+    /// The marker of the series with that number: circle, square, triangle, diamond, and round again.
+    pub(crate) fn marker(&mut self, class: &str, (x, y): (f64, f64), r: f64, series: usize) {
+        match series % 4 {
+            0 => self.put(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{r:.1}"/>"#)),
+            1 => self.rect(class, (x - 0.9 * r, y - 0.9 * r), 1.8 * r, 1.8 * r),
+            2 => self
+                .closed(class, &[(x, y - 1.2 * r), (x + 1.1 * r, y + 0.8 * r), (x - 1.1 * r, y + 0.8 * r)]),
+            _ => {
+                self.closed(class, &[(x, y - 1.3 * r), (x + 1.3 * r, y), (x, y + 1.3 * r), (x - 1.3 * r, y)]);
+            }
+        }
+    }
+
+    fn closed(&mut self, class: &str, points: &[(f64, f64)]) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.put(format_args!(r#"<polygon class="{class}" points="{}"/>"#, points.join(" ")));
+    }
+
+    fn put(&mut self, shape: std::fmt::Arguments<'_>) {
+        self.body.write_fmt(shape).expect("writing to a String cannot fail");
+        self.body.push('\n');
+    }
+}

@@ -1,0 +1,245 @@
+//! A page as one HTML file: no network, no script, light and dark, on paper and on a telephone.
+
+use std::fmt::Write;
+
+use analysis::Comparisons;
+use record::bakeoff::Bakeoff;
+use record::run::Run;
+
+use crate::page::{self, Block, Figure, Page, Section, Table, Tone, Words};
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page of a bake-off. The same archive and the same version give the same bytes.
+pub fn page(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
+    render(&page::bakeoff(bakeoff, comparisons))
+}
+
+/// The page of a single load run.
+pub fn load(run: &Run) -> String {
+    render(&page::load(run))
+}
+
+/// Text that is safe between tags and in attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // What XML does not allow, a reader of our page as XML must not meet.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Text with a true minus before numbers, as print has it.
+fn typeset(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_sign = letter == '-'
+            && matches!(before, ' ' | '[' | '(')
+            && letters.peek().is_some_and(char::is_ascii_digit);
+        out.push(if is_sign { '\u{2212}' } else { letter });
+        before = letter;
+    }
+    escape(&out).replace("&gt;=", "≥\u{202f}")
+}
+
+struct Html {
+    out: String,
+    /// Figures so far: their ids.
+    figures: usize,
+}
+
+fn render(page: &Page) -> String {
+    let mut html = Html { out: String::new(), figures: 0 };
+    html.put(format_args!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+        title = escape(&page.title)
+    ));
+    html.head(page);
+    html.put(format_args!("<main>\n"));
+    for (number, section) in (1..).zip(&page.sections) {
+        html.section(number, section);
+    }
+    html.put(format_args!("</main>\n</body>\n</html>\n"));
+    html.out
+}
+
+impl Html {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        self.out.write_fmt(text).expect("writing to a String cannot fail");
+    }
+
+    fn head(&mut self, page: &Page) {
+        self.put(format_args!("<header>\n<p class=\"kicker\">{}</p>\n", escape(&page.title)));
+        let tone = page.standing.tone.map_or("even", class);
+        self.put(format_args!(
+            "<p class=\"standing {tone}\">{}</p>\n<h1>{}</h1>\n",
+            escape(&page.standing.text),
+            typeset(&page.claim)
+        ));
+        let byline: Vec<String> = page.byline.iter().map(|b| format!("<span>{}</span>", escape(b))).collect();
+        self.put(format_args!("<p class=\"byline\">{}</p>\n", byline.join("\n")));
+        if !page.caveats.is_empty() {
+            self.put(format_args!("<ul class=\"caveats\">\n"));
+            for caveat in &page.caveats {
+                self.put(format_args!("<li>{}</li>\n", typeset(caveat)));
+            }
+            self.put(format_args!("</ul>\n"));
+        }
+        if !page.question.is_empty() {
+            self.put(format_args!("<p class=\"question\">{}</p>\n", escape(&page.question)));
+        }
+        self.put(format_args!("<nav aria-label=\"Contents\"><ol>\n"));
+        for section in &page.sections {
+            self.put(format_args!("<li><a href=\"#{}\">{}</a></li>\n", section.id, escape(section.title)));
+        }
+        self.put(format_args!("</ol></nav>\n</header>\n"));
+    }
+
+    fn section(&mut self, number: usize, section: &Section) {
+        self.put(format_args!(
+            "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n\
+             <h2 id=\"{id}-title\"><span class=\"number\">{number}</span> {}</h2>\n",
+            escape(section.title),
+            id = section.id
+        ));
+        for block in &section.blocks {
+            self.block(block);
+        }
+        self.put(format_args!("</section>\n"));
+    }
+
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Text(text) => self.put(format_args!("<p>{}</p>\n", typeset(text))),
+            Block::Quoted(text) => {
+                self.put(format_args!("<div class=\"notes\">\n"));
+                for paragraph in text.split("\n\n").map(str::trim).filter(|p| !p.is_empty()) {
+                    self.put(format_args!("<p>{}</p>\n", escape(paragraph)));
+                }
+                self.put(format_args!("</div>\n"));
+            }
+            Block::List(items) => {
+                self.put(format_args!("<ul>\n"));
+                for item in items {
+                    self.put(format_args!("<li>{}</li>\n", typeset(item)));
+                }
+                self.put(format_args!("</ul>\n"));
+            }
+            Block::Table(table) => self.table(table),
+            Block::Folded(table) => {
+                self.put(format_args!("<details><summary>{}</summary>\n", escape(&table.caption)));
+                self.table(table);
+                self.put(format_args!("</details>\n"));
+            }
+            Block::Figure(figure) => self.figure(figure),
+            Block::Code { title, text } => self.put(format_args!(
+                "<details><summary>{}</summary>\n<pre>{}</pre>\n</details>\n",
+                escape(title),
+                escape(text)
+            )),
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        self.put(format_args!(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table>\n\
+             <caption>{caption}</caption>\n<thead><tr>",
+            caption = escape(&table.caption)
+        ));
+        for column in &table.columns {
+            let class = if column.numeric { " class=\"n\"" } else { "" };
+            self.put(format_args!("<th scope=\"col\"{class}>{}</th>", escape(&column.head)));
+        }
+        self.put(format_args!("</tr></thead>\n<tbody>\n"));
+        for row in &table.rows {
+            self.put(format_args!("<tr>"));
+            for (cell, column) in row.iter().zip(&table.columns) {
+                self.cell(cell, column.numeric);
+            }
+            self.put(format_args!("</tr>\n"));
+        }
+        self.put(format_args!("</tbody></table></div>\n"));
+    }
+
+    fn cell(&mut self, cell: &Words, numeric: bool) {
+        let class = if numeric { " class=\"n\"" } else { "" };
+        let text = if numeric { typeset(&cell.text) } else { escape(&cell.text) };
+        match cell.tone {
+            Some(tone) => {
+                self.put(format_args!(
+                    "<td{class}><span class=\"word {}\">{text}</span></td>",
+                    self::class(tone)
+                ));
+            }
+            None => self.put(format_args!("<td{class}>{text}</td>")),
+        }
+    }
+
+    fn figure(&mut self, figure: &Figure) {
+        self.figures += 1;
+        let number = self.figures;
+        self.put(format_args!(
+            "<figure id=\"figure-{number}\">\n<figcaption><b>Figure {number}. {}.</b> {}</figcaption>\n",
+            escape(&figure.title),
+            typeset(&figure.description)
+        ));
+        for (form, svg) in [("wide", &figure.drawing.wide), ("narrow", &figure.drawing.narrow)] {
+            let id = format!("figure-{number}-{form}");
+            self.put(format_args!(
+                "<svg class=\"{form}\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\" \
+                 aria-labelledby=\"{id}-title {id}-desc\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+                 <title id=\"{id}-title\">{}</title>\n<desc id=\"{id}-desc\">{}</desc>\n{}</svg>\n",
+                svg.width,
+                svg.height,
+                escape(&figure.title),
+                escape(&figure.description),
+                svg.body
+            ));
+        }
+        self.put(format_args!("<details><summary>The numbers of figure {number}</summary>\n"));
+        self.table(&figure.data);
+        self.put(format_args!("</details>\n</figure>\n"));
+    }
+}
+
+fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Doubt => "doubt",
+        Tone::Even => "even",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_a_tag_or_leaves_an_attribute() {
+        assert_eq!(
+            escape("<a href=\"x\" title='y'>&\u{1}"),
+            "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn a_sign_is_a_minus_and_a_hyphen_stays_one() {
+        assert_eq!(typeset("[-7.0 %, +9.2 %] at 2026-11-21"), "[\u{2212}7.0 %, +9.2 %] at 2026-11-21");
+        assert_eq!(typeset(">=1ms"), "≥\u{202f}1ms");
+    }
+}

@@ -1,0 +1,351 @@
+//! The pictures of a bake-off with the numbers behind them.
+
+use analysis::{Cell, Comparisons, Pair, SpectrumPoint, spectrum};
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
+
+use super::{Figure, Table, Words};
+use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
+use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
+use crate::words::{at, configuration, metric as metric_name, named, only, plural, sense};
+
+/// Percentile spectra that a page shows at most; the rest would bury it.
+const SPECTRA_MAX: usize = 6;
+/// The quantiles of a spectrum: even steps on its axis, from the median to one in a million.
+const NINES: [f64; 16] = [
+    0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.999_5, 0.999_9, 0.999_95, 0.999_99,
+    0.999_999,
+];
+
+/// A metric against the factor that is a number, a picture for each value of the others; none where no factor is.
+pub(super) fn against_number(bakeoff: &Bakeoff, comparisons: &Comparisons, metric: Metric) -> Vec<Figure> {
+    let Some(factor) = numeric_factor(bakeoff, comparisons) else { return Vec::new() };
+    let mut others: Vec<Levels> = Vec::new();
+    for cell in comparisons.cells_of(metric) {
+        let mut rest = only(&cell.levels, &comparisons.conditions);
+        rest.remove(&factor.name);
+        if !others.contains(&rest) {
+            others.push(rest);
+        }
+    }
+    others.iter().filter_map(|other| line_figure(bakeoff, comparisons, metric, factor, other)).collect()
+}
+
+/// The condition with the most values, all of them numbers and at least two.
+fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons) -> Option<&'a Factor> {
+    let is_numeric = |f: &&Factor| f.values.len() > 1 && f.values.iter().all(|v| v.parse::<f64>().is_ok());
+    bakeoff
+        .factors
+        .iter()
+        .filter(|f| comparisons.conditions.contains(&f.name))
+        .filter(is_numeric)
+        .max_by_key(|f| f.values.len())
+}
+
+fn line_figure(
+    bakeoff: &Bakeoff,
+    comparisons: &Comparisons,
+    metric: Metric,
+    factor: &Factor,
+    other: &Levels,
+) -> Option<Figure> {
+    let configurations = configurations(comparisons);
+    let cells: Vec<&Cell> = comparisons
+        .cells_of(metric)
+        .filter(|c| other.iter().all(|(k, v)| c.levels.get(k) == Some(v)) && c.summary.is_ok())
+        .collect();
+    let drawn: Vec<Line> = configurations
+        .iter()
+        .map(|a| Line {
+            name: configuration(a),
+            points: cells.iter().filter(|c| is_of(c, a)).filter_map(|c| point(c, factor)).collect(),
+            banded: false,
+        })
+        .collect();
+    if drawn.iter().all(|l| l.points.is_empty()) {
+        return None;
+    }
+    let unit = match metric {
+        Metric::Throughput => "events per second",
+        Metric::P99 => "latency at the 99th percentile",
+        Metric::CpuPerEvent => "machine CPU time per event",
+    };
+    let title = format!("{} against {}{}", capital(metric_name(metric)), factor.name, at(other));
+    let mut data = Table::new(
+        format!("{title}: mean over blocks with its {} interval", share(1.0 - comparisons.rules.alpha)),
+        &[&factor.name, "configuration", "#mean", "#low", "#high", "#blocks", "each block"],
+    );
+    for cell in &cells {
+        data.row(data_row(cell, comparisons, factor, metric));
+    }
+    let drawing = lines(&Lines {
+        x_title: &factor.name,
+        y_title: unit,
+        x_kind: x_kind(factor),
+        y_kind: Kind::Linear,
+        x_ticks: x_ticks(factor),
+        y_label: match metric {
+            Metric::Throughput => tick_rate,
+            Metric::P99 | Metric::CpuPerEvent => tick_seconds,
+        },
+        series: drawn,
+    });
+    Some(Figure { description: describe(&cells, comparisons, metric, factor, bakeoff), title, drawing, data })
+}
+
+fn data_row(cell: &Cell, comparisons: &Comparisons, factor: &Factor, metric: Metric) -> Vec<Words> {
+    let told = |v: f64| metric_value(metric, v);
+    let summary = cell.summary.as_ref().ok();
+    let interval = summary.and_then(|s| s.interval.as_ref().ok());
+    let dots: Vec<String> = known(cell).iter().map(|v| told(*v)).collect();
+    vec![
+        cell.levels.get(&factor.name).cloned().unwrap_or_default().into(),
+        configuration(&only(&cell.levels, &comparisons.compared)).into(),
+        summary.map_or("-".to_owned(), |s| told(s.mean)).into(),
+        interval.map_or("-".to_owned(), |(low, _)| told(*low)).into(),
+        interval.map_or("-".to_owned(), |(_, high)| told(*high)).into(),
+        dots.len().to_string().into(),
+        dots.join(", ").into(),
+    ]
+}
+
+fn describe(
+    cells: &[&Cell],
+    comparisons: &Comparisons,
+    metric: Metric,
+    factor: &Factor,
+    bakeoff: &Bakeoff,
+) -> String {
+    let of = |a: &Levels| -> Option<String> {
+        let told: Vec<String> = cells
+            .iter()
+            .filter(|c| is_of(c, a))
+            .filter_map(|c| {
+                let mean = metric_value(metric, c.summary.as_ref().ok()?.mean);
+                Some(format!("{mean} at {} {}", factor.name, c.levels.get(&factor.name)?))
+            })
+            .collect();
+        (!told.is_empty()).then(|| format!("{}: {}", configuration(a), told.join(", ")))
+    };
+    let told: Vec<String> = configurations(comparisons).iter().filter_map(of).collect();
+    format!(
+        "Lines join the means over up to {}; bars are intervals, small marks single blocks. {}.",
+        plural(bakeoff.blocks as usize, "block"),
+        told.join("; ")
+    )
+}
+
+/// Every comparison of one metric against the reference.
+pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Option<Figure> {
+    let pairs: Vec<&Pair> = comparisons.pairs.iter().filter(|p| p.metric == metric).collect();
+    if pairs.iter().all(|p| p.estimate.is_err()) {
+        return None;
+    }
+    let reference = configuration(&comparisons.reference);
+    let title = format!("{} relative to {reference}", capital(metric_name(metric)));
+    let mut data = Table::new(
+        format!("{title}, each comparison and block"),
+        &["comparison", "#change", "#interval", "verdict", "each block"],
+    );
+    for pair in &pairs {
+        let estimate = pair.estimate.as_ref().ok();
+        let dots: Vec<String> = pair.blocks.iter().map(|(_, r)| change(*r)).collect();
+        data.row(vec![
+            row_label(pair).into(),
+            estimate.map_or("-".to_owned(), |e| change(e.ratio)).into(),
+            estimate.map_or("-".to_owned(), |e| change_interval(e.low, e.high)).into(),
+            pair.verdict.word().into(),
+            dots.join(", ").into(),
+        ]);
+    }
+    let series = configurations(comparisons);
+    let rows = pairs
+        .iter()
+        .map(|pair| {
+            let estimate = pair.estimate.as_ref().ok();
+            ForestRow {
+                label: row_label(pair),
+                series: series.iter().position(|a| *a == pair.a).unwrap_or(0),
+                ratio: estimate.map(|e| e.ratio),
+                interval: estimate.map(|e| (e.low, e.high)),
+                adjusted: estimate.map(|e| (e.low_adjusted, e.high_adjusted)),
+                dots: pair.blocks.iter().map(|(_, r)| *r).collect(),
+                verdict: pair.verdict.word(),
+            }
+        })
+        .collect();
+    let drawing = forest(&Forest {
+        rope_ratio: comparisons.rules.rope_ratio,
+        x_title: format!("change against {reference} ({})", sense(metric)),
+        rows,
+    });
+    let description = format!(
+        "One row a comparison. Thick bar: {} interval; thin bar: the interval at Holm's level, which decides; small \
+         marks: single blocks. The shaded band is the region of practical equivalence, {} either way.",
+        share(1.0 - comparisons.rules.alpha),
+        share(comparisons.rules.rope_ratio)
+    );
+    Some(Figure { title, description, drawing, data })
+}
+
+/// Latency at every percentile, a picture for each condition, and how many conditions were left out.
+pub(super) fn spectra(bakeoff: &Bakeoff, comparisons: &Comparisons) -> (Vec<Figure>, usize) {
+    let mut conditions: Vec<Levels> = Vec::new();
+    for cell in comparisons.cells_of(Metric::Throughput) {
+        let condition = only(&cell.levels, &comparisons.conditions);
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
+        }
+    }
+    let figures: Vec<Figure> = conditions
+        .iter()
+        .take(SPECTRA_MAX)
+        .filter_map(|c| spectrum_figure(bakeoff, comparisons, c))
+        .collect();
+    (figures, conditions.len().saturating_sub(SPECTRA_MAX))
+}
+
+fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Levels) -> Option<Figure> {
+    let mut drawn = Vec::new();
+    let mut is_response = true;
+    let mut data = Table::new(
+        format!("Latency spectrum{}", at(condition)),
+        &["configuration", "#percentile", "#latency", "#low", "#high", "#runs"],
+    );
+    for a in configurations(comparisons) {
+        let levels: Levels = a.iter().chain(condition).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let Ok(spectrum) = spectrum(bakeoff, &levels, &NINES) else { continue };
+        is_response = spectrum.is_response;
+        let name = configuration(&a);
+        for p in &spectrum.points {
+            let (low, high) = p
+                .interval_ns
+                .as_ref()
+                .map_or(("-".to_owned(), "-".to_owned()), |(low, high)| (latency(*low), latency(*high)));
+            let at_least = if p.at_least { ">=" } else { "" };
+            data.row(vec![
+                name.clone().into(),
+                percentile(p.quantile).into(),
+                format!("{at_least}{}", latency(p.latency_ns as f64)).into(),
+                low.into(),
+                high.into(),
+                spectrum.runs.to_string().into(),
+            ]);
+        }
+        drawn.push(Line { name, points: spectrum.points.iter().map(spectrum_point).collect(), banded: true });
+    }
+    if drawn.iter().all(|l| l.points.is_empty()) {
+        return None;
+    }
+    let kind = if is_response { "Response time" } else { "Service time" };
+    let deepest = drawn.iter().flat_map(|l| &l.points).map(|p| p.x).fold(0.0, f64::max);
+    let ticks = [0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99, 0.999_999];
+    let drawing = lines(&Lines {
+        x_title: "percentile",
+        y_title: if is_response { "response time" } else { "service time" },
+        x_kind: Kind::Log,
+        y_kind: Kind::Log,
+        x_ticks: ticks
+            .iter()
+            .map(|q| (1.0 / (1.0 - q), percentile(*q)))
+            .filter(|(x, _)| *x <= deepest * 1.001)
+            .collect(),
+        y_label: tick_seconds,
+        series: drawn,
+    });
+    Some(Figure {
+        title: format!("{kind} at every percentile{}", at(condition)),
+        description: format!(
+            "The merged distribution of all sealed runs; the band is the {} interval between runs.",
+            share(1.0 - comparisons.rules.alpha)
+        ),
+        drawing,
+        data,
+    })
+}
+
+fn spectrum_point(p: &SpectrumPoint) -> Point {
+    Point {
+        x: 1.0 / (1.0 - p.quantile),
+        y: p.latency_ns as f64 * 1e-9,
+        interval: p.interval_ns.as_ref().ok().map(|(low, high)| (low * 1e-9, high * 1e-9)),
+        dots: Vec::new(),
+    }
+}
+
+/// The combinations of the compared factors, the reference first: the order that gives colors and markers.
+pub(super) fn configurations(comparisons: &Comparisons) -> Vec<Levels> {
+    let mut found = vec![comparisons.reference.clone()];
+    for cell in &comparisons.cells {
+        let a = only(&cell.levels, &comparisons.compared);
+        if !found.contains(&a) {
+            found.push(a);
+        }
+    }
+    found
+}
+
+fn is_of(cell: &Cell, configuration: &Levels) -> bool {
+    configuration.iter().all(|(k, v)| cell.levels.get(k) == Some(v))
+}
+
+fn known(cell: &Cell) -> Vec<f64> {
+    cell.values.iter().filter_map(|v| v.value.as_ref().ok().copied()).collect()
+}
+
+fn point(cell: &Cell, factor: &Factor) -> Option<Point> {
+    let summary = cell.summary.as_ref().ok()?;
+    Some(Point {
+        x: cell.levels.get(&factor.name)?.parse().ok()?,
+        y: summary.mean,
+        interval: summary.interval.as_ref().ok().copied(),
+        dots: known(cell),
+    })
+}
+
+fn x_ticks(factor: &Factor) -> Vec<(f64, String)> {
+    factor.values.iter().filter_map(|v| Some((v.parse().ok()?, v.clone()))).collect()
+}
+
+/// Doubling thread counts crowd a linear axis from a factor of eight on.
+fn x_kind(factor: &Factor) -> Kind {
+    let values: Vec<f64> = factor.values.iter().filter_map(|v| v.parse().ok()).collect();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if low > 0.0 && high / low >= 8.0 { Kind::Log } else { Kind::Linear }
+}
+
+/// The comparison's condition and configuration, as short as it can be told apart.
+fn row_label(pair: &Pair) -> String {
+    let condition = named(&pair.levels);
+    let a = configuration(&pair.a);
+    if condition.is_empty() { a } else { format!("{a}, {condition}") }
+}
+
+/// `p99.9`.
+pub(super) fn percentile(quantile: f64) -> String {
+    let text = format!("{:.4}", quantile * 100.0);
+    format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn tick_rate(v: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive tick")]
+    if v >= 10.0 || v == 0.0 { count(v.round() as u64) } else { significant_4(v) }
+}
+
+/// `2 ms`, `0.5 us`: a round latency without digits that say nothing.
+pub(super) fn tick_seconds(seconds: f64) -> String {
+    if seconds <= 0.0 {
+        return "0".to_owned();
+    }
+    let text = latency(seconds * 1e9);
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let unit = &text[digits.len()..];
+    let digits =
+        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+    format!("{digits} {unit}")
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

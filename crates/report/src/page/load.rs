@@ -1,0 +1,290 @@
+//! The page of a single load run.
+
+use analysis::machine;
+use record::histogram::{Histogram, QUANTILES, Summary};
+use record::load::LoadRecord;
+use record::run::Run;
+use record::verdict::Validity;
+
+use super::bakeoff::settings;
+use super::figures::percentile;
+use super::{Block, Figure, Page, Section, Table, Tone, Words};
+use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::number::{count, date_time, latency, percent, rate, span};
+use crate::text::on_paper;
+
+/// Lays out the page; a run without a load has a page that says so.
+pub(crate) fn load(run: &Run) -> Page {
+    let header = &run.header;
+    let byline = vec![
+        format!("as of {}", date_time(header.anchor.unix_ns)),
+        format!("run {}", header.id),
+        format!("state: {}", header.state.word()),
+    ];
+    let Some(record) = &run.load else {
+        return Page {
+            title: header.title.clone(),
+            question: String::new(),
+            standing: Words::toned("no load", Tone::Doubt),
+            claim: "The run drove no load.".into(),
+            caveats: header.reason.iter().cloned().collect(),
+            byline,
+            sections: vec![disclosure(run, None)],
+        };
+    };
+    let (word, tone) = match record.verdict.state {
+        Validity::Valid => ("valid", Tone::Good),
+        Validity::Invalid => ("INVALID", Tone::Bad),
+        Validity::Interrupted => ("interrupted", Tone::Doubt),
+    };
+    let mut caveats: Vec<String> =
+        record.verdict.failures().map(|c| format!("{}: {}", c.name, c.text)).collect();
+    caveats.push("One run has no interval between runs: nothing can be compared with it alone.".into());
+    Page {
+        title: header.title.clone(),
+        question: String::new(),
+        standing: Words::toned(word, tone),
+        claim: claim(record),
+        caveats,
+        byline,
+        sections: vec![
+            events(record),
+            latencies(record),
+            machine_section(run, record),
+            checks(record),
+            disclosure(run, Some(record)),
+        ],
+    }
+}
+
+fn claim(record: &LoadRecord) -> String {
+    let p99 = |h: &Histogram| h.quantile_ns(0.99).map_or("unknown".to_owned(), |ns| latency(ns as f64));
+    let offered =
+        crate::json::offered_per_s(record).map_or(String::new(), |r| format!(" of {}/s offered", rate(r)));
+    let slow = match &record.response {
+        Ok(response) => match response.summary() {
+            Some(s) => {
+                let at_least = if s.lower_bounds.contains(&"p99") { "at least " } else { "" };
+                format!("response time {at_least}{} at p99", p99(&response.merged()))
+            }
+            None => "no response time".to_owned(),
+        },
+        Err(_) => format!("service time {} at p99", p99(&record.service)),
+    };
+    format!(
+        "{}/s achieved{offered} over {}; {slow}.",
+        rate(record.achieved_per_s),
+        span(record.measured.as_secs_f64())
+    )
+}
+
+fn events(record: &LoadRecord) -> Section {
+    let c = record.counts;
+    let mut table = Table::new("What became of the events", &["fate", "#events"]);
+    for (name, n) in [
+        ("planned", c.planned),
+        ("done", c.done),
+        ("failed", c.failed),
+        ("skipped", c.skipped),
+        ("unfinished", c.unfinished),
+        ("retries (tries beyond the first)", c.retries),
+        ("backlog at the end of warm-up", record.backlog_after_warmup),
+    ] {
+        table.row(vec![name.into(), count(n).into()]);
+    }
+    let e = record.errors;
+    let mut blocks = vec![Block::Table(table)];
+    let mut errors = Table::new("Tries that failed", &["class", "#tries"]);
+    for (name, n) in [
+        ("transient", e.transient),
+        ("connection", e.connection),
+        ("application", e.application),
+        ("wrong answer", e.verify),
+    ] {
+        errors.row(vec![name.into(), count(n).into()]);
+    }
+    blocks.push(Block::Table(errors));
+    if !record.error_samples.is_empty() {
+        blocks.push(Block::List(record.error_samples.clone()));
+    }
+    let outages: Vec<String> = record
+        .outages
+        .iter()
+        .map(|o| {
+            let end = if o.ended { "" } else { "; not over at the end" };
+            format!(
+                "Outage from {} for {}: {} events affected{end}",
+                span(o.from_s),
+                span(o.for_s),
+                count(o.affected)
+            )
+        })
+        .collect();
+    if !outages.is_empty() {
+        blocks.push(Block::List(outages));
+    }
+    Section { id: "events", title: "Events", blocks }
+}
+
+fn latencies(record: &LoadRecord) -> Section {
+    let response = record.response.as_ref().ok();
+    let kinds: Vec<(&str, Histogram, Option<Summary>)> = [
+        ("response", response.map(|r| (r.merged(), r.summary()))),
+        ("service", Some((record.service.clone(), record.service.summary()))),
+        ("wait", record.wait.as_ref().ok().map(|h| (h.clone(), h.summary()))),
+        ("lateness", record.lateness.as_ref().ok().map(|h| (h.clone(), h.summary()))),
+    ]
+    .into_iter()
+    .filter_map(|(name, found)| found.map(|(h, s)| (name, h, s)))
+    .collect();
+    let heads: Vec<String> = std::iter::once("percentile".to_owned())
+        .chain(kinds.iter().map(|(name, ..)| format!("#{name}")))
+        .collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new("Latency", &heads);
+    for (i, (name, _)) in QUANTILES.iter().enumerate() {
+        let cells = kinds.iter().map(|(_, _, summary)| -> Words {
+            summary
+                .as_ref()
+                .map_or("-".to_owned(), |s| {
+                    let at_least = if s.lower_bounds.contains(name) { ">=" } else { "" };
+                    format!("{at_least}{}", latency(s.quantiles_ns[i] as f64))
+                })
+                .into()
+        });
+        table.row(std::iter::once(on_paper(name).into()).chain(cells).collect());
+    }
+    let cells = kinds.iter().map(|(_, _, summary)| -> Words {
+        summary
+            .as_ref()
+            .map_or("-".to_owned(), |s| {
+                let at_least = if s.lower_bounds.contains(&"max") { ">=" } else { "" };
+                format!("{at_least}{}", latency(s.max_ns as f64))
+            })
+            .into()
+    });
+    table.row(std::iter::once("max".into()).chain(cells).collect());
+    let mut blocks = vec![Block::Table(table.clone())];
+    if let Err(missing) = &record.response {
+        blocks.push(Block::Text(format!("No response time: {missing}.")));
+    }
+    blocks.extend(spectrum(&kinds, table).map(Block::Figure));
+    if !record.operations.is_empty() {
+        blocks.push(Block::Table(operations(record)));
+    }
+    Section { id: "latency", title: "Latency", blocks }
+}
+
+fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option<Figure> {
+    let line = |(name, histogram, _): &(&str, Histogram, Option<Summary>)| {
+        let events = histogram.count() as f64;
+        // Even steps on the axis, as far as there is an event left above.
+        let places = (0_u32..).map(|i| 2.0 * 10.0_f64.powf(f64::from(i) / 8.0)).take_while(|x| *x <= events);
+        let points: Vec<Point> = places
+            .filter_map(|x| {
+                let ns = histogram.quantile_ns(1.0 - 1.0 / x)?;
+                Some(Point { x, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
+            })
+            .collect();
+        Line { name: (*name).to_owned(), points, banded: true }
+    };
+    let drawn: Vec<Line> = kinds.iter().map(line).filter(|l| !l.points.is_empty()).collect();
+    let deepest = drawn.iter().flat_map(|l| &l.points).map(|p| p.x).reduce(f64::max)?;
+    let ticks = [0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99, 0.999_999];
+    let drawing = lines(&Lines {
+        x_title: "percentile",
+        y_title: "latency",
+        x_kind: Kind::Log,
+        y_kind: Kind::Log,
+        x_ticks: ticks
+            .iter()
+            .map(|q| (1.0 / (1.0 - q), percentile(*q)))
+            .filter(|(x, _)| *x <= deepest)
+            .collect(),
+        y_label: super::figures::tick_seconds,
+        series: drawn,
+    });
+    Some(Figure {
+        title: "Latency at every percentile".into(),
+        description:
+            "Response time counts from when an event was due, service time from when it started; where they \
+                      part, events waited."
+                .into(),
+        drawing,
+        data,
+    })
+}
+
+fn operations(record: &LoadRecord) -> Table {
+    let mut table = Table::new(
+        "Operations inside the events: service time",
+        &["operation", "#count", "#p50", "#p99", "#max"],
+    );
+    for (name, operation) in &record.operations {
+        let h = &operation.service;
+        let at =
+            |q: f64| -> Words { h.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64)).into() };
+        table.row(vec![name.clone().into(), count(h.count()).into(), at(0.5), at(0.99), at(1.0)]);
+    }
+    table
+}
+
+fn machine_section(run: &Run, record: &LoadRecord) -> Section {
+    let machine = machine(record, &run.cpu);
+    let ratio = |r: &record::missing::Maybe<f64>| {
+        r.as_ref().map_or_else(|m| format!("unknown: {m}"), |r| percent(*r))
+    };
+    let mut table = Table::new("The machine over the measured phase", &["what", "value"]);
+    table.row(vec!["busy".into(), ratio(&machine.busy_ratio).into()]);
+    table.row(vec!["not booked by /proc/stat".into(), ratio(&machine.unaccounted_ratio).into()]);
+    table.row(vec![
+        "watched by".into(),
+        machine.rung.map_or_else(|m| format!("nobody: {m}"), |r| r.word().to_owned()).into(),
+    ]);
+    let saturated = match machine.saturated_cpus {
+        Ok(cpus) if cpus.is_empty() => Words::from("none"),
+        Ok(cpus) => Words::toned(cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "), Tone::Bad),
+        Err(missing) => format!("unknown: {missing}").into(),
+    };
+    table.row(vec!["saturated CPUs".into(), saturated]);
+    let client = match &record.client {
+        Ok(c) => format!(
+            "{:.1} us user + {:.1} us system CPU and {:.2} switches per event",
+            c.user_us_per_event, c.system_us_per_event, c.switches_per_event
+        ),
+        Err(missing) => format!("unknown: {missing}"),
+    };
+    table.row(vec!["the generator's own cost".into(), client.into()]);
+    Section { id: "machine", title: "Machine", blocks: vec![Block::Table(table)] }
+}
+
+fn checks(record: &LoadRecord) -> Section {
+    let mut table = Table::new("Whether the run may be used", &["check", "result", "what was found"]);
+    for check in &record.verdict.checks {
+        let result = if check.ok { Words::toned("ok", Tone::Good) } else { Words::toned("FAIL", Tone::Bad) };
+        table.row(vec![check.name.into(), result, check.text.clone().into()]);
+    }
+    Section { id: "checks", title: "Checks", blocks: vec![Block::Table(table)] }
+}
+
+fn disclosure(run: &Run, record: Option<&LoadRecord>) -> Section {
+    let mut table = Table::new("What was asked for, and by what", &["what", "value"]);
+    let header = &run.header;
+    table.row(vec!["command that repeats it".into(), header.command.clone().into()]);
+    table.row(vec!["measured by".into(), format!("bakeoff {}", header.tool_version).into()]);
+    table.row(vec!["page written by".into(), format!("bakeoff {}", env!("CARGO_PKG_VERSION")).into()]);
+    if let Some(record) = record {
+        let server = record.server_version.clone().unwrap_or_else(|m| format!("unknown: {m}"));
+        table.row(vec!["server".into(), server.into()]);
+        for (name, value) in settings(&record.settings) {
+            table.row(vec![name.into(), value.into()]);
+        }
+    }
+    let mut facts = Table::new("The machine's facts", &["fact", "value"]);
+    for (name, value) in &run.environment.facts {
+        let value = value.clone().unwrap_or_else(|m| format!("unknown: {m}"));
+        facts.row(vec![name.clone().into(), value.into()]);
+    }
+    let blocks = vec![Block::Table(table), Block::Folded(facts)];
+    Section { id: "disclosure", title: "Disclosure", blocks }
+}

@@ -1,0 +1,134 @@
+//! What stands on a page, before it is HTML or Markdown: written once, rendered twice.
+
+mod bakeoff;
+mod figures;
+mod load;
+
+pub(crate) use bakeoff::bakeoff;
+pub(crate) use load::load;
+
+/// How something is meant, for a reader who sees color; the word itself always says it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Bad,
+    Doubt,
+    Even,
+}
+
+/// A whole page.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// What was measured.
+    pub(crate) title: String,
+    /// The author's question; empty where there is none.
+    pub(crate) question: String,
+    /// The word that comes first: how far the rest may be believed.
+    pub(crate) standing: Words,
+    /// The claim, one sentence.
+    pub(crate) claim: String,
+    /// What limits it.
+    pub(crate) caveats: Vec<String>,
+    /// `as of 2026-11-21 · 6 blocks · ...`.
+    pub(crate) byline: Vec<String>,
+    /// The rest.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A heading and what is under it.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// For links; unique on the page.
+    pub(crate) id: &'static str,
+    /// The heading.
+    pub(crate) title: &'static str,
+    /// What is under it.
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Debug)]
+pub(crate) enum Block {
+    /// A paragraph.
+    Text(String),
+    /// Somebody else's words: paragraphs apart by empty lines.
+    Quoted(String),
+    /// Points.
+    List(Vec<String>),
+    /// A table.
+    Table(Table),
+    /// A picture with its data.
+    Figure(Figure),
+    /// Text in a fixed pitch, under a title; folded where the form allows.
+    Code { title: String, text: String },
+    /// A table that few will read whole: folded where the form allows.
+    Folded(Table),
+}
+
+/// Rows under heads.
+#[derive(Debug, Clone)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// The heads, and whether the column holds numbers.
+    pub(crate) columns: Vec<Column>,
+    /// One cell for each column.
+    pub(crate) rows: Vec<Vec<Words>>,
+}
+
+/// The head of a column.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) head: String,
+    pub(crate) numeric: bool,
+}
+
+/// A text and how it is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub(crate) text: String,
+    pub(crate) tone: Option<Tone>,
+}
+
+/// A picture that can be read without seeing it.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// What it shows, in a line.
+    pub(crate) title: String,
+    /// What is to be seen in it, for who cannot see it.
+    pub(crate) description: String,
+    /// The picture for a wide and for a narrow page.
+    pub(crate) drawing: crate::chart::Drawing,
+    /// The numbers behind it.
+    pub(crate) data: Table,
+}
+
+impl Table {
+    /// An empty one. A head that starts with `#` is of numbers.
+    pub(crate) fn new(caption: impl Into<String>, heads: &[&str]) -> Self {
+        let column = |head: &&str| match head.strip_prefix('#') {
+            Some(head) => Column { head: head.to_owned(), numeric: true },
+            None => Column { head: (*head).to_owned(), numeric: false },
+        };
+        Self { caption: caption.into(), columns: heads.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: Vec<Words>) {
+        assert_eq!(cells.len(), self.columns.len(), "one cell for each column of {}", self.caption);
+        self.rows.push(cells);
+    }
+}
+
+impl Words {
+    /// Text that is meant in a way.
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Self { text: text.into(), tone: Some(tone) }
+    }
+}
+
+impl<T: Into<String>> From<T> for Words {
+    fn from(text: T) -> Self {
+        Self { text: text.into(), tone: None }
+    }
+}

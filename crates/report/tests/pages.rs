@@ -1,0 +1,231 @@
+//! Pages as their readers get them: well formed, alone in the world, the same every time, and with the right words.
+
+#[path = "../../analysis/tests/sample/mod.rs"]
+mod sample;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use analysis::compare;
+use bakeoff_report::{Standing, claim, html, markdown};
+use record::bakeoff::{Bakeoff, TrialState};
+use record::missing::Missing;
+use record::run::RunState;
+use sample::Recipe;
+
+/// Pages of every kind there is, by name.
+fn pages() -> Vec<(&'static str, String)> {
+    let of = |bakeoff: &Bakeoff| html::page(bakeoff, &compare(bakeoff));
+    let journal = Recipe::journal().bake();
+    let open = Recipe { rate_per_s: Some(500.0), ..Recipe::journal() }.bake();
+    let many = Recipe {
+        values: vec!["libc", "jemalloc", "tcmalloc", "mimalloc"],
+        threads: vec![1, 2, 4, 8, 16, 32],
+        effect_ln: |value, threads| [0.0, 0.02, 0.06, -0.03][value] * f64::from(threads).sqrt() / 2.0,
+        ..Recipe::journal()
+    }
+    .bake();
+    let mut alone = Recipe { threads: vec![4], with_trouble: false, ..Recipe::journal() }.bake();
+    alone.factors.remove(1);
+    for trial in &mut alone.trials {
+        trial.levels.remove("threads");
+    }
+    let mut nothing = Recipe::journal().bake();
+    for attempt in &mut nothing.attempts {
+        attempt.state = TrialState::Invalid;
+        attempt.reason = Some("the CPU was busy with <others> & \"more\"".into());
+    }
+    nothing.environment.facts.insert("cpu.model".into(), Err(Missing::because("not there")));
+    let run = open.attempts[0].run.clone().expect("the first attempt was sealed");
+    let mut empty = run.clone();
+    empty.load = None;
+    vec![
+        ("journal", of(&journal)),
+        ("open", of(&open)),
+        ("many", of(&many)),
+        ("exploratory", of(&Recipe { blocks: 3, with_trouble: false, ..Recipe::journal() }.bake())),
+        ("single", of(&Recipe { blocks: 1, with_trouble: false, ..Recipe::journal() }.bake())),
+        ("alone", of(&alone)),
+        ("nothing", of(&nothing)),
+        ("run", html::load(&run)),
+        ("closed-run", html::load(journal.attempts[0].run.as_ref().expect("sealed"))),
+        ("no-load", html::load(&empty)),
+    ]
+}
+
+#[test]
+fn every_page_is_well_formed_alone_and_has_each_id_once() {
+    for (name, page) in pages() {
+        let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.html"));
+        std::fs::write(left, &page).expect("the target folder can be written");
+        check(name, &page);
+    }
+}
+
+fn check(name: &str, page: &str) {
+    assert!(page.len() < 1_500_000, "{name}: {} bytes", page.len());
+    let mut open: Vec<String> = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut links = BTreeSet::new();
+    for tag in tags(page) {
+        for (attribute, value) in &tag.attributes {
+            match attribute.as_str() {
+                "id" => assert!(ids.insert(value.clone()), "{name}: id {value} twice"),
+                "href" => assert!(links.insert(value.clone()) && value.starts_with('#'), "{name}: {value}"),
+                "aria-labelledby" => links.extend(value.split(' ').map(|id| format!("#{id}"))),
+                "src" | "srcset" | "action" | "data" => panic!("{name}: <{} {attribute}>", tag.name),
+                other => assert!(!other.starts_with("on"), "{name}: script in {other}"),
+            }
+        }
+        assert!(
+            !["script", "link", "iframe", "object", "img"].contains(&tag.name.as_str()),
+            "{name}: {}",
+            tag.name
+        );
+        match tag.form {
+            Form::Open => open.push(tag.name),
+            Form::Close => assert_eq!(open.pop().as_deref(), Some(tag.name.as_str()), "{name}"),
+            Form::Empty => {}
+        }
+    }
+    assert!(open.is_empty(), "{name}: {open:?} never closed");
+    for link in links {
+        assert!(ids.contains(&link[1..]), "{name}: {link} leads nowhere");
+    }
+    for outside in ["http://", "https://", "url(", "@import"] {
+        let found = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!found.contains(outside), "{name}: {outside}");
+    }
+    for wrong in ["NaN", "inf\"", ">inf<", "secret"] {
+        assert!(!page.contains(wrong), "{name}: {wrong}");
+    }
+}
+
+enum Form {
+    Open,
+    Close,
+    Empty,
+}
+
+struct Tag {
+    name: String,
+    form: Form,
+    attributes: Vec<(String, String)>,
+}
+
+/// The tags of a page that is written as XML is; panics where it is not.
+fn tags(page: &str) -> Vec<Tag> {
+    let mut tags = Vec::new();
+    let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a doctype");
+    while let Some(at) = rest.find('<') {
+        check_text(&rest[..at]);
+        let end = rest[at..].find('>').expect("every tag ends") + at;
+        tags.push(tag(&rest[at + 1..end]));
+        rest = &rest[end + 1..];
+        if tags.last().is_some_and(|t| t.name == "style" && matches!(t.form, Form::Open)) {
+            rest = &rest[rest.find("</style>").expect("styles end")..];
+        }
+    }
+    check_text(rest);
+    tags
+}
+
+fn check_text(text: &str) {
+    assert!(!text.contains('>'), "a bare > in {text:?}");
+    for part in text.split('&').skip(1) {
+        let name = part.split(';').next().unwrap_or_default();
+        assert!(["amp", "lt", "gt", "quot", "#39"].contains(&name), "&{name} in {text:?}");
+    }
+}
+
+fn tag(inside: &str) -> Tag {
+    if let Some(name) = inside.strip_prefix('/') {
+        return Tag { name: name.to_owned(), form: Form::Close, attributes: Vec::new() };
+    }
+    let (inside, form) = inside.strip_suffix('/').map_or((inside, Form::Open), |i| (i, Form::Empty));
+    let (name, mut rest) = inside.split_once([' ', '\n']).unwrap_or((inside, ""));
+    let mut attributes = Vec::new();
+    while let Some((key, after)) = rest.split_once("=\"") {
+        let (value, after) = after.split_once('"').expect("attributes are quoted");
+        check_text(value);
+        attributes.push((key.trim().to_owned(), value.to_owned()));
+        rest = after;
+    }
+    assert!(rest.trim().is_empty(), "{inside:?}");
+    Tag { name: name.to_owned(), form, attributes }
+}
+
+#[test]
+fn the_same_bake_off_gives_the_same_bytes() {
+    assert_eq!(pages(), pages());
+}
+
+/// What a reader without pictures and styles gets.
+#[test]
+fn the_page_of_a_bake_off_reads_as_recorded() {
+    let (_, page) = pages().remove(0);
+    insta::assert_snapshot!(words(&page));
+}
+
+#[test]
+fn the_page_of_a_load_reads_as_recorded() {
+    let page = pages().into_iter().find(|(name, _)| *name == "run").expect("one is of a run").1;
+    insta::assert_snapshot!(words(&page));
+}
+
+#[test]
+fn the_markdown_of_a_bake_off_reads_as_recorded() {
+    let bakeoff = Recipe::journal().bake();
+    insta::assert_snapshot!(markdown::page(&bakeoff, &compare(&bakeoff)));
+}
+
+#[test]
+fn the_markdown_of_a_load_reads_as_recorded() {
+    let bakeoff = Recipe::journal().bake();
+    insta::assert_snapshot!(markdown::load(bakeoff.attempts[0].run.as_ref().expect("sealed")));
+}
+
+/// The text between the tags, a line a block; pictures and styles are left out.
+fn words(page: &str) -> String {
+    let mut out = String::new();
+    let mut rest = page;
+    while let Some(at) = rest.find('<') {
+        out.push_str(rest[..at].trim_start_matches('\n'));
+        let end = rest[at..].find('>').expect("every tag ends") + at;
+        let name = rest[at + 1..end].split([' ', '\n']).next().unwrap_or_default();
+        rest = &rest[end + 1..];
+        if let "style" | "svg" = name {
+            rest = &rest[rest.find(&format!("</{name}>")).expect("it ends")..];
+        } else if let "/td" | "/th" = name {
+            out.push_str(" | ");
+        } else if name.starts_with('/') && !matches!(name, "/span" | "/b" | "/a") && !out.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[test]
+fn the_worst_news_comes_first() {
+    let standing = |bakeoff: &Bakeoff| claim(bakeoff, &compare(bakeoff)).standing;
+    let good = Recipe::journal().bake();
+    assert_eq!(standing(&good), Standing::Difference);
+    let mut interrupted = good.clone();
+    interrupted.header.state = RunState::Interrupted;
+    assert_eq!(standing(&interrupted), Standing::Unfinished);
+    let mut invalid = good.clone();
+    invalid.header.state = RunState::Invalid;
+    assert_eq!(standing(&invalid), Standing::Invalid);
+    assert_eq!(standing(&Recipe { blocks: 5, ..Recipe::journal() }.bake()), Standing::Exploratory);
+    let same = Recipe { effect_ln: |_, _| 0.0, noise_ln: 0.001, ..Recipe::journal() };
+    let mut same = same.bake();
+    same.judge.metrics.truncate(1);
+    assert_eq!(standing(&same), Standing::Equivalent);
+    let noisy = Recipe { effect_ln: |_, _| 0.0, noise_ln: 0.05, ..Recipe::journal() };
+    assert_eq!(standing(&noisy.bake()), Standing::NothingFound);
+    let mut nothing = good;
+    for attempt in &mut nothing.attempts {
+        attempt.state = TrialState::Failed;
+    }
+    assert_eq!(standing(&nothing), Standing::Invalid);
+}
