@@ -28,7 +28,15 @@ enum {
 	true = 1,
 };
 
-/* Part of the programs' interface to user space: fixed, not relocated. */
+/* Parts of the kernel's interface to user space: fixed, not relocated. */
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_RB_NO_WAKEUP = 1,
+};
 struct bpf_raw_tracepoint_args {
 	__u64 args[0];
 };
@@ -53,6 +61,9 @@ struct task_struct {
 	struct sched_entity se;
 	pid_t pid;
 	pid_t tgid;
+	u64 utime;
+	u64 stime;
+	u64 start_time;
 	char comm[16];
 };
 
@@ -63,6 +74,16 @@ struct timerqueue_node {
 struct hrtimer {
 	struct timerqueue_node node;
 	enum hrtimer_restart (*function)(struct hrtimer *);
+};
+
+/* What an iterator is called with: written by hand, as the kernel wraps each field in a union. */
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 };
 
 #pragma clang attribute pop

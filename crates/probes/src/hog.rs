@@ -289,26 +289,38 @@ fn gaps_until(end_ns: u64) -> Vec<Gap> {
     gaps
 }
 
-/// The longest period, among those that Linux can be built with, at one phase of which most of the gaps lie.
+/// The longest period, among those that Linux can be built with, at one phase of which the gaps crowd.
+///
+/// Gaps of other causes are spread evenly over any period, so they thin the crowd without moving it. A period that is a
+/// part of the true one crowds as well, one that is not crowds less: hence the longest of the good ones.
 fn regular(gaps: &[Gap]) -> Option<Tick> {
     /// 100, 250, 300 and 1,000 Hz.
     const PERIODS_NS: [u64; 4] = [10_000_000, 4_000_000, 3_333_333, 1_000_000];
-    const BINS: usize = 100;
-    // One long gap is a preemption and says no more than a short one; many short ones are the tick.
-    const LONGEST_NS: u64 = 20_000;
-    PERIODS_NS.into_iter().find_map(|period_ns| {
-        let mut weight = [0_u64; BINS];
-        for gap in gaps {
-            let bin = gap.at_ns % period_ns * BINS as u64 / period_ns;
-            weight[usize::try_from(bin).expect("less than BINS")] += gap.for_ns.min(LONGEST_NS);
-        }
-        let three = |bin: usize| weight[(bin + BINS - 1) % BINS] + weight[bin] + weight[(bin + 1) % BINS];
-        let best = (0..BINS).max_by_key(|bin| three(*bin))?;
-        let all: u64 = weight.iter().sum();
-        let stands_out = all > 0 && three(best) as f64 > 0.5 * all as f64;
-        let bin_ns = period_ns / BINS as u64;
-        stands_out.then(|| Tick { period_ns, phase_ns: best as u64 * bin_ns + bin_ns / 2 })
-    })
+    /// Three of [`BINS`] hold 3 % by chance.
+    const CROWD_RATIO: f64 = 0.12;
+    let crowds = PERIODS_NS.map(|period_ns| crowd(gaps, period_ns));
+    let best = crowds.iter().map(|(_, ratio)| *ratio).fold(0.0, f64::max);
+    let good = crowds.into_iter().find(|(_, ratio)| best >= CROWD_RATIO && *ratio >= 0.7 * best);
+    good.map(|(tick, _)| tick)
+}
+
+const BINS: usize = 100;
+
+/// Where in that period the gaps crowd most, and which share of them lies there.
+fn crowd(gaps: &[Gap], period_ns: u64) -> (Tick, f64) {
+    // One long gap is a preemption and says no more than a short one; many of a few microseconds are the tick.
+    const LONGEST_NS: u64 = 5_000;
+    let mut weight = [0_u64; BINS];
+    for gap in gaps {
+        let bin = gap.at_ns % period_ns * BINS as u64 / period_ns;
+        weight[usize::try_from(bin).expect("less than BINS")] += gap.for_ns.min(LONGEST_NS);
+    }
+    let bins = weight.len();
+    let three = |bin: usize| weight[(bin + bins - 1) % bins] + weight[bin] + weight[(bin + 1) % bins];
+    let best = (0..bins).max_by_key(|bin| three(*bin)).unwrap_or(0);
+    let all = weight.iter().sum::<u64>().max(1);
+    let bin_ns = period_ns / BINS as u64;
+    (Tick { period_ns, phase_ns: best as u64 * bin_ns + bin_ns / 2 }, three(best) as f64 / all as f64)
 }
 
 fn nanoseconds(span: Duration) -> u64 {
@@ -329,10 +341,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tick_is_found_among_other_interruptions() {
+    fn a_tick_is_found_among_twice_as_many_other_interruptions() {
         let ticks =
             (0..100).map(|k| Gap { at_ns: 7_000_000 + k * 4_000_000 + k * 37 % 2_000, for_ns: 3_000 });
-        let others = (0..40).map(|k| Gap { at_ns: 7_100_000 + k * 9_876_543, for_ns: 2_500 });
+        let others = (0..200).map(|k| Gap { at_ns: 7_100_000 + k * 1_876_543, for_ns: 3_500 });
         let gaps: Vec<Gap> = ticks.chain(others).collect();
         let tick = regular(&gaps).unwrap();
         assert_eq!(tick.period_ns, 4_000_000);

@@ -10,3 +10,4 @@ pub mod hog;
 pub mod proc_stat;
 pub mod schedule;
 mod ticks;
+pub mod topology;

@@ -18,8 +18,12 @@ fn of_256_cpus_the_one_that_is_full_is_named() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "sys/devices/system/cpu/online", "0-255\n");
     write(root.path(), "proc/stat", &stat(1_000, 1_000));
-    let mut probe =
-        cpu_time::open(&Options { root: root.path().to_owned(), highest: Rung::Bpf, ticks: true });
+    let mut probe = cpu_time::open(&Options {
+        root: root.path().to_owned(),
+        highest: Rung::Bpf,
+        ticks: true,
+        tasks: None,
+    });
     assert_eq!(probe.rung(), Rung::Proc);
     assert_eq!(probe.notes().len(), 1, "{:?}", probe.notes());
 
@@ -45,8 +49,12 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "sys/devices/system/cpu/online", "0-1\n");
     write(root.path(), "proc/stat", "cpu  0 0 0 0\ncpu0 0 0 0 100\ncpu1 0 0 0 100\n");
-    let mut probe =
-        cpu_time::open(&Options { root: root.path().to_owned(), highest: Rung::Proc, ticks: false });
+    let mut probe = cpu_time::open(&Options {
+        root: root.path().to_owned(),
+        highest: Rung::Proc,
+        ticks: false,
+        tasks: None,
+    });
     probe.start();
     write(root.path(), "sys/devices/system/cpu/online", "0,2\n");
     write(root.path(), "proc/stat", "cpu  0 0 0 0\ncpu0 0 0 0 101\ncpu2 0 0 0 5\n");
@@ -59,8 +67,12 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
 fn without_proc_stat_every_value_says_why() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "sys/devices/system/cpu/online", "0\n");
-    let mut probe =
-        cpu_time::open(&Options { root: root.path().to_owned(), highest: Rung::Proc, ticks: false });
+    let mut probe = cpu_time::open(&Options {
+        root: root.path().to_owned(),
+        highest: Rung::Proc,
+        ticks: false,
+        tasks: None,
+    });
     probe.start();
     let interval = probe.read();
     let why = interval.cpus[0].busy_ratio().unwrap_err();

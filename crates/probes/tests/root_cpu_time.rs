@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bakeoff_probes::cpu_time::{self, CpuProbe, Options, Watch};
+use bakeoff_probes::topology::Cores;
 use bakeoff_probes::{cpu_list, hog};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -30,35 +31,33 @@ fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
     sleep(Duration::from_secs(3));
     let interval = probe.read();
     let truth = (hog.cpu_ns() - truth_before) as f64 / (interval.until_ns - interval.from_ns) as f64;
+    let found = share_of(&probe, hog.child.id(), &interval);
+    hog.stop();
     let sample = of(&interval, cpu);
 
     // The hog's own share, by events, against its own clock. It gets less than 70 % where others want the CPU too.
-    let top = sample.top.as_ref().unwrap();
-    assert_eq!(top.pid, hog.child.id());
-    assert!((top.ratio - truth).abs() < 0.01, "by events {}, in truth {truth}", top.ratio);
+    assert!((found - truth).abs() < 0.01, "by events {found}, in truth {truth}");
     let event = sample.event_ratio.clone().unwrap();
     assert!(event > truth - 0.01, "by events {event}, of which the hog alone {truth}");
 
-    // 1 - idle/wall agrees, within its ticks of 10 ms and its noise, and the ticks themselves hold next to none of it:
-    // what they hold is at most what others ran, a whole tick each time one met them.
+    // 1 - idle/wall agrees, within its ticks of 10 ms and its noise.
     let not_idle = sample.not_idle_ratio.clone().unwrap();
     assert!((not_idle - event).abs() < 0.06, "not idle {not_idle}, by events {event}");
-    let unaccounted = sample.unaccounted_ratio.clone().unwrap();
-    let others = event - truth;
-    assert!(
-        unaccounted > truth - 0.06 - 10.0 * others,
-        "unaccounted {unaccounted} of {truth}, others {others}"
-    );
 
     // A sampler that is out of phase with the tick sees it; three standard errors of 3,000 samples are 2.5 points.
     let sampled = sample.sampled_ratio.clone().unwrap();
     assert!((sampled - event).abs() < 0.025, "sampled {sampled}, by events {event}");
+
+    // Ticks do not, but for those that met somebody else; with others on the CPU, this says nothing.
+    let others = event - truth;
     if others < 0.01 {
+        assert!(sample.unaccounted_ratio.clone().unwrap() > truth - 0.2, "{sample:?}");
         assert!(sample.procstat_busy_ratio.clone().unwrap() < 0.25, "{sample:?}");
         assert!(sample.tick_before_ratio.clone().unwrap() < 0.1, "{sample:?}");
         assert!(sample.tick_after_ratio.clone().unwrap() < 0.1, "{sample:?}");
+    } else {
+        eprintln!("others used {:.1} % of CPU {cpu}: the ticks' own figures are not checked", others * 100.0);
     }
-    hog.stop();
 }
 
 #[test]
@@ -71,13 +70,95 @@ fn root_what_runs_only_around_ticks_is_overstated_by_them() {
     sleep(Duration::from_secs(3));
     let interval = probe.read();
     let truth = (hog.cpu_ns() - truth_before) as f64 / (interval.until_ns - interval.from_ns) as f64;
+    let found = share_of(&probe, hog.child.id(), &interval);
     hog.stop();
+    assert!((found - truth).abs() < 0.005, "by events {found}, in truth {truth}");
     let sample = of(&interval, cpu);
-    assert_eq!(sample.top.as_ref().unwrap().pid, hog.child.id(), "{sample:?}");
-    let found = sample.top.as_ref().unwrap().ratio;
-    assert!((found - truth).abs() < 0.01, "by events {found}, in truth {truth}");
-    let tick_before = sample.tick_before_ratio.clone().unwrap();
-    assert!(tick_before > truth + 0.2, "at the tick {tick_before}, in truth {truth}");
+    if truth > 0.05 {
+        let tick_before = sample.tick_before_ratio.clone().unwrap();
+        assert!(tick_before > truth + 0.2, "at the tick {tick_before}, in truth {truth}");
+    }
+}
+
+#[test]
+fn root_stints_are_switches_and_on_cpu_time_is_the_schedulers() {
+    let Some((mut probe, _alone)) = probe() else { return };
+    let cpu = last_cpu().to_string();
+    let mut pinger = Hog::start(&["ping-pong", &cpu, "1000000000"]);
+    let mut spinner = Hog::start(&["spin", &cpu, "60"]);
+    // The window's edges are not the moments at which /proc is read: it is read just inside and just outside.
+    let outer = [pinger.totals(), spinner.totals()];
+    probe.start();
+    let inner = [pinger.totals(), spinner.totals()];
+    sleep(Duration::from_secs(2));
+    let inner = [pinger.totals().since(&inner[0]), spinner.totals().since(&inner[1])];
+    probe.read();
+    let outer = [pinger.totals().since(&outer[0]), spinner.totals().since(&outer[1])];
+    for (pid, inner, outer) in
+        [(pinger.child.id(), &inner[0], &outer[0]), (spinner.child.id(), &inner[1], &outer[1])]
+    {
+        let tasks = probe.tasks().unwrap().iter().filter(|t| t.pid == pid);
+        let (on_cpu_ns, stints) = tasks.fold((0, 0), |(ns, n), t| (ns + t.on_cpu_ns, n + t.stints));
+        assert!(
+            stints + 2 >= inner.switches && stints <= outer.switches + 2,
+            "{stints}: {inner:?} to {outer:?}"
+        );
+        // The scheduler starts a stint some microseconds before the switch is traced.
+        let per_stint_ns = 10_000 * stints + 1_000_000;
+        assert!(on_cpu_ns + per_stint_ns >= inner.cpu_ns, "{on_cpu_ns}: {inner:?} to {outer:?}");
+        assert!(on_cpu_ns <= outer.cpu_ns + per_stint_ns, "{on_cpu_ns}: {inner:?} to {outer:?}");
+    }
+    pinger.stop();
+    spinner.stop();
+}
+
+#[test]
+fn root_what_tasks_had_sums_up_to_what_cpus_were_busy() {
+    let Some((mut probe, _alone)) = probe() else { return };
+    let mut hog = Hog::start(&["ping-pong", &last_cpu().to_string(), "1000000000"]);
+    probe.start();
+    // Many short lives: none of their time may be lost.
+    for _ in 0..200 {
+        Command::new("true").status().unwrap();
+    }
+    let interval = probe.read();
+    hog.stop();
+    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let busy_ns: f64 = interval.cpus.iter().map(|c| c.event_ratio.clone().unwrap() * wall_ns).sum();
+    let tasks = probe.tasks().unwrap();
+    let tasks_ns: f64 = tasks.iter().map(|t| t.on_cpu_ns as f64).sum();
+    assert!((busy_ns - tasks_ns).abs() < 0.002 * busy_ns + 1e6, "CPUs {busy_ns} ns, tasks {tasks_ns} ns");
+    assert!(tasks.iter().filter(|t| t.comm == "true" && t.ended).count() >= 190, "{}", tasks.len());
+    for lost in ["task-sums", "task-end", "core-clock"] {
+        assert!(!interval.lost.contains_key(lost), "{:?}", interval.lost);
+    }
+}
+
+#[test]
+fn root_siblings_are_busy_for_as_long_as_both_run() {
+    let Some((probe, _alone)) = probe() else { return };
+    drop(probe);
+    let online: Vec<u32> = cpu_list::online(Path::new("/")).unwrap().into_iter().collect();
+    let [first, second] = online[..2] else { return eprintln!("skipped: needs two CPUs") };
+    let cores = Cores::declared(&format!("{first},{second}")).unwrap();
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(cores));
+    let mut hogs = [first, second].map(|cpu| Hog::start(&["spin", &cpu.to_string(), "60"]));
+    probe.start();
+    sleep(Duration::from_secs(2));
+    let interval = probe.read();
+    for hog in &mut hogs {
+        hog.stop();
+    }
+    let wall_ns = interval.until_ns - interval.from_ns;
+    // With a hog on each, the core's two CPUs are both busy all the time, whoever else runs on them.
+    let tasks = probe.tasks().unwrap();
+    for hog in &hogs {
+        let task = tasks.iter().find(|t| t.pid == hog.child.id() && t.on_cpu_ns > wall_ns / 10).unwrap();
+        assert!(task.alone_ns < 1_000_000 + wall_ns / 1_000, "{task:?}");
+        assert!(task.core_share_ns.abs_diff(task.on_cpu_ns / 2) < 1_000_000, "{task:?}");
+    }
+    let shares: u64 = tasks.iter().map(|t| t.core_share_ns).sum();
+    assert!(shares.abs_diff(wall_ns) < 1_000_000, "{shares} of {wall_ns}");
 }
 
 #[test]
@@ -183,10 +264,16 @@ fn probe() -> Option<(CpuProbe, MutexGuard<'static, ()>)> {
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let probe = cpu_time::open(&Options::of_this_machine().with_ticks());
+    let probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
     assert_eq!(probe.rung(), Rung::Bpf, "root and BTF are there: {:?}", probe.notes());
     assert_eq!(probe.notes(), [] as [&str; 0]);
     Some((probe, alone))
+}
+
+/// What a process had of one CPU's time.
+fn share_of(probe: &CpuProbe, pid: u32, interval: &CpuInterval) -> f64 {
+    let tasks = probe.tasks().unwrap().iter().filter(|t| t.pid == pid);
+    tasks.map(|t| t.on_cpu_ns).sum::<u64>() as f64 / (interval.until_ns - interval.from_ns) as f64
 }
 
 fn last_cpu() -> u32 {
@@ -241,6 +328,14 @@ impl Hog {
         t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
     }
 
+    /// What the kernel itself says of its threads so far.
+    fn totals(&self) -> Totals {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let status = |t: fs::DirEntry| fs::read_to_string(t.path().join("status")).unwrap();
+        let switches = threads.map(|t| switches(&status(t.unwrap()))).sum();
+        Totals { cpu_ns: self.cpu_ns(), switches }
+    }
+
     fn stop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
@@ -252,6 +347,24 @@ impl Drop for Hog {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+#[derive(Debug)]
+struct Totals {
+    cpu_ns: u64,
+    switches: u64,
+}
+
+impl Totals {
+    fn since(&self, before: &Self) -> Self {
+        Self { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches }
+    }
+}
+
+/// Voluntary and involuntary ones, of the text of a `status` file.
+fn switches(status: &str) -> u64 {
+    let counts = status.lines().filter_map(|l| l.split_once("voluntary_ctxt_switches:"));
+    counts.map(|(_, n)| n.trim().parse::<u64>().unwrap()).sum()
 }
 
 fn hog_binary() -> PathBuf {

@@ -11,15 +11,16 @@ pub(super) struct Books {
     pub(super) busy_ns: u64,
     pub(super) idle_ns: u64,
     pub(super) switches: u64,
-    /// Switches that we were not shown.
-    pub(super) unseen: u64,
-    /// Time before those, which may be booked to the wrong side.
-    pub(super) unsure_ns: u64,
-    /// Times that the clock went back.
-    pub(super) backward: u64,
+    /// What was lost, in the order of [`LOST`].
+    pub(super) lost: [u64; LOST.len()],
     /// The thread that ran most since the closing before; `None` where no thread ran.
     pub(super) top: Option<Top>,
 }
+
+/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, readings
+/// of a clock that went back, stints without a place for a task's sums or for its core's, tasks that ended untold.
+pub(super) const LOST: [&str; 6] =
+    ["switch-unseen", "unsure-ns", "clock-backward", "task-sums", "core-clock", "task-end"];
 
 /// A thread and how long it ran at least.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,9 +64,6 @@ pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
     let busy_ns = grown(|x| x.busy_ns, "busy time")?;
     let idle_ns = grown(|x| x.idle_ns, "idle time")?;
     let switches = grown(|x| x.switches, "context switches")?;
-    let unseen = grown(|x| x.unseen, "unseen switches")?;
-    let unsure_ns = grown(|x| x.unsure_ns, "unsure nanoseconds")?;
-    let backward = grown(|x| x.backward, "backward clock readings")?;
     let length_ns = grown(|x| x.at_ns, "nanoseconds")?;
     if length_ns == 0 {
         return Err(Missing::because("the interval has no length"));
@@ -78,13 +76,14 @@ pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
         comm: t.comm.clone(),
         ratio: share(t.ns),
     });
-    let lost = [("switch-unseen", unseen), ("unsure-ns", unsure_ns), ("clock-backward", backward)];
+    let lost =
+        LOST.into_iter().zip(b.lost.iter().zip(a.lost)).map(|(name, (b, a))| (name, a.saturating_sub(*b)));
     Ok(Events {
         busy_ratio: share(busy_ns),
         balance_ns: (busy_ns + idle_ns).cast_signed() - wall_ns,
         switches,
         top: top.ok_or_else(|| Missing::because("no thread ran")),
-        lost: lost.into_iter().filter(|(_, count)| *count > 0).collect(),
+        lost: lost.filter(|(_, count)| *count > 0).collect(),
     })
 }
 
@@ -119,7 +118,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_and_switches_not_seen_are_told() {
         let mut after = edge(10, 5, 5);
-        (after.books.backward, after.books.unseen, after.books.unsure_ns) = (2, 1, 3);
+        after.books.lost = [1, 3, 2, 0, 0, 0];
         let events = between(&edge(0, 0, 0), &after).unwrap();
         assert_eq!(events.lost, [("switch-unseen", 1), ("unsure-ns", 3), ("clock-backward", 2)]);
     }

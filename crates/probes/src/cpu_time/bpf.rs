@@ -1,5 +1,7 @@
 //! The BPF rung: our programs in the kernel, and their books.
 
+use std::cell::RefCell;
+use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -7,17 +9,19 @@ use std::{fmt, fs, io, ptr};
 
 use libbpf_rs::libbpf_sys::{BPF_F_TEST_RUN_ON_CPU, BPF_STATS_RUN_TIME, bpf_enable_stats};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, ProgramInput};
+use libbpf_rs::{ErrorKind, Iter, Link, ProgramInput, RingBufferBuilder};
 use nix::sched::sched_getcpu;
 use record::clock::{Clock, Monotonic};
-use record::cpu::Rung;
+use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
-use self::skel::types::{contender, contest, cpu_time};
-use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder};
+use self::skel::types::{contender, contest, cpu_time, task_record, task_time};
+use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
 use super::Source;
 use super::books::{Books, Edge, Top};
+use super::tasks::{Ledger, Sums, Told};
 use crate::hog;
+use crate::topology::Cores;
 
 #[allow(
     missing_debug_implementations,
@@ -40,11 +44,14 @@ const CPU_TIME_CPUS: usize = 1024;
 const _: () = assert!(size_of::<cpu_time>() == 128);
 const _: () = assert!(size_of::<contest>() == 80);
 const _: () = assert!(size_of::<contender>() == 24);
+const _: () = assert!(size_of::<task_record>() == 120);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
     skel: CpuTimeSkel<'static>,
     hook: Hook,
+    epoch: u64,
+    ledger: Option<Ledger>,
     _switches: Link,
 }
 
@@ -61,11 +68,11 @@ impl Bpf {
     /// # Errors
     ///
     /// A sentence for people: what is missing, and how to get it.
-    pub(super) fn open() -> Result<(Self, Option<String>), String> {
+    pub(super) fn open(tasks: Option<&Cores>) -> Result<(Self, Option<String>), String> {
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
         let best = if Path::new(KERNEL_BTF).exists() {
-            Self::attach(Hook::Btf).map_err(|e| e.to_string())
+            Self::attach(Hook::Btf, tasks).map_err(|e| e.to_string())
         } else {
             Err(format!("this kernel has no BTF ({KERNEL_BTF})"))
         };
@@ -73,22 +80,25 @@ impl Bpf {
             Ok(bpf) => return Ok((bpf, None)),
             Err(why) => why,
         };
-        match Self::attach(Hook::Raw) {
+        match Self::attach(Hook::Raw, None) {
             Ok(bpf) => Ok((bpf, Some(format!("watching by raw_tp, not by tp_btf: {why}")))),
             Err(raw) => Err(refusal(&raw)),
         }
     }
 
-    fn attach(hook: Hook) -> libbpf_rs::Result<Self> {
+    fn attach(hook: Hook, tasks: Option<&Cores>) -> libbpf_rs::Result<Self> {
         // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
         // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CpuTimeSkelBuilder::default().open(place)?;
         open.progs.on_switch.set_autoload(hook == Hook::Btf);
         open.progs.on_switch_raw.set_autoload(hook == Hook::Raw);
+        open.progs.replay.set_autoload(false);
+        ask_for_tasks(&mut open, tasks)?;
         let skel = open.load()?;
         let switches = attach_hook(&skel, hook)?;
-        let mut bpf = Self { skel, hook, _switches: switches };
+        let ledger = tasks.map(|_| Ledger::default());
+        let mut bpf = Self { skel, hook, epoch: 0, ledger, _switches: switches };
         // Kernels before 5.10 cannot run a program on a CPU of our choice: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
@@ -96,7 +106,13 @@ impl Bpf {
     }
 
     fn run_closing(&mut self, cpu: u32) -> libbpf_rs::Result<()> {
-        let on_cpu = ProgramInput { cpu, flags: BPF_F_TEST_RUN_ON_CPU, ..ProgramInput::default() };
+        let mut number = self.epoch.to_ne_bytes();
+        let on_cpu = ProgramInput {
+            context_in: Some(&mut number),
+            cpu,
+            flags: BPF_F_TEST_RUN_ON_CPU,
+            ..ProgramInput::default()
+        };
         self.skel.progs.close_books.test_run(on_cpu).map(drop)
     }
 
@@ -113,16 +129,21 @@ impl Bpf {
         let top = winner(&contests).map(|(set, way, ns)| {
             // SAFETY: as above.
             let who = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu][set][way]) };
-            Top { pid: who.tgid, tid: contests[set].tid[way], comm: text(&who), ns }
+            Top { pid: who.tgid, tid: contests[set].tid[way], comm: text(&who.comm), ns }
         });
         Books {
             at_ns: closed.since_ns,
             busy_ns: closed.busy_ns,
             idle_ns: closed.idle_ns,
             switches: closed.switches,
-            unseen: closed.unseen,
-            unsure_ns: closed.unsure_ns,
-            backward: closed.backward,
+            lost: [
+                closed.unseen,
+                closed.unsure_ns,
+                closed.backward,
+                closed.lost_tasks,
+                closed.lost_core,
+                closed.lost_ended,
+            ],
             top,
         }
     }
@@ -131,6 +152,21 @@ impl Bpf {
 impl Source for Bpf {
     fn rung(&self) -> Rung {
         Rung::Bpf
+    }
+
+    fn next_edge(&mut self) {
+        self.epoch += 1;
+    }
+
+    fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
+        if self.ledger.is_none() {
+            let why = if self.hook == Hook::Raw { "tasks need tp_btf" } else { "tasks were not asked for" };
+            return Err(Missing::because(why));
+        }
+        let told =
+            told(&self.skel).map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
+        let ledger = self.ledger.as_mut().expect("checked above");
+        Ok(ledger.settle(self.epoch, told))
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
@@ -213,6 +249,63 @@ fn attach_hook(skel: &CpuTimeSkel<'_>, hook: Hook) -> libbpf_rs::Result<Link> {
     }
 }
 
+fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbpf_rs::Result<()> {
+    open.progs.tell_tasks.set_autoload(tasks.is_some());
+    // What is not used need not exist: older kernels lack some of these.
+    open.maps.task_sums.set_autocreate(tasks.is_some())?;
+    open.maps.ended.set_autocreate(tasks.is_some())?;
+    open.maps.cores.set_autocreate(tasks.is_some())?;
+    let Some(cores) = tasks else { return Ok(()) };
+    let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    settings.with_tasks = true;
+    for (core, cpus) in (1..).zip(cores.shared()) {
+        for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CPU_TIME_CPUS) {
+            settings.core_of[*cpu as usize] = core;
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel side tells of every thread: first of those that live, then of those that ended.
+fn told(skel: &CpuTimeSkel<'_>) -> Result<Vec<Told>, Box<dyn std::error::Error>> {
+    let link = skel.progs.tell_tasks.attach()?;
+    let mut living = Vec::new();
+    Iter::new(&link)?.read_to_end(&mut living)?;
+    let living = living.chunks_exact(size_of::<task_record>()).map(|bytes| one_told(bytes, false));
+    let ended = RefCell::new(Vec::new());
+    let mut ring = RingBufferBuilder::new();
+    ring.add(&skel.maps.ended, |bytes| {
+        ended.borrow_mut().push(one_told(bytes, true));
+        0
+    })?;
+    ring.build()?.consume()?;
+    let living: Vec<Told> = living.collect();
+    Ok(living.into_iter().chain(ended.into_inner()).collect())
+}
+
+fn one_told(bytes: &[u8], ended: bool) -> Told {
+    assert!(bytes.len() >= size_of::<task_record>(), "the programs write whole records");
+    // SAFETY: long enough, checked above; plain integers and bytes, so that every pattern is a value.
+    let record: task_record = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
+    let sums = |t: &task_time| Sums {
+        on_cpu_ns: t.on_cpu_ns,
+        alone_ns: t.alone_ns,
+        share: t.share,
+        stints: t.stints,
+    };
+    Told {
+        key: (record.tid, record.started_ns),
+        pid: record.tgid,
+        comm: text(&record.comm),
+        epoch: record.books.epoch,
+        now: sums(&record.books.now),
+        then: sums(&record.books.then),
+        user_ns: record.utime_ns,
+        system_ns: record.stime_ns,
+        ended,
+    }
+}
+
 /// The thread that ran most for certain: what it may have inherited from others is not counted for it.
 fn winner(contests: &[contest]) -> Option<(usize, usize, u64)> {
     let all = contests.iter().enumerate().flat_map(|(set, contest)| {
@@ -221,8 +314,8 @@ fn winner(contests: &[contest]) -> Option<(usize, usize, u64)> {
     all.max_by_key(|(_, _, ns)| *ns).filter(|(_, _, ns)| *ns > 0)
 }
 
-fn text(who: &contender) -> String {
-    let bytes: Vec<u8> = who.comm.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
+fn text(comm: &[i8]) -> String {
+    let bytes: Vec<u8> = comm.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -269,7 +362,8 @@ mod tests {
             return;
         }
         let here = u32::try_from(sched_getcpu().unwrap()).unwrap();
-        let (mut by_btf, mut raw) = (Bpf::attach(Hook::Btf).unwrap(), Bpf::attach(Hook::Raw).unwrap());
+        let (mut by_btf, mut raw) =
+            (Bpf::attach(Hook::Btf, None).unwrap(), Bpf::attach(Hook::Raw, None).unwrap());
         let before = (by_btf.close(here).unwrap(), raw.close(here).unwrap());
         hog::ping_pong(Some(here), 2_000).unwrap();
         thread::sleep(Duration::from_millis(200));
@@ -281,6 +375,120 @@ mod tests {
         assert!(by_btf.switches.abs_diff(raw.switches) <= 20, "{by_btf:?} {raw:?}");
         // They differ by what is booked around switches that nobody was shown.
         assert!((by_btf.busy_ratio - raw.busy_ratio).abs() < 0.05, "{by_btf:?} {raw:?}");
+    }
+
+    /// The programs with one core of CPUs 0 to `threads`, for [`switch_at`] to play switches on; not attached.
+    fn one_core(threads: u32) -> Option<CpuTimeSkel<'static>> {
+        if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
+            return None;
+        }
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = CpuTimeSkelBuilder::default().open(place).unwrap();
+        let cores = Cores::declared(&format!("0-{}", threads - 1)).unwrap();
+        ask_for_tasks(&mut open, Some(&cores)).unwrap();
+        Some(open.load().unwrap())
+    }
+
+    /// A switch on a CPU to a task or to idle; what the stint that ended had: alone, and its share, in ns.
+    fn switch_at(skel: &mut CpuTimeSkel<'_>, cpu: usize, now_ns: u64, to_task: bool) -> (u64, f64) {
+        let words = [cpu as u64, now_ns, u64::from(to_task)];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
+        skel.progs.replay.test_run(input).unwrap();
+        let had = &skel.maps.bss_data.as_deref().unwrap().replayed;
+        (had.alone_ns, had.share as f64 / 840.0)
+    }
+
+    /// The same by brute force: who was busy in each stretch between two switches.
+    #[derive(Default)]
+    struct Witness {
+        busy: [bool; 8],
+        alone_ns: [u64; 8],
+        share_ns: [f64; 8],
+        core_busy_ns: u64,
+        last_ns: u64,
+    }
+
+    impl Witness {
+        fn until(&mut self, now_ns: u64) {
+            let ns = now_ns - std::mem::replace(&mut self.last_ns, now_ns);
+            let count = self.busy.iter().filter(|b| **b).count();
+            for cpu in (0..8).filter(|cpu| self.busy[*cpu]) {
+                self.alone_ns[cpu] += if count == 1 { ns } else { 0 };
+                self.share_ns[cpu] += ns as f64 / count as f64;
+            }
+            self.core_busy_ns += if count > 0 { ns } else { 0 };
+        }
+    }
+
+    #[test]
+    fn root_shares_of_a_core_are_right_in_a_thousand_random_schedules() {
+        let mut chance: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut draw = |below: u64| {
+            // xorshift64: any numbers do, the same in each run.
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            chance % below
+        };
+        let Some(mut machines) = [2, 4, 8].into_iter().map(one_core).collect::<Option<Vec<_>>>() else {
+            eprintln!("skipped: needs root and a kernel with BTF");
+            return;
+        };
+        for schedule in 0..1_000_u64 {
+            let kind = usize::try_from(schedule % 3).unwrap();
+            let (skel, threads) = (&mut machines[kind], 2_usize << kind);
+            // Each schedule starts with every CPU idle, at a time of its own.
+            let start_ns = (schedule + 1) * 1_000_000_000_000;
+            for cpu in 0..8 {
+                switch_at(skel, cpu, start_ns, false);
+            }
+            let mut witness = Witness { last_ns: start_ns, ..Witness::default() };
+            let (mut alone_ns, mut share_ns) = ([0; 8], [0.0; 8]);
+            let mut now_ns = start_ns;
+            for _ in 0..60 {
+                now_ns += draw(5_000_000);
+                let cpu = usize::try_from(draw(threads as u64)).unwrap();
+                let to_task = draw(3) > 0;
+                witness.until(now_ns);
+                let had = switch_at(skel, cpu, now_ns, to_task);
+                if witness.busy[cpu] {
+                    alone_ns[cpu] += had.0;
+                    share_ns[cpu] += had.1;
+                }
+                witness.busy[cpu] = to_task;
+            }
+            now_ns += 1_000_000;
+            witness.until(now_ns);
+            for cpu in 0..8 {
+                let had = switch_at(skel, cpu, now_ns, false);
+                if witness.busy[cpu] {
+                    alone_ns[cpu] += had.0;
+                    share_ns[cpu] += had.1;
+                }
+                assert_eq!(alone_ns[cpu], witness.alone_ns[cpu], "schedule {schedule}, CPU {cpu}");
+                assert!(
+                    (share_ns[cpu] - witness.share_ns[cpu]).abs() < 1.0,
+                    "schedule {schedule}, CPU {cpu}"
+                );
+            }
+            let sum: f64 = share_ns.iter().sum();
+            assert!((sum - witness.core_busy_ns as f64).abs() < 1_000.0, "schedule {schedule}: {sum}");
+            assert!(share_ns[threads..].iter().all(|s| *s == 0.0));
+        }
+    }
+
+    #[test]
+    fn root_eight_hogs_on_one_core_have_an_eighth_of_it_each() {
+        let Some(mut skel) = one_core(8) else { return };
+        for cpu in 0..8 {
+            switch_at(&mut skel, cpu, 1_000, true);
+        }
+        for cpu in 0..8 {
+            let (alone_ns, share_ns) = switch_at(&mut skel, cpu, 20_000_001_000, false);
+            assert_eq!(alone_ns, 0);
+            assert!((share_ns - 2.5e9).abs() < 1.0, "{share_ns}");
+        }
     }
 
     #[test]

@@ -14,12 +14,20 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 struct cpu_time now[CPU_TIME_CPUS];
+
+#include "tasks.bpf.h"
+
 /* A copy of now[] as of the last closing. Only a closing writes it, so user space, which orders the
  * closings, reads it without a lock. */
 struct cpu_time closed[CPU_TIME_CPUS];
 /* One half is in use, the other holds the interval that was closed last. */
 struct contest contests[2][CPU_TIME_CPUS][CONTEST_SETS];
 struct contender contenders[2][CPU_TIME_CPUS][CONTEST_SETS][CONTEST_WAYS];
+
+enum {
+	/* In prev_state: the task will not come back (TASK_DEAD). */
+	TASK_IS_DEAD = 0x80,
+};
 
 struct who {
 	__u64 task; /* its address, used as a name only */
@@ -89,9 +97,10 @@ static __always_inline __u64 busy_part(struct cpu_time *c, const struct who *who
 	return stint;
 }
 
-/* Books the time since the last event to the task that had the CPU until now. */
-static __always_inline void book(struct cpu_time *c, __u32 cpu, const struct who *who,
-				 bool with_btf)
+/* Books the time since the last event to the task that had the CPU until now; yields the busy part.
+ */
+static __always_inline __u64 book(struct cpu_time *c, __u32 cpu, const struct who *who,
+				  bool with_btf)
 {
 	__u64 now_ns = bpf_ktime_get_ns(), ns, busy_ns;
 
@@ -99,11 +108,11 @@ static __always_inline void book(struct cpu_time *c, __u32 cpu, const struct who
 		c->idle_task = who->task;
 	if (c->since_ns == 0) {
 		c->since_ns = now_ns;
-		return;
+		return 0;
 	}
 	if (now_ns < c->since_ns) {
 		c->backward++;
-		return;
+		return 0;
 	}
 	ns = now_ns - c->since_ns;
 	c->since_ns = now_ns;
@@ -112,28 +121,33 @@ static __always_inline void book(struct cpu_time *c, __u32 cpu, const struct who
 	c->idle_ns += ns - busy_ns;
 	if (who->tid)
 		compete(c, cpu, who, busy_ns);
+	return busy_ns;
 }
 
-static __always_inline int switched(const struct who *prev, __u64 next, bool with_btf)
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
 {
+	struct who who = {.task = (__u64)prev, .tid = prev->pid, .tgid = prev->tgid};
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_time *c;
+	__u64 busy_ns;
 
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
 	c = &now[cpu];
-	book(c, cpu, prev, with_btf);
-	c->running = next;
+	busy_ns = book(c, cpu, &who, true);
+	c->running = (__u64)next;
 	c->switches++;
+	if (with_tasks) {
+		struct stint had = next_stint(c, cpu, c->since_ns, next->pid != 0);
+
+		if (who.tid)
+			credit(c, cpu, prev, busy_ns, &had, 1);
+		if (prev_state & TASK_IS_DEAD)
+			bury(c, prev);
+	}
 	return 0;
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
-{
-	struct who who = {.task = (__u64)prev, .tid = prev->pid, .tgid = prev->tgid};
-
-	return switched(&who, (__u64)next, true);
 }
 
 /* The same without BTF: at a switch the task that leaves is still the current one. */
@@ -142,28 +156,45 @@ int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 ids = bpf_get_current_pid_tgid();
 	struct who who = {.task = ctx->args[1], .tid = ids, .tgid = ids >> 32};
-
-	return switched(&who, ctx->args[2], false);
-}
-
-/* Closes the books of the CPU it runs on: user space sends it to each CPU at a window's edges
- * (BPF_PROG_TEST_RUN with BPF_F_TEST_RUN_ON_CPU), so that a CPU that never switches balances too.
- */
-SEC("raw_tp")
-int close_books(void *ctx)
-{
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct who who = {.task = bpf_get_current_task(), .tid = ids, .tgid = ids >> 32};
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct cpu_time *c;
 
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
 	c = &now[cpu];
+	book(c, cpu, &who, false);
+	c->running = ctx->args[2];
+	c->switches++;
+	return 0;
+}
+
+/* Closes the books of the CPU it runs on, with the number of the closing as its argument: user
+ * space sends it to each CPU at a window's edges (BPF_PROG_TEST_RUN with BPF_F_TEST_RUN_ON_CPU), so
+ * that a CPU that never switches balances too.
+ */
+SEC("raw_tp")
+int close_books(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct who who = {.task = bpf_get_current_task(), .tid = ids, .tgid = ids >> 32};
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_time *c;
+	__u64 busy_ns;
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	c = &now[cpu];
 	if (c->since_ns == 0)
 		c->running = who.task;
-	book(c, cpu, &who, false);
+	busy_ns = book(c, cpu, &who, false);
 	c->running = who.task;
+	if (with_tasks) {
+		struct stint had = next_stint(c, cpu, c->since_ns, who.tid != 0);
+
+		if (who.tid)
+			credit(c, cpu, bpf_get_current_task_btf(), busy_ns, &had, 0);
+	}
+	c->epoch = ctx->args[0];
 	closed[cpu] = *c;
 	c->closings++;
 	__builtin_memset(contests[c->closings & 1][cpu], 0, sizeof(contests[0][0]));

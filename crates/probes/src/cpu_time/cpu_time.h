@@ -23,12 +23,11 @@ struct cpu_time {
 	__u64 idle_task; /* the idle task, as an opaque word; 0: not seen yet */
 	__u64 backward;	 /* times that the clock stood before since_ns */
 	__u64 closings; /* times that the books were closed; its low bit names the contest in use */
-	__u64 ticks;	/* ticks of the scheduler's timer that fired */
-	__u64 tick_before; /* ... that found a task running as they came */
-	__u64 tick_after;  /* ... after which a task was runnable */
-	__u64 samples;	   /* phase-free samples taken */
-	__u64 sampled;	   /* ... that found a task running */
-	__u64 unused[1];
+	__u64 epoch;	/* number of the last closing, as user space counts them */
+	__u64 lost_tasks; /* stints that no task's sums could be found for */
+	__u64 lost_core;  /* stints whose core's clocks were held by another CPU for too long */
+	__u64 lost_ended; /* tasks that ended, and nobody had read of the ones before */
+	__u64 unused[2];
 };
 _Static_assert(sizeof(struct cpu_time) == 128,
 	       "mod.rs expects 128 bytes: two cache lines, no neighbour in them");
@@ -49,5 +48,55 @@ struct contender {
 	char comm[COMM_BYTES];
 };
 _Static_assert(sizeof(struct contender) == 24, "mod.rs expects 24 bytes");
+
+enum {
+	/* Shares of a core are counted in 1/840 ns: 840 can be divided by 1 to 8. */
+	SHARE_UNITS = 840,
+	SIBLINGS_MAX = 8,
+};
+
+/* The sums of one task since the programs were attached. */
+struct task_time {
+	__u64 on_cpu_ns; /* it was dispatched */
+	__u64 alone_ns;	 /* ... and no sibling of its core was busy */
+	__u64 share;	 /* ... divided by the number of busy siblings, itself included; 1/840 ns */
+	__u64 stints;	 /* times that it came off a CPU */
+};
+
+/* A task's sums as they are, and as of the closing before which they were not touched again. */
+struct task_books {
+	__u64 epoch; /* of the CPU that touched them last */
+	struct task_time now;
+	struct task_time then;
+};
+
+/* What is told of a task at an edge or at its end. */
+struct task_record {
+	struct task_books books;
+	__u64 started_ns; /* with the id, its name for ever */
+	__u64 utime_ns;	  /* in user mode, by ticks */
+	__u64 stime_ns;	  /* in the kernel, by ticks */
+	__u32 tid;
+	__u32 tgid;
+	char comm[COMM_BYTES];
+};
+_Static_assert(sizeof(struct task_record) == 120, "tasks.rs expects 120 bytes");
+
+/* The clocks of one core that several CPUs share. */
+struct core_clock {
+	__u64 last_ns;
+	__u64 busy_ns;	/* at least one of its CPUs was busy */
+	__u64 alone_ns; /* just one was */
+	__u64 share;	/* busy time divided by how many were; 1/840 ns */
+	__u32 busy;	/* how many are */
+	__u32 lock;	/* 1: a CPU is at it */
+};
+
+/* A core's clocks as its CPU's current stint began. */
+struct stint {
+	__u64 alone_ns;
+	__u64 share;
+	__u64 counted; /* 1: the CPU is one of its core's busy ones */
+};
 
 #endif

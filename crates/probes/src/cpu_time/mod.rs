@@ -14,6 +14,8 @@
 mod books;
 #[cfg(feature = "bpf")]
 mod bpf;
+#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only BPF tells of tasks"))]
+mod tasks;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +23,14 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::clock::{Clock, Monotonic};
-use record::cpu::{CpuInterval, CpuSample, Rung};
+use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use self::books::Edge;
 use crate::cpu_list;
 use crate::proc_stat::{self, Booked, ProcStat};
 use crate::ticks::{self, Shares, Tally, Ticks};
+use crate::topology::Cores;
 
 pub use self::watch::{Watch, Watched};
 
@@ -40,18 +43,26 @@ pub struct Options {
     pub highest: Rung,
     /// Also take the samplers' view: at the tick, after it, and out of phase. Needs the BPF rung.
     pub ticks: bool,
+    /// Also account for every thread, on these cores. Needs the BPF rung.
+    pub tasks: Option<Cores>,
 }
 
 impl Options {
     /// This machine, on the highest rung that it gives, without the samplers: what runs beside a load.
     pub fn of_this_machine() -> Self {
-        Self { root: PathBuf::from("/"), highest: Rung::Bpf, ticks: false }
+        Self { root: PathBuf::from("/"), highest: Rung::Bpf, ticks: false, tasks: None }
     }
 
     /// The same with the samplers' view beside the events.
     #[must_use]
     pub fn with_ticks(self) -> Self {
         Self { ticks: true, ..self }
+    }
+
+    /// The same with what each thread had of the CPUs, which make up these cores.
+    #[must_use]
+    pub fn with_tasks(self, cores: Cores) -> Self {
+        Self { tasks: Some(cores), ..self }
     }
 }
 
@@ -74,6 +85,7 @@ pub struct CpuProbe {
     root: PathBuf,
     source: Option<Box<dyn Source>>,
     samplers: Maybe<Ticks>,
+    tasks: Maybe<Vec<TaskSample>>,
     notes: Vec<String>,
     ticks_per_s: f64,
     started_ns: u64,
@@ -84,6 +96,12 @@ pub struct CpuProbe {
 /// Where the books of the CPUs come from; without one, `/proc/stat` remains.
 trait Source: std::fmt::Debug {
     fn rung(&self) -> Rung;
+
+    /// Called before the CPUs are closed one by one.
+    fn next_edge(&mut self);
+
+    /// What each thread had since the edge before this one; called once they are closed.
+    fn tasks(&mut self) -> Maybe<Vec<TaskSample>>;
 
     /// The books of that CPU as of now.
     fn close(&mut self, cpu: u32) -> Maybe<Edge>;
@@ -111,7 +129,8 @@ pub fn open(options: &Options) -> CpuProbe {
     // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
     let root = options.root.clone();
-    CpuProbe { root, source, samplers, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
+    let tasks = Err(Missing::because("nothing was read yet"));
+    CpuProbe { root, source, samplers, tasks, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
 }
 
 impl CpuProbe {
@@ -127,6 +146,8 @@ impl CpuProbe {
 
     /// Opens the books: the first interval starts here.
     pub fn start(&mut self) {
+        // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
+        self.look();
         let look = self.look();
         self.started_ns = look.at_ns;
         self.switches = 0;
@@ -143,6 +164,15 @@ impl CpuProbe {
         self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
         self.last = Some(after);
         interval
+    }
+
+    /// What each thread had of the CPUs in the interval that was read last; most time first, none that had nothing.
+    ///
+    /// # Errors
+    ///
+    /// Missing where tasks were not asked for, or this rung does not see them.
+    pub fn tasks(&self) -> Maybe<&[TaskSample]> {
+        self.tasks.as_deref().map_err(Clone::clone)
     }
 
     /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
@@ -167,11 +197,19 @@ impl CpuProbe {
         let listed = || stat.iter().flat_map(|(_, stat)| stat.keys().copied()).collect();
         let online = cpu_list::online(&self.root).unwrap_or_else(listed);
         let edges = match &mut self.source {
-            Some(source) => online.iter().map(|cpu| (*cpu, source.close(*cpu))).collect(),
+            Some(source) => {
+                source.next_edge();
+                online.iter().map(|cpu| (*cpu, source.close(*cpu))).collect()
+            }
             None => BTreeMap::new(),
         };
         let tally = self.samplers.as_ref().map(|s| s.tally(&online)).map_err(Clone::clone);
-        Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, tally, stat }
+        let look = Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, tally, stat };
+        self.tasks = match &mut self.source {
+            Some(source) => source.tasks(),
+            None => Err(Missing::because("tasks are not seen on the /proc rung")),
+        };
+        look
     }
 
     fn between(&self, before: &Look, after: &Look) -> CpuInterval {
@@ -265,7 +303,7 @@ fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Sou
     if !asks_for_bpf(options, notes) {
         return None;
     }
-    match bpf::Bpf::open() {
+    match bpf::Bpf::open(options.tasks.as_ref()) {
         Ok((bpf, note)) => {
             notes.extend(note);
             Some(Box::new(bpf))

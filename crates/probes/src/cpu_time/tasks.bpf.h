@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Sums of each task, and its share of a core that several CPUs make up. */
+#ifndef TASKS_BPF_H
+#define TASKS_BPF_H
+
+#include "cpu_time.h"
+
+/* Set before loading; where tasks are not asked for, the verifier removes all of this. */
+const volatile bool with_tasks = false;
+/* The core of each CPU plus one; 0: the CPU has its core for itself. */
+const volatile __u16 core_of[CPU_TIME_CPUS];
+
+struct stint stints[CPU_TIME_CPUS];
+/* Never written: so that the type reaches user space's side. */
+struct task_record type_of_record;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CPU_TIME_CPUS);
+	__type(key, __u32);
+	__type(value, struct core_clock);
+} cores SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_books);
+} task_sums SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1024 * 1024);
+} ended SEC(".maps");
+
+/* Brings a core's clocks to now_ns. Its CPUs read their clocks before they get here, so one that
+ * comes second may be a little early: it then finds the clocks where the first one left them. */
+static __always_inline void advance(struct core_clock *core, __u64 now_ns)
+{
+	__u64 ns;
+
+	if (now_ns <= core->last_ns)
+		return;
+	ns = now_ns - core->last_ns;
+	core->last_ns = now_ns;
+	if (core->busy == 0)
+		return;
+	core->busy_ns += ns;
+	if (core->busy == 1)
+		core->alone_ns += ns;
+	core->share += ns * SHARE_UNITS / core->busy;
+}
+
+/* Everyone who locks has interrupts off and is done in a few dozen instructions, so only a
+ * hypervisor can make this fail. bpf_spin_lock is not for programs that trace. */
+static __always_inline bool lock(struct core_clock *core)
+{
+	for (int tries = 0; tries < 1024; tries++) {
+		if (__sync_val_compare_and_swap(&core->lock, 0, 1) == 0)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline void unlock(struct core_clock *core)
+{
+	__sync_val_compare_and_swap(&core->lock, 1, 0);
+}
+
+/* Ends one stint on a CPU and begins the next; yields what the one that ended had of the core. */
+static __always_inline struct stint next_stint(struct cpu_time *c, __u32 cpu, __u64 now_ns,
+					       bool busy)
+{
+	struct stint *stint = &stints[cpu], had = {};
+	__u32 number = core_of[cpu] - 1;
+	struct core_clock *core;
+
+	if (core_of[cpu] == 0)
+		return had;
+	core = bpf_map_lookup_elem(&cores, &number);
+	if (!core || !lock(core)) {
+		c->lost_core++;
+		return had;
+	}
+	advance(core, now_ns);
+	core->busy += busy - stint->counted;
+	had.alone_ns = core->alone_ns - stint->alone_ns;
+	had.share = core->share - stint->share;
+	unlock(core);
+	stint->alone_ns += had.alone_ns;
+	stint->share += had.share;
+	stint->counted = busy;
+	return had;
+}
+
+/* Adds to a task's sums what it had since they were last added to. */
+static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_struct *task,
+				   __u64 busy_ns, const struct stint *had, __u64 came_off)
+{
+	struct task_books *books;
+
+	books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!books) {
+		c->lost_tasks++;
+		return;
+	}
+	if (books->epoch != c->epoch) {
+		books->then = books->now;
+		books->epoch = c->epoch;
+	}
+	books->now.on_cpu_ns += busy_ns;
+	books->now.stints += came_off;
+	if (core_of[cpu]) {
+		books->now.alone_ns += had->alone_ns;
+		books->now.share += had->share;
+	} else {
+		books->now.alone_ns += busy_ns;
+		books->now.share += busy_ns * SHARE_UNITS;
+	}
+}
+
+static __always_inline void describe(struct task_record *record, struct task_struct *task,
+				     const struct task_books *books)
+{
+	record->books = *books;
+	record->started_ns = task->start_time;
+	record->utime_ns = task->utime;
+	record->stime_ns = task->stime;
+	record->tid = task->pid;
+	record->tgid = task->tgid;
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
+}
+
+/* A task's last words: its sums go with it. */
+static __always_inline void bury(struct cpu_time *c, struct task_struct *task)
+{
+	struct task_books *books = bpf_task_storage_get(&task_sums, task, 0, 0);
+	struct task_record *record;
+
+	if (!books)
+		return;
+	record = bpf_ringbuf_reserve(&ended, sizeof(*record), 0);
+	if (!record) {
+		c->lost_ended++;
+		return;
+	}
+	describe(record, task, books);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Tells user space of every task that has sums. */
+SEC("iter/task")
+int tell_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_record record = {};
+	struct task_books *books;
+
+	if (!task)
+		return 0;
+	books = bpf_task_storage_get(&task_sums, task, 0, 0);
+	if (!books)
+		return 0;
+	describe(&record, task, books);
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+/* For tests: a switch on a CPU at a time of the tester's choice. */
+struct stint replayed;
+
+SEC("raw_tp")
+int replay(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 cpu = ctx->args[0];
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	replayed = next_stint(&now[cpu], cpu, ctx->args[1], ctx->args[2]);
+	return 0;
+}
+
+#endif
