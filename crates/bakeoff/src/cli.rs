@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Load(cmd::load::Args),
     Prepare(cmd::prepare::PrepareArgs),
     Cleanup(cmd::prepare::CleanupArgs),
+    Run(cmd::run::RunArgs),
+    Resume(cmd::run::ResumeArgs),
     Plan(cmd::plan::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),

@@ -5,6 +5,7 @@ pub(crate) mod generate;
 pub(crate) mod load;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod run;
 pub(crate) mod runs;
 
 use std::io::Write;
@@ -56,6 +57,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Load(args) => load::run(args, &global, out),
         Command::Prepare(args) => prepare::prepare(args, &global, out),
         Command::Cleanup(args) => prepare::cleanup(args, &global, out),
+        Command::Run(args) => run::run(args, &global, out),
+        Command::Resume(args) => run::resume(args, &global, out),
         Command::Plan(args) => plan::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),

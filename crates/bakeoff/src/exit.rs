@@ -14,8 +14,6 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The measurement is INVALID.
     Invalid = 3,
-    /// A gate is inconclusive.
-    Inconclusive = 4,
     /// The server under test failed.
     ServerFailed = 5,
     /// It could not be done here: permission, disk, kernel.
@@ -35,6 +33,17 @@ impl Exit {
     /// The error, marked so that the command ends in this way.
     pub(crate) fn with(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> anyhow::Error {
         Ending { exit: self, source: source.into() }.into()
+    }
+}
+
+impl From<load::ErrorClass> for Exit {
+    fn from(class: load::ErrorClass) -> Self {
+        match class {
+            load::ErrorClass::Usage => Self::Usage,
+            load::ErrorClass::Server => Self::ServerFailed,
+            load::ErrorClass::Environment => Self::CannotHere,
+            load::ErrorClass::Interrupted => Self::Interrupted,
+        }
     }
 }
 

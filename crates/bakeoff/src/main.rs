@@ -2,7 +2,6 @@
 //!
 //! This crate parses, calls, prints and exits; what it prints is computed elsewhere.
 
-mod beside;
 mod cli;
 mod cmd;
 mod exit;

@@ -10,7 +10,7 @@ const SHORTEST_NS: u64 = 1_000_000;
 
 /// Watches the CPUs over the measured phases of one load after the other.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub struct Beside {
     probe: Option<CpuProbe>,
     measuring: bool,
     intervals: Vec<CpuInterval>,
@@ -18,18 +18,18 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Opens the probe now and once, so that its opening costs no load anything.
-    pub(crate) fn new(observe: bool) -> Self {
+    pub fn new(observe: bool) -> Self {
         let probe = observe.then(|| cpu_time::open(&cpu_time::Options::of_this_machine()));
         Self { probe, measuring: false, intervals: Vec::new() }
     }
 
     /// What is missing for a better look, and how to get it.
-    pub(crate) fn notes(&self) -> &[String] {
+    pub fn notes(&self) -> &[String] {
         self.probe.as_ref().map_or(&[], CpuProbe::notes)
     }
 
     /// Follows a load from phase to phase and interval to interval.
-    pub(crate) fn follow(&mut self, event: &load::Event) {
+    pub fn follow(&mut self, event: &load::Event) {
         match event {
             load::Event::PhaseStarts { phase: Phase::Measure, .. } => {
                 if let Some(probe) = &mut self.probe {
@@ -44,7 +44,7 @@ impl Beside {
     }
 
     /// The intervals of the load that has ended.
-    pub(crate) fn take(&mut self) -> Vec<CpuInterval> {
+    pub fn take(&mut self) -> Vec<CpuInterval> {
         self.close();
         std::mem::take(&mut self.intervals)
     }

@@ -24,6 +24,7 @@ mod trial;
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunState};
 
+pub use beside::Beside;
 pub use conduct::{resume, run};
 pub use error::RunnerError;
 pub use preflight::{Finding, Severity, preflight};

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use archive::Archive;
+use archive::{Archive, JournalEvent, Step};
 use bakeoff_runner::{Event, Outcome, RunnerError, resume, run};
 use load::Stop;
 use plan::Plan;
-use record::bakeoff::{Bakeoff, TrialState};
+use record::bakeoff::TrialState::{self, Abandoned, Failed, Invalid, Sealed};
+use record::bakeoff::{Bakeoff, Trial};
+use record::clock::WallAnchor;
 use record::run::{RunId, RunState};
 
 const NULL: &str = r#"
@@ -43,7 +45,7 @@ fn measured(outcome: &Outcome) -> u32 {
 
 /// How the attempts ended, with invalid ones taken for sealed.
 fn states(bakeoff: &Bakeoff) -> Vec<(u32, TrialState)> {
-    let state = |state| if state == TrialState::Invalid { TrialState::Sealed } else { state };
+    let state = |state| if state == Invalid { Sealed } else { state };
     bakeoff.attempts.iter().map(|a| (a.trial, state(a.state))).collect()
 }
 
@@ -59,7 +61,7 @@ fn check_whole(archive: &Archive, outcome: &Outcome) -> Bakeoff {
     assert_eq!(bakeoff.header.state, RunState::Sealed);
     let mut kept: BTreeMap<u32, u32> = BTreeMap::new();
     for attempt in &bakeoff.attempts {
-        if matches!(attempt.state, TrialState::Sealed | TrialState::Invalid) {
+        if matches!(attempt.state, Sealed | Invalid) {
             *kept.entry(attempt.trial).or_default() += 1;
             let run = attempt.run.as_ref().expect("a measured attempt has its run");
             assert_eq!(run.header.bakeoff, Some(outcome.id));
@@ -134,7 +136,6 @@ fn what_its_user_stops_is_resumed_to_the_same_end() {
     let states = states(&bakeoff);
     // Trial 2 was interrupted: it is kept as abandoned, and its series is done again at the end of the block, which
     // is where it stood anyway.
-    use TrialState::{Abandoned, Sealed};
     assert_eq!(states[..4], [(0, Sealed), (1, Sealed), (2, Abandoned), (2, Sealed)]);
     assert_eq!(states.len(), 9);
 
@@ -214,7 +215,6 @@ fn a_server_that_dies_once_costs_its_series_one_more_server() {
     let bakeoff = check_whole(&archive, &outcome);
     assert_eq!((measured(&outcome), outcome.failed), (2, 0));
     let states = states(&bakeoff);
-    use TrialState::{Failed, Sealed};
     assert_eq!(states, [(0, Failed), (0, Sealed), (1, Sealed)]);
     let reason = bakeoff.attempts[0].reason.as_deref().unwrap();
     assert_eq!(reason, "the server ended during the trial; it said: ouch");
@@ -236,7 +236,7 @@ fn a_server_that_never_works_ends_the_bakeoff_after_a_block() {
     assert_eq!(reason, "the server: it ended before it was ready; it said: no licence");
     assert_eq!(error.class(), load::ErrorClass::Server);
     let bakeoff = archive.bakeoff(id.unwrap()).unwrap();
-    assert_eq!(bakeoff.attempts.iter().filter(|a| a.state == TrialState::Failed).count(), 2);
+    assert_eq!(bakeoff.attempts.iter().filter(|a| a.state == Failed).count(), 2);
     assert!(!scratch_of(id.unwrap()).exists());
 }
 
@@ -306,4 +306,51 @@ fn a_plan_with_a_password_is_not_resumed_with_a_mask_for_it() {
     assert_eq!((outcome.state, outcome.planned), (RunState::Interrupted, 8));
     let error = resume(&archive, outcome.id, &Stop::new(), &mut |_| {}).unwrap_err();
     assert!(matches!(error, RunnerError::PlanMasked { .. }), "{error}");
+}
+
+#[test]
+fn a_run_that_was_whole_when_its_process_died_is_adopted_and_not_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let stop = Stop::new();
+    let outcome = run(&plan(NULL), &archive, &stop, &mut |event| {
+        if let Event::Ended { trial: Trial { index: 1, .. }, .. } = event {
+            stop.request();
+        }
+    })
+    .unwrap();
+    assert_eq!(measured(&outcome), 2);
+
+    // What a process leaves that dies between a run's last rename and its line in the journal.
+    let bakeoff = archive.bakeoff(outcome.id).unwrap();
+    let mut orphan = bakeoff.attempts[1].run.clone().unwrap();
+    orphan.header.id = RunId::fresh(WallAnchor::now());
+    orphan.header.state = RunState::Sealed;
+    orphan.header.reason = None;
+    orphan.header.labels.insert("trial".into(), "2".into());
+    let mut journal = archive.journal(outcome.id).unwrap();
+    let warming = JournalEvent {
+        at_unix_ns: 0,
+        at_monotonic_ns: 0,
+        series: Some(2),
+        trial: Some(2),
+        attempt: Some(1),
+        step: Step::TrialWarming,
+    };
+    journal.append(&warming).unwrap();
+    drop(journal);
+    archive.begin(&orphan.header).unwrap().seal(&orphan).unwrap();
+
+    let mut begun = Vec::new();
+    let resumed = resume(&archive, outcome.id, &Stop::new(), &mut |event| {
+        if let Event::Trial(trial) = event {
+            begun.push(trial.index);
+        }
+    })
+    .unwrap();
+    assert_eq!(begun, [3, 4, 5, 6, 7]);
+    let bakeoff = check_whole(&archive, &resumed);
+    assert_eq!(measured(&resumed), 8);
+    assert_eq!(bakeoff.attempts[2].run.as_ref().unwrap().header.id, orphan.header.id);
+    assert_eq!(bakeoff.attempts.len(), 8);
 }

@@ -42,7 +42,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Exit> {
             };
             clap_mangen::Man::new(page).render(out)?;
         }
-        What::Completions { shell } => clap_complete::generate(*shell, &mut definition, "bakeoff", out),
+        What::Completions { shell } => {
+            // The generator panics where it cannot write: into memory it always can.
+            let mut text = Vec::new();
+            clap_complete::generate(*shell, &mut definition, "bakeoff", &mut text);
+            out.write_all(&text)?;
+        }
     }
     Ok(Exit::Good)
 }

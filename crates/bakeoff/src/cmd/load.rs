@@ -10,8 +10,8 @@ use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{LoadRecord, LoadSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::verdict::Validity;
+use runner::Beside;
 
-use crate::beside::Beside;
 use crate::cmd::{Global, command_line};
 use crate::exit::Exit;
 use crate::load_options::{DataOptions, PaceOptions};
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         header: ended(header, &record),
         environment: probes::environment::read(Path::new("/")),
         load: Some(record),
-        cpu: beside.finish(),
+        cpu: beside.take(),
         series: Vec::new(),
     };
     let record = run.load.as_ref().expect("it was put there above");
@@ -155,13 +155,7 @@ fn exit_of(run: &Run, strict: bool) -> Exit {
 
 /// How a command ends that could not load.
 pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
-    let exit = match error.class() {
-        load::ErrorClass::Usage => Exit::Usage,
-        load::ErrorClass::Server => Exit::ServerFailed,
-        load::ErrorClass::Environment => Exit::CannotHere,
-        load::ErrorClass::Interrupted => Exit::Interrupted,
-    };
-    exit.with(error)
+    Exit::from(error.class()).with(error)
 }
 
 /// A latency file, made before the load so that a wrong name costs no run.

@@ -165,7 +165,7 @@ fn explained(plan: &Plan) -> serde_json::Value {
 }
 
 /// Seconds as people say them: `3 min 20 s`.
-pub(crate) fn span(seconds: u64) -> String {
+fn span(seconds: u64) -> String {
     match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
         (0, 0, s) => format!("{s} s"),
         (0, m, s) => format!("{m} min {s} s"),

@@ -1,0 +1,149 @@
+//! `bakeoff run` and `bakeoff resume`: a bake-off, from its plan to its verdict.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use archive::Archive;
+use record::bakeoff::{Trial, TrialState};
+use record::run::{RunId, RunState};
+use runner::{Event, Outcome, RunnerError};
+
+use crate::cmd::plan::{read, summary};
+use crate::cmd::runs::find;
+use crate::cmd::{Global, of_archive};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+use crate::signals;
+
+/// Run a bake-off: every configuration of a plan, in blocks, in random order
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Ctrl-C ends the trial that is being measured and leaves a bake-off that `bakeoff resume` goes on with.")]
+pub(crate) struct RunArgs {
+    /// The plan
+    plan: PathBuf,
+
+    /// Only show that the plan works: two blocks, measured phases of 0.3 s; its numbers are worth nothing
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Go on with a bake-off that was interrupted or killed
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// A whole name, a beginning that only it has, or `latest`
+    run: String,
+}
+
+pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let plan = read(&args.plan)?;
+    let plan = if args.quick { plan.shortened() } else { plan };
+    let archive = global.archive_for_writing()?;
+    let mut told = Told::default();
+    told.before(&plan)?;
+    signals::stop_on_interrupt()?;
+    let outcome = runner::run(&plan, &archive, &signals::STOP, &mut |event| told.show(event));
+    told.screen.clear();
+    end(&archive, outcome, global, out)
+}
+
+pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive_for_writing()?;
+    let id = find(&archive, &args.run)?;
+    if !archive.is_bakeoff(id) {
+        return Err(Exit::Usage.with(format!("{id} is a single run; only a bake-off can be resumed")));
+    }
+    let mut told = Told::default();
+    signals::stop_on_interrupt()?;
+    let outcome = runner::resume(&archive, id, &signals::STOP, &mut |event| told.show(event));
+    told.screen.clear();
+    end(&archive, outcome, global, out)
+}
+
+/// Prints the verdict, or why there is none; yields how the command ends.
+fn end(
+    archive: &Archive,
+    outcome: Result<Outcome, RunnerError>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let outcome = outcome.map_err(of_runner)?;
+    let bakeoff = archive.bakeoff(outcome.id)?;
+    let comparisons = analysis::compare(&bakeoff);
+    if global.json {
+        global.print_json(out, &report::json::run(&bakeoff, &comparisons))?;
+    } else {
+        report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
+    }
+    out.flush()?;
+    say_what_next(outcome.id, &outcome);
+    Ok(exit_of(&outcome))
+}
+
+fn exit_of(outcome: &Outcome) -> Exit {
+    match outcome.state {
+        RunState::Interrupted => Exit::Interrupted,
+        _ if outcome.sealed > 0 => Exit::Good,
+        _ if outcome.invalid > 0 => Exit::Invalid,
+        _ => Exit::ServerFailed,
+    }
+}
+
+fn say_what_next(id: RunId, outcome: &Outcome) {
+    let next = if outcome.state == RunState::Interrupted {
+        format!("interrupted; go on with: bakeoff resume {id}")
+    } else {
+        format!("its page: bakeoff report {id} -o page.html")
+    };
+    Screen::new().line(&next);
+}
+
+fn of_runner(error: RunnerError) -> anyhow::Error {
+    match error {
+        RunnerError::Archive(source) => of_archive(source),
+        other => Exit::from(other.class()).with(other),
+    }
+}
+
+/// What a person watches while a bake-off runs.
+#[derive(Debug)]
+struct Told {
+    screen: Screen,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { screen: Screen::new() }
+    }
+}
+
+impl Told {
+    /// What the plan will do, before it does it.
+    fn before(&mut self, plan: &plan::Plan) -> std::io::Result<()> {
+        let mut text = Vec::new();
+        summary(&mut text, plan)?;
+        self.screen.line(String::from_utf8_lossy(&text).trim_end());
+        Ok(())
+    }
+
+    fn show(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started { id, trials, done } => {
+                self.screen.line(&format!("{id}: {trials} trials, {done} done before"));
+                self.screen.parts("trials", (*trials).into());
+                self.screen.at((*done).into());
+            }
+            Event::Note(text) => self.screen.line(&format!("note: {text}")),
+            Event::Trial(_) | Event::Series { .. } | Event::Load(_) => {}
+            Event::Ended { trial, state, reason, done, trials } => {
+                self.screen.line(&ended(trial, *state, *reason, *done, *trials));
+                self.screen.at((*done).into());
+            }
+        }
+    }
+}
+
+fn ended(trial: &Trial, state: TrialState, reason: Option<&str>, done: u32, trials: u32) -> String {
+    let levels: Vec<String> = trial.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let why = reason.map_or(String::new(), |r| format!(": {r}"));
+    format!("{done:>4}/{trials} block {} {} {}{why}", trial.block, levels.join(" "), state.word())
+}

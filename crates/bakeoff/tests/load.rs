@@ -1,0 +1,127 @@
+//! `bakeoff load` as a user runs it.
+
+mod lab;
+
+use std::process::Stdio;
+
+use lab::{Ended, Lab, assert_balanced};
+
+const SHORT: [&str; 6] = ["--time", "1s", "--warmup", "200ms", "--threads", "2"];
+
+#[test]
+fn a_steady_load_offers_what_was_asked_and_loses_no_event() {
+    let lab = Lab::new();
+    let load = lab.json(&[&["load", "null:", "--rate", "500", "--arrivals", "period"], &SHORT[..]].concat());
+    assert_eq!(load["schema"], "bakeoff.load/1");
+    assert_eq!(load["planned"], 500);
+    assert_balanced(&load);
+    assert_eq!(load["response_ns"]["count"], 500);
+    assert!(load["verdict"]["checks"].as_array().is_some_and(|c| c.len() >= 6), "{load}");
+}
+
+#[test]
+fn a_closed_loop_claims_no_response_time() {
+    let lab = Lab::new();
+    let load = lab.json(&[&["load", "null:"], &SHORT[..]].concat());
+    assert!(load["response_ns"].is_null());
+    assert!(load["missing"]["response_ns"].is_string(), "{load}");
+    assert!(load["offered_per_s"].is_null());
+    assert_balanced(&load);
+}
+
+#[test]
+fn a_data_set_is_built_once_used_and_removed() {
+    let lab = Lab::new();
+    let target = lab.sqlite();
+    let data = [target.as_str(), "--rows", "500", "--tables", "2"];
+    let built = lab.json(&[&["prepare"], &data[..]].concat());
+    assert_eq!((&built["tables_built"], &built["tables_found"]), (&2.into(), &0.into()));
+    let load = lab.json(&[&["load"], &data[..], &["--rate", "50", "--prepare", "never"], &SHORT[..]].concat());
+    assert_balanced(&load);
+    assert_eq!(load["failed"], 0);
+    assert_eq!(load["operations"]["point-select"]["count"], 10 * load["done"].as_u64().unwrap());
+    let again = lab.json(&[&["prepare"], &data[..]].concat());
+    assert_eq!((&again["tables_built"], &again["tables_found"]), (&0.into(), &2.into()));
+    assert_eq!(lab.json(&[&["cleanup"], &data[..]].concat())["tables_removed"], 2);
+}
+
+#[test]
+fn the_line_of_each_second_goes_to_standard_error_and_the_result_to_standard_output() {
+    let lab = Lab::new();
+    let ended = lab.run(&[&["load", "null:", "--rate", "100", "--no-archive"], &SHORT[..]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.err.contains("achieved/s"), "{}", ended.err);
+    assert!(ended.out.contains("planned = "), "{}", ended.out);
+    assert!(!lab.path("archive").exists());
+}
+
+#[test]
+fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
+    let lab = Lab::new();
+    // One worker that sleeps 20 ms an event cannot do a hundred a second.
+    let words = ["load", "exec:sleep 0.02", "--rate", "100", "--time", "1s", "--warmup", "0", "--drain", "0", "--strict"];
+    let ended = lab.run(&words);
+    assert_eq!(ended.code, Some(3), "{}", ended.err);
+    assert!(ended.out.starts_with("INVALID"), "{}", ended.out);
+    let load = lab.json(&["runs", "show", "latest"]);
+    assert_eq!(load["verdict"]["state"], "invalid");
+    assert_balanced(&load);
+    assert!(load["unfinished"].as_u64() > Some(0), "{load}");
+    let bounds = load["response_ns"]["lower_bounds"].as_array().expect("censored percentiles are named");
+    assert!(bounds.contains(&"max".into()), "{load}");
+}
+
+#[test]
+fn ctrl_c_ends_a_run_cleanly_and_keeps_what_was_measured() {
+    let lab = Lab::new();
+    let words = ["load", "null:", "--rate", "200", "--warmup", "0", "--time", "60s", "--interval", "200ms", "--json"];
+    let mut child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first line of an interval says that it measures.
+    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("200") {
+        line.clear();
+        assert_ne!(std::io::BufRead::read_line(&mut err, &mut line).unwrap(), 0, "it ended before it measured");
+    }
+    let pid = i32::try_from(child.id()).unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGINT).unwrap();
+    let rest = std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    rest.join().unwrap().unwrap();
+    assert_eq!(ended.code, Some(130));
+    let load: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(load["verdict"]["state"], "interrupted");
+    assert_balanced(&load);
+    let runs = lab.json(&["runs", "list"]);
+    assert_eq!(runs["runs"][0]["state"], "interrupted");
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
+
+#[test]
+fn a_password_is_in_no_output_and_no_file() {
+    let lab = Lab::new();
+    let target = "mysql://app:hunter2-sesame@127.0.0.1:1/bench";
+    let ended = lab.run(&["load", target, "--rate", "10", "--time", "1s", "--title", "with a password"]);
+    assert_eq!(ended.code, Some(5), "{}", ended.err);
+    assert!(!ended.err.contains("sesame") && !ended.out.contains("sesame"), "{}", ended.err);
+    let lines = ended.err.lines().filter(|l| l.starts_with("bakeoff:")).count();
+    assert_eq!(lines, 1, "{}", ended.err);
+    for (path, bytes) in lab.archived_bytes() {
+        assert!(!bytes.windows(6).any(|w| w == b"sesame"), "{}", path.display());
+    }
+    assert_eq!(lab.json(&["runs", "list"])["runs"], serde_json::json!([]));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let lab = Lab::new();
+    let mut child = lab
+        .command(&["generate", "completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}

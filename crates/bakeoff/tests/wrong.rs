@@ -1,0 +1,114 @@
+//! What a user does wrong: one clear line, the right exit code, nothing half-written.
+
+mod lab;
+
+use lab::Lab;
+
+/// Runs the words, and returns what stands on standard error.
+#[track_caller]
+fn fails(lab: &Lab, words: &[&str], code: i32) -> String {
+    let ended = lab.run(words);
+    assert_eq!(ended.code, Some(code), "{words:?}: {}{}", ended.err, ended.out);
+    assert_eq!(ended.out, "", "{words:?}");
+    assert!(!ended.err.contains("panicked"), "{}", ended.err);
+    let archived = lab.archived_bytes();
+    assert!(archived.iter().all(|(path, _)| !path.to_string_lossy().contains(".partial")), "{archived:?}");
+    ended.err
+}
+
+#[test]
+fn a_wrong_command_line_is_told_and_ends_with_2() {
+    let lab = Lab::new();
+    for (words, word) in [
+        (&["load", "null:", "--rate", "0"][..], "over 0"),
+        (&["load", "null:", "--rate", "-5"], "over 0"),
+        (&["load", "null:", "--rate", "fast"], "500/s"),
+        (&["load", "null:", "--time", "10"], "10ms"),
+        (&["load", "null:", "--workload", "tpcc"], "oltp-read-write"),
+        (&["load", "null:", "--workload", "oltp-read-only"], "native"),
+        (&["load", "oracle://x"], "sqlite:PATH"),
+        (&["load", "nothing"], "sqlite:PATH"),
+        (&["load", "null:", "--late", "drop"], "skip=DURATION"),
+        (&["load", "null:", "--jitter", "0.1"], "percentage"),
+        (&["load", "sqlite:/tmp/x.db?journal_mode=wall"], "wall"),
+        (&["load", "null:", "--label", "x"], "KEY=VALUE"),
+        (&["cpu", "0"], "100ms"),
+        (&["runs", "list", "--state", "good"], "sealed"),
+        (&["plan", "check", "no-such-plan.toml"], "no-such-plan.toml"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let err = fails(&lab, words, 2);
+        assert!(err.contains(word), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_run_that_is_not_there_is_told_and_ends_with_2() {
+    let lab = Lab::new();
+    assert_eq!(lab.run(&["load", "null:", "--time", "200ms", "--warmup", "0"]).code, Some(0));
+    for command in [&["runs", "show"][..], &["runs", "rm"], &["report"], &["resume"], &["runs", "verify"]] {
+        let err = fails(&lab, &[command, &["01ZZZZZZZZ"]].concat(), 2);
+        assert!(err.contains("01ZZZZZZZZ") && err.contains("runs list"), "{err}");
+    }
+    let err = fails(&lab, &["resume", "latest"], 2);
+    assert!(err.contains("only a bake-off"), "{err}");
+    let err = fails(&lab, &["report", "latest", "-o", "page.pdf"], 2);
+    assert!(err.contains(".html or .md"), "{err}");
+}
+
+#[test]
+fn an_archive_that_cannot_be_used_is_told_before_anything_is_measured() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("file"), "").unwrap();
+    let in_a_file = lab.path("file").join("archive");
+    let err = fails(&lab, &["load", "null:", "--archive", in_a_file.to_str().unwrap()], 6);
+    assert!(err.contains("--archive") && err.lines().count() == 1, "{err}");
+    let err = fails(&lab, &["runs", "list", "--archive", lab.path("none").to_str().unwrap()], 6);
+    assert!(err.contains("no archive in"), "{err}");
+}
+
+#[test]
+fn data_that_is_missing_and_may_not_be_built_is_told() {
+    let lab = Lab::new();
+    let target = lab.sqlite();
+    let err = fails(&lab, &["load", &target, "--prepare", "never", "--rate", "10"], 2);
+    assert!(err.contains("sbtest1") && err.contains("prepare"), "{err}");
+}
+
+#[test]
+fn a_typo_in_a_plan_is_told_with_line_and_column() {
+    let lab = Lab::new();
+    let plan = lab.path("typo.toml");
+    let text = "schema = 1\ntitle = \"x\"\n[load]\ntarget = \"null:\"\nthreds = 4\n[phases]\nmeasure = { time = \"1s\" }\n";
+    std::fs::write(&plan, text).unwrap();
+    for command in [&["plan", "check"][..], &["run"]] {
+        let err = fails(&lab, &[command, &[plan.to_str().unwrap()]].concat(), 2);
+        assert!(err.contains("typo.toml:5:1") && err.contains("threads"), "{err}");
+    }
+}
+
+#[test]
+fn a_full_disk_costs_neither_the_result_nor_the_archive() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: a small file system can be mounted by root only");
+        return;
+    }
+    let lab = Lab::new();
+    let disk = lab.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |words: &[&str]| std::process::Command::new(words[0]).args(&words[1..]).status();
+    let mounted = mount(&["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", disk.to_str().unwrap()]);
+    if !mounted.is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no tmpfs can be mounted here");
+        return;
+    }
+    let archive = disk.join("archive");
+    let words = ["load", "null:", "--rate", "2000", "--time", "1s", "--interval", "100ms", "--archive"];
+    let ended = lab.run(&[&words[..], &[archive.to_str().unwrap()]].concat());
+    let left = std::fs::read_dir(archive.join("runs")).into_iter().flatten().flatten();
+    let left: Vec<_> = left.map(|entry| entry.path()).collect();
+    assert!(mount(&["umount", disk.to_str().unwrap()]).unwrap().success());
+    assert_eq!(ended.code, Some(6), "{}", ended.err);
+    assert!(ended.err.lines().last().unwrap().contains("no space left"), "{}", ended.err);
+    assert!(left.is_empty(), "{left:?}");
+}
