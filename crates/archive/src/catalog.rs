@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunKind, RunState};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use crate::disk::{Place, Tree};
@@ -308,7 +309,15 @@ impl Catalog {
             let mut rows = rows.query([])?;
             while let Some(row) = rows.next()? {
                 for i in 0..columns {
-                    write!(text, "{:?} ", row.get_ref(i)?).expect(STRING);
+                    match row.get_ref(i)? {
+                        ValueRef::Null => write!(text, "- "),
+                        ValueRef::Integer(n) => write!(text, "{n} "),
+                        ValueRef::Text(bytes) => write!(text, "{:?} ", String::from_utf8_lossy(bytes)),
+                        ValueRef::Real(_) | ValueRef::Blob(_) => {
+                            unreachable!("strict tables without such columns")
+                        }
+                    }
+                    .expect(STRING);
                 }
                 text.push('\n');
             }

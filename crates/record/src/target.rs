@@ -62,8 +62,8 @@ fn mask_words(line: &str) -> String {
     let words = line.split_inclusive(ends_word).map(|word| {
         let (word, end) = word.split_at(word.trim_end_matches(ends_word).len());
         match word.split_once('=') {
-            Some((name, _)) if is_secret(name.trim_start_matches('-')) => format!("{name}=***{end}"),
             _ if word.contains("://") || word.contains('?') => Target::new(word).masked() + end,
+            Some((name, _)) if is_secret(name.trim_start_matches('-')) => format!("{name}=***{end}"),
             _ => format!("{word}{end}"),
         }
     });
@@ -146,6 +146,7 @@ mod tests {
             ),
             ("MYSQL_PWD = \"secret\"\n", "MYSQL_PWD = \"***\"\n"),
             ("server.env.PGPASSWORD = 'sec ret' # x", "server.env.PGPASSWORD = '***' # x"),
+            ("mysql://app:secret@h/b?password=secret", "mysql://app:***@h/b?password=***"),
             ("mariadb --password=secret -e x", "mariadb --password=*** -e x"),
             ("{\"command\":\"load redis://:secret@h:1\"}", "{\"command\":\"load redis://:***@h:1\"}"),
             ("sqlite:x.db?password=secret", "sqlite:x.db?password=***"),

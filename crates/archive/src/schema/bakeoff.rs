@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::environment::Environment;
+use record::run::{RunHeader, RunState};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{Header, StoredFile};
@@ -88,7 +89,8 @@ impl Order {
         let Page { sponsor, tuning, notes } = page.clone();
         Self {
             schema: FORM.tag.to_owned(),
-            header: Header::of(header),
+            // How far it got is the journal's to tell.
+            header: Header::of(&RunHeader { state: RunState::Running, reason: None, ..header.clone() }),
             question: question.clone(),
             exploratory: *exploratory,
             factors: factors.iter().map(Varied::of).collect(),

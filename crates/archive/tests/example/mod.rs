@@ -1,0 +1,310 @@
+//! Runs and bake-offs out of a seed: every variant and every missing value turns up sooner or later.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
+use record::clock::WallAnchor;
+use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
+use record::environment::Environment;
+use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
+use record::load::{
+    Arrivals, ClientCost, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings,
+    OltpSettings, Operation, Outage, PreparePolicy, Rate, Schedule, Workload,
+};
+use record::missing::{Maybe, Missing};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::{HistogramSlice, LatencyKind, Sample};
+use record::target::Target;
+use record::verdict::{Check, Validity, Verdict};
+
+/// Equal draws for equal seeds (SplitMix64).
+#[derive(Debug)]
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn small(&mut self) -> u32 {
+        u32::try_from(self.below(1000)).unwrap()
+    }
+
+    fn flip(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    /// Any float that is a number, from the smallest to the largest.
+    fn real(&mut self) -> f64 {
+        loop {
+            let value = if self.flip() { f64::from_bits(self.next()) } else { self.small().into() };
+            if !value.is_nan() {
+                return value;
+            }
+        }
+    }
+
+    fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
+        let i = usize::try_from(self.below(all.len() as u64)).unwrap();
+        all[i].clone()
+    }
+
+    fn text(&mut self) -> String {
+        let all = ["", "a", "plain text", "ü,\"x\"\n\\", "a=b", "{}", "💧", "it's", "x\ty\u{1}", "100 %"];
+        self.one_of(&all).to_owned()
+    }
+
+    fn maybe<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Maybe<T> {
+        if self.flip() { Ok(value(self)) } else { Err(Missing::because(self.text())) }
+    }
+
+    fn option<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.flip().then(|| value(self))
+    }
+
+    fn some<T>(&mut self, most: u64, mut value: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.below(most + 1)).map(|_| value(self)).collect()
+    }
+
+    fn span(&mut self) -> Duration {
+        let shift = self.below(64);
+        Duration::from_nanos(self.next() >> shift)
+    }
+
+    fn histogram(&mut self) -> Histogram {
+        let mut h = Histogram::new();
+        for _ in 0..self.below(50) {
+            let shift = self.below(64);
+            let (value, n) = (self.next() >> shift, 1 + self.below(1_000_000));
+            h.record_n(value, n);
+        }
+        h
+    }
+}
+
+pub(crate) fn header(dice: &mut Dice, kind: RunKind) -> RunHeader {
+    let anchor =
+        WallAnchor { monotonic_ns: dice.next() >> 2, unix_ns: 1_700_000_000_000_000_000 + dice.next() / 64 };
+    let state = dice.one_of(&[RunState::Sealed, RunState::Invalid, RunState::Failed, RunState::Interrupted]);
+    RunHeader {
+        id: RunId::new(anchor, u128::from(dice.next())),
+        kind,
+        state,
+        reason: dice.option(Dice::text),
+        anchor,
+        title: dice.text(),
+        labels: dice.some(3, |d| (d.text(), d.text())).into_iter().collect(),
+        bakeoff: None,
+        tool_version: "0.1.0".into(),
+        command: "bakeoff load null:".into(),
+    }
+}
+
+pub(crate) fn environment(dice: &mut Dice) -> Environment {
+    let facts = ["cpu.model", "cpu.count", "kernel.release", "kernel.cmdline"];
+    Environment { facts: facts.into_iter().map(|name| (name.to_owned(), dice.maybe(Dice::text))).collect() }
+}
+
+pub(crate) fn run(dice: &mut Dice) -> Run {
+    let kind = dice.one_of(&[RunKind::Load, RunKind::Record, RunKind::Scale]);
+    Run {
+        header: header(dice, kind),
+        environment: environment(dice),
+        load: dice.option(load),
+        cpu: dice.some(4, cpu_interval),
+        series: dice.some(20, sample),
+    }
+}
+
+fn sample(dice: &mut Dice) -> Sample {
+    Sample {
+        t_ms: dice.next().cast_signed() >> 20,
+        host: dice.text(),
+        name: dice.text(),
+        labels: dice.text(),
+        value: dice.real(),
+    }
+}
+
+fn cpu_interval(dice: &mut Dice) -> CpuInterval {
+    CpuInterval {
+        from_ns: dice.next(),
+        until_ns: dice.next(),
+        rung: dice.one_of(Rung::ALL),
+        missed_deadline: dice.flip(),
+        cpus: dice.some(4, |dice| CpuSample {
+            cpu: dice.small(),
+            event_ratio: dice.maybe(Dice::real),
+            tick_before_ratio: dice.maybe(Dice::real),
+            tick_after_ratio: dice.maybe(Dice::real),
+            sampled_ratio: dice.maybe(Dice::real),
+            procstat_busy_ratio: dice.maybe(Dice::real),
+            unaccounted_ratio: dice.maybe(Dice::real),
+            not_idle_ratio: dice.maybe(Dice::real),
+            balance_ns: dice.maybe(|d| d.next().cast_signed()),
+            switches: dice.maybe(Dice::next),
+            top: dice.maybe(|d| TopThread {
+                pid: d.small(),
+                tid: d.small(),
+                comm: d.text(),
+                ratio: d.real(),
+            }),
+        }),
+        lost: dice.some(2, |d| (d.text(), d.next())).into_iter().collect(),
+    }
+}
+
+pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
+    LoadRecord {
+        settings: settings(dice),
+        server_version: dice.maybe(Dice::text),
+        measured_from_ns: dice.next() >> 2,
+        measured: dice.span(),
+        achieved_per_s: dice.real(),
+        counts: Counts {
+            planned: dice.next(),
+            done: dice.next(),
+            failed: dice.next(),
+            skipped: dice.next(),
+            unfinished: dice.next(),
+            retries: dice.next(),
+        },
+        response: dice.maybe(|d| CensoredHistogram { known: d.histogram(), at_least: d.histogram() }),
+        service: dice.histogram(),
+        wait: dice.maybe(Dice::histogram),
+        lateness: dice.maybe(Dice::histogram),
+        failure: dice.histogram(),
+        operations: dice.some(3, |d| (d.text(), Operation { service: d.histogram() })).into_iter().collect(),
+        errors: ErrorCounts {
+            transient: dice.next(),
+            connection: dice.next(),
+            application: dice.next(),
+            verify: dice.next(),
+        },
+        error_samples: dice.some(3, Dice::text),
+        outages: dice.some(3, |d| Outage {
+            from_s: d.real(),
+            for_s: d.real(),
+            affected: d.next(),
+            ended: d.flip(),
+        }),
+        backlog_after_warmup: dice.next(),
+        connected: dice.small(),
+        client: dice.maybe(|d| ClientCost {
+            user_us_per_event: d.real(),
+            system_us_per_event: d.real(),
+            switches_per_event: d.real(),
+            starved_ratio: d.maybe(Dice::real),
+        }),
+        slices: dice.some(20, |d| HistogramSlice {
+            from_ns: d.next() >> 10,
+            for_ns: d.next() >> 30,
+            operation: d.text(),
+            kind: d.one_of(&LatencyKind::ALL),
+            histogram: CompactHistogram::from(&d.histogram()),
+        }),
+        verdict: Verdict {
+            state: dice.one_of(&[Validity::Valid, Validity::Invalid, Validity::Interrupted]),
+            checks: dice.some(3, |d| Check {
+                name: d.one_of(&["achieved-rate", "lateness", "little"]),
+                ok: d.flip(),
+                found: d.real(),
+                limit: d.real(),
+                text: d.text(),
+            }),
+        },
+    }
+}
+
+fn settings(dice: &mut Dice) -> LoadSettings {
+    let (ratio, limit) = (dice.real(), dice.span());
+    LoadSettings {
+        target: Target::new(dice.one_of(&[
+            "null:",
+            "sqlite:/tmp/a b.db?journal_mode=wal",
+            "mysql://app@h/bench",
+        ])),
+        workload: dice.one_of(Workload::ALL),
+        oltp: OltpSettings {
+            tables: dice.small(),
+            rows: dice.next(),
+            point_selects: dice.small(),
+            range_size: dice.next(),
+            distribution: dice.one_of(&[
+                Distribution::Uniform,
+                Distribution::Zipfian { exponent: ratio },
+                Distribution::Special,
+                Distribution::Pareto { h: ratio },
+            ]),
+            skip_transaction: dice.flip(),
+            prepared: dice.flip(),
+        },
+        prepare: dice.one_of(PreparePolicy::ALL),
+        threads: dice.small(),
+        rate: dice.one_of(&[Rate::Max, Rate::PerSecond(ratio)]),
+        arrivals: dice.one_of(&[Arrivals::Jitter { ratio }, Arrivals::Period, Arrivals::Poisson]),
+        schedule: dice.one_of(Schedule::ALL),
+        late: dice.one_of(&[LatePolicy::Queue, LatePolicy::Skip { limit }]),
+        warmup: dice.span(),
+        time: dice.span(),
+        events_max: dice.option(Dice::next),
+        interval: dice.span(),
+        retries_max: dice.small(),
+        drain: dice.span(),
+        seed: dice.next(),
+        connects_at_once: dice.small(),
+        errors_ratio_max: dice.real(),
+    }
+}
+
+/// A bake-off of `blocks` blocks of two configurations at one level, without attempts.
+pub(crate) fn bakeoff(dice: &mut Dice, blocks: u32) -> Bakeoff {
+    let mut trials = Vec::new();
+    for block in 1..=blocks {
+        for name in ["libc", "jemalloc"] {
+            let index = u32::try_from(trials.len()).unwrap();
+            let levels = BTreeMap::from([("allocator".to_owned(), name.to_owned())]);
+            trials.push(Trial { index, block, series: index + 1, position: 1, levels });
+        }
+    }
+    let header = header(dice, RunKind::Bakeoff);
+    Bakeoff {
+        header: RunHeader { state: RunState::Abandoned, reason: None, ..header },
+        question: dice.text(),
+        exploratory: dice.flip(),
+        factors: vec![Factor {
+            name: "allocator".into(),
+            values: vec!["libc".into(), "jemalloc".into()],
+            reference: Some("libc".into()),
+            plot: dice.one_of(Plot::ALL),
+        }],
+        blocks,
+        seed: dice.next(),
+        trials,
+        attempts: Vec::new(),
+        judge: Judge {
+            rope_ratio: dice.real(),
+            alpha: 0.05,
+            family: dice.text(),
+            metrics: Metric::ALL.to_vec(),
+        },
+        page: Page {
+            sponsor: dice.option(Dice::text),
+            tuning: dice.option(Dice::text),
+            notes: dice.option(Dice::text),
+        },
+        measure: dice.span(),
+        warmup: dice.span(),
+        environment: environment(dice),
+        plan_text: format!("# {}\nschema = 1\n", dice.text()),
+        plan_sha256: "0123".into(),
+    }
+}
