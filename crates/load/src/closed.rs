@@ -7,6 +7,9 @@ use crate::worker::{Started, Worker};
 
 /// Does events one after the other until the run ends.
 pub(crate) fn work(worker: &mut Worker) {
+    if worker.wait_until(worker.engine.timeline().start_ns).is_none() {
+        return;
+    }
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker) else { return };
         worker.note_taken(&taken);

@@ -38,6 +38,8 @@ fn the_number_of_planned_events_is_rate_times_time() {
 
 #[test]
 fn progress_tells_phases_and_intervals() {
+    const W: Phase = Phase::Warmup;
+    const M: Phase = Phase::Measure;
     let warmup = Duration::from_millis(300);
     let settings = LoadSettings { warmup, interval: Duration::from_millis(250), ..settings("null:") };
     let (mut phases, mut intervals, mut connected) = (Vec::new(), Vec::new(), 0);
@@ -49,16 +51,12 @@ fn progress_tells_phases_and_intervals() {
     };
     let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
     assert_books(&record);
-    assert_eq!(phases[..2], [Phase::Warmup, Phase::Measure]);
+    assert_eq!(phases[..2], [W, M]);
     assert_eq!(connected, 4);
     let times: Vec<_> = intervals.iter().map(|(phase, t_s, _)| (*phase, *t_s)).collect();
-    use Phase::{Measure, Warmup};
-    assert_eq!(
-        times,
-        [(Warmup, 0.25), (Warmup, 0.3), (Measure, 0.25), (Measure, 0.5), (Measure, 0.75), (Measure, 1.0)]
-    );
+    assert_eq!(times, [(W, 0.25), (W, 0.3), (M, 0.25), (M, 0.5), (M, 0.75), (M, 1.0)]);
     let shown = |phase| intervals.iter().filter(|i| i.0 == phase).map(|i| i.2).sum::<u64>();
-    assert!(shown(Measure) <= record.counts.done && shown(Warmup) <= 60);
+    assert!(shown(M) <= record.counts.done && shown(W) <= 60);
 }
 
 #[test]
@@ -113,11 +111,14 @@ fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
     let dir = tempfile::tempdir().unwrap();
     let marks = dir.path().join("marks");
     let target = format!("exec:echo x >> {}", marks.display());
-    let record = run(&LoadSettings { rate: Rate::PerSecond(50.0), ..settings(target) });
+    // A number of events, so that the phase lasts until the last of them has ended.
+    let (rate, time) = (Rate::PerSecond(50.0), Duration::from_mins(10));
+    let fifty = LoadSettings { rate, time, events_max: Some(50), ..settings("exec:true") };
+    let record = run(&LoadSettings { target: Target::new(target), ..fifty.clone() });
     assert_eq!((record.counts.planned, record.counts.done), (50, 50));
     assert_eq!(std::fs::read_to_string(marks).unwrap().lines().count(), 50);
 
-    let record = run(&LoadSettings { rate: Rate::PerSecond(50.0), ..settings("exec:false") });
+    let record = run(&LoadSettings { target: Target::new("exec:false"), ..fifty });
     assert_eq!((record.counts.failed, record.errors.application), (50, 50));
     assert_eq!(record.error_samples, ["application: the command ended with exit status: 1"]);
     assert_eq!(record.verdict.state, Validity::Invalid);

@@ -155,8 +155,9 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
         server.thaw();
         (Monotonic.now_ns() - from_ns) as f64 / 1e9
     });
-    assert_eq!((record.counts.planned, record.counts.done), (5_000, 5_000));
-    assert_eq!(record.errors.connection, 0);
+    assert_eq!((record.counts.planned, record.counts.failed, record.errors.connection), (5_000, 0, 0));
+    // One may be in flight at the very end.
+    assert!(record.counts.unfinished <= 2, "{:?}", record.counts);
     let response = &record.response.as_ref().unwrap().known;
     // A stall of T in a run of L puts a share T / L of the events evenly between 0 and T.
     for quantile in [0.95, 0.99, 0.999] {
