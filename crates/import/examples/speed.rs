@@ -39,7 +39,7 @@ fn main() -> Result<(), ImportError> {
         full_pct: 99.0,
         name_full: true,
         errors: false,
-        mean: true,
+        mean: false,
         boot: false,
         times: false,
         by_set: false,

@@ -126,14 +126,52 @@ pub struct PlockstatView {
 ///
 /// What does not end within ten decimals (a third) is rounded to six: the input was rounded to none.
 pub fn shortest(value: f64) -> String {
+    let mut text = String::new();
+    push_shortest(&mut text, value);
+    text
+}
+
+/// Adds what [`shortest`] gives.
+pub(crate) fn push_shortest(text: &mut String, value: f64) {
+    // Most cells are small whole numbers, and those need no search for the shortest digits.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the next line tells whether it fits"
+    )]
+    let whole = value as u32;
+    if f64::from(whole).to_bits() == value.to_bits() {
+        push_whole(text, whole);
+        text.push_str(".0");
+        return;
+    }
     let exact = format!("{value:?}");
     let decimals = exact.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     if decimals <= 10 && !exact.contains('e') {
-        return exact;
+        text.push_str(&exact);
+        return;
     }
     let rounded = format!("{value:.6}");
     let trimmed = rounded.trim_end_matches('0');
-    if trimmed.ends_with('.') { format!("{trimmed}0") } else { trimmed.to_owned() }
+    text.push_str(trimmed);
+    if trimmed.ends_with('.') {
+        text.push('0');
+    }
+}
+
+/// Adds the digits of `number`, without the formatting machinery, which would take most of the time of a large log.
+pub(crate) fn push_whole(text: &mut String, mut number: u32) {
+    let mut digits = ['0'; 10];
+    let mut begin = digits.len();
+    loop {
+        begin -= 1;
+        digits[begin] = char::from_digit(number % 10, 10).expect("below ten");
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend(&digits[begin..]);
 }
 
 /// The sum of the samples that count in a mean, column by column.
@@ -149,7 +187,7 @@ pub(crate) struct Means {
 }
 
 impl Means {
-    /// Takes a sample; one that averages since boot or is cut counts only with `boot`.
+    /// Takes a sample; one that averages since boot counts only with `boot`, one that is cut never.
     pub(crate) fn take(&mut self, sample: &Sample, rates: Rates, boot: bool) {
         if !sample.replaces_previous {
             self.settle();

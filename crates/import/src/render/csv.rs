@@ -53,7 +53,7 @@ impl<'w> Mpstat<'w> {
             });
             line(self.out, head.iter().cloned().chain(what).chain(values).map(Cow::Owned))?;
         }
-        self.out.flush()
+        Ok(())
     }
 }
 
@@ -77,7 +77,7 @@ impl Samples for Mpstat<'_> {
             }
             line(self.out, cells.into_iter().map(Cow::Owned))?;
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
@@ -146,7 +146,7 @@ impl Runs for Lockstat<'_> {
             ];
             line(self.out, cells.into_iter().map(Cow::Owned))?;
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
@@ -193,7 +193,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
             line(out, cells.into_iter().map(Cow::Owned))?;
         }
     }
-    out.flush()
+    Ok(())
 }
 
 /// One line an interval.
@@ -241,7 +241,7 @@ impl Intervals for Vmstat<'_> {
             STATES.map(|(_, part)| interval.ticks.as_ref().map(|t| part(t).to_string()).unwrap_or_default()),
         );
         line(self.out, cells.into_iter().map(Cow::Owned))?;
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {

@@ -166,7 +166,7 @@ impl<'w> Mpstat<'w> {
             self.tail(None)?;
             self.saturated.clear();
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn tail(&mut self, error: Option<String>) -> io::Result<()> {
@@ -447,7 +447,7 @@ impl Runs for Lockstat<'_> {
         };
         put(self.out, &document)?;
         self.out.write_all(b"\n")?;
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, error: Option<&ImportError>) -> io::Result<()> {
@@ -568,7 +568,7 @@ pub fn plockstat(
     };
     put(out, &document)?;
     out.write_all(b"\n")?;
-    out.flush()
+    Ok(())
 }
 
 /// `bakeoff.import-vmstat/1`
@@ -677,7 +677,7 @@ impl Intervals for Vmstat<'_> {
         if lines {
             self.out.write_all(b"]}\n")?;
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, error: Option<&ImportError>) -> io::Result<()> {

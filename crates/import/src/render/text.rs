@@ -1,8 +1,8 @@
 //! Tables for people.
 
 use super::{
-    Intervals, LockstatView, Means, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, shortest,
-    subject,
+    Intervals, LockstatView, Means, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts,
+    push_shortest, push_whole, subject,
 };
 use crate::error::ImportError;
 use crate::solaris::lockstat::{
@@ -20,12 +20,15 @@ pub struct Mpstat<'w> {
     view: MpstatView,
     headed: bool,
     means: Means,
+    /// The line at hand: one allocation for all of them, and one write each.
+    text: String,
+    number: String,
 }
 
 impl<'w> Mpstat<'w> {
     /// A table on `out`.
     pub fn new(out: &'w mut dyn Write, view: MpstatView) -> Self {
-        Self { out, view, headed: false, means: Means::default() }
+        Self { out, view, headed: false, means: Means::default(), text: String::new(), number: String::new() }
     }
 
     fn head(&mut self) -> io::Result<()> {
@@ -41,41 +44,77 @@ impl<'w> Mpstat<'w> {
         writeln!(self.out, "CPUs minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl")
     }
 
-    /// A line but for its end: the cells in mpstat's widths, pushed aside where they need more.
+    /// A line: the cells in mpstat's widths, pushed aside where they need more, and a remark.
     fn line(
         &mut self,
         at: &str,
         set: Option<i32>,
         first: &str,
-        cells: &[String; COLUMNS.len()],
+        cells: &[Option<f64>; COLUMNS.len()],
+        remark: &str,
     ) -> io::Result<()> {
         const WIDTHS: [usize; COLUMNS.len()] = [4, 3, 4, 5, 4, 4, 4, 4, 4, 4, 5, 4, 3, 3, 3];
+        let (text, number) = (&mut self.text, &mut self.number);
+        text.clear();
         if self.view.times {
-            write!(self.out, "{at:<19} ")?;
+            pad(text, at, 19, Side::Right);
+            text.push(' ');
         }
         if self.view.by_set {
-            write!(self.out, "{:>3} ", set.map_or_else(|| "-".into(), |set| set.to_string()))?;
+            pad(text, &set.map_or_else(|| "-".into(), |set| set.to_string()), 3, Side::Left);
+            text.push(' ');
         }
-        write!(self.out, "{first:>4}")?;
+        pad(text, first, 4, Side::Left);
         for (cell, width) in cells.iter().zip(WIDTHS) {
-            write!(self.out, " {cell:>width$}")?;
+            text.push(' ');
+            number.clear();
+            match cell {
+                Some(value) => push_shortest(number, *value),
+                None => number.push('-'),
+            }
+            pad(text, number, width, Side::Left);
         }
-        Ok(())
+        text.push_str(remark);
+        text.push('\n');
+        self.out.write_all(text.as_bytes())
+    }
+}
+
+/// Where blanks go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Adds `cell`, filled up with blanks to `width`. The formatting machinery would take most of the time of a large log.
+fn pad(text: &mut String, cell: &str, width: usize, side: Side) {
+    let blanks = std::iter::repeat_n(' ', width.saturating_sub(cell.len()));
+    if side == Side::Left {
+        text.extend(blanks);
+        text.push_str(cell);
+    } else {
+        text.push_str(cell);
+        text.extend(blanks);
     }
 }
 
 impl Samples for Mpstat<'_> {
     fn sample(&mut self, sample: &Sample) -> io::Result<()> {
         self.head()?;
-        self.means.take(sample, self.view.rates, self.view.boot);
-        let at = sample.at.as_ref().map_or_else(|| "-".into(), ToString::to_string);
+        if self.view.mean {
+            self.means.take(sample, self.view.rates, self.view.boot);
+        }
+        let at = match &sample.at {
+            Some(at) if self.view.times => at.to_string(),
+            _ => "-".into(),
+        };
         for (set, part) in parts(sample, &self.view) {
-            let cells = part.values.map(|value| value.map_or_else(|| "-".into(), shortest));
-            self.line(&at, set, &part.cpus.to_string(), &cells)?;
-            writeln!(self.out, "{}", mark(sample))?;
+            let mut cpus = String::new();
+            push_whole(&mut cpus, part.cpus);
+            self.line(&at, set, &cpus, &part.values, mark(sample))?;
             if self.view.errors {
-                self.line(&at, set, "+-", &part.errors.map(shortest))?;
-                writeln!(self.out)?;
+                self.line(&at, set, "+-", &part.errors.map(Some), "")?;
             }
         }
         if self.view.name_full {
@@ -85,8 +124,7 @@ impl Samples for Mpstat<'_> {
                 writeln!(self.out, "full: {what} {} (usr {usr} sys {sys} wt {wt} idl {idl})", row.id)?;
             }
         }
-        // A reader at the other end of a pipe sees each sample as it comes.
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
@@ -96,9 +134,8 @@ impl Samples for Mpstat<'_> {
         self.head()?;
         match self.means.end() {
             Some((samples, _, means)) => {
-                let cells = means.map(|mean| mean.map_or_else(|| "-".into(), shortest));
-                self.line("", None, "mean", &cells)?;
-                writeln!(self.out, "  of {samples} {}", if samples == 1 { "sample" } else { "samples" })
+                let remark = format!("  of {samples} {}", if samples == 1 { "sample" } else { "samples" });
+                self.line("", None, "mean", &means, &remark)
             }
             None => writeln!(self.out, "mean: no sample but since boot, which --boot lets count"),
         }
@@ -216,7 +253,7 @@ impl Runs for Lockstat<'_> {
             }
             None => self.each(&judged)?,
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
@@ -341,7 +378,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
         }
         writeln!(out, "{:>9.3}  {count:>9}  {:>8}  {:<28} TOTAL", sum_ns / ns_per_unit, "", "TOTAL")?;
     }
-    out.flush()
+    Ok(())
 }
 
 /// Utilisation in percent: one line an interval.
@@ -384,7 +421,7 @@ impl Intervals for Vmstat<'_> {
                 writeln!(self.out, "{rose:>20} {name}")?;
             }
         }
-        self.out.flush()
+        Ok(())
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {
