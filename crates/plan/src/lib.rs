@@ -36,6 +36,7 @@ mod matrix;
 mod meant;
 mod order;
 mod power;
+mod reference;
 mod schema;
 mod template;
 
@@ -45,6 +46,7 @@ pub use meant::{
     Command, Gate, GateRule, Note, OnInconclusive, Plan, Prepare, Ready, Resolved, Scheduler, ServerSpec,
     Step, StopSignal, Warmup,
 };
+pub use reference::documentation;
 pub use schema::json_schema;
 
 /// Reads a plan and checks it.

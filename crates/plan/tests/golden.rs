@@ -22,3 +22,39 @@ fn every_sound_plan_resolves_to_what_it_says() {
         insta::assert_debug_snapshot!((plan.estimate(), plan.notes(), plan.unbuilt(), plan.resolved()));
     });
 }
+
+/// `testdata/order.txt` was drawn by a program that shares nothing with ours: the key stream came from `openssl enc
+/// -chacha20`, the rest was written from `docs/plans.md` alone.
+#[test]
+fn the_order_is_the_one_that_others_draw() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+    let plan = read(&folder.join("good/model.toml")).expect("the plan is sound");
+    let line = |t: record::bakeoff::Trial| {
+        format!("{} {} {}\n", t.block, t.levels["allocator"], t.levels["threads"])
+    };
+    let drawn: String = plan.trials().into_iter().map(line).collect();
+    assert_eq!(drawn, std::fs::read_to_string(folder.join("order.txt")).unwrap());
+}
+
+#[test]
+fn the_schema_of_a_plan_is_the_one_that_was_reviewed() {
+    insta::assert_snapshot!(bakeoff_plan::json_schema());
+}
+
+/// Everything that the reader accepts is in `docs/plans.md`. Like the other golden files it is written anew where
+/// `INSTA_UPDATE` says so.
+#[test]
+fn the_documentation_has_every_key() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plans.md");
+    let text = std::fs::read_to_string(&path).expect("the documentation is part of the project");
+    let begin = text.find(BEGIN).expect("the tables begin") + BEGIN.len();
+    let end = text.find(END).expect("the tables end");
+    let tables = format!("\n{}", bakeoff_plan::documentation());
+    if std::env::var("INSTA_UPDATE").is_ok_and(|how| how == "always") {
+        std::fs::write(&path, format!("{}{tables}{}", &text[..begin], &text[end..])).unwrap();
+    } else {
+        assert_eq!(text[begin..end], tables, "docs/plans.md is not what the reader does: run `make golden`");
+    }
+}
+const BEGIN: &str = "<!-- keys: begin -->";
+const END: &str = "<!-- keys: end -->";

@@ -209,7 +209,7 @@ mod tests {
         Process::start(command, &Placement::ANYWHERE, log).unwrap()
     }
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn a_process_ends_with_its_status_and_its_output_is_kept() {

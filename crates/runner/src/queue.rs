@@ -148,8 +148,7 @@ mod tests {
     fn what_fails_is_tried_once_more_and_what_is_invalid_stays() {
         let mut history = History::default();
         let fate = |trial, attempt| match (trial, attempt) {
-            (0, _) => Failed,
-            (1, 1) => Failed,
+            (0, _) | (1, 1) => Failed,
             (5, _) => Invalid,
             _ => Sealed,
         };

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn step(command: &str, retries: u32) -> Step {
-        Step { command: command.into(), timeout: Duration::from_secs(60), retries }
+        Step { command: command.into(), timeout: Duration::from_mins(1), retries }
     }
 
     #[test]

@@ -1,0 +1,52 @@
+//! Every key of a plan as a text for people, written from the declarations that the reader itself uses.
+
+use std::fmt::Write as _;
+
+use crate::keys::{Key, Need, Placeholders, TABLES, Table};
+
+/// Every table and key of a plan, as Markdown: what it holds, its default, an example.
+pub fn documentation() -> String {
+    TABLES.iter().map(table).collect::<Vec<_>>().join("\n")
+}
+
+fn table(table: &Table) -> String {
+    let heading = match table.path {
+        "" => "At the top".to_owned(),
+        path => match (path.strip_suffix(".*"), path.strip_suffix("[]")) {
+            (Some(path), _) => format!("`[{path}.NAME]`"),
+            (_, Some(path)) => format!("`[[{path}]]`"),
+            _ => format!("`[{path}]`"),
+        },
+    };
+    let absent = match table.need {
+        Need::Required | Need::Default(_) => String::new(),
+        Need::Optional(without) => format!(" Absent: {without}."),
+    };
+    let mut text = format!("### {heading}\n\n{}.{absent}\n\n", capital(table.meaning));
+    text.push_str("| key | meaning | holds | absent | example |\n|---|---|---|---|---|\n");
+    for key in table.keys {
+        writeln!(text, "{}", row(key)).expect("writing to a String cannot fail");
+    }
+    text
+}
+
+fn row(key: &Key) -> String {
+    let absent = match key.need {
+        Need::Required => "an error".to_owned(),
+        Need::Default(toml) => format!("`{toml}`"),
+        Need::Optional(without) => without.to_owned(),
+    };
+    let placeholders = match key.placeholders {
+        Placeholders::None => "",
+        Placeholders::WholePlot { .. } => "; placeholders of whole-plot factors",
+        Placeholders::Any => "; placeholders",
+    };
+    let holds = format!("{}{placeholders}", key.kind.expected());
+    let cells = [format!("`{}`", key.name), key.meaning.into(), holds, absent, format!("`{}`", key.example)];
+    format!("| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+}
+
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
