@@ -3,6 +3,7 @@
 //! Each runs until its time is over or its flag is raised, and reports its own `CLOCK_PROCESS_CPUTIME_ID`, which the
 //! scheduler keeps to the nanosecond: so a hog should be the only work of its process.
 
+use std::collections::BTreeSet;
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -133,6 +134,13 @@ pub fn ping_pong(cpu: Option<u32>, rounds: u32) -> Result<Truth, HogError> {
         ended.into_iter().sum::<Result<u64, HogError>>()
     })?;
     Ok(began.until_now(switches))
+}
+
+/// Runs for a moment on each of the CPUs in turn, so that each of them switches; those that cannot be had are passed over.
+pub fn visit(cpus: &BTreeSet<u32>) {
+    thread::scope(|scope| {
+        scope.spawn(|| cpus.iter().filter(|cpu| pin(**cpu).is_ok()).for_each(|_| thread::yield_now()));
+    });
 }
 
 /// Looks for the scheduler's tick on a CPU: spins there for `look` and finds what interrupts it regularly.

@@ -18,9 +18,10 @@ pub(super) struct Books {
 }
 
 /// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, readings
-/// of a clock that went back, stints without a place for a task's sums or for its core's, tasks that ended untold.
-pub(super) const LOST: [&str; 6] =
-    ["switch-unseen", "unsure-ns", "clock-backward", "task-sums", "core-clock", "task-end"];
+/// of a clock that went back, stints without a place for a task's sums or for its core's, tasks that ended untold,
+/// records that the kernel had no room for.
+pub(super) const LOST: [&str; 7] =
+    ["switch-unseen", "unsure-ns", "clock-backward", "task-sums", "core-clock", "task-end", "switch-record"];
 
 /// A thread and how long it ran at least.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_and_switches_not_seen_are_told() {
         let mut after = edge(10, 5, 5);
-        after.books.lost = [1, 3, 2, 0, 0, 0];
+        after.books.lost = [1, 3, 2, 0, 0, 0, 0];
         let events = between(&edge(0, 0, 0), &after).unwrap();
         assert_eq!(events.lost, [("switch-unseen", 1), ("unsure-ns", 3), ("clock-backward", 2)]);
     }

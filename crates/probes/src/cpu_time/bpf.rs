@@ -52,6 +52,7 @@ pub(super) struct Bpf {
     hook: Hook,
     epoch: u64,
     ledger: Option<Ledger>,
+    note: Option<String>,
     _switches: Link,
 }
 
@@ -63,12 +64,12 @@ enum Hook {
 }
 
 impl Bpf {
-    /// Loads and attaches the programs and tries one closing; with a note where the second-best hook had to do.
+    /// Loads and attaches the programs and tries one closing.
     ///
     /// # Errors
     ///
     /// A sentence for people: what is missing, and how to get it.
-    pub(super) fn open(tasks: Option<&Cores>) -> Result<(Self, Option<String>), String> {
+    pub(super) fn open(tasks: Option<&Cores>) -> Result<Self, String> {
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
         let best = if Path::new(KERNEL_BTF).exists() {
@@ -76,14 +77,11 @@ impl Bpf {
         } else {
             Err(format!("this kernel has no BTF ({KERNEL_BTF})"))
         };
-        let why = match best {
-            Ok(bpf) => return Ok((bpf, None)),
-            Err(why) => why,
-        };
-        match Self::attach(Hook::Raw, None) {
-            Ok(bpf) => Ok((bpf, Some(format!("watching by raw_tp, not by tp_btf: {why}")))),
-            Err(raw) => Err(refusal(&raw)),
-        }
+        best.or_else(|why| {
+            let mut bpf = Self::attach(Hook::Raw, None).map_err(|e| refusal(&e))?;
+            bpf.note = Some(format!("watching by raw_tp, not by tp_btf: {why}"));
+            Ok(bpf)
+        })
     }
 
     fn attach(hook: Hook, tasks: Option<&Cores>) -> libbpf_rs::Result<Self> {
@@ -98,7 +96,7 @@ impl Bpf {
         let skel = open.load()?;
         let switches = attach_hook(&skel, hook)?;
         let ledger = tasks.map(|_| Ledger::default());
-        let mut bpf = Self { skel, hook, epoch: 0, ledger, _switches: switches };
+        let mut bpf = Self { skel, hook, epoch: 0, ledger, note: None, _switches: switches };
         // Kernels before 5.10 cannot run a program on a CPU of our choice: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
@@ -143,6 +141,7 @@ impl Bpf {
                 closed.lost_tasks,
                 closed.lost_core,
                 closed.lost_ended,
+                0,
             ],
             top,
         }
@@ -152,6 +151,10 @@ impl Bpf {
 impl Source for Bpf {
     fn rung(&self) -> Rung {
         Rung::Bpf
+    }
+
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     fn next_edge(&mut self) {

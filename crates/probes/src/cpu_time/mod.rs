@@ -1,6 +1,6 @@
 //! Where the CPUs' time went: by the kernel's own context switches, and by what `/proc/stat` says beside it.
 //!
-//! *Traces* `sched_switch` on every CPU, whatever the affinity or CPU set of this process.
+//! *Traces* `sched_switch` on every CPU (where BPF cannot be had: perf's context-switch records, else nothing), whatever the affinity or CPU set of this process.
 //! *Yields*, per CPU and interval: busy share by events (ratio), context switches (count), balance of the books (ns),
 //! the thread that ran most; and the three readings of [`crate::proc_stat`] over the same window.
 //! *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: a thread that sleeps while the tick comes is invisible
@@ -14,7 +14,8 @@
 mod books;
 #[cfg(feature = "bpf")]
 mod bpf;
-#[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only BPF tells of tasks"))]
+mod perf;
+#[cfg(feature = "bpf")]
 mod tasks;
 mod watch;
 
@@ -97,6 +98,11 @@ pub struct CpuProbe {
 trait Source: std::fmt::Debug {
     fn rung(&self) -> Rung;
 
+    /// What keeps it from its own best, where anything does.
+    fn note(&self) -> Option<&str> {
+        None
+    }
+
     /// Called before the CPUs are closed one by one.
     fn next_edge(&mut self);
 
@@ -125,6 +131,7 @@ struct Look {
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
     let source = best_source(options, &mut notes);
+    notes.extend(source.as_ref().and_then(|s| s.note()).map(str::to_owned));
     let samplers = open_samplers(options, source.as_deref());
     // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
@@ -298,36 +305,28 @@ fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks>
     Ticks::open(&online).map_err(Missing::because)
 }
 
-#[cfg(feature = "bpf")]
+/// The best of those that can be had from the highest on; each that cannot leaves a note.
 fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
-    if !asks_for_bpf(options, notes) {
+    if options.root != Path::new("/") {
+        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
         return None;
     }
-    match bpf::Bpf::open(options.tasks.as_ref()) {
-        Ok((bpf, note)) => {
-            notes.extend(note);
-            Some(Box::new(bpf))
-        }
-        Err(why) => {
-            notes.push(why);
-            None
-        }
-    }
+    let mut tried = |source: Result<Box<dyn Source>, String>| source.map_err(|why| notes.push(why)).ok();
+    let bpf = if options.highest <= Rung::Bpf { tried(bpf_source(options)) } else { None };
+    bpf.or_else(|| if options.highest <= Rung::Perf { tried(perf_source(options)) } else { None })
+}
+
+#[cfg(feature = "bpf")]
+fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
+    Ok(Box::new(bpf::Bpf::open(options.tasks.as_ref())?))
 }
 
 #[cfg(not(feature = "bpf"))]
-fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Source>> {
-    if asks_for_bpf(options, notes) {
-        notes.push(
-            "context switches are not seen: this build has no BPF; build it with the feature `bpf`".into(),
-        );
-    }
-    None
+fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
+    Err("no context switches by BPF: this build has none; build it with the feature `bpf`".into())
 }
 
-fn asks_for_bpf(options: &Options, notes: &mut Vec<String>) -> bool {
-    if options.root != Path::new("/") {
-        notes.push(format!("context switches are not seen: {} is not this machine", options.root.display()));
-    }
-    options.root == Path::new("/") && options.highest == Rung::Bpf
+fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
+    let online = cpu_list::online(&options.root).unwrap_or_default();
+    Ok(Box::new(perf::Perf::open(&online)?))
 }
