@@ -59,6 +59,8 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
     if flags & 2 != 0 {
         at += 2;
     }
+    // What cannot even hold its own frame is no BGZF block, whatever it says.
+    bgzf_bytes = bgzf_bytes.filter(|&bytes| bytes >= at + TRAILER_BYTES);
     Ok((at <= bytes.len()).then_some(Header { own_bytes: at, bgzf_bytes }))
 }
 
@@ -209,6 +211,13 @@ mod tests {
         let header = header(&BGZF_END).unwrap().unwrap();
         assert_eq!(header, Header { own_bytes: 18, bgzf_bytes: Some(28) });
         assert_eq!(bgzf_content_bytes(&BGZF_END), Ok(0));
+    }
+
+    #[test]
+    fn a_bgzf_block_shorter_than_its_own_header_is_none() {
+        let mut bytes = BGZF_END;
+        bytes[16] = 0;
+        assert_eq!(header(&bytes), Ok(Some(Header { own_bytes: 18, bgzf_bytes: None })));
     }
 
     #[test]

@@ -136,8 +136,9 @@ pub(crate) enum Segment {
 
 /// Decodes a segment as `pigz -i` leaves them: full blocks up to a flush, no reference to earlier content.
 pub(crate) fn segment(bytes: &[u8], content_bytes_max: usize, content: &mut Buffer) -> Segment {
-    /// A final block of nothing: only if `bytes` end where a block ends is it understood as such.
-    const FINAL: [u8; 2] = [3, 0];
+    /// A stored block of one byte, then a final block of nothing: understood as such only if `bytes`
+    /// end where a block ends, for inside a block these bits would mean something else.
+    const PROBE: [u8; 8] = [0, 1, 0, 0xfe, 0xff, b'X', 3, 0];
     let mut inflate = Decompress::new(false);
     let mut made = 0;
     content.set_len(0);
@@ -156,13 +157,10 @@ pub(crate) fn segment(bytes: &[u8], content_bytes_max: usize, content: &mut Buff
             _ => return Segment::Dependent,
         }
     }
-    let mut nothing = [0; 1];
-    match inflate.decompress(&FINAL, &mut nothing, FlushDecompress::Finish) {
-        Ok(Status::StreamEnd)
-            if inflate.total_in() == (bytes.len() + 2) as u64 && inflate.total_out() == made as u64 =>
-        {
-            Segment::Whole
-        }
-        _ => Segment::Dependent,
-    }
+    let mut echo = [0; 2];
+    let ended =
+        matches!(inflate.decompress(&PROBE, &mut echo, FlushDecompress::Finish), Ok(Status::StreamEnd));
+    let ate_all = inflate.total_in() == (bytes.len() + PROBE.len()) as u64;
+    let said_x = inflate.total_out() == made as u64 + 1 && echo[0] == b'X';
+    if ended && ate_all && said_x { Segment::Whole } else { Segment::Dependent }
 }

@@ -248,9 +248,10 @@ impl<R: Read> Search<R> {
         Ok(decoded.is_ok().then_some(bytes))
     }
 
-    /// Something without content that is `bytes` long: if searched for, it must be followed by a beginning or the end.
+    /// Something without content that is `bytes` long, and not too long to be looked over. If it was searched
+    /// for, it must be followed by a beginning or the end.
     fn try_end(&mut self, bytes: usize, trust: Trust) -> Result<Option<usize>, Error> {
-        if trust == Trust::Searched && bytes > UNIT_BYTES_MAX {
+        if bytes > UNIT_BYTES_MAX {
             return Ok(None);
         }
         let shown = self.input.show(bytes + 4)?;
