@@ -171,56 +171,85 @@ fn findings(comparisons: &Comparisons) -> Vec<Finding> {
     findings
 }
 
-/// `wal against delete, throughput: better at 3 of 3 (+45 % [...] at threads=1; ...)`.
+/// `wal has more throughput than delete at threads 1 and 2: from ... to ...; equivalent within 1 % at threads 4.`
 fn sentence(comparisons: &Comparisons, pairs: &[&Pair]) -> String {
-    let first = pairs[0];
-    let subject = format!(
-        "{} against {}, {}:",
-        configuration(&first.a),
-        configuration(&first.b),
-        metric_name(first.metric)
-    );
-    let told: Vec<String> = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive]
-        .into_iter()
-        .filter_map(|verdict| {
-            let of: Vec<&&Pair> = pairs.iter().filter(|p| p.verdict == verdict).collect();
-            (!of.is_empty()).then(|| part(comparisons, verdict, &of, pairs.len()))
-        })
-        .collect();
+    let told: Vec<(Verdict, String)> =
+        [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Inconclusive]
+            .into_iter()
+            .filter_map(|verdict| {
+                let of: Vec<&Pair> = pairs.iter().copied().filter(|p| p.verdict == verdict).collect();
+                (!of.is_empty()).then(|| (verdict, part(comparisons, verdict, &of, pairs.len())))
+            })
+            .collect();
+    let (a, b) = (configuration(&pairs[0].a), configuration(&pairs[0].b));
+    let metric = metric_name(pairs[0].metric);
+    let subject = match told[0].0 {
+        Verdict::Better | Verdict::Worse => a,
+        Verdict::Equivalent => format!("{a} and {b}: {metric}"),
+        Verdict::Inconclusive => format!("{a} against {b}, {metric}:"),
+    };
+    let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
     format!("{subject} {}.", told.join("; "))
 }
 
-fn part(comparisons: &Comparisons, verdict: Verdict, of: &[&&Pair], all: usize) -> String {
-    let how_many = match (of.len(), all) {
-        (_, 1) => at(&of[0].levels),
-        (n, all) if n == all => format!(" at all {all} levels of {}", list(&comparisons.conditions)),
-        (n, all) => format!(" at {n} of {all} levels of {}", list(&comparisons.conditions)),
-    };
+fn part(comparisons: &Comparisons, verdict: Verdict, of: &[&Pair], all: usize) -> String {
+    let place = place(comparisons, of, all);
     match verdict {
-        Verdict::Better | Verdict::Worse => format!("{}{how_many}: {}", verdict.word(), range(of)),
-        Verdict::Equivalent => {
-            format!("equivalent within {}{how_many}", share(comparisons.rules.rope_ratio))
+        Verdict::Better | Verdict::Worse => {
+            let more = (verdict == Verdict::Better) == of[0].metric.more_is_better();
+            let what = comparative(of[0].metric, more);
+            let range = range(of);
+            format!("{what} than {}{place}: {range}", configuration(&of[0].b))
         }
-        Verdict::Inconclusive => format!("inconclusive{how_many}{}", needed(of)),
+        Verdict::Equivalent => format!("equivalent within {}{place}", share(comparisons.rules.rope_ratio)),
+        Verdict::Inconclusive if of.len() == all => {
+            format!("inconclusive{place}, seen: {}{}", range(of), needed(of))
+        }
+        Verdict::Inconclusive => format!("inconclusive{place}{}", needed(of)),
+    }
+}
+
+fn comparative(metric: Metric, more: bool) -> &'static str {
+    match (metric, more) {
+        (Metric::Throughput, true) => "has more throughput",
+        (Metric::Throughput, false) => "has less throughput",
+        (Metric::P99, true) => "has a higher p99 latency",
+        (Metric::P99, false) => "has a lower p99 latency",
+        (Metric::CpuPerEvent, true) => "uses more CPU per event",
+        (Metric::CpuPerEvent, false) => "uses less CPU per event",
+    }
+}
+
+/// ` at threads 1 and 2`, ` at all 3 levels of threads`, ` at 5 of 12 levels of threads and rate`.
+fn place(comparisons: &Comparisons, of: &[&Pair], all: usize) -> String {
+    let factors = list(&comparisons.conditions);
+    match (of.len(), all) {
+        (_, 1) => at(&of[0].levels),
+        (n, all) if n == all => format!(" at all {all} levels of {factors}"),
+        (n, _) if n <= 4 && comparisons.conditions.len() == 1 => {
+            let values: Vec<String> = of.iter().flat_map(|p| p.levels.values().cloned()).collect();
+            format!(" at {factors} {}", list(&values))
+        }
+        (n, all) => format!(" at {n} of {all} levels of {factors}"),
     }
 }
 
 /// The smallest and the largest effect with their intervals; one where there is one.
-fn range(of: &[&&Pair]) -> String {
+fn range(of: &[&Pair]) -> String {
     let mut told: Vec<(&Pair, analysis::Estimate)> =
-        of.iter().filter_map(|p| Some((**p, *p.estimate.as_ref().ok()?))).collect();
+        of.iter().filter_map(|p| Some((*p, *p.estimate.as_ref().ok()?))).collect();
     told.sort_by(|(_, a), (_, b)| a.ratio.ln().abs().total_cmp(&b.ratio.ln().abs()));
     let one = |(pair, e): &(&Pair, analysis::Estimate)| {
         format!("{} {}{}", change(e.ratio), change_interval(e.low, e.high), at(&pair.levels))
     };
     match told.as_slice() {
-        [] => String::new(),
+        [] => "no block with both sides".to_owned(),
         [only] => one(only),
         [least, .., most] => format!("from {} to {}", one(least), one(most)),
     }
 }
 
-fn needed(of: &[&&Pair]) -> String {
+fn needed(of: &[&Pair]) -> String {
     let known: Vec<u32> = of.iter().filter_map(|p| p.blocks_needed.as_ref().ok().copied()).collect();
     match known.iter().max() {
         Some(most) if known.len() == of.len() => format!(" (about {most} blocks would probably decide)"),

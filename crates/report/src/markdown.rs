@@ -57,7 +57,7 @@ fn render_block(out: &mut String, block: &Block) {
         }
         Block::Table(table) | Block::Folded(table) => render_table(out, table),
         Block::Figure(figure) => {
-            put(out, format_args!("**{}.** {}\n\n", escape(&figure.title), escape(&figure.description)));
+            put(out, format_args!("**{}.** {}\n\n", escape(&figure.title), escape(&figure.caption)));
             render_table(out, &figure.data);
         }
         Block::Code { title, text } => {

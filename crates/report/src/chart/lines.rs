@@ -11,6 +11,8 @@ pub(crate) struct Lines<'a> {
     pub(crate) y_title: &'a str,
     pub(crate) x_kind: Kind,
     pub(crate) y_kind: Kind,
+    /// Ends of the x axis; those of the points where there are none.
+    pub(crate) x_range: Option<(f64, f64)>,
     /// Places on the x axis that are labelled, with the label.
     pub(crate) x_ticks: Vec<(f64, String)>,
     pub(crate) y_label: fn(f64) -> String,
@@ -24,6 +26,8 @@ pub(crate) struct Line {
     pub(crate) points: Vec<Point>,
     /// Whether the intervals are drawn as one band instead of a bar at each point.
     pub(crate) banded: bool,
+    /// Whether its points follow each other on the x axis, so that a line may join them.
+    pub(crate) joined: bool,
 }
 
 /// One place of a series.
@@ -79,6 +83,7 @@ fn x_scale(chart: &Lines, from: f64, to: f64) -> Scale {
     let all = || chart.series.iter().flat_map(|l| &l.points).map(|p| p.x);
     let low = all().fold(f64::INFINITY, f64::min);
     let high = all().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = chart.x_range.unwrap_or((low, high));
     Scale { kind: chart.x_kind, low, high, from, to }
 }
 
@@ -129,8 +134,10 @@ fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Sc
         let lower: Vec<_> = known.iter().map(|(p, (low, _))| at(p, *low)).collect();
         canvas.band(&format!("band {color}"), &upper, &lower);
     }
-    let through: Vec<_> = line.points.iter().map(|p| at(p, p.y)).collect();
-    canvas.path(&format!("line {color}"), &through);
+    if line.joined {
+        let through: Vec<_> = line.points.iter().map(|p| at(p, p.y)).collect();
+        canvas.path(&format!("line {color}"), &through);
+    }
     for point in &line.points {
         for dot in &point.dots {
             canvas.marker(&format!("dot {color}"), at(point, *dot), 2.6, series);

@@ -31,6 +31,6 @@ pub(crate) struct Svg {
 
 impl Drawing {
     fn of(draw: impl Fn(f64) -> Svg) -> Self {
-        Self { wide: draw(760.0), narrow: draw(350.0) }
+        Self { wide: draw(880.0), narrow: draw(350.0) }
     }
 }

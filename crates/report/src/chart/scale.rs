@@ -77,8 +77,8 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     ];
     let far = |ticks: &Vec<f64>| ticks.len().abs_diff(wanted);
     let best = choices.into_iter().min_by_key(far).unwrap_or_default();
-    // Less than half a decade has too few of them: there, equal steps read better.
-    if best.len() < 2 { linear_ticks(low, high, wanted) } else { best }
+    // A short stretch has too few of them: there, equal steps read better.
+    if best.len() <= wanted / 2 { linear_ticks(low, high, wanted) } else { best }
 }
 
 /// The next of 1, 2, 5, 10, ... at or above `step`.

@@ -38,7 +38,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// Text with a true minus before numbers, as print has it.
+/// Text with true minus signs and numbers that keep their units, as print has it.
 fn typeset(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
@@ -50,7 +50,8 @@ fn typeset(text: &str) -> String {
         out.push(if is_sign { '\u{2212}' } else { letter });
         before = letter;
     }
-    escape(&out).replace("&gt;=", "≥\u{202f}")
+    // A number and its percent sign stay on one line.
+    escape(&out).replace("&gt;=", "≥\u{202f}").replace(" %", "\u{a0}%")
 }
 
 struct Html {
@@ -195,7 +196,7 @@ impl Html {
         self.put(format_args!(
             "<figure id=\"figure-{number}\">\n<figcaption><b>Figure {number}. {}.</b> {}</figcaption>\n",
             escape(&figure.title),
-            typeset(&figure.description)
+            typeset(&figure.caption)
         ));
         for (form, svg) in [("wide", &figure.drawing.wide), ("narrow", &figure.drawing.narrow)] {
             let id = format!("figure-{number}-{form}");
@@ -239,7 +240,10 @@ mod tests {
 
     #[test]
     fn a_sign_is_a_minus_and_a_hyphen_stays_one() {
-        assert_eq!(typeset("[-7.0 %, +9.2 %] at 2026-11-21"), "[\u{2212}7.0 %, +9.2 %] at 2026-11-21");
+        assert_eq!(
+            typeset("[-7.0 %, +9.2 %] at 2026-11-21"),
+            "[\u{2212}7.0\u{a0}%, +9.2\u{a0}%] at 2026-11-21"
+        );
         assert_eq!(typeset(">=1ms"), "≥\u{202f}1ms");
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric, Plot, Trial, TrialState};
-use record::load::{LoadSettings, Rate};
+use record::load::{LoadSettings, Rate, Workload};
 use record::run::Run;
 
-use super::figures::{against_number, against_reference, configurations, spectra};
+use super::figures::{against_reference, cells, configurations, spectra};
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{
@@ -37,7 +37,7 @@ pub(crate) fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
         standing: standing(claim.standing),
         claim: claim.headline.clone(),
         caveats: claim.caveats.clone(),
-        byline: byline(bakeoff),
+        byline: byline(bakeoff, comparisons),
         sections,
     }
 }
@@ -52,12 +52,13 @@ fn standing(standing: Standing) -> Words {
     Words::toned(standing.word(), tone)
 }
 
-fn byline(bakeoff: &Bakeoff) -> Vec<String> {
+fn byline(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Vec<String> {
     let sealed = bakeoff.sealed().count();
     let mut byline = vec![
         format!("as of {}", date_time(as_of_unix_ns(bakeoff))),
         format!("{sealed} of {} cells sealed", bakeoff.trials.len()),
         plural(bakeoff.blocks as usize, "block"),
+        format!("in brackets: {} intervals", share(1.0 - comparisons.rules.alpha)),
     ];
     byline.extend(bakeoff.page.sponsor.iter().map(|s| format!("sponsor: {s}")));
     byline.extend(bakeoff.page.tuning.iter().map(|t| format!("tuning: {t}")));
@@ -254,14 +255,14 @@ fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     let mut judged: Vec<Metric> = comparisons.pairs.iter().map(|p| p.metric).collect();
     judged.sort_unstable();
     judged.dedup();
-    blocks.extend(against_number(bakeoff, comparisons, Metric::Throughput).into_iter().map(Block::Figure));
+    blocks.extend(cells(comparisons, bakeoff, Metric::Throughput).into_iter().map(Block::Figure));
     blocks.extend(judged.iter().filter_map(|m| against_reference(comparisons, *m)).map(Block::Figure));
-    let cpu = against_number(bakeoff, comparisons, Metric::CpuPerEvent);
+    let cpu = cells(comparisons, bakeoff, Metric::CpuPerEvent);
     if cpu.is_empty() {
         let why = comparisons
             .cells_of(Metric::CpuPerEvent)
             .find_map(|c| c.summary.as_ref().err())
-            .map_or("no factor is a number".to_owned(), |m| m.reason.clone());
+            .map_or("no cell has a value".to_owned(), |m| m.reason.clone());
         blocks.push(Block::Text(format!("CPU per event is not drawn: {why}.")));
     }
     blocks.extend(cpu.into_iter().map(Block::Figure));
@@ -341,10 +342,16 @@ fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTree
     found
         .into_iter()
         .map(|(key, mut values)| {
-            values.sort_unstable();
+            sort_as_read(&mut values);
             (key, values.join(", "))
         })
         .collect()
+}
+
+/// Numbers by size, then words by letter.
+fn sort_as_read(values: &mut [String]) {
+    let number = |v: &String| v.parse::<f64>().unwrap_or(f64::INFINITY);
+    values.sort_by(|a, b| number(a).total_cmp(&number(b)).then_with(|| a.cmp(b)));
 }
 
 fn settings_table(bakeoff: &Bakeoff) -> Table {
@@ -358,38 +365,43 @@ fn settings_table(bakeoff: &Bakeoff) -> Table {
             }
         }
     }
-    for (name, values) in found {
-        table.row(vec![name.into(), values.join("; ").into()]);
+    for (name, mut values) in found {
+        sort_as_read(&mut values);
+        table.row(vec![name.into(), values.join(", ").into()]);
     }
     table
 }
 
 /// What a load was asked to do, by name.
 pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
-    let o = &s.oltp;
-    vec![
+    let mut told = vec![
         ("target", s.target.masked()),
         ("workload", s.workload.word().to_owned()),
         ("threads", s.threads.to_string()),
-        (
-            "rate",
-            match s.rate {
-                Rate::Max => "closed loop, as fast as it goes".to_owned(),
-                Rate::PerSecond(r) => format!("{}/s", crate::number::rate(r)),
-            },
-        ),
-        ("arrivals", s.arrivals.to_string()),
-        ("schedule", s.schedule.word().to_owned()),
-        ("late events", s.late.to_string()),
-        ("tables", o.tables.to_string()),
-        ("rows per table", count(o.rows)),
-        ("row distribution", o.distribution.to_string()),
-        ("statements", if o.prepared { "prepared".to_owned() } else { "not prepared".to_owned() }),
         ("retries at most", s.retries_max.to_string()),
         ("warm-up", span(s.warmup.as_secs_f64())),
         ("measured", span(s.time.as_secs_f64())),
         ("seed", s.seed.to_string()),
-    ]
+    ];
+    match s.rate {
+        Rate::Max => told.push(("rate", "closed loop, as fast as it goes".to_owned())),
+        Rate::PerSecond(r) => told.extend([
+            ("rate", format!("{}/s", crate::number::rate(r))),
+            ("arrivals", s.arrivals.to_string()),
+            ("schedule", s.schedule.word().to_owned()),
+            ("late events", s.late.to_string()),
+        ]),
+    }
+    if s.workload != Workload::Native {
+        let o = &s.oltp;
+        told.extend([
+            ("tables", o.tables.to_string()),
+            ("rows per table", count(o.rows)),
+            ("row distribution", o.distribution.to_string()),
+            ("statements", if o.prepared { "prepared".to_owned() } else { "not prepared".to_owned() }),
+        ]);
+    }
+    told
 }
 
 fn benchmark(bakeoff: &Bakeoff) -> Section {
@@ -397,20 +409,20 @@ fn benchmark(bakeoff: &Bakeoff) -> Section {
     let what = first.map_or("No run was sealed.".to_owned(), |load| {
         let s = &load.settings;
         let what = match s.workload {
-            record::load::Workload::OltpReadWrite => format!(
+            Workload::OltpReadWrite => format!(
                 "Each event is a transaction of {} point selects, four range queries over {} rows each, two updates, \
                  a delete and an insert, with the meaning that users know from sysbench",
                 s.oltp.point_selects, s.oltp.range_size
             ),
-            record::load::Workload::OltpReadOnly => format!(
+            Workload::OltpReadOnly => format!(
                 "Each event is a transaction of {} point selects and four range queries over {} rows each",
                 s.oltp.point_selects, s.oltp.range_size
             ),
-            record::load::Workload::OltpWriteOnly => {
+            Workload::OltpWriteOnly => {
                 "Each event is a transaction of two updates, a delete and an insert".to_owned()
             }
-            record::load::Workload::OltpPointSelect => "Each event reads one row by its primary key".to_owned(),
-            record::load::Workload::Native => "Each event is one run of the target itself".to_owned(),
+            Workload::OltpPointSelect => "Each event reads one row by its primary key".to_owned(),
+            Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match s.rate {
             Rate::Max => "The loop is closed: a thread starts its next event when the last one ends, so latency is \
@@ -475,7 +487,8 @@ fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
         ),
         format!(
             "Family: {}; {} over {}, adjusted together, so that the rate of any false better or worse among them is \
-             at most {}.",
+             at most {}. The deciding interval in the tables is the one at Holm's level; for equivalent, that of the \
+             two one-sided tests.",
             bakeoff.judge.family,
             plural(comparisons.pairs.len(), "comparison"),
             list(&bakeoff.judge.metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>()),

@@ -6,28 +6,50 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use super::{Figure, Table, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
-use crate::words::{at, configuration, metric as metric_name, named, only, plural, sense};
+use crate::words::{at, configuration, list, metric as metric_name, named, only, sense};
 
 /// Percentile spectra that a page shows at most; the rest would bury it.
 const SPECTRA_MAX: usize = 6;
-/// The quantiles of a spectrum: even steps on its axis, from the median to one in a million.
-const NINES: [f64; 16] = [
-    0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.999_5, 0.999_9, 0.999_95, 0.999_99,
-    0.999_999,
-];
+/// The quantiles of a spectrum that its table tells.
+const TOLD: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.999_9, 0.999_99, 0.999_999];
+/// Points of a spectrum's line for each factor of ten in rarity.
+const POINTS_PER_NINE: i32 = 12;
 
-/// A metric against the factor that is a number, a picture for each value of the others; none where no factor is.
-pub(super) fn against_number(bakeoff: &Bakeoff, comparisons: &Comparisons, metric: Metric) -> Vec<Figure> {
-    let Some(factor) = numeric_factor(bakeoff, comparisons) else { return Vec::new() };
-    let mut others: Vec<Levels> = Vec::new();
-    for cell in comparisons.cells_of(metric) {
+/// The quantiles of a spectrum's line, and those of its table among them: from the median to one in a million.
+fn spectrum_quantiles() -> Vec<f64> {
+    let rare = |i: i32| 0.5 * 10.0_f64.powf(-f64::from(i) / f64::from(POINTS_PER_NINE));
+    let mut quantiles: Vec<f64> =
+        (0..6 * POINTS_PER_NINE).map(rare).take_while(|r| *r > 1e-6).map(|r| 1.0 - r).chain(TOLD).collect();
+    quantiles.sort_by(f64::total_cmp);
+    quantiles.dedup();
+    quantiles
+}
+
+/// A metric in every cell: against the condition that is a number, a picture for each value of the others; else a
+/// picture with the conditions, or the configurations, beside each other.
+pub(super) fn cells(comparisons: &Comparisons, bakeoff: &Bakeoff, metric: Metric) -> Vec<Figure> {
+    let known: Vec<&Cell> = comparisons.cells_of(metric).filter(|c| c.summary.is_ok()).collect();
+    let Some(factor) = numeric_factor(bakeoff, comparisons) else {
+        return figure(comparisons, metric, &known, &Axis::of_names(comparisons, &known))
+            .into_iter()
+            .collect();
+    };
+    let rest = |cell: &Cell| {
         let mut rest = only(&cell.levels, &comparisons.conditions);
         rest.remove(&factor.name);
-        if !others.contains(&rest) {
-            others.push(rest);
+        rest
+    };
+    let mut others: Vec<Levels> = Vec::new();
+    for cell in &known {
+        if !others.contains(&rest(cell)) {
+            others.push(rest(cell));
         }
     }
-    others.iter().filter_map(|other| line_figure(bakeoff, comparisons, metric, factor, other)).collect()
+    let picture = |other: &Levels| {
+        let those: Vec<&Cell> = known.iter().copied().filter(|c| rest(c) == *other).collect();
+        figure(comparisons, metric, &those, &Axis::of_numbers(factor, other))
+    };
+    others.iter().filter_map(picture).collect()
 }
 
 /// The condition with the most values, all of them numbers and at least two.
@@ -41,64 +63,123 @@ fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons) -> Option
         .max_by_key(|f| f.values.len())
 }
 
-fn line_figure(
-    bakeoff: &Bakeoff,
-    comparisons: &Comparisons,
-    metric: Metric,
-    factor: &Factor,
-    other: &Levels,
-) -> Option<Figure> {
-    let configurations = configurations(comparisons);
-    let cells: Vec<&Cell> = comparisons
-        .cells_of(metric)
-        .filter(|c| other.iter().all(|(k, v)| c.levels.get(k) == Some(v)) && c.summary.is_ok())
-        .collect();
-    let drawn: Vec<Line> = configurations
-        .iter()
-        .map(|a| Line {
-            name: configuration(a),
-            points: cells.iter().filter(|c| is_of(c, a)).filter_map(|c| point(c, factor)).collect(),
-            banded: false,
+/// What stands on the x axis.
+struct Axis {
+    /// Its name, and the end of the title.
+    title: String,
+    title_end: String,
+    kind: Kind,
+    range: Option<(f64, f64)>,
+    /// The places and their labels.
+    ticks: Vec<(f64, String)>,
+    /// The factors whose values make up a label.
+    factors: Vec<String>,
+    joined: bool,
+}
+
+impl Axis {
+    fn of_numbers(factor: &Factor, other: &Levels) -> Self {
+        let ticks: Vec<(f64, String)> =
+            factor.values.iter().filter_map(|v| Some((v.parse().ok()?, v.clone()))).collect();
+        let low = ticks.iter().map(|t| t.0).fold(f64::INFINITY, f64::min);
+        let high = ticks.iter().map(|t| t.0).fold(f64::NEG_INFINITY, f64::max);
+        Self {
+            title: factor.name.clone(),
+            title_end: format!(" against {}{}", factor.name, at(other)),
+            // Doubling thread counts crowd a linear axis from a factor of eight on.
+            kind: if low > 0.0 && high / low >= 8.0 { Kind::Log } else { Kind::Linear },
+            range: None,
+            ticks,
+            factors: vec![factor.name.clone()],
+            joined: true,
+        }
+    }
+
+    fn of_names(comparisons: &Comparisons, cells: &[&Cell]) -> Self {
+        let factors =
+            if comparisons.conditions.is_empty() { &comparisons.compared } else { &comparisons.conditions };
+        let mut labels: Vec<String> = Vec::new();
+        for cell in cells {
+            let label = configuration(&only(&cell.levels, factors));
+            if !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        Self {
+            title: list(factors),
+            title_end: format!(" by {}", list(factors)),
+            kind: Kind::Linear,
+            range: Some((-0.5, labels.len() as f64 - 0.5)),
+            ticks: labels.into_iter().enumerate().map(|(i, label)| (i as f64, label)).collect(),
+            factors: factors.clone(),
+            joined: false,
+        }
+    }
+
+    fn label(&self, cell: &Cell) -> String {
+        configuration(&only(&cell.levels, &self.factors))
+    }
+
+    fn point(&self, cell: &Cell) -> Option<Point> {
+        let summary = cell.summary.as_ref().ok()?;
+        let label = self.label(cell);
+        let (x, _) = self.ticks.iter().find(|(_, l)| *l == label)?;
+        Some(Point {
+            x: *x,
+            y: summary.mean,
+            interval: summary.interval.as_ref().ok().copied(),
+            dots: known(cell),
         })
+    }
+}
+
+fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axis) -> Option<Figure> {
+    let points = |a: &Levels| cells.iter().filter(|c| is_of(c, a)).filter_map(|c| axis.point(c)).collect();
+    let drawn: Vec<Line> = configurations(comparisons)
+        .iter()
+        .map(|a| Line { name: configuration(a), points: points(a), banded: false, joined: axis.joined })
         .collect();
     if drawn.iter().all(|l| l.points.is_empty()) {
         return None;
     }
-    let unit = match metric {
-        Metric::Throughput => "events per second",
-        Metric::P99 => "latency at the 99th percentile",
-        Metric::CpuPerEvent => "machine CPU time per event",
-    };
-    let title = format!("{} against {}{}", capital(metric_name(metric)), factor.name, at(other));
+    let title = format!("{}{}", capital(metric_name(metric)), axis.title_end);
+    let level = share(1.0 - comparisons.rules.alpha);
     let mut data = Table::new(
-        format!("{title}: mean over blocks with its {} interval", share(1.0 - comparisons.rules.alpha)),
-        &[&factor.name, "configuration", "#mean", "#low", "#high", "#blocks", "each block"],
+        format!("{title}: mean over blocks with its {level} interval"),
+        &[&axis.title, "configuration", "#mean", "#low", "#high", "#blocks", "each block"],
     );
-    for cell in &cells {
-        data.row(data_row(cell, comparisons, factor, metric));
+    for cell in cells {
+        data.row(data_row(cell, comparisons, axis, metric));
     }
     let drawing = lines(&Lines {
-        x_title: &factor.name,
-        y_title: unit,
-        x_kind: x_kind(factor),
+        x_title: &axis.title,
+        y_title: match metric {
+            Metric::Throughput => "events per second",
+            Metric::P99 => "latency at the 99th percentile",
+            Metric::CpuPerEvent => "machine CPU time per event",
+        },
+        x_kind: axis.kind,
+        x_range: axis.range,
         y_kind: Kind::Linear,
-        x_ticks: x_ticks(factor),
+        x_ticks: axis.ticks.clone(),
         y_label: match metric {
             Metric::Throughput => tick_rate,
             Metric::P99 | Metric::CpuPerEvent => tick_seconds,
         },
         series: drawn,
     });
-    Some(Figure { description: describe(&cells, comparisons, metric, factor, bakeoff), title, drawing, data })
+    let caption =
+        format!("Filled marks: means over the blocks; bars: {level} intervals; open marks: single blocks.");
+    Some(Figure { description: describe(cells, comparisons, metric, axis), caption, title, drawing, data })
 }
 
-fn data_row(cell: &Cell, comparisons: &Comparisons, factor: &Factor, metric: Metric) -> Vec<Words> {
+fn data_row(cell: &Cell, comparisons: &Comparisons, axis: &Axis, metric: Metric) -> Vec<Words> {
     let told = |v: f64| metric_value(metric, v);
     let summary = cell.summary.as_ref().ok();
     let interval = summary.and_then(|s| s.interval.as_ref().ok());
     let dots: Vec<String> = known(cell).iter().map(|v| told(*v)).collect();
     vec![
-        cell.levels.get(&factor.name).cloned().unwrap_or_default().into(),
+        axis.label(cell).into(),
         configuration(&only(&cell.levels, &comparisons.compared)).into(),
         summary.map_or("-".to_owned(), |s| told(s.mean)).into(),
         interval.map_or("-".to_owned(), |(low, _)| told(*low)).into(),
@@ -108,30 +189,21 @@ fn data_row(cell: &Cell, comparisons: &Comparisons, factor: &Factor, metric: Met
     ]
 }
 
-fn describe(
-    cells: &[&Cell],
-    comparisons: &Comparisons,
-    metric: Metric,
-    factor: &Factor,
-    bakeoff: &Bakeoff,
-) -> String {
+/// Every mean, configuration by configuration.
+fn describe(cells: &[&Cell], comparisons: &Comparisons, metric: Metric, axis: &Axis) -> String {
     let of = |a: &Levels| -> Option<String> {
         let told: Vec<String> = cells
             .iter()
             .filter(|c| is_of(c, a))
             .filter_map(|c| {
                 let mean = metric_value(metric, c.summary.as_ref().ok()?.mean);
-                Some(format!("{mean} at {} {}", factor.name, c.levels.get(&factor.name)?))
+                Some(format!("{mean} at {} {}", axis.title, axis.label(c)))
             })
             .collect();
         (!told.is_empty()).then(|| format!("{}: {}", configuration(a), told.join(", ")))
     };
     let told: Vec<String> = configurations(comparisons).iter().filter_map(of).collect();
-    format!(
-        "Lines join the means over up to {}; bars are intervals, small marks single blocks. {}.",
-        plural(bakeoff.blocks as usize, "block"),
-        told.join("; ")
-    )
+    format!("{}.", told.join("; "))
 }
 
 /// Every comparison of one metric against the reference.
@@ -178,13 +250,18 @@ pub(super) fn against_reference(comparisons: &Comparisons, metric: Metric) -> Op
         x_title: format!("change against {reference} ({})", sense(metric)),
         rows,
     });
-    let description = format!(
+    let told = |pair: &&Pair| {
+        let change = pair.estimate.as_ref().map_or("unknown".to_owned(), |e| change(e.ratio));
+        format!("{}: {change}, {}", row_label(pair), pair.verdict.word())
+    };
+    let description = format!("{}.", pairs.iter().map(told).collect::<Vec<_>>().join("; "));
+    let caption = format!(
         "One row a comparison. Thick bar: {} interval; thin bar: the interval at Holm's level, which decides; small \
          marks: single blocks. The shaded band is the region of practical equivalence, {} either way.",
         share(1.0 - comparisons.rules.alpha),
         share(comparisons.rules.rope_ratio)
     );
-    Some(Figure { title, description, drawing, data })
+    Some(Figure { title, caption, description, drawing, data })
 }
 
 /// Latency at every percentile, a picture for each condition, and how many conditions were left out.
@@ -205,6 +282,7 @@ pub(super) fn spectra(bakeoff: &Bakeoff, comparisons: &Comparisons) -> (Vec<Figu
 }
 
 fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Levels) -> Option<Figure> {
+    let quantiles = spectrum_quantiles();
     let mut drawn = Vec::new();
     let mut is_response = true;
     let mut data = Table::new(
@@ -213,10 +291,10 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
     );
     for a in configurations(comparisons) {
         let levels: Levels = a.iter().chain(condition).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let Ok(spectrum) = spectrum(bakeoff, &levels, &NINES) else { continue };
+        let Ok(spectrum) = spectrum(bakeoff, &levels, &quantiles) else { continue };
         is_response = spectrum.is_response;
         let name = configuration(&a);
-        for p in &spectrum.points {
+        for p in spectrum.points.iter().filter(|p| TOLD.contains(&p.quantile)) {
             let (low, high) = p
                 .interval_ns
                 .as_ref()
@@ -231,7 +309,12 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
                 spectrum.runs.to_string().into(),
             ]);
         }
-        drawn.push(Line { name, points: spectrum.points.iter().map(spectrum_point).collect(), banded: true });
+        drawn.push(Line {
+            name,
+            points: spectrum.points.iter().map(spectrum_point).collect(),
+            banded: true,
+            joined: true,
+        });
     }
     if drawn.iter().all(|l| l.points.is_empty()) {
         return None;
@@ -243,6 +326,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
         x_title: "percentile",
         y_title: if is_response { "response time" } else { "service time" },
         x_kind: Kind::Log,
+        x_range: None,
         y_kind: Kind::Log,
         x_ticks: ticks
             .iter()
@@ -254,10 +338,13 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
     });
     Some(Figure {
         title: format!("{kind} at every percentile{}", at(condition)),
-        description: format!(
+        caption: format!(
             "The merged distribution of all sealed runs; the band is the {} interval between runs.",
             share(1.0 - comparisons.rules.alpha)
         ),
+        description:
+            "Latency rises to the right, from the median to the rarest events; the numbers are in the table."
+                .into(),
         drawing,
         data,
     })
@@ -290,28 +377,6 @@ fn is_of(cell: &Cell, configuration: &Levels) -> bool {
 
 fn known(cell: &Cell) -> Vec<f64> {
     cell.values.iter().filter_map(|v| v.value.as_ref().ok().copied()).collect()
-}
-
-fn point(cell: &Cell, factor: &Factor) -> Option<Point> {
-    let summary = cell.summary.as_ref().ok()?;
-    Some(Point {
-        x: cell.levels.get(&factor.name)?.parse().ok()?,
-        y: summary.mean,
-        interval: summary.interval.as_ref().ok().copied(),
-        dots: known(cell),
-    })
-}
-
-fn x_ticks(factor: &Factor) -> Vec<(f64, String)> {
-    factor.values.iter().filter_map(|v| Some((v.parse().ok()?, v.clone()))).collect()
-}
-
-/// Doubling thread counts crowd a linear axis from a factor of eight on.
-fn x_kind(factor: &Factor) -> Kind {
-    let values: Vec<f64> = factor.values.iter().filter_map(|v| v.parse().ok()).collect();
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if low > 0.0 && high / low >= 8.0 { Kind::Log } else { Kind::Linear }
 }
 
 /// The comparison's condition and configuration, as short as it can be told apart.

@@ -186,7 +186,7 @@ fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option
                 Some(Point { x, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
             })
             .collect();
-        Line { name: (*name).to_owned(), points, banded: true }
+        Line { name: (*name).to_owned(), points, banded: true, joined: true }
     };
     let drawn: Vec<Line> = kinds.iter().map(line).filter(|l| !l.points.is_empty()).collect();
     let deepest = drawn.iter().flat_map(|l| &l.points).map(|p| p.x).reduce(f64::max)?;
@@ -195,6 +195,7 @@ fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option
         x_title: "percentile",
         y_title: "latency",
         x_kind: Kind::Log,
+        x_range: None,
         y_kind: Kind::Log,
         x_ticks: ticks
             .iter()
@@ -206,9 +207,12 @@ fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option
     });
     Some(Figure {
         title: "Latency at every percentile".into(),
-        description:
+        caption:
             "Response time counts from when an event was due, service time from when it started; where they \
-                      part, events waited."
+                  part, events waited."
+                .into(),
+        description:
+            "Latency rises to the right, from the median to the rarest events; the numbers are in the table."
                 .into(),
         drawing,
         data,

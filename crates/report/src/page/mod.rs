@@ -95,6 +95,8 @@ pub(crate) struct Words {
 pub(crate) struct Figure {
     /// What it shows, in a line.
     pub(crate) title: String,
+    /// How to read it.
+    pub(crate) caption: String,
     /// What is to be seen in it, for who cannot see it.
     pub(crate) description: String,
     /// The picture for a wide and for a narrow page.
