@@ -28,8 +28,10 @@ pub(crate) enum Command {
     Run(cmd::run::RunArgs),
     Resume(cmd::run::ResumeArgs),
     Plan(cmd::plan::Args),
+    Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
+    Import(cmd::import::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),
 }

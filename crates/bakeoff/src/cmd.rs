@@ -2,9 +2,11 @@
 
 pub(crate) mod cpu;
 pub(crate) mod generate;
+pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
 
@@ -60,8 +62,10 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, &global, out),
         Command::Resume(args) => run::resume(args, &global, out),
         Command::Plan(args) => plan::run(args, &global, out),
+        Command::Report(args) => report::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),
+        Command::Import(args) => import::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
 }

@@ -41,8 +41,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     } else {
         let run = archive.run(id)?;
         match form {
-            Form::Html => report::html::load_page(&run),
-            Form::Markdown => report::markdown::load_page(&run),
+            Form::Html => report::html::load(&run),
+            Form::Markdown => report::markdown::load(&run),
         }
     };
     match &args.output {

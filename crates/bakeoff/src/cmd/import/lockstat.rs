@@ -1,0 +1,135 @@
+//! `bakeoff import lockstat`: the share of the machine that each lock costs.
+
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use import::Input;
+use import::render::{LockstatView, Runs, csv, json, text};
+use import::solaris::lockstat::{self, Found, Machine};
+
+use crate::cmd::Global;
+use crate::cmd::import::seconds;
+use crate::cmd::import::source::{self, Notes, Source};
+use crate::exit::Exit;
+
+/// Read lockstat of Solaris 8 or 10, illumos or FreeBSD: CPU-util for each lock and caller, and in all
+///
+/// CPU-util = count x mean time / (elapsed x CPUs), for time spent spinning. Blocked threads wait and use no CPU: they
+/// are shown and not summed. What Solaris 8 and 10 print for a spin are turns of a loop: no time, so no CPU-util.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files that lockstat's output was kept in; `-` or none is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// How many CPUs the machine had
+    #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: Option<u32>,
+
+    /// How long lockstat watched, where the output does not tell (-p, -T)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    elapsed: Option<f64>,
+
+    /// Put rows together by what they have in common
+    #[arg(long, value_enum, value_name = "WHAT")]
+    by: Option<By>,
+
+    /// Draw the histograms
+    #[arg(long)]
+    histogram: bool,
+
+    /// Print the stacks
+    #[arg(long)]
+    stacks: bool,
+
+    /// How many nanoseconds a turn of the spin loop took on that machine, for Solaris 8 and 10
+    #[arg(long, value_name = "NS", value_parser = positive)]
+    spin_ns: Option<f64>,
+
+    /// What lockstat said on standard error: lost records taint the result
+    #[arg(long, value_name = "FILE")]
+    stderr: Option<PathBuf>,
+
+    /// Print comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum By {
+    /// The lock, whoever called
+    Lock,
+    /// The caller, whichever the lock
+    Caller,
+    /// The kind of event: spinning, blocking, holding, of each kind of lock
+    Kind,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff import lockstat -n 512 lockstat.txt
+  bakeoff import lockstat -n 512 --by kind lockstat.txt
+  bakeoff import lockstat -n 8 --elapsed 10.012 lockstat-p.txt     after lockstat -p
+  lockstat -kWP sleep 30 2>&1 | bakeoff import lockstat -n $(psrinfo | wc -l) -";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let view = LockstatView {
+        machine: Machine { cpus: args.cpus, elapsed_s: args.elapsed, spin_ns: args.spin_ns },
+        by: args.by.map(|by| match by {
+            By::Lock => lockstat::By::Lock,
+            By::Caller => lockstat::By::Caller,
+            By::Kind => lockstat::By::Kind,
+        }),
+        histograms: args.histogram,
+        stacks: args.stacks,
+    };
+    if args.stderr.is_some() && args.files.len() > 1 {
+        return Err(Exit::Usage.with("--stderr belongs to one FILE"));
+    }
+    source::each(&args.files, !global.json && !args.csv, out, &mut |source, out| {
+        let Source { name, input, .. } = source;
+        let input = with_stderr(input, args)?;
+        let mut notes = Notes::about(&name);
+        let mut receiver: Box<dyn Runs + '_> = if global.json {
+            Box::new(json::Lockstat::new(out, view, &name))
+        } else if args.csv {
+            Box::new(csv::Lockstat::new(out, view))
+        } else {
+            Box::new(text::Lockstat::new(out, view))
+        };
+        let end = lockstat::read(input, &mut |found| {
+            match found {
+                Found::Run(run) => {
+                    text::lockstat_remarks(run, &view).iter().for_each(|remark| notes.remark(remark));
+                    receiver.run(run)?;
+                }
+                Found::Note(note) => notes.note(&note),
+            }
+            Ok(())
+        });
+        receiver.end(end.as_ref().err())?;
+        end.map_err(|error| source::failed(&name, error))
+    })
+}
+
+/// What lockstat said comes behind what it printed, so that lines keep their numbers.
+fn with_stderr(input: Input<'static>, args: &Args) -> anyhow::Result<Input<'static>> {
+    let Some(path) = &args.stderr else { return Ok(input) };
+    let said = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    Ok(match input {
+        Input::Whole(from) => Input::Whole(Box::new(from.chain(&b"\n"[..]).chain(said))),
+        Input::Live { from, pause } => {
+            Input::Live { from: Box::new(from.chain(&b"\n"[..]).chain(said)), pause }
+        }
+    })
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("expected a number above 0".into()),
+    }
+}

@@ -1,0 +1,140 @@
+//! `bakeoff import mpstat`: one row a sample instead of one a CPU, and the CPUs that are full.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use import::render::{MpstatView, Samples, csv, json, text};
+use import::solaris::mpstat::{self, Event, Rates};
+
+use crate::cmd::Global;
+use crate::cmd::import::source::{self, Notes, Source};
+use crate::exit::Exit;
+
+/// A CPU is called full from here on: rounded to whole percent, this is the least that a full one can show.
+const FULL_PCT: f64 = 99.0;
+
+/// Read mpstat of Solaris or illumos: the mean over all CPUs, one line a sample
+///
+/// The first block, and the block after a change of the CPUs, averages since boot: it is marked, and left out of --mean.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed as it comes
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Sum the rates over the CPUs, as mpstat -a does, instead of dividing them; percentages stay means
+    #[arg(long)]
+    sum_rates: bool,
+
+    /// Name the CPUs that are full below each sample: busy for at least PCT percent [99]
+    #[arg(long, value_name = "PCT", num_args = 0..=1)]
+    saturated: Option<Option<String>>,
+
+    /// Print below each sample how far off it can be because mpstat rounds to whole numbers
+    #[arg(long)]
+    error: bool,
+
+    /// Print the mean over the samples at the end
+    #[arg(long)]
+    mean: bool,
+
+    /// Let samples that average since boot count in the mean
+    #[arg(long)]
+    boot: bool,
+
+    /// Print each sample's date
+    #[arg(long)]
+    times: bool,
+
+    /// Print a line for each processor set (needs a log of mpstat -p or -a)
+    #[arg(long)]
+    by_set: bool,
+
+    /// Print comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+
+    /// With --json: a document for each sample, on a line of its own, instead of one for all
+    #[arg(long, requires = "json")]
+    lines: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff import mpstat mpstat.txt
+  bakeoff import mpstat --saturated 90 --times mpstat.txt
+  mpstat 3 | bakeoff import mpstat -
+  gzip -dc old.gz | bakeoff import mpstat --csv - > old.csv";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let (full_pct, files) = full_and_files(args)?;
+    let view = MpstatView {
+        rates: if args.sum_rates { Rates::Sum } else { Rates::Mean },
+        full_pct,
+        name_full: args.saturated.is_some(),
+        errors: args.error,
+        mean: args.mean,
+        boot: args.boot,
+        times: args.times,
+        by_set: args.by_set,
+    };
+    let layout = if args.lines { json::Layout::Lines } else { json::Layout::Document };
+    source::each(&files, !global.json && !args.csv, out, &mut |source, out| {
+        let Source { name, input, live } = source;
+        let mut notes = Notes::about(&name);
+        // The result is written to a buffer of its own, so that it can be flushed while the receiver holds it.
+        let mut out = Flushing { out, each: live };
+        let mut receiver: Box<dyn Samples + '_> = if global.json {
+            Box::new(json::Mpstat::new(&mut out, view, &name, layout))
+        } else if args.csv {
+            Box::new(csv::Mpstat::new(&mut out, view))
+        } else {
+            Box::new(text::Mpstat::new(&mut out, view))
+        };
+        let end = mpstat::read(input, &mut |event| match event {
+            Event::Sample(sample) => receiver.sample(sample),
+            Event::Note(note) => {
+                notes.note(&note);
+                Ok(())
+            }
+        });
+        receiver.end(end.as_ref().err())?;
+        end.map_err(|error| source::failed(&name, error))
+    })
+}
+
+/// `--saturated log.txt` means the file: what is no percentage is one.
+fn full_and_files(args: &Args) -> anyhow::Result<(f64, Vec<PathBuf>)> {
+    let Some(Some(word)) = &args.saturated else { return Ok((FULL_PCT, args.files.clone())) };
+    let number = word.strip_suffix('%').unwrap_or(word).parse::<f64>();
+    match number {
+        Ok(pct) if (0.0..=100.0).contains(&pct) => Ok((pct, args.files.clone())),
+        Ok(_) => Err(Exit::Usage.with(format!("--saturated {word}: expected a percentage from 0 to 100"))),
+        Err(_) => {
+            let mut files = vec![PathBuf::from(word)];
+            files.extend(args.files.iter().cloned());
+            Ok((FULL_PCT, files))
+        }
+    }
+}
+
+/// Hands lines on at once where somebody waits for each.
+struct Flushing<'w> {
+    out: &'w mut dyn Write,
+    each: bool,
+}
+
+impl Write for Flushing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        if self.each && bytes.ends_with(b"\n") {
+            self.out.flush()?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,197 @@
+//! `bakeoff import vmstat`: exact utilisation between snapshots of counters, read or taken.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use import::render::{Intervals, csv, json, text};
+use import::vmstat_s::{self, Clockwork, Found, Snapshot};
+use import::watch::{self, Taken};
+use record::clock::Monotonic;
+
+use crate::cmd::Global;
+use crate::cmd::import::seconds;
+use crate::cmd::import::source::{self, Notes, Source};
+use crate::exit::Exit;
+use crate::signals;
+
+/// Read snapshots of vmstat -s (Solaris, illumos, Linux): exact utilisation from each to the next
+///
+/// Snapshots are taken in the order of the files, and within a file where its counters begin again. Where the time
+/// between them is known (dates in the file, or --elapsed), ticks that should have come and did not are shown too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Files that vmstat -s was kept in, one snapshot or more in each; `-` or none is standard input
+    #[arg(value_name = "FILE", conflicts_with = "watch")]
+    files: Vec<PathBuf>,
+
+    /// How many CPUs the machine had, to know how many ticks were due
+    #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: Option<u32>,
+
+    /// Seconds between snapshots, where no dates tell
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
+    elapsed: Option<f64>,
+
+    /// Ticks a second on each CPU
+    #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = rate)]
+    hz: f64,
+
+    /// Print every other counter's rise as well
+    #[arg(long)]
+    counters: bool,
+
+    /// Take the snapshots here and now, from /proc/stat, at this interval until Ctrl-C
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<f64>,
+
+    /// With --watch: end after this many intervals
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Print comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff import vmstat before.txt after.txt
+  bakeoff import vmstat -n 8 --elapsed 300 before.txt after.txt     and ticks that did not come
+  bakeoff import vmstat --watch 5                                   this machine, every 5 s";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    match args.watch {
+        Some(interval_s) => watch_here(args, interval_s, global, out),
+        None => read(args, global, out),
+    }
+}
+
+fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let files = source::named(&args.files)?;
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let names = names.join(" ");
+    let clockwork = Clockwork { hz: args.hz, cpus: args.cpus, elapsed_s: args.elapsed };
+    let mut out = BufWriter::new(out);
+    let mut receiver = receiver(args, global, &mut out, &names, json::Layout::Document);
+    let mut before: Option<Snapshot> = None;
+    let mut tally = Tally::default();
+    for file in &files {
+        let Source { name, input, .. } = source::open(file)?;
+        let mut notes = Notes::about(&name);
+        let end = vmstat_s::read(input, &mut |found| {
+            match found {
+                Found::Note(note) => notes.note(&note),
+                Found::Snapshot(after) => {
+                    if let Some(before) = before.replace(after.clone()) {
+                        let interval = vmstat_s::interval(&before, after, &clockwork);
+                        tally.count(interval.ticks.is_ok());
+                        receiver.interval(&interval)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = end {
+            receiver.end(Some(&error))?;
+            drop(receiver);
+            out.flush()?;
+            return Err(source::failed(&name, error));
+        }
+    }
+    receiver.end(None)?;
+    drop(receiver);
+    out.flush()?;
+    tally.exit(&names)
+}
+
+/// How many intervals there were, and how many of them could be computed.
+#[derive(Default)]
+struct Tally {
+    good: u64,
+    bad: u64,
+}
+
+impl Tally {
+    fn count(&mut self, good: bool) {
+        *(if good { &mut self.good } else { &mut self.bad }) += 1;
+    }
+
+    fn exit(&self, names: &str) -> anyhow::Result<Exit> {
+        match self {
+            Self { good: 0, bad: 0 } => {
+                Err(Exit::Usage.with(format!("{names}: found one snapshot, expected two or more: BEFORE AFTER")))
+            }
+            Self { good: 0, .. } => Ok(Exit::Invalid),
+            Self { .. } => Ok(Exit::Good),
+        }
+    }
+}
+
+fn watch_here(args: &Args, interval_s: f64, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    signals::stop_on_interrupt()?;
+    let mut out = Each { out };
+    let mut receiver = receiver(args, global, &mut out, "/proc/stat", json::Layout::Lines);
+    let mut notes = Notes::about("/proc/stat");
+    let mut before: Option<Taken> = None;
+    let mut open = || Ok(Box::new(File::open("/proc/stat")?) as Box<dyn Read>);
+    let interval = Duration::from_secs_f64(interval_s);
+    watch::watch(&mut open, &Monotonic, &mut signals::wait_until, interval, args.count, &mut |taken| {
+        if taken.missed > 0 {
+            notes.remark(&format!("{} deadlines were missed before this line", taken.missed));
+        }
+        if let Some(before) = before.replace(taken.clone()) {
+            let elapsed_s = Some((taken.monotonic_ns - before.monotonic_ns) as f64 / 1e9);
+            let clockwork = Clockwork { hz: args.hz, cpus: args.cpus.or(Some(taken.cpus)), elapsed_s };
+            receiver.interval(&vmstat_s::interval(&before.snapshot, &taken.snapshot, &clockwork))?;
+        }
+        Ok(())
+    })?;
+    receiver.end(None)?;
+    let interrupted = signals::STOP.is_requested() && args.count.is_some();
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Good })
+}
+
+fn receiver<'a>(
+    args: &Args,
+    global: &Global,
+    out: &'a mut dyn Write,
+    names: &'a str,
+    layout: json::Layout,
+) -> Box<dyn Intervals + 'a> {
+    if global.json {
+        Box::new(json::Vmstat::new(out, names, args.hz, args.cpus, layout))
+    } else if args.csv {
+        Box::new(csv::Vmstat::new(out))
+    } else {
+        Box::new(text::Vmstat::new(out, args.counters))
+    }
+}
+
+/// Somebody waits for each line.
+struct Each<'w> {
+    out: &'w mut dyn Write,
+}
+
+impl Write for Each<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        if bytes.ends_with(b"\n") {
+            self.out.flush()?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => Err("expected ticks a second, such as 100 or 1000".into()),
+    }
+}
