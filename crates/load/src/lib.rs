@@ -164,7 +164,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
 fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
     let rate_is_good = match s.rate {
         Rate::Max => true,
-        Rate::PerSecond(rate) => rate.is_finite() && rate > 0.0,
+        Rate::PerSecond(rate) => rate > 0.0 && rate <= RATE_MAX,
     };
     let jitter_is_good = match s.arrivals {
         Arrivals::Jitter { ratio } => (0.0..=1.0).contains(&ratio),
@@ -178,7 +178,12 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
     let late_is_good = s.late != LatePolicy::Skip { limit: Duration::ZERO };
     let rules: [(bool, &'static str, String, &'static str); 14] = [
         (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
-        (rate_is_good, "rate", format!("{:?}", s.rate), "a number over 0, or none for a closed loop"),
+        (
+            rate_is_good,
+            "rate",
+            format!("{:?}", s.rate),
+            "over 0 and up to 10 million a second, or none for a closed loop",
+        ),
         (jitter_is_good, "jitter", s.arrivals.to_string(), "a share of the period from 0% to 100%"),
         (late_is_good, "late", s.late.to_string(), "a limit over 0"),
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
@@ -218,6 +223,8 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
     }
 }
 
+/// Faster than a clock can be read, and the gaps of Poisson arrivals are all drawn beforehand.
+const RATE_MAX: f64 = 10_000_000.0;
 /// Row numbers are signed 32-bit integers in sysbench's tables.
 const ROWS_MAX: u64 = i32::MAX as u64;
 /// Room for stamps is made for every statement of a transaction.

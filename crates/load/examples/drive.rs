@@ -1,0 +1,68 @@
+//! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
+//!
+//! `drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES`
+#![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use bakeoff_load as load;
+use record::load::{
+    Arrivals, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, Workload,
+};
+use record::target::Target;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [target, workload, rate, threads, seconds, rows, tables] = &arguments[..] else {
+        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES".into());
+    };
+    let rate = if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) };
+    let oltp = OltpSettings {
+        tables: tables.parse()?,
+        rows: rows.parse()?,
+        point_selects: 10,
+        range_size: 100,
+        distribution: Distribution::Special,
+        skip_transaction: false,
+        prepared: true,
+    };
+    let settings = LoadSettings {
+        target: Target::new(target),
+        workload: Workload::from_word(workload).ok_or("unknown workload")?,
+        oltp,
+        prepare: PreparePolicy::Auto,
+        threads: threads.parse()?,
+        rate,
+        // What sysbench does, so that both make the same bursts.
+        arrivals: Arrivals::Poisson,
+        schedule: Schedule::Shared,
+        late: LatePolicy::Queue,
+        warmup: Duration::ZERO,
+        time: Duration::from_secs(seconds.parse()?),
+        events_max: None,
+        interval: Duration::from_secs(1),
+        retries_max: 10,
+        drain: Duration::from_secs(5),
+        seed: 1,
+        connects_at_once: 16,
+        errors_ratio_max: 0.0,
+    };
+    let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
+    let lateness = record.lateness.ok();
+    let late_us = |quantile| {
+        let ns = lateness.as_ref().and_then(|h| h.quantile_ns(quantile));
+        ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+    };
+    let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
+    println!(
+        "{} {:.2} {:.2} {} {} {}",
+        record.counts.done,
+        record.achieved_per_s,
+        offered_per_s,
+        late_us(0.5),
+        late_us(0.99),
+        late_us(0.999)
+    );
+    Ok(())
+}
