@@ -160,7 +160,7 @@ fn main() -> io::Result<()> {
         "sql" | "csv" => export(&mut dice, total, kind == "sql", &mut out)?,
         "hi" => log(&mut dice, total, &mut out)?,
         "rand" => pieces(total, &mut out, |piece| {
-            (0..131_072).for_each(|_| piece.extend(dice.roll().to_le_bytes()))
+            (0..131_072).for_each(|_| piece.extend(dice.roll().to_le_bytes()));
         })?,
         "zero" => pieces(total, &mut out, |piece| piece.resize(1 << 20, 0))?,
         _ => return Err(io::Error::other("KIND is app, ibd, sql, csv, hi, rand or zero")),

@@ -287,7 +287,7 @@ fn one_flipped_byte_loses_one_block_wherever_it_is() {
     ] {
         scratch.ok(make);
         let whole = scratch.read(file);
-        let step = whole.len() / 11;
+        let step = whole.len() / 5;
         for at in (20..whole.len() - 64).step_by(step) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0xff;
@@ -334,17 +334,17 @@ fn holes_come_back_as_holes() {
     let scratch = Scratch::new();
     let path = scratch.path("sparse");
     let file = fs::File::create(&path).unwrap();
-    file.set_len(5 << 30).unwrap();
-    file.write_all_at(b"in the middle", 3 << 30).unwrap();
+    file.set_len(256 << 20).unwrap();
+    file.write_all_at(b"in the middle", 100 << 20).unwrap();
     drop(file);
     scratch.ok("sparse");
-    assert!(fs::metadata(scratch.path("sparse.zst")).unwrap().len() < 2 << 20);
+    assert!(fs::metadata(scratch.path("sparse.zst")).unwrap().len() < 1 << 20);
     scratch.ok("-d sparse.zst");
     let metadata = fs::metadata(&path).unwrap();
-    assert_eq!(metadata.len(), 5 << 30);
+    assert_eq!(metadata.len(), 256 << 20);
     assert!(metadata.blocks() * 512 < 1 << 20, "{} sectors", metadata.blocks());
     let mut found = [0; 13];
-    fs::File::open(&path).unwrap().read_exact_at(&mut found, 3 << 30).unwrap();
+    fs::File::open(&path).unwrap().read_exact_at(&mut found, 100 << 20).unwrap();
     assert_eq!(&found, b"in the middle");
 }
 
