@@ -28,7 +28,8 @@ pub struct Taken {
 
 /// Takes a snapshot now and at every multiple of `interval` from now on, and hands each to `sink`.
 ///
-/// Ends after `count` intervals, or never; or as soon as `sink` answers `false`. A deadline that passed while the one
+/// Ends after `count` intervals, or never; or as soon as `wait_until`, which sleeps until a moment of `clock`, answers
+/// `false` because it was interrupted. A deadline that passed while the one
 /// before was worked on is counted in [`Taken::missed`], and the next is the next multiple: the rhythm stays.
 ///
 /// # Errors
@@ -37,9 +38,10 @@ pub struct Taken {
 pub fn watch(
     source: &mut dyn FnMut() -> io::Result<Box<dyn Read>>,
     clock: &dyn Clock,
+    wait_until: &mut dyn FnMut(u64) -> bool,
     interval: Duration,
     count: Option<u64>,
-    sink: &mut dyn FnMut(&Taken) -> io::Result<bool>,
+    sink: &mut dyn FnMut(&Taken) -> io::Result<()>,
 ) -> io::Result<()> {
     let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
     let start = clock.now_ns();
@@ -47,7 +49,8 @@ pub fn watch(
     let mut missed = 0;
     let mut taken = 0u64;
     loop {
-        if !sink(&take(source, clock, missed)?)? || count.is_some_and(|count| taken >= count) {
+        sink(&take(source, clock, missed)?)?;
+        if count.is_some_and(|count| taken >= count) {
             return Ok(());
         }
         taken += 1;
@@ -55,8 +58,8 @@ pub fn watch(
         missed = due - tick - 1;
         tick = due;
         let deadline = start.saturating_add(tick.saturating_mul(interval_ns));
-        while clock.now_ns() < deadline {
-            clock.sleep_until_ns(deadline);
+        if !wait_until(deadline) {
+            return Ok(());
         }
     }
 }
@@ -148,13 +151,17 @@ mod tests {
         let clock = ByHand(AtomicU64::new(500));
         let mut seen = Vec::new();
         let mut source = || Ok(Box::new(STAT) as Box<dyn Read>);
-        watch(&mut source, &clock, Duration::from_micros(1), Some(4), &mut |taken| {
+        let mut wait = |deadline| {
+            clock.sleep_until_ns(deadline);
+            true
+        };
+        watch(&mut source, &clock, &mut wait, Duration::from_micros(1), Some(4), &mut |taken| {
             seen.push((taken.monotonic_ns / 1_000, taken.missed));
             if seen.len() == 2 {
                 // This receiver takes two and a half intervals.
                 clock.0.fetch_add(2_500, Ordering::Relaxed);
             }
-            Ok(true)
+            Ok(())
         })
         .unwrap();
         // Started at 0.5 us: due at 1.5, then at 2.5 and 3.5 (missed), 4.5, 5.5.
@@ -162,13 +169,18 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_has_enough_ends_it() {
+    fn an_interrupted_wait_ends_it() {
         let clock = ByHand(AtomicU64::new(0));
-        let mut calls = 0;
+        let (mut calls, mut waits) = (0, 0);
         let mut source = || Ok(Box::new(STAT) as Box<dyn Read>);
-        watch(&mut source, &clock, Duration::from_micros(1), None, &mut |_| {
+        let mut wait = |deadline| {
+            clock.sleep_until_ns(deadline);
+            waits += 1;
+            waits < 3
+        };
+        watch(&mut source, &clock, &mut wait, Duration::from_micros(1), None, &mut |_| {
             calls += 1;
-            Ok(calls < 3)
+            Ok(())
         })
         .unwrap();
         assert_eq!(calls, 3);
