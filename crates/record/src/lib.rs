@@ -11,6 +11,7 @@ pub mod environment;
 pub mod histogram;
 pub mod load;
 pub mod missing;
+pub mod proof;
 pub mod quantity;
 pub mod run;
 pub mod series;

@@ -87,6 +87,7 @@ pub struct CpuProbe {
     source: Option<Box<dyn Source>>,
     samplers: Maybe<Ticks>,
     tasks: Maybe<Vec<TaskSample>>,
+    stolen: BTreeMap<u32, Maybe<f64>>,
     notes: Vec<String>,
     ticks_per_s: f64,
     started_ns: u64,
@@ -137,7 +138,18 @@ pub fn open(options: &Options) -> CpuProbe {
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
     let root = options.root.clone();
     let tasks = Err(Missing::because("nothing was read yet"));
-    CpuProbe { root, source, samplers, tasks, notes, ticks_per_s, started_ns: 0, switches: 0, last: None }
+    CpuProbe {
+        root,
+        source,
+        samplers,
+        tasks,
+        stolen: BTreeMap::new(),
+        notes,
+        ticks_per_s,
+        started_ns: 0,
+        switches: 0,
+        last: None,
+    }
 }
 
 impl CpuProbe {
@@ -168,6 +180,8 @@ impl CpuProbe {
         let after = self.look();
         let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
         let interval = self.between(&before, &after);
+        let stolen = |cpu: u32| self.booked(cpu, &before, &after).map(|b| b.steal_s / b.wall_s);
+        self.stolen = interval.cpus.iter().map(|c| (c.cpu, stolen(c.cpu))).collect();
         self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
         self.last = Some(after);
         interval
@@ -180,6 +194,13 @@ impl CpuProbe {
     /// Missing where tasks were not asked for, or this rung does not see them.
     pub fn tasks(&self) -> Maybe<&[TaskSample]> {
         self.tasks.as_deref().map_err(Clone::clone)
+    }
+
+    /// Share of time, by CPU, that the hypervisor gave to others in the interval that was read last, as `/proc/stat` books it.
+    ///
+    /// By events it is part of the time of whoever had the CPU.
+    pub fn stolen_ratios(&self) -> &BTreeMap<u32, Maybe<f64>> {
+        &self.stolen
     }
 
     /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
