@@ -18,6 +18,8 @@ pub enum Standing {
     Unfinished,
     /// Too few blocks for any claim.
     Exploratory,
+    /// The plan names no reference: there is nothing to claim.
+    NotCompared,
     /// At least one difference beyond the region of practical equivalence.
     Difference,
     /// Every pair is equivalent.
@@ -33,6 +35,7 @@ impl Standing {
             Self::Invalid => "INVALID",
             Self::Unfinished => "unfinished",
             Self::Exploratory => "exploratory",
+            Self::NotCompared => "nothing compared",
             Self::Difference => "difference found",
             Self::Equivalent => "equivalent",
             Self::NothingFound => "no difference found",
@@ -84,11 +87,13 @@ fn standing(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize) -> Stan
         Standing::Invalid
     } else if bakeoff.header.state != RunState::Sealed {
         Standing::Unfinished
+    } else if all == 0 {
+        Standing::NotCompared
     } else if comparisons.exploratory {
         Standing::Exploratory
     } else if comparisons.count(Verdict::Better) + comparisons.count(Verdict::Worse) > 0 {
         Standing::Difference
-    } else if all > 0 && comparisons.count(Verdict::Equivalent) == all {
+    } else if comparisons.count(Verdict::Equivalent) == all {
         Standing::Equivalent
     } else {
         Standing::NothingFound
@@ -119,7 +124,7 @@ fn headline(
             comparisons.blocks_min,
             comparisons.rules.alpha
         ),
-        _ if findings.is_empty() => {
+        Standing::NotCompared => {
             "The plan names no reference, so nothing was compared; the cells are shown.".to_owned()
         }
         _ => strongest(comparisons, findings).text.clone(),

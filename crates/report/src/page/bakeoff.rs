@@ -47,7 +47,7 @@ fn standing(standing: Standing) -> Words {
         Standing::Invalid => Tone::Bad,
         Standing::Unfinished | Standing::Exploratory => Tone::Doubt,
         Standing::Difference => Tone::Good,
-        Standing::Equivalent | Standing::NothingFound => Tone::Even,
+        Standing::NotCompared | Standing::Equivalent | Standing::NothingFound => Tone::Even,
     };
     Words::toned(standing.word(), tone)
 }

@@ -9,7 +9,7 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph, tinted};
 use crate::claim::{Standing, claim};
 use crate::number::{change, change_interval, metric_value, p_value, share};
-use crate::words::{configuration, metric as metric_name, named, only, sense};
+use crate::words::{configuration, metric as metric_name, sense};
 
 /// The claim with what limits it, and a table of verdicts for each judged metric.
 ///
@@ -130,25 +130,25 @@ fn mean(comparisons: &Comparisons, pair: &Pair, side: &record::bakeoff::Levels) 
 
 /// The cells themselves, where a plan compares nothing.
 fn cells(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Result<()> {
-    let mut table = Table::default()
-        .column(comparisons.conditions.join(", "), Align::Left, 0)
+    let factors = comparisons.conditions.iter();
+    let mut table = factors
+        .fold(Table::default(), |t, name| t.column(name, Align::Left, 0))
         .column("throughput", Align::Right, 0)
         .column("p99", Align::Right, 1)
         .column("blocks", Align::Right, 2);
     for cell in comparisons.cells_of(Metric::Throughput) {
         let told = |metric: Metric| {
-            comparisons
-                .cells_of(metric)
-                .find(|c| c.levels == cell.levels)
-                .and_then(|c| c.summary.as_ref().ok())
-                .map_or("-".to_owned(), |s| metric_value(metric, s.mean))
+            let summary =
+                comparisons.cells_of(metric).find(|c| c.levels == cell.levels)?.summary.as_ref().ok()?;
+            Some(metric_value(metric, summary.mean))
         };
-        table.row(vec![
-            (named(&only(&cell.levels, &comparisons.conditions)), None),
-            (told(Metric::Throughput), None),
-            (told(Metric::P99), None),
-            (cell.values.len().to_string(), None),
-        ]);
+        let level = |name: &String| cell.levels.get(name).cloned().unwrap_or_default();
+        let numbers = [
+            told(Metric::Throughput).unwrap_or_else(|| "-".to_owned()),
+            told(Metric::P99).unwrap_or_else(|| "-".to_owned()),
+            cell.values.len().to_string(),
+        ];
+        table.row(comparisons.conditions.iter().map(level).chain(numbers).map(|text| (text, None)).collect());
     }
     table.write(out, style)
 }

@@ -6,7 +6,7 @@ use record::cpu::{CpuInterval, CpuSample, UNSURE_NS};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph, tinted};
+use super::{Style, Tint, paragraph};
 use crate::number::{count, percent, percent_digits};
 
 type Ratio = fn(&CpuSample) -> Maybe<f64>;
@@ -17,7 +17,7 @@ const RATIOS: [(&str, u8, Ratio); 7] = [
     ("tick-before %", 5, |s| s.tick_before_ratio.clone()),
     ("tick-after %", 6, |s| s.tick_after_ratio.clone()),
     ("sampled %", 4, |s| s.sampled_ratio.clone()),
-    ("not-idle %", 3, |s| s.not_idle_ratio.clone()),
+    ("not-idle %", 0, |s| s.not_idle_ratio.clone()),
     ("/proc %", 0, |s| s.procstat_busy_ratio.clone()),
     ("unacc %", 0, |s| s.unaccounted_ratio.clone()),
 ];
@@ -25,9 +25,9 @@ const RATIOS: [(&str, u8, Ratio); 7] = [
 /// One interval: a row for each CPU and one for all, then a line for each saturated CPU.
 ///
 /// `event %` is busy by context switches, `/proc %` what `/proc/stat` says, `unacc %` what `/proc/stat` did not book.
-/// Columns that no CPU has a value for are left out; why is said once below, where the interval is the first.
+/// Columns that no CPU has a value for are left out; why is said once, below the first interval.
 ///
-/// - `start_ns`: the moment that the time shown counts from.
+/// - `start_ns`: start of the first interval, from which the time shown counts.
 ///
 /// # Errors
 ///
@@ -42,7 +42,7 @@ pub fn cpu_interval(
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title =
         format!("{until_s:.1} s, over {:.3} s, by {}{missed}", interval.seconds(), interval.rung.word());
-    writeln!(out, "{}", tinted(&title, Tint::Strong, style))?;
+    paragraph(out, &title, 2, style)?;
     table(interval).write(out, style)?;
     for sample in interval.cpus.iter().filter(|s| s.saturated()) {
         paragraph(out, &saturated(sample), 2, style)?;
@@ -54,7 +54,7 @@ pub fn cpu_interval(
         let text = format!("lost: {}; at most {unsure} of the time is on the wrong side", counts.join(", "));
         paragraph(out, &text, 2, style)?;
     }
-    missing(out, interval, style)
+    if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
 }
 
 fn table(interval: &CpuInterval) -> Table {
@@ -66,26 +66,34 @@ fn table(interval: &CpuInterval) -> Table {
             !redundant && interval.cpus.iter().any(|s| of(s).is_ok())
         })
         .collect();
+    let has_switches = interval.cpus.iter().any(|s| s.switches.is_ok());
+    let has_top = interval.cpus.iter().any(|s| s.top.is_ok());
     let head = Table::default().column("CPU", Align::Right, 0);
-    let mut table = shown
-        .iter()
-        .fold(head, |t, (name, expendable, _)| t.column(*name, Align::Right, *expendable))
-        .column("sw/s", Align::Right, 2)
-        .column("hottest thread", Align::Left, 1);
-    let per_s = |n: f64| crate::number::significant_4(n / interval.seconds());
+    let mut table =
+        shown.iter().fold(head, |t, (name, expendable, _)| t.column(*name, Align::Right, *expendable));
+    if has_switches {
+        table = table.column("sw/s", Align::Right, 2);
+    }
+    if has_top {
+        table = table.column("hottest thread", Align::Elastic, 3);
+    }
+    let per_s = |n: Maybe<u64>| {
+        n.map_or("-".to_owned(), |n| crate::number::significant_4(n as f64 / interval.seconds()))
+    };
     for sample in &interval.cpus {
         let mut row = vec![(sample.cpu.to_string(), None)];
         let tint = sample.saturated().then_some(Tint::Bad);
         row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(of(sample)), tint)));
-        row.push((sample.switches.as_ref().map_or("-".to_owned(), |n| per_s(*n as f64)), None));
-        row.push((hottest(sample).unwrap_or_default(), None));
+        row.extend(has_switches.then(|| (per_s(sample.switches.clone()), None)));
+        row.extend(has_top.then(|| (hottest(sample).unwrap_or_default(), None)));
         table.row(row);
     }
+    let strong = Some(Tint::Strong);
+    let mut row = vec![("all".to_owned(), strong)];
+    row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(interval.mean(of)), strong)));
     let switches: Maybe<u64> = interval.cpus.iter().map(|s| s.switches.clone()).sum();
-    let mut row = vec![("all".to_owned(), Some(Tint::Strong))];
-    row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(interval.mean(of)), Some(Tint::Strong))));
-    row.push((switches.map_or("-".to_owned(), |n| per_s(n as f64)), Some(Tint::Strong)));
-    row.push((String::new(), None));
+    row.extend(has_switches.then(|| (per_s(switches), strong)));
+    row.extend(has_top.then(|| (String::new(), None)));
     table.row(row);
     table
 }

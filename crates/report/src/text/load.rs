@@ -10,7 +10,7 @@ use record::missing::Maybe;
 use record::verdict::Validity;
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph, tinted};
+use super::{Style, Tint, labelled, paragraph, tinted};
 use crate::number::{count, latency, percent, rate, span};
 use crate::words::plural;
 
@@ -26,7 +26,8 @@ pub fn progress_header(out: &mut dyn Write, style: Style) -> io::Result<()> {
 
 /// One interval of a running load on one line: time, offered and achieved rate, backlog, latency, errors.
 ///
-/// Latency is response time, in a closed loop service time. Warm-up and outages are named at the line's end.
+/// Latency is response time, in a closed loop service time. Warm-up and outages are named at the line's end; on a
+/// narrow terminal warm-up puts the time in brackets.
 ///
 /// # Errors
 ///
@@ -45,13 +46,15 @@ pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> 
         count(progress.errors),
     ];
     let note = match (progress.outage, progress.phase) {
-        (true, _) => "OUTAGE",
+        (true, _) => OUTAGE,
         (false, Phase::Measure) => "",
         (false, phase) => phase.word(),
     };
     progress_row(out, &cells, note, style)
 }
 
+/// What stands at the end of a line while the server cannot be reached; on a narrow terminal, in place of p99.
+const OUTAGE: &str = "OUTAGE";
 /// Place of p99 among [`QUANTILES`].
 const P99: usize = 3;
 const _: () = assert!(QUANTILES[P99].1 > 0.989 && QUANTILES[P99].1 < 0.991);
@@ -64,13 +67,19 @@ fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Sty
         56.. => &[0, 1, 2, 3, 5, 7],
         _ => &[0, 2, 3, 5, 7],
     };
-    let line: Vec<String> = shown.iter().map(|i| format!("{:>1$}", cells[*i], WIDTHS[*i])).collect();
+    let narrow = style.width < 56;
+    let cell = |i: usize| match (i, note) {
+        (0, note) if narrow && !note.is_empty() && note != OUTAGE => format!("({})", cells[0]),
+        (5, OUTAGE) if narrow => OUTAGE.to_owned(),
+        _ => cells[i].clone(),
+    };
+    let line: Vec<String> = shown.iter().map(|i| format!("{:>1$}", cell(*i), WIDTHS[*i])).collect();
     let line = line.join(" ");
     let room = style.width.saturating_sub(line.chars().count() + 1);
     if note.is_empty() || room < note.len() {
         return writeln!(out, "{}", line.trim_end());
     }
-    let tint = if note == "OUTAGE" { Tint::Bad } else { Tint::Quiet };
+    let tint = if note == OUTAGE { Tint::Bad } else { Tint::Quiet };
     writeln!(out, "{line} {}", tinted(note, tint, style))
 }
 
@@ -109,7 +118,7 @@ fn verdict(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result
     };
     writeln!(out, "{}", tinted(word, tint, style))?;
     for check in record.verdict.failures() {
-        paragraph(out, &format!("  {}: {}", check.name, check.text), 2, style)?;
+        labelled(out, ("", None), &format!("{}: {}", check.name, check.text), 2, style)?;
     }
     Ok(())
 }
@@ -120,24 +129,23 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         Rate::PerSecond(r) => format!("{}/s, {}, {} schedule", rate(r), s.arrivals, s.schedule.word()),
         Rate::Max => "closed loop".to_owned(),
     };
-    paragraph(out, &format!("target    {} {}", s.target, s.workload.word()), 10, style)?;
+    labelled(out, ("target", None), &format!("{} {}", s.target, s.workload.word()), 10, style)?;
     if let Ok(version) = &record.server_version {
-        paragraph(out, &format!("server    {version}"), 10, style)?;
+        labelled(out, ("server", None), &format!("{version}"), 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
-    paragraph(out, &format!("load      {threads}, {pace}, late: {}", s.late), 10, style)
+    labelled(out, ("load", None), &format!("{threads}, {pace}, late: {}", s.late), 10, style)
 }
 
 fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let measured_s = record.measured.as_secs_f64();
     let offered =
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!("offered {}/s, ", rate(r)));
-    let achieved =
-        format!("rate      {offered}achieved {}/s over {}", rate(record.achieved_per_s), span(measured_s));
-    paragraph(out, &achieved, 10, style)?;
+    let achieved = format!("{offered}achieved {}/s over {}", rate(record.achieved_per_s), span(measured_s));
+    labelled(out, ("rate", None), &achieved, 10, style)?;
     let c = record.counts;
     let events = format!(
-        "events    {} planned = {} done + {} failed + {} skipped + {} unfinished; {}",
+        "{} planned = {} done + {} failed + {} skipped + {} unfinished; {}",
         count(c.planned),
         count(c.done),
         count(c.failed),
@@ -148,10 +156,10 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
             n => format!("{} retries", count(n)),
         }
     );
-    paragraph(out, &events, 10, style)?;
+    labelled(out, ("events", None), &events, 10, style)?;
     if record.backlog_after_warmup > 0 {
-        let text = format!("backlog   {} events at the end of warm-up", count(record.backlog_after_warmup));
-        paragraph(out, &text, 10, style)?;
+        let text = format!("{} events at the end of warm-up", count(record.backlog_after_warmup));
+        labelled(out, ("backlog", None), &text, 10, style)?;
     }
     Ok(())
 }
@@ -241,19 +249,15 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     let told: Vec<String> =
         classes.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
-    paragraph(out, &format!("errors    {told}"), 10, style)?;
+    labelled(out, ("errors", None), &format!("{told}"), 10, style)?;
     for sample in &record.error_samples {
-        paragraph(out, &format!("          {sample}"), 10, style)?;
+        labelled(out, ("", None), sample, 10, style)?;
     }
     for o in &record.outages {
         let end = if o.ended { "" } else { ", not over at the end" };
         let from = span(o.from_s);
-        let text = format!(
-            "outage    from {from} for {}, {} events affected{end}",
-            span(o.for_s),
-            count(o.affected)
-        );
-        paragraph(out, &tinted(&text, Tint::Bad, style), 10, style)?;
+        let text = format!("from {from} for {}, {} events affected{end}", span(o.for_s), count(o.affected));
+        labelled(out, ("outage", Some(Tint::Bad)), &text, 10, style)?;
     }
     Ok(())
 }
@@ -266,7 +270,7 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         ),
         Err(missing) => format!("unknown: {missing}"),
     };
-    paragraph(out, &format!("client    {client}"), 10, style)?;
+    labelled(out, ("client", None), &format!("{client}"), 10, style)?;
     let machine = machine(record, cpu);
     let text = match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {
@@ -278,17 +282,12 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         }
         (Err(missing), _) | (_, Err(missing)) => format!("unknown: {missing}"),
     };
-    paragraph(out, &format!("machine   {text}"), 10, style)?;
+    labelled(out, ("machine", None), &format!("{text}"), 10, style)?;
     if let Ok(full) = &machine.saturated_cpus
         && !full.is_empty()
     {
         let cpus: Vec<String> = full.iter().map(|c| format!("CPU {c}")).collect();
-        paragraph(
-            out,
-            &tinted(&format!("          saturated: {}", cpus.join(", ")), Tint::Bad, style),
-            10,
-            style,
-        )?;
+        labelled(out, ("saturated", Some(Tint::Bad)), &cpus.join(", "), 10, style)?;
     }
     Ok(())
 }
@@ -296,12 +295,8 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
 fn checks(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     writeln!(out, "checks")?;
     for check in &record.verdict.checks {
-        let (word, tint) = if check.ok { ("ok  ", Tint::Good) } else { ("FAIL", Tint::Bad) };
-        // The color is put in after the lines are broken, so that its codes do not count as columns.
-        let mut lines = Vec::new();
-        paragraph(&mut lines, &format!("  {} {}: {}", word.trim_end(), check.name, check.text), 7, style)?;
-        let text = String::from_utf8_lossy(&lines);
-        write!(out, "  {}{}", tinted(word, tint, style), &text.as_ref()[word.trim_end().len()..])?;
+        let label = if check.ok { ("  ok", Some(Tint::Good)) } else { ("  FAIL", Some(Tint::Bad)) };
+        labelled(out, label, &format!("{}: {}", check.name, check.text), 8, style)?;
     }
     Ok(())
 }

@@ -55,18 +55,40 @@ pub(crate) fn tinted(text: &str, tint: Tint, style: Style) -> String {
 
 /// Writes words in lines that fit, the second and later ones indented by `indent` blanks.
 pub(crate) fn paragraph(out: &mut dyn Write, text: &str, indent: usize, style: Style) -> io::Result<()> {
-    let mut used = 0;
-    for word in text.split_whitespace() {
+    wrap(out, text, 0, indent, style)
+}
+
+/// Writes a label and, beside it from column `indent` on, words in lines that fit.
+pub(crate) fn labelled(
+    out: &mut dyn Write,
+    (label, tint): (&str, Option<Tint>),
+    text: &str,
+    indent: usize,
+    style: Style,
+) -> io::Result<()> {
+    let pad = indent.saturating_sub(label.chars().count());
+    let label = tint.map_or_else(|| label.to_owned(), |tint| tinted(label, tint, style));
+    write!(out, "{label}{:pad$}", "")?;
+    wrap(out, text, indent, indent, style)
+}
+
+/// - `used`: columns that are taken on the first line.
+fn wrap(out: &mut dyn Write, text: &str, used: usize, indent: usize, style: Style) -> io::Result<()> {
+    let mut used = used;
+    let mut gap = 0;
+    // A number and its percent sign stay on one line: the blank between them is hidden from the splitting.
+    let text = text.replace(" %", "\u{a0}%");
+    for word in text.split_ascii_whitespace() {
+        let word = word.replace('\u{a0}', " ");
         let length = word.chars().count();
-        if used > 0 && used + 1 + length > style.width {
-            write!(out, "\n{:indent$}", "")?;
-            used = indent;
-        } else if used > 0 {
-            out.write_all(b" ")?;
-            used += 1;
+        if gap > 0 && used + gap + length > style.width {
+            write!(out, "\n{:indent$}{word}", "")?;
+            used = indent + length;
+        } else {
+            write!(out, "{:gap$}{word}", "")?;
+            used += gap + length;
         }
-        out.write_all(word.as_bytes())?;
-        used += length;
+        gap = 1;
     }
     writeln!(out)
 }
@@ -82,6 +104,10 @@ mod tests {
         paragraph(&mut out, "one two three four five six seven", 2, style).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "one two three four\n  five six seven\n");
+        let mut out = Vec::new();
+        labelled(&mut out, ("rate", None), "offered 99.9 % of all events", 6, style).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "rate  offered 99.9 %\n      of all events\n");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub fn runs_list<'a>(
         .column("kind", Align::Right, 2)
         .column("started", Align::Right, 3)
         .column("labels", Align::Right, 4)
-        .column("title", Align::Left, 1);
+        .column("title", Align::Elastic, 1);
     let mut any = false;
     for header in headers {
         any = true;

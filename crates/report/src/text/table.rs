@@ -7,15 +7,17 @@ use super::{Style, Tint, tinted};
 /// Blanks between columns.
 const GAP: usize = 2;
 /// The least that is left of a column of words when it must shrink.
-const WORDS_MIN: usize = 8;
+const WORDS_MIN: usize = 12;
 
 /// Where a column's values stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     /// Numbers.
     Right,
-    /// Words; the last column of words may be cut.
+    /// Words that stay whole while there is a column to give up.
     Left,
+    /// Words that are cut first.
+    Elastic,
 }
 
 #[derive(Debug)]
@@ -74,10 +76,14 @@ impl Table {
                 .filter(|i| self.columns[*i].expendable > 0)
                 .max_by_key(|i| self.columns[*i].expendable);
             let over = total(&widths) - available;
-            let words = (0..widths.len()).rev().filter(shown).find(|i| self.columns[*i].align == Align::Left);
-            match (expendable, words) {
-                (_, Some(i)) if widths[i] >= over + WORDS_MIN => widths[i] -= over,
-                (Some(i), _) => widths[i] = 0,
+            let longest = |align: Align| {
+                let of = (0..widths.len()).filter(shown).filter(|i| self.columns[*i].align == align);
+                of.max_by_key(|i| widths[*i])
+            };
+            match (longest(Align::Elastic), expendable, longest(Align::Left)) {
+                (Some(i), _, _) if widths[i] >= over + WORDS_MIN => widths[i] -= over,
+                (_, Some(i), _) => widths[i] = 0,
+                (_, _, Some(i)) if widths[i] > WORDS_MIN => widths[i] -= over.min(widths[i] - WORDS_MIN),
                 _ => break,
             }
         }
@@ -91,22 +97,17 @@ impl Table {
         widths: &[usize],
         style: Style,
     ) -> io::Result<()> {
-        let mut pending = 0;
-        let mut first = true;
-        for ((column, (text, tint)), width) in self.columns.iter().zip(row).zip(widths) {
-            if *width == 0 {
-                continue;
-            }
+        let mut line = String::new();
+        let shown = self.columns.iter().zip(row).zip(widths).filter(|(_, width)| **width > 0);
+        for (i, ((column, (text, tint)), width)) in shown.enumerate() {
             let text = cut(text, *width);
-            let pad = width - length(&text);
+            let pad = " ".repeat(width - length(&text));
             let text = tint.map_or_else(|| text.clone(), |tint| tinted(&text, tint, style));
-            let gap = if first { 0 } else { GAP };
-            let (before, after) = if column.align == Align::Right { (pad, 0) } else { (0, pad) };
-            write!(out, "{:1$}{text}", "", pending + gap + before)?;
-            pending = after;
-            first = false;
+            let gap = if i == 0 { "" } else { "  " };
+            line += gap;
+            line += &if column.align == Align::Right { pad + &text } else { text + &pad };
         }
-        writeln!(out)
+        writeln!(out, "{}", line.trim_end())
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
         let mut table = Table::default()
             .column("cpu", Align::Right, 0)
             .column("switches/s", Align::Right, 2)
-            .column("hottest thread", Align::Left, 1);
+            .column("hottest thread", Align::Elastic, 1);
         table.row(vec![
             ("0".into(), None),
             ("1,234".into(), None),

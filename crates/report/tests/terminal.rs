@@ -1,0 +1,224 @@
+//! What a terminal and a pipe show, and the documents for programs.
+
+#[path = "../../analysis/tests/sample/mod.rs"]
+mod sample;
+
+use analysis::compare;
+use bakeoff_report::json;
+use bakeoff_report::text::{self, Style};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use record::bakeoff::Bakeoff;
+use record::cpu::{CpuInterval, Rung};
+use record::load::{Outage, Phase, Progress};
+use record::missing::Missing;
+use record::run::{Run, RunHeader, RunState};
+use record::verdict::{Check, Verdict};
+use sample::{Recipe, cpu};
+
+const WIDTHS: [usize; 3] = [40, 80, 120];
+
+fn open() -> Run {
+    let recipe = Recipe { rate_per_s: Some(500.0), ..Recipe::journal() };
+    recipe.bake().attempts.remove(0).run.expect("the first attempt was sealed")
+}
+
+fn closed() -> Run {
+    Recipe::journal().bake().attempts.remove(0).run.expect("the first attempt was sealed")
+}
+
+/// Two seconds of two CPUs: by events with the second one full, and by `/proc` alone.
+fn intervals() -> [CpuInterval; 2] {
+    let mut chance = ChaCha8Rng::seed_from_u64(7);
+    let mut full = cpu(5_000_000_000, 0.42, &mut chance);
+    full.cpus[1].event_ratio = Ok(0.998);
+    full.cpus[1].not_idle_ratio = Ok(0.998);
+    full.cpus[1].procstat_busy_ratio = Ok(0.02);
+    full.cpus[1].unaccounted_ratio = Ok(0.975);
+    let mut proc = cpu(6_000_000_000, 0.42, &mut chance);
+    proc.rung = Rung::Proc;
+    proc.missed_deadline = true;
+    for sample in &mut proc.cpus {
+        let why = || Missing::because("BPF needs root or CAP_BPF");
+        sample.event_ratio = Err(why());
+        sample.balance_ns = Err(why());
+        sample.switches = Err(why());
+        sample.top = Err(why());
+    }
+    [full, proc]
+}
+
+/// Writes at each width, checks that every line fits, and shows all of them under each other.
+fn at_every_width(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) -> String {
+    let mut all = String::new();
+    for width in WIDTHS {
+        let mut out = Vec::new();
+        write(&mut out, Style { width, color: false }).expect("writing to memory cannot fail");
+        let text = String::from_utf8(out).expect("it is text");
+        for line in text.lines() {
+            // A word that is longer than the line, such as a target, stays whole, so that it can be copied.
+            let longest = line.split(' ').map(str::len).max().unwrap_or(0);
+            assert!(line.chars().count() <= width || longest > width, "{width}: {line:?}");
+            assert_eq!(line, line.trim_end(), "no blanks at the end");
+        }
+        all += &format!("{}\n{text}", "=".repeat(width));
+    }
+    all
+}
+
+#[test]
+fn an_open_loop_reads_as_recorded() {
+    let run = open();
+    let load = run.load.as_ref().expect("it drove a load");
+    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, load, &run.cpu, style)));
+}
+
+#[test]
+fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
+    let run = closed();
+    let mut load = run.load.clone().expect("it drove a load");
+    load.outages.push(Outage { from_s: 4.0, for_s: 1.25, affected: 612, ended: true });
+    load.verdict = Verdict::of(vec![Check {
+        name: "errors",
+        ok: false,
+        found: 0.021,
+        limit: 0.01,
+        text: "2.1 % of the planned events failed; at most 1 % may".into(),
+    }]);
+    load.verdict.checks.extend(run.load.iter().flat_map(|l| l.verdict.checks.clone()));
+    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, &load, &[], style)));
+}
+
+#[test]
+fn progress_reads_as_recorded() {
+    let run = open();
+    let latency = run.load.expect("it drove a load").service;
+    let line = |t_s: f64, phase, outage| Progress {
+        phase,
+        t_s,
+        interval_s: 1.0,
+        offered_per_s: Ok(500.0),
+        achieved_per_s: 499.98,
+        backlog: 2,
+        latency: latency.clone(),
+        errors: 0,
+        outage,
+    };
+    let mut closed = line(3.0, Phase::Measure, false);
+    closed.offered_per_s = Err(Missing::because("a closed loop"));
+    closed.latency.clear();
+    let lines = [
+        line(1.0, Phase::Warmup, false),
+        line(2.0, Phase::Measure, true),
+        closed,
+        line(1234.0, Phase::Measure, false),
+    ];
+    insta::assert_snapshot!(at_every_width(|out, style| {
+        text::progress_header(out, style)?;
+        lines.iter().try_for_each(|l| text::progress_line(out, l, style))
+    }));
+}
+
+#[test]
+fn cpus_read_as_recorded() {
+    let intervals = intervals();
+    insta::assert_snapshot!(at_every_width(|out, style| {
+        intervals.iter().try_for_each(|i| text::cpu_interval(out, i, 5_000_000_000, style))
+    }));
+}
+
+#[test]
+fn a_bake_off_reads_as_recorded() {
+    let bakeoff = Recipe::journal().bake();
+    let comparisons = compare(&bakeoff);
+    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(out, &bakeoff, &comparisons, style)));
+}
+
+#[test]
+fn a_bake_off_without_a_reference_shows_its_cells() {
+    let mut bakeoff = Recipe::journal().bake();
+    bakeoff.factors[0].reference = None;
+    let comparisons = compare(&bakeoff);
+    insta::assert_snapshot!(at_every_width(|out, style| text::bakeoff(out, &bakeoff, &comparisons, style)));
+}
+
+fn headers() -> Vec<RunHeader> {
+    let mut bakeoff: Bakeoff = Recipe::journal().bake();
+    let mut invalid = bakeoff.attempts.remove(0).run.expect("sealed").header;
+    invalid.state = RunState::Invalid;
+    invalid.reason = Some("lateness p99 1.2 ms is over its limit".into());
+    vec![bakeoff.header, invalid]
+}
+
+#[test]
+fn the_list_of_runs_reads_as_recorded() {
+    let headers = headers();
+    insta::assert_snapshot!(at_every_width(|out, style| text::runs_list(out, &headers, style)));
+    let mut out = Vec::new();
+    text::runs_list(&mut out, &[], Style::PIPE).expect("writing to memory cannot fail");
+    assert_eq!(out, b"no runs\n");
+}
+
+#[test]
+fn color_adds_codes_and_changes_no_word() {
+    let bakeoff = Recipe::journal().bake();
+    let comparisons = compare(&bakeoff);
+    let written = |color| {
+        let mut out = Vec::new();
+        text::bakeoff(&mut out, &bakeoff, &comparisons, Style { width: 100, color }).expect("memory");
+        String::from_utf8(out).expect("it is text")
+    };
+    let mut plain = written(true);
+    while let Some(at) = plain.find('\u{1b}') {
+        let end = plain[at..].find('m').expect("a code ends") + at;
+        plain.replace_range(at..=end, "");
+    }
+    assert_eq!(plain, written(false));
+    assert_ne!(written(true), written(false));
+}
+
+#[test]
+fn the_document_of_a_load_is_as_recorded() {
+    let run = open();
+    let load = run.load.as_ref().expect("it drove a load");
+    insta::assert_snapshot!(pretty(&json::load(Some(run.header.id), load, &run.cpu)));
+}
+
+#[test]
+fn the_document_of_a_closed_loop_says_why_it_has_no_response_time() {
+    let run = closed();
+    let document = json::load(None, run.load.as_ref().expect("it drove a load"), &[]);
+    for (name, reason) in [
+        ("response_ns", "a closed loop has no intended start"),
+        ("offered_per_s", "a closed loop offers what the server takes"),
+        ("run", "the run was not archived"),
+    ] {
+        assert!(document[name].is_null(), "{name}");
+        assert_eq!(document["missing"][name], reason);
+    }
+    assert_eq!(document["machine"]["missing"]["busy_ratio"], "the CPUs were not watched");
+}
+
+#[test]
+fn the_documents_of_cpus_are_as_recorded() {
+    let documents = intervals().map(|i| pretty(&json::cpu(&i, 5_000_000_000)));
+    insta::assert_snapshot!(documents.join("\n"));
+}
+
+#[test]
+fn the_document_of_runs_is_as_recorded() {
+    insta::assert_snapshot!(pretty(&json::runs(&headers())));
+}
+
+#[test]
+fn the_document_of_a_bake_off_is_as_recorded() {
+    let bakeoff = Recipe::journal().bake();
+    let comparisons = compare(&bakeoff);
+    insta::assert_snapshot!(pretty(&json::run(&bakeoff, &comparisons)));
+    let pairs = &json::compare(&comparisons)["pairs"];
+    assert_eq!(pairs, &json::run(&bakeoff, &comparisons)["comparisons"]);
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).expect("a document can be written")
+}
