@@ -511,6 +511,7 @@ fn assemble(written: PlanWritten, text: &str, name: &str, parts: Parts) -> Optio
             PrepareWritten::Run(command) => PreparePlan::Run(run(command)?),
         },
         instruments: written.instruments?.value,
+        control_arm: written.control_arm?.value,
         judge: parts.judge,
         gates: parts.gates,
         sponsor: written.sponsor.map(|s| s.value),

@@ -34,6 +34,7 @@ pub struct Plan {
     pub(crate) interval: Duration,
     pub(crate) cooldown: Duration,
     pub(crate) instruments: Vec<String>,
+    pub(crate) control_arm: bool,
     pub(crate) judge: Judge,
     pub(crate) gates: Vec<Gate>,
     pub(crate) sponsor: Option<String>,
@@ -326,6 +327,11 @@ impl Plan {
     /// The instruments that are asked for.
     pub fn instruments(&self) -> &[String] {
         &self.instruments
+    }
+
+    /// Whether some blocks are to go without instruments, so that their cost shows.
+    pub fn control_arm(&self) -> bool {
+        self.control_arm
     }
 
     /// How configurations are compared.

@@ -2,7 +2,7 @@
 //! that both tell of the same time.
 
 use probes::cpu_time::{self, CpuProbe};
-use record::cpu::CpuInterval;
+use record::cpu::{CpuInterval, Rung};
 use record::load::Phase;
 
 /// What the load has room for between two intervals of its own is no interval.
@@ -26,6 +26,11 @@ impl Beside {
     /// What is missing for a better look, and how to get it.
     pub fn notes(&self) -> &[String] {
         self.probe.as_ref().map_or(&[], CpuProbe::notes)
+    }
+
+    /// How the CPUs are watched; `None`: not at all.
+    pub(crate) fn rung(&self) -> Option<Rung> {
+        self.probe.as_ref().map(CpuProbe::rung)
     }
 
     /// Follows a load from phase to phase and interval to interval.

@@ -10,12 +10,13 @@ use plan::Plan;
 use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::clock::WallAnchor;
 use record::environment::Environment;
+use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use record::target::mask_text;
 
 use crate::beside::Beside;
 use crate::error::RunnerError;
-use crate::preflight::{Severity, preflight};
+use crate::preflight::{Finding, Severity, preflight};
 use crate::queue::{self, History};
 use crate::scratch::Scratch;
 use crate::series::SeriesEnd;
@@ -28,6 +29,9 @@ pub(crate) const BLOCK: &str = "block";
 pub(crate) const SERIES: &str = "series";
 /// Marks a bake-off, and its runs, that only show that the plan works.
 pub(crate) const SHORTENED: &str = "shortened";
+
+/// The fact that holds what preflight had to say.
+const FINDINGS: &str = "preflight.findings";
 
 /// Everything that the steps of a bake-off share.
 pub(crate) struct Conductor<'a> {
@@ -49,6 +53,8 @@ pub(crate) struct Conductor<'a> {
 /// With the first request to stop, the trial that is being measured ends, its server is stopped, and the bake-off is
 /// left so that [`resume`] goes on with it.
 ///
+/// Servers die with the thread that calls this, by the kernel's hand.
+///
 /// # Errors
 ///
 /// [`RunnerError`] where plan, machine or archive are not fit for it, before anything is begun; and where the archive
@@ -59,8 +65,9 @@ pub fn run(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
-    look(plan, archive, on_event)?;
-    let bakeoff = planned(plan, probes::environment::read(Path::new("/")))?;
+    let found = look(plan, archive, on_event)?;
+    let beside = Beside::new(observes_cpu(plan));
+    let bakeoff = planned(plan, machine(plan, &found, &beside))?;
     let id = bakeoff.header.id;
     archive.create_bakeoff(&bakeoff)?;
     let journal = archive.journal(id)?;
@@ -74,7 +81,7 @@ pub fn run(
         history: History::default(),
         journal,
         scratch: Scratch::make(id)?,
-        beside: Beside::new(observes_cpu(plan)),
+        beside,
         environment: bakeoff.environment,
     };
     conductor.play()
@@ -103,11 +110,12 @@ pub fn resume(
         history.ended(attempt.trial, attempt.state);
     }
     adopt(archive, &bakeoff, &mut journal, &mut history)?;
-    if queue::next(&bakeoff.trials, &history).is_some() {
-        look(&plan, archive, on_event)?;
-    }
-    let environment = probes::environment::read(Path::new("/"));
-    let changed = bakeoff.environment.differing(&environment);
+    let is_over = queue::next(&bakeoff.trials, &history).is_none();
+    let found = if is_over { Vec::new() } else { look(&plan, archive, on_event)? };
+    let beside = Beside::new(observes_cpu(&plan) && !is_over);
+    let environment = machine(&plan, &found, &beside);
+    let mut changed = bakeoff.environment.differing(&environment);
+    changed.retain(|fact| !is_over && *fact != FINDINGS);
     if !changed.is_empty() {
         on_event(&Event::Note(&format!(
             "the machine is not as it was when the bake-off began: {}",
@@ -124,7 +132,7 @@ pub fn resume(
         history,
         journal,
         scratch: Scratch::make(id)?,
-        beside: Beside::new(observes_cpu(&plan)),
+        beside,
         environment,
     };
     conductor.play()
@@ -221,7 +229,11 @@ pub(crate) fn command_line() -> String {
 }
 
 /// Whether plan and machine are fit; tells what else is to be known of the machine.
-fn look(plan: &Plan, archive: &Archive, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), RunnerError> {
+fn look(
+    plan: &Plan,
+    archive: &Archive,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Vec<Finding>, RunnerError> {
     if !plan.unbuilt().is_empty() {
         let what =
             plan.unbuilt().iter().map(|n| format!("{}:{}: {}", plan.name(), n.place, n.text)).collect();
@@ -234,9 +246,26 @@ fn look(plan: &Plan, archive: &Archive, on_event: &mut dyn FnMut(&Event<'_>)) ->
         on_event(&Event::Note(&warning.text));
     }
     if problems.is_empty() {
-        return Ok(());
+        return Ok(warnings);
     }
     Err(RunnerError::NotFit { problems: problems.into_iter().map(|p| p.text).collect() })
+}
+
+/// The facts about the machine, and what was seen and what was not seen of it.
+fn machine(plan: &Plan, found: &[Finding], beside: &Beside) -> Environment {
+    let mut environment = probes::environment::read(Path::new("/"));
+    let mut add = |name: &str, value| environment.facts.insert(name.to_owned(), value);
+    let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
+    add(FINDINGS, Ok(if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }));
+    let not_built = || Err(Missing::because("not built yet in this version"));
+    for instrument in plan.instruments() {
+        let seen = beside.rung().filter(|_| instrument == "cpu").map(|rung| rung.word().to_owned());
+        add(&format!("observe.{instrument}"), seen.map_or_else(not_built, Ok));
+    }
+    if plan.control_arm() {
+        add("observe.control_arm", not_built());
+    }
+    environment
 }
 
 fn observes_cpu(plan: &Plan) -> bool {

@@ -135,8 +135,8 @@ impl Series<'_, '_> {
     /// Ends the server and removes the folder, whatever came before.
     fn tear_down(&mut self) -> Result<(), RunnerError> {
         let said = self.say_plainly("teardown", Step::SeriesTeardown);
-        let stopped = self.server.take().map_or(Ok(()), Server::stop);
-        if let Err(why) = stopped {
+        let stop = self.conductor.stop;
+        if let Some(Err(why)) = self.server.take().map(|server| server.end(stop)) {
             let text = format!("the server of series {}: {why}", self.work.series);
             (self.conductor.on_event)(&Event::Note(&text));
         }

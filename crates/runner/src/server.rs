@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use load::Stop;
+use load::{Stop, StopLevel};
 use nix::sys::signal::Signal;
 use plan::{Ready, ServerSpec, StopSignal};
 
@@ -95,13 +95,15 @@ impl Server {
     }
 
     /// Ends it: by its signal, and by SIGKILL where that is not enough. `Err` says what went wrong with that.
-    pub(crate) fn stop(mut self) -> Result<(), String> {
+    ///
+    /// Also a bake-off that is being stopped ends its server cleanly, unless its user asked twice.
+    pub(crate) fn end(mut self, stop: &Stop) -> Result<(), String> {
         let ended_before = self.has_ended();
         if !ended_before {
             self.process.ask(signal(self.spec.stop));
         }
-        // Not interruptible: a server that is stopped cleanly is stopped cleanly for the user who pressed Ctrl-C, too.
-        let waited = self.process.wait(self.spec.stop_timeout, &Stop::new());
+        let is_over = || self.has_ended() || stop.level() == StopLevel::Now;
+        let waited = wait_for(self.spec.stop_timeout, &Stop::new(), is_over);
         let status = self.process.finish().map_err(|e| e.to_string())?;
         if ended_before {
             return Err(format!("it ended by itself, with {status}{}", self.last_words()));

@@ -32,6 +32,8 @@ rate    = 1000
 prepare = "none"
 warm-up = { min = "20ms" }
 measure = { time = "100ms", interval = "100ms" }
+[observe]
+instruments = ["cpu", "io"]
 "#;
 
 fn plan(text: &str) -> Plan {
@@ -92,6 +94,8 @@ fn every_trial_is_measured_once_in_the_order_drawn() {
     assert_eq!(bakeoff.trials, plan.trials());
     assert_eq!(bakeoff.attempts.len(), 8);
     assert!(bakeoff.exploratory);
+    assert!(bakeoff.environment.fact("observe.cpu").is_some());
+    assert!(bakeoff.environment.facts["observe.io"].is_err(), "what is not seen is missing, not absent");
     for (trial, attempt) in bakeoff.trials.iter().zip(&bakeoff.attempts) {
         let run = attempt.run.as_ref().unwrap();
         assert_eq!(run.load.as_ref().unwrap().settings.threads.to_string(), trial.levels["threads"]);
@@ -141,6 +145,21 @@ fn what_its_user_stops_is_resumed_to_the_same_end() {
 
     let again = resume(&archive, outcome.id, &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!(again, resumed, "there is nothing left to do");
+}
+
+#[test]
+fn asked_twice_to_stop_it_does_not_wait_for_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let stop = Stop::new();
+    let deaf = with_server("trap : TERM; touch {scratch}/ready; while :; do sleep 0.1; done", "");
+    let text = deaf.text().replace("stop_timeout  = \"10s\"", "stop_timeout = \"1d\"");
+    let outcome = run(&plan(&text), &archive, &stop, &mut |event| match event {
+        Event::Trial(_) | Event::Series { step: "teardown", .. } => stop.request(),
+        _ => {}
+    })
+    .unwrap();
+    assert_eq!((outcome.state, outcome.planned), (RunState::Interrupted, 2));
 }
 
 #[test]
