@@ -26,7 +26,7 @@ use crate::worker::Worker;
 use crate::{Event, OnEvent, aside, closed, open};
 
 /// How often the conductor looks whether it was asked to stop.
-const POLL_NS: u64 = 20_000_000;
+const POLL_NS: u64 = 50_000_000;
 /// What a stopped run gives to what is in flight: with the rest, it is over within a second.
 const GRACE_NS: u64 = 850_000_000;
 /// How long workers may take to come back after their connections were cut.
