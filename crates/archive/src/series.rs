@@ -321,7 +321,9 @@ mod tests {
         let rows: usize = slices.iter().map(|s| s.histogram.buckets().count()).sum();
         assert!(rows > GROUP_ROWS, "{rows} rows are more than one group");
         let mut sum = Histogram::new();
-        slices.iter().for_each(|s| sum.add(&s.histogram.expand()));
+        for slice in &slices {
+            sum.add(&slice.histogram.expand());
+        }
         let read = read_histogram_sums(&histograms(&slices, HOST).into()).unwrap();
         assert_eq!(read, [("select".to_owned(), LatencyKind::Service, sum)]);
     }

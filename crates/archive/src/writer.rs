@@ -112,13 +112,11 @@ impl RunWriter {
                 }
             }
         });
-        match unreadable {
-            Some(source) => Err(ArchiveError::Unreadable { path: PathBuf::from(name), source }),
-            None => {
-                self.files.push(stored?);
-                Ok(())
-            }
+        if let Some(source) = unreadable {
+            return Err(ArchiveError::Unreadable { path: PathBuf::from(name), source });
         }
+        self.files.push(stored?);
+        Ok(())
     }
 
     /// Writes everything, makes it durable, and gives it its name; yields the run's folder.

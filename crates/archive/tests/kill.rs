@@ -2,6 +2,8 @@
 //!
 //! The writers are this very test program, started again; it kills them by SIGKILL.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod example;
 
 use std::collections::BTreeSet;
@@ -164,7 +166,7 @@ fn a_bakeoff_killed_at_twenty_moments_ends_with_each_trial_sealed_once() {
 
 #[test]
 fn many_writers_at_once_do_not_hinder_each_other() {
-    let (threads, each) = (4, 5);
+    let (threads, each) = (4_u32, 5_u32);
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("archive");
     std::thread::scope(|scope| {
@@ -172,7 +174,7 @@ fn many_writers_at_once_do_not_hinder_each_other() {
             let dir = &dir;
             scope.spawn(move || {
                 let archive = Archive::open(dir).unwrap();
-                let mut dice = Dice(5000 + i);
+                let mut dice = Dice(5000 + u64::from(i));
                 for _ in 0..each {
                     let run = example::run(&mut dice);
                     archive.begin(&run.header).unwrap().seal(&run).unwrap();
@@ -183,7 +185,7 @@ fn many_writers_at_once_do_not_hinder_each_other() {
         }
     });
     let archive = Archive::open_existing(&dir).unwrap();
-    assert_eq!(archive.list(&Filter::default()).unwrap().len(), (threads * each) as usize);
+    assert_eq!(archive.list(&Filter::default()).unwrap().len(), usize::try_from(threads * each).unwrap());
     assert_clean(&archive);
 }
 

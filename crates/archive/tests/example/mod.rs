@@ -18,7 +18,7 @@ use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::target::Target;
 use record::verdict::{Check, Validity, Verdict};
 
-/// Equal draws for equal seeds (SplitMix64).
+/// Equal draws for equal seeds (`SplitMix64`).
 #[derive(Debug)]
 pub(crate) struct Dice(pub(crate) u64);
 
