@@ -1,5 +1,7 @@
 //! What each cell of the design gave, block by block.
 
+use std::collections::BTreeMap;
+
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial};
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunId};
@@ -51,10 +53,22 @@ impl Cell {
     }
 }
 
-/// Every cell of the design for one metric, in the order that the plan writes factors and values.
-pub(crate) fn cells(bakeoff: &Bakeoff, metric: Metric) -> Vec<Cell> {
+/// Every cell of the design by every metric, in the order that the plan writes factors and values.
+pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
+    let mut sealed: BTreeMap<&Levels, Vec<(&Trial, &Run)>> = BTreeMap::new();
+    for (trial, run) in bakeoff.sealed() {
+        sealed.entry(&trial.levels).or_default().push((trial, run));
+    }
+    for runs in sealed.values_mut() {
+        runs.sort_by_key(|(trial, _)| trial.block);
+    }
     let factors: Vec<&Factor> = bakeoff.factors.iter().collect();
-    combinations(&factors).into_iter().map(|levels| cell(bakeoff, levels, metric)).collect()
+    let all = combinations(&factors);
+    let of = |levels: &Levels, metric: Metric| {
+        let runs = sealed.get(levels).map_or(&[][..], Vec::as_slice);
+        cell(levels.clone(), metric, runs, bakeoff.judge.alpha)
+    };
+    Metric::ALL.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
 
 /// Every combination of the factors' values; the last factor varies fastest. One empty one of no factors.
@@ -69,15 +83,10 @@ pub(crate) fn combinations(factors: &[&Factor]) -> Vec<Levels> {
     })
 }
 
-fn cell(bakeoff: &Bakeoff, levels: Levels, metric: Metric) -> Cell {
-    let mut values: Vec<BlockValue> = bakeoff
-        .sealed()
-        .filter(|(trial, _)| trial.levels == levels)
-        .map(|(trial, run)| block_value(trial, run, metric))
-        .collect();
-    values.sort_by_key(|v| v.block);
+fn cell(levels: Levels, metric: Metric, runs: &[(&Trial, &Run)], alpha: f64) -> Cell {
+    let values: Vec<BlockValue> = runs.iter().map(|(trial, run)| block_value(trial, run, metric)).collect();
     let known: Vec<f64> = values.iter().filter_map(|v| v.value.as_ref().ok().copied()).collect();
-    let summary = summary(&known, bakeoff.judge.alpha).ok_or_else(|| match values.first() {
+    let summary = summary(&known, alpha).ok_or_else(|| match values.first() {
         None => Missing::because("no run of this cell was sealed"),
         Some(first) => first.value.clone().err().unwrap_or_else(|| Missing::because("no value")),
     });

@@ -19,7 +19,7 @@ pub struct Comparisons {
     pub rules: Rules,
     /// The fewest blocks for a claim at this alpha.
     pub blocks_min: u32,
-    /// Whether the plan has fewer blocks than that: no claim is made whatever the data say.
+    /// Whether the plan has fewer blocks than that, or is labelled so: no claim is made whatever the data say.
     pub exploratory: bool,
     /// The family, judged: configurations x conditions x metrics.
     pub pairs: Vec<Pair>,
@@ -78,7 +78,7 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         compared.iter().filter_map(|f| Some((f.name.clone(), f.reference.clone()?))).collect();
     let rules =
         Rules { rope_ratio: bakeoff.judge.rope_ratio, alpha: bakeoff.judge.alpha, seed: bakeoff.seed };
-    let cells: Vec<Cell> = Metric::ALL.iter().flat_map(|metric| cells(bakeoff, *metric)).collect();
+    let cells = cells(bakeoff);
 
     let mut unjudged = Vec::new();
     for metric in &bakeoff.judge.metrics {
@@ -91,14 +91,21 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
     let names = |factors: &[&Factor]| factors.iter().map(|f| f.name.clone()).collect();
     let blocks_min = blocks_min(rules.alpha);
+    let exploratory = bakeoff.exploratory || bakeoff.blocks < blocks_min;
+    let mut pairs = judged(unjudged, &reference, rules);
+    if exploratory {
+        for pair in &mut pairs {
+            pair.verdict = Verdict::Inconclusive;
+        }
+    }
     Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
-        pairs: judged(unjudged, &reference, rules),
+        pairs,
         reference,
         rules,
         blocks_min,
-        exploratory: bakeoff.exploratory || bakeoff.blocks < blocks_min,
+        exploratory,
         cells,
     }
 }

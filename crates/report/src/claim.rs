@@ -118,6 +118,9 @@ fn headline(
             bakeoff.header.state.word(),
             bakeoff.trials.len()
         ),
+        Standing::Exploratory if bakeoff.blocks >= comparisons.blocks_min => {
+            "The plan is labelled exploratory: the numbers are shown, and no claim is made.".to_owned()
+        }
         Standing::Exploratory => format!(
             "{} of the {} that a claim at alpha = {} needs: the numbers are shown, and no claim is made.",
             plural(bakeoff.blocks as usize, "block"),

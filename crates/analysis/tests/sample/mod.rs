@@ -23,6 +23,7 @@ use record::load::{
 };
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::{HistogramSlice, LatencyKind};
 use record::target::Target;
 use record::verdict::{Check, Verdict};
 
@@ -238,7 +239,7 @@ impl Recipe {
                 switches_per_event: 2.13,
                 starved_ratio: Err(Missing::because("the kernel counts no run-queue wait")),
             }),
-            slices: Vec::new(),
+            slices: self.rate_per_s.map_or(Vec::new(), |_| slices(typical_ns, chance)),
             verdict: Verdict::of(vec![
                 Check {
                     name: "achieved-rate",
@@ -291,6 +292,18 @@ impl Recipe {
             errors_ratio_max: 0.01,
         }
     }
+}
+
+/// The response times of each second.
+fn slices(typical_ns: f64, chance: &mut ChaCha8Rng) -> Vec<HistogramSlice> {
+    let mut slice = |second: u64| HistogramSlice {
+        from_ns: second * NS_PER_S,
+        for_ns: NS_PER_S,
+        operation: String::new(),
+        kind: LatencyKind::Response,
+        histogram: (0..400).map(|_| ((typical_ns * (0.35 * normal(chance)).exp()) as u64, 1)).collect(),
+    };
+    (0..MEASURED_S).map(&mut slice).collect()
 }
 
 /// One second of two CPUs.

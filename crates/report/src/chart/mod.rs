@@ -10,7 +10,7 @@ mod svg;
 
 pub(crate) use forest::{Forest, ForestRow, forest};
 pub(crate) use lines::{Line, Lines, Point, lines};
-pub(crate) use scale::Kind;
+pub(crate) use scale::{Kind, round_values};
 
 /// One picture in two widths.
 #[derive(Debug)]

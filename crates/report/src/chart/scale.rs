@@ -34,13 +34,14 @@ impl Scale {
     /// Round values inside the axis, about `wanted` of them.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
         match self.kind {
-            Kind::Linear => linear_ticks(self.low, self.high, wanted),
+            Kind::Linear => round_values(self.low, self.high, wanted),
             Kind::Log => log_ticks(self.low, self.high, wanted),
         }
     }
 }
 
-fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+/// Round values from `low` to `high`, about `wanted` of them, in equal steps.
+pub(crate) fn round_values(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     if high <= low || !(high - low).is_finite() {
         return vec![low];
     }
@@ -78,7 +79,7 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let far = |ticks: &Vec<f64>| ticks.len().abs_diff(wanted);
     let best = choices.into_iter().min_by_key(far).unwrap_or_default();
     // A short stretch has too few of them: there, equal steps read better.
-    if best.len() <= wanted / 2 { linear_ticks(low, high, wanted) } else { best }
+    if best.len() <= wanted / 2 { round_values(low, high, wanted) } else { best }
 }
 
 /// The next of 1, 2, 5, 10, ... at or above `step`.

@@ -1,6 +1,6 @@
 //! The page of a bake-off: the claim first, then everything that a sceptic needs, in the order of the printed form.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Comparisons, Pair, Verdict};
 use record::bakeoff::{Bakeoff, Levels, Metric, Plot, Trial, TrialState};
@@ -558,8 +558,8 @@ fn went_wrong(bakeoff: &Bakeoff) -> Section {
     } else {
         blocks.push(Block::Table(table));
     }
-    let open: Vec<&Trial> =
-        bakeoff.trials.iter().filter(|t| !bakeoff.sealed().any(|(s, _)| s.index == t.index)).collect();
+    let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
+    let open: Vec<&Trial> = bakeoff.trials.iter().filter(|t| !sealed.contains(&t.index)).collect();
     if !open.is_empty() {
         let cells: Vec<String> =
             open.iter().map(|t| format!("block {}: {}", t.block, named(&t.levels))).collect();

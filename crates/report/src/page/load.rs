@@ -8,6 +8,7 @@ use record::verdict::Validity;
 
 use super::bakeoff::settings;
 use super::figures::percentile;
+use super::over_time::over_time;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
@@ -169,6 +170,7 @@ fn latencies(record: &LoadRecord) -> Section {
         blocks.push(Block::Text(format!("No response time: {missing}.")));
     }
     blocks.extend(spectrum(&kinds, table).map(Block::Figure));
+    blocks.extend(over_time(record).map(Block::Figure));
     if !record.operations.is_empty() {
         blocks.push(Block::Table(operations(record)));
     }

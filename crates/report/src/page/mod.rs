@@ -3,6 +3,7 @@
 mod bakeoff;
 mod figures;
 mod load;
+mod over_time;
 
 pub(crate) use bakeoff::bakeoff;
 pub(crate) use load::load;

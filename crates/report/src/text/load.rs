@@ -131,7 +131,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
     };
     labelled(out, ("target", None), &format!("{} {}", s.target, s.workload.word()), 10, style)?;
     if let Ok(version) = &record.server_version {
-        labelled(out, ("server", None), &format!("{version}"), 10, style)?;
+        labelled(out, ("server", None), version, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
     labelled(out, ("load", None), &format!("{threads}, {pace}, late: {}", s.late), 10, style)
@@ -249,7 +249,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     let told: Vec<String> =
         classes.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
     let told = if told.is_empty() { "none".to_owned() } else { told.join(", ") };
-    labelled(out, ("errors", None), &format!("{told}"), 10, style)?;
+    labelled(out, ("errors", None), &told, 10, style)?;
     for sample in &record.error_samples {
         labelled(out, ("", None), sample, 10, style)?;
     }
@@ -270,7 +270,7 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         ),
         Err(missing) => format!("unknown: {missing}"),
     };
-    labelled(out, ("client", None), &format!("{client}"), 10, style)?;
+    labelled(out, ("client", None), &client, 10, style)?;
     let machine = machine(record, cpu);
     let text = match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {
@@ -282,7 +282,7 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         }
         (Err(missing), _) | (_, Err(missing)) => format!("unknown: {missing}"),
     };
-    labelled(out, ("machine", None), &format!("{text}"), 10, style)?;
+    labelled(out, ("machine", None), &text, 10, style)?;
     if let Ok(full) = &machine.saturated_cpus
         && !full.is_empty()
     {
