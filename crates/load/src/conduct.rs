@@ -28,7 +28,7 @@ use crate::{Event, OnEvent, aside, closed, open};
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
 /// What a stopped run gives to what is in flight: with the rest, it is over within a second.
-const GRACE_NS: u64 = 850_000_000;
+const GRACE_NS: u64 = 700_000_000;
 /// How long workers may take to come back after their connections were cut.
 const CUT_NS: u64 = 100_000_000;
 /// From the last connection to the first event: every worker is asleep on its due time by then.
