@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use nix::time::{clock_getcpuclockid, clock_gettime};
@@ -142,7 +142,7 @@ fn watch(settings: &Settings, hog: &Hog, command: Command) -> Result<Window, Pro
     let running = Running::start(hog, command)?;
     let (cpu, pid) = (hog.cpu(), running.child.id());
     probe.start();
-    let truth_before_ns = running.cpu_ns()?;
+    let (truth_before_ns, truth_from_ns) = (running.cpu_ns()?, Monotonic.now_ns());
     let tools: &[Tool] = if settings.peers { &Tool::ALL } else { &[] };
     let peers: Vec<(Tool, Peer)> =
         tools.iter().map(|tool| (*tool, Peer::start(*tool, cpu, pid, settings.seconds))).collect();
@@ -152,7 +152,8 @@ fn watch(settings: &Settings, hog: &Hog, command: Command) -> Result<Window, Pro
     }
     let pids: Vec<Option<u32>> = peers.iter().map(|(_, peer)| peer.pid()).collect();
     let said: Vec<(Tool, Maybe<f64>)> = peers.into_iter().map(|(tool, peer)| (tool, peer.finish())).collect();
-    let truth_ns = running.cpu_ns()? - truth_before_ns;
+    // Its own window lies a little inside of the probe's: so the truth is a share of that.
+    let (truth_ns, truth_wall_ns) = (running.cpu_ns()? - truth_before_ns, Monotonic.now_ns() - truth_from_ns);
     let interval = probe.read();
     drop(running);
     let wall_ns = (interval.until_ns - interval.from_ns) as f64;
@@ -163,7 +164,7 @@ fn watch(settings: &Settings, hog: &Hog, command: Command) -> Result<Window, Pro
     let peers = said.into_iter().zip(pids).map(|((tool, said), pid)| (tool, said, cost_of(pid))).collect();
     let by_events = time_of(&probe, pid).map(|ns| ns / wall_ns);
     let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
-    Ok(Window { interval, truth: truth_ns as f64 / wall_ns, by_events, cost, peers })
+    Ok(Window { interval, truth: truth_ns as f64 / truth_wall_ns as f64, by_events, cost, peers })
 }
 
 /// What a process had of all CPUs in the window, by events.
@@ -273,6 +274,8 @@ const SAMPLED_LIMIT: f64 = 0.034;
 struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
+    /// Open until it has said its last words.
+    stdout: BufReader<ChildStdout>,
     workload: String,
 }
 
@@ -283,9 +286,9 @@ impl Running {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(system)?;
         let stdin = child.stdin.take();
         let mut line = String::new();
-        let stdout = child.stdout.take().expect("it is piped");
-        let running = Self { child, stdin, workload: workload.clone() };
-        BufReader::new(stdout).read_line(&mut line).map_err(system)?;
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut running = Self { child, stdin, stdout, workload: workload.clone() };
+        running.stdout.read_line(&mut line).map_err(system)?;
         if line.trim() == "ready" { Ok(running) } else { Err(ProveError::Hog { workload, found: line }) }
     }
 
