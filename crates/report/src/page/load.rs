@@ -6,7 +6,7 @@ use record::load::LoadRecord;
 use record::run::Run;
 use record::verdict::Validity;
 
-use super::bakeoff::settings;
+use super::configuration::settings;
 use super::figures::percentile;
 use super::over_time::over_time;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};

@@ -1,8 +1,11 @@
 //! What stands on a page, before it is HTML or Markdown: written once, rendered twice.
 
+mod account;
 mod bakeoff;
+mod configuration;
 mod figures;
 mod load;
+mod method;
 mod over_time;
 
 pub(crate) use bakeoff::bakeoff;

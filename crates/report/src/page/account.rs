@@ -1,0 +1,156 @@
+//! What a sceptic asks for: what went wrong, what observing cost, and what everything rests on.
+
+use std::collections::BTreeSet;
+
+use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::run::Run;
+
+use super::bakeoff::as_of_unix_ns;
+use super::{Block, Section, Table, Tone, Words};
+use crate::number::{count, date_time, percent, significant, span};
+use crate::words::{list, named};
+
+/// The section of the attempts that are not in the comparison.
+pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
+    let mut table = Table::new(
+        "Attempts that are not in the comparison",
+        &["#trial", "#block", "cell", "ended", "reason", "run"],
+    );
+    let trial = |index: u32| bakeoff.trials.iter().find(|t| t.index == index);
+    for attempt in bakeoff.attempts.iter().filter(|a| a.state != TrialState::Sealed) {
+        let tone = if attempt.state == TrialState::Abandoned { Tone::Doubt } else { Tone::Bad };
+        let trial = trial(attempt.trial);
+        let ended = if attempt.state == TrialState::Invalid { "INVALID" } else { attempt.state.word() };
+        table.row(vec![
+            attempt.trial.to_string().into(),
+            trial.map_or("-".to_owned(), |t| t.block.to_string()).into(),
+            trial.map_or("-".to_owned(), |t| named(&t.levels)).into(),
+            Words::toned(ended, tone),
+            attempt.reason.clone().unwrap_or_else(|| "not said".to_owned()).into(),
+            attempt.run.as_ref().map_or("-".to_owned(), |r| r.header.id.to_string()).into(),
+        ]);
+    }
+    let mut blocks = Vec::new();
+    if table.rows.is_empty() {
+        blocks.push(Block::Text("Every attempt was sealed.".into()));
+    } else {
+        blocks.push(Block::Table(table));
+    }
+    let sealed: BTreeSet<u32> = bakeoff.sealed().map(|(trial, _)| trial.index).collect();
+    let open: Vec<&Trial> = bakeoff.trials.iter().filter(|t| !sealed.contains(&t.index)).collect();
+    if !open.is_empty() {
+        let cells: Vec<String> =
+            open.iter().map(|t| format!("block {}: {}", t.block, named(&t.levels))).collect();
+        blocks.push(Block::Text("These cells have no sealed run:".into()));
+        blocks.push(Block::List(cells));
+    }
+    let seen: Vec<String> = bakeoff.sealed().filter_map(|(trial, run)| blemish(trial, run)).collect();
+    if !seen.is_empty() {
+        blocks.push(Block::Text("Seen in sealed runs, within the limits that a valid run has:".into()));
+        blocks.push(Block::List(seen));
+    }
+    Section { id: "went-wrong", title: "What went wrong", blocks }
+}
+
+/// What a sealed run saw that a reader would want to know.
+fn blemish(trial: &Trial, run: &Run) -> Option<String> {
+    let load = run.load.as_ref()?;
+    let told: Vec<String> = [
+        (load.counts.failed, "failed"),
+        (load.counts.skipped, "skipped"),
+        (load.counts.unfinished, "unfinished"),
+    ]
+    .iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} events {what}", count(*n)))
+    .chain(load.outages.iter().map(|o| format!("an outage of {}", span(o.for_s))))
+    .chain(run.cpu.iter().any(|c| !c.lost.is_empty()).then(|| "events of the CPU probe lost".to_owned()))
+    .collect();
+    (!told.is_empty()).then(|| format!("block {}, {}: {}", trial.block, named(&trial.levels), list(&told)))
+}
+
+/// The section of what the instruments and the generator cost.
+pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
+    let mut rungs: Vec<&str> =
+        bakeoff.sealed().flat_map(|(_, run)| &run.cpu).map(|interval| interval.rung.word()).collect();
+    rungs.sort_unstable();
+    rungs.dedup();
+    let watched = if rungs.is_empty() {
+        "The CPUs were not watched.".to_owned()
+    } else {
+        format!("The CPUs were watched by: {}.", rungs.join(", "))
+    };
+    let clients: Vec<f64> = bakeoff
+        .sealed()
+        .filter_map(|(_, run)| run.load.as_ref()?.client.as_ref().ok())
+        .map(|c| c.user_us_per_event + c.system_us_per_event)
+        .collect();
+    let generator = match (clients.iter().copied().reduce(f64::min), clients.iter().copied().reduce(f64::max))
+    {
+        (Some(low), Some(high)) => format!(
+            "The load generator's own process used {} to {} us of CPU per event, on the same machine; for an embedded \
+             database that includes the database.",
+            significant(low),
+            significant(high)
+        ),
+        _ => "What the load generator itself used is not known.".to_owned(),
+    };
+    let blocks = vec![
+        Block::Text(format!(
+            "{watched} What watching cost was not measured: the plan has no control arm without it."
+        )),
+        Block::Text(generator),
+    ];
+    Section { id: "observing", title: "What observing cost", blocks }
+}
+
+/// The section of dates, versions, checksums, and the command that repeats it.
+pub(super) fn disclosure(bakeoff: &Bakeoff) -> Section {
+    let mut facts = Table::new("Disclosure", &["what", "value"]);
+    let mut versions: Vec<&str> = bakeoff.sealed().map(|(_, r)| r.header.tool_version.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let mut servers: Vec<&str> =
+        bakeoff.sealed().filter_map(|(_, r)| r.load.as_ref()?.server_version.as_deref().ok()).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let rows = [
+        ("results as of", date_time(as_of_unix_ns(bakeoff))),
+        ("bake-off", bakeoff.header.id.to_string()),
+        ("started", date_time(bakeoff.header.anchor.unix_ns)),
+        ("measured by", format!("bakeoff {}", versions.join(", "))),
+        ("page written by", format!("bakeoff {}", env!("CARGO_PKG_VERSION"))),
+        ("server", if servers.is_empty() { "does not say".to_owned() } else { servers.join(", ") }),
+        ("plan, SHA-256", bakeoff.plan_sha256.clone()),
+        ("seed", bakeoff.seed.to_string()),
+        ("command that repeats it", bakeoff.header.command.clone()),
+        ("machine busy, mean of sealed runs", machine_busy(bakeoff)),
+    ];
+    for (name, value) in rows {
+        facts.row(vec![name.into(), value.into()]);
+    }
+    let mut runs = Table::new("Sealed runs", &["#trial", "#block", "cell", "run", "started"]);
+    for (trial, run) in bakeoff.sealed() {
+        runs.row(vec![
+            trial.index.to_string().into(),
+            trial.block.to_string().into(),
+            named(&trial.levels).into(),
+            run.header.id.to_string().into(),
+            date_time(run.header.anchor.unix_ns).into(),
+        ]);
+    }
+    let blocks = vec![
+        Block::Table(facts),
+        Block::Folded(runs),
+        Block::Code { title: "The plan".into(), text: bakeoff.plan_text.clone() },
+    ];
+    Section { id: "disclosure", title: "Disclosure statement", blocks }
+}
+
+fn machine_busy(bakeoff: &Bakeoff) -> String {
+    let busy: Vec<f64> = bakeoff
+        .sealed()
+        .filter_map(|(_, run)| analysis::machine(run.load.as_ref()?, &run.cpu).busy_ratio.ok())
+        .collect();
+    if busy.is_empty() { "unknown".to_owned() } else { percent(busy.iter().sum::<f64>() / busy.len() as f64) }
+}

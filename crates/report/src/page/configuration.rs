@@ -1,0 +1,141 @@
+//! What was set up: what differs between the configurations, what every run was asked for, what the machine was.
+
+use std::collections::BTreeMap;
+
+use analysis::Comparisons;
+use record::bakeoff::{Bakeoff, Levels};
+use record::load::{LoadSettings, Rate, Workload};
+
+use super::figures::configurations;
+use super::{Block, Section, Table, Tone, Words};
+use crate::number::{count, span};
+use crate::words::{configuration, only};
+
+/// The section of it.
+pub(super) fn configuration_summary(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
+    let mut facts = Table::new("The machine", &["fact", "value"]);
+    for (name, value) in &bakeoff.environment.facts {
+        let value: Words = match value {
+            Ok(value) => value.clone().into(),
+            Err(missing) => Words::toned(format!("unknown: {missing}"), Tone::Doubt),
+        };
+        facts.row(vec![name.clone().into(), value]);
+    }
+    let blocks = vec![
+        Block::Table(differences(bakeoff, comparisons)),
+        Block::Table(settings_table(bakeoff)),
+        Block::Folded(facts),
+    ];
+    Section { id: "configuration", title: "Results and configuration summary", blocks }
+}
+
+/// What is not the same in all configurations: by design, and as found in the runs.
+fn differences(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Table {
+    let configurations = configurations(comparisons);
+    let names: Vec<String> = configurations.iter().map(configuration).collect();
+    let heads: Vec<&str> = std::iter::once("what").chain(names.iter().map(String::as_str)).collect();
+    let mut table = Table::new("What differs between the configurations", &heads);
+    let found: Vec<BTreeMap<String, String>> =
+        configurations.iter().map(|a| properties(bakeoff, comparisons, a)).collect();
+    let mut keys: Vec<&String> = found.iter().flat_map(BTreeMap::keys).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for key in keys {
+        let values: Vec<Option<&String>> = found.iter().map(|f| f.get(key)).collect();
+        if values.windows(2).any(|w| w[0] != w[1]) {
+            let cells = values.into_iter().map(|v| v.cloned().unwrap_or_else(|| "-".to_owned()).into());
+            table.row(std::iter::once(key.clone().into()).chain(cells).collect());
+        }
+    }
+    table
+}
+
+/// Everything that is known of a configuration's sealed runs: all values that occurred, where there are several.
+fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut note = |key: String, value: String| {
+        let values = found.entry(key).or_default();
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    };
+    for (name, value) in a {
+        note(format!("factor {name}"), value.clone());
+    }
+    for (_, run) in bakeoff.sealed().filter(|(t, _)| only(&t.levels, &comparisons.compared) == *a) {
+        for (name, value) in &run.environment.facts {
+            if let Ok(value) = value {
+                note(format!("machine {name}"), value.clone());
+            }
+        }
+        for (name, value) in run.load.iter().flat_map(|l| settings(&l.settings)) {
+            note(format!("load {name}"), value);
+        }
+        if let Some(Ok(version)) = run.load.as_ref().map(|l| l.server_version.as_ref()) {
+            note("server version".into(), version.clone());
+        }
+    }
+    found
+        .into_iter()
+        .map(|(key, mut values)| {
+            sort_as_read(&mut values);
+            (key, values.join(", "))
+        })
+        .collect()
+}
+
+/// Numbers by size, then words by letter.
+fn sort_as_read(values: &mut [String]) {
+    let number = |v: &String| v.parse::<f64>().unwrap_or(f64::INFINITY);
+    values.sort_by(|a, b| number(a).total_cmp(&number(b)).then_with(|| a.cmp(b)));
+}
+
+fn settings_table(bakeoff: &Bakeoff) -> Table {
+    let mut table = Table::new("The load, as every run was asked for it", &["setting", "value"]);
+    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for (_, run) in bakeoff.sealed() {
+        for (name, value) in run.load.iter().flat_map(|l| settings(&l.settings)) {
+            let values = found.entry(name).or_default();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+    for (name, mut values) in found {
+        sort_as_read(&mut values);
+        table.row(vec![name.into(), values.join(", ").into()]);
+    }
+    table
+}
+
+/// What a load was asked to do, by name.
+pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
+    let mut told = vec![
+        ("target", s.target.masked()),
+        ("workload", s.workload.word().to_owned()),
+        ("threads", s.threads.to_string()),
+        ("retries at most", s.retries_max.to_string()),
+        ("warm-up", span(s.warmup.as_secs_f64())),
+        ("measured", span(s.time.as_secs_f64())),
+        ("seed", s.seed.to_string()),
+    ];
+    match s.rate {
+        Rate::Max => told.push(("rate", "closed loop, as fast as it goes".to_owned())),
+        Rate::PerSecond(r) => told.extend([
+            ("rate", format!("{}/s", crate::number::rate(r))),
+            ("arrivals", s.arrivals.to_string()),
+            ("schedule", s.schedule.word().to_owned()),
+            ("late events", s.late.to_string()),
+        ]),
+    }
+    if s.workload != Workload::Native {
+        let o = &s.oltp;
+        told.extend([
+            ("tables", o.tables.to_string()),
+            ("rows per table", count(o.rows)),
+            ("row distribution", o.distribution.to_string()),
+            ("statements", if o.prepared { "prepared".to_owned() } else { "not prepared".to_owned() }),
+        ]);
+    }
+    told
+}

@@ -1,0 +1,132 @@
+//! What an event was, and how verdicts were reached.
+
+use analysis::Comparisons;
+use record::bakeoff::{Bakeoff, Plot, Trial};
+use record::load::{Rate, Workload};
+
+use super::{Block, Section, Table};
+use crate::number::{share, span};
+use crate::words::{configuration, list, metric as metric_name, only, plural};
+
+/// The section of the benchmark's description.
+pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
+    let first = bakeoff.sealed().next().and_then(|(_, run)| run.load.as_ref());
+    let what = first.map_or("No run was sealed.".to_owned(), |load| {
+        let s = &load.settings;
+        let what = match s.workload {
+            Workload::OltpReadWrite => format!(
+                "Each event is a transaction of {} point selects, four range queries over {} rows each, two updates, \
+                 a delete and an insert, with the meaning that users know from sysbench",
+                s.oltp.point_selects, s.oltp.range_size
+            ),
+            Workload::OltpReadOnly => format!(
+                "Each event is a transaction of {} point selects and four range queries over {} rows each",
+                s.oltp.point_selects, s.oltp.range_size
+            ),
+            Workload::OltpWriteOnly => {
+                "Each event is a transaction of two updates, a delete and an insert".to_owned()
+            }
+            Workload::OltpPointSelect => "Each event reads one row by its primary key".to_owned(),
+            Workload::Native => "Each event is one run of the target itself".to_owned(),
+        };
+        let pace = match s.rate {
+            Rate::Max => "The loop is closed: a thread starts its next event when the last one ends, so latency is \
+                          service time, and waiting that users would do does not show in it"
+                .to_owned(),
+            Rate::PerSecond(r) => format!(
+                "The loop is open: events fall due {} times a second whether or not earlier ones have ended, and \
+                 response time counts from the due time",
+                crate::number::rate(r)
+            ),
+        };
+        format!("{what} ({}). {pace}.", s.workload.word())
+    });
+    let phases = format!(
+        "Each trial warms up for {} and is measured for {}; nothing of the warm-up counts.",
+        span(bakeoff.warmup.as_secs_f64()),
+        span(bakeoff.measure.as_secs_f64())
+    );
+    Section {
+        id: "benchmark",
+        title: "Benchmark description",
+        blocks: vec![Block::Text(what), Block::Text(phases)],
+    }
+}
+
+/// The section of the method: design, order, tests, family.
+pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
+    let rules = comparisons.rules;
+    let mut factors = Table::new("Factors", &["factor", "level of the design", "values", "reference"]);
+    for f in &bakeoff.factors {
+        let plot = match f.plot {
+            Plot::Whole => "whole plot: a fresh server each time",
+            Plot::Sub => "sub plot: varied within one warmed server",
+        };
+        let reference = f.reference.clone().unwrap_or_else(|| "not compared".to_owned());
+        factors.row(vec![f.name.clone().into(), plot.into(), f.values.join(", ").into(), reference.into()]);
+    }
+    let design = format!(
+        "{} of every configuration, each in a series of its own, in an order drawn at random from the seed {}. What a \
+         block's time did to all of them cancels in their ratios. The unit of replication is the series; seconds and \
+         requests of one run are not independent and are never used as if they were.",
+        plural(bakeoff.blocks as usize, "block"),
+        bakeoff.seed
+    );
+    let tests = vec![
+        format!(
+            "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean d), its \
+             {} interval exp(mean d ± t(R - 1) s / √R) over R blocks.",
+            share(1.0 - rules.alpha)
+        ),
+        format!(
+            "Better or worse: the interval at the level that Holm's procedure grants within the family lies wholly \
+             outside [1/(1 + δ), 1 + δ], δ = {}, and the sign-flip test over all 2^R signs has p ≤ {}.",
+            share(rules.rope_ratio),
+            rules.alpha
+        ),
+        format!(
+            "Equivalent: the {} interval lies wholly inside (two one-sided tests at {}). Inconclusive: anything else, \
+             and anything that rests on fewer than {} blocks.",
+            share(1.0 - 2.0 * rules.alpha),
+            rules.alpha,
+            comparisons.blocks_min
+        ),
+        format!(
+            "Family: {}; {} over {}, adjusted together, so that the rate of any false better or worse among them is \
+             at most {}. The deciding interval in the tables is the one at Holm's level; for equivalent, that of the \
+             two one-sided tests.",
+            bakeoff.judge.family,
+            plural(comparisons.pairs.len(), "comparison"),
+            list(&bakeoff.judge.metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>()),
+            rules.alpha
+        ),
+        "Percentiles are those of the merged distribution of a cell's runs, never means of percentiles; their \
+         intervals come from the runs, not from the requests."
+            .to_owned(),
+        "Blocks needed: the number that would decide with a power of 80 % if what was seen is how it is.".to_owned(),
+    ];
+    let blocks = vec![
+        Block::Text(design),
+        Block::Table(factors),
+        Block::List(tests),
+        Block::Code { title: "The order drawn".into(), text: order(bakeoff) },
+    ];
+    Section { id: "method", title: "Method", blocks }
+}
+
+/// `block 1: wal (threads=4, threads=1), delete (...)`, a line a block.
+fn order(bakeoff: &Bakeoff) -> String {
+    let whole: Vec<String> =
+        bakeoff.factors.iter().filter(|f| f.plot == Plot::Whole).map(|f| f.name.clone()).collect();
+    let sub: Vec<String> =
+        bakeoff.factors.iter().filter(|f| f.plot == Plot::Sub).map(|f| f.name.clone()).collect();
+    let series_text = |trials: &[Trial]| {
+        let cells: Vec<String> = trials.iter().map(|t| configuration(&only(&t.levels, &sub))).collect();
+        format!("{} ({})", configuration(&only(&trials[0].levels, &whole)), cells.join(", "))
+    };
+    let block_text = |trials: &[Trial]| {
+        let series: Vec<String> = trials.chunk_by(|a, b| a.series == b.series).map(series_text).collect();
+        format!("block {}: {}", trials[0].block, series.join(", "))
+    };
+    bakeoff.trials.chunk_by(|a, b| a.block == b.block).map(block_text).collect::<Vec<_>>().join("\n")
+}
