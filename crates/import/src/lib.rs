@@ -11,6 +11,7 @@ mod error;
 mod fields;
 mod lines;
 pub mod render;
+pub mod series;
 pub mod solaris;
 pub mod vmstat_s;
 pub mod watch;

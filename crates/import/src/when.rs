@@ -53,8 +53,8 @@ impl When {
         self.clock_seconds().checked_sub(earlier.clock_seconds())
     }
 
-    /// Seconds since 1970-01-01 in the log's own zone.
-    fn clock_seconds(&self) -> u64 {
+    /// Seconds since 1970-01-01 on the log's own clock, whose zone may not be known.
+    pub fn clock_seconds(&self) -> u64 {
         // Hinnant's days_from_civil, years beginning in March.
         let (month, day) = (u64::from(self.month), u64::from(self.day));
         let year = u64::from(self.year) - u64::from(month <= 2);

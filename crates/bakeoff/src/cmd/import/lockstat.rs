@@ -10,6 +10,7 @@ use import::render::{LockstatView, Runs, csv, json, text};
 use import::solaris::lockstat::{self, Found, Machine};
 
 use crate::cmd::Global;
+use crate::cmd::import::keep::KeepOptions;
 use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
@@ -53,6 +54,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     stderr: Option<PathBuf>,
 
+    #[command(flatten)]
+    keep: KeepOptions,
+
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -90,7 +94,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return Err(Exit::Usage.with("--stderr belongs to one FILE"));
     }
     source::each(&args.files, !global.json && !args.csv, out, &mut |source, out| {
-        let Source { name, input, .. } = source;
+        let Source { path, name, input, .. } = source;
+        let mut keeper = args.keep.begin("lockstat");
+        let mut elapsed_s = 0.0;
         let input = with_stderr(input, args)?;
         let mut notes = Notes::about(&name);
         let mut receiver: Box<dyn Runs + '_> = if global.json {
@@ -104,6 +110,18 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             match found {
                 Found::Run(run) => {
                     text::lockstat_remarks(run, &view).iter().for_each(|remark| notes.remark(remark));
+                    if let Some(keeper) = &mut keeper {
+                        // Runs in one file follow each other: each stands at its own end.
+                        elapsed_s += run.elapsed_s.or(args.elapsed).unwrap_or(0.0);
+                        if let Some(lost) = run.lost.first() {
+                            keeper.taint(format!("records were lost ({lost})"));
+                        }
+                        #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
+                        let t_ms = (1e3 * elapsed_s) as i64;
+                        keeper.add(t_ms, |stamp, into| {
+                            import::series::lockstat(run, &view.machine, stamp, into);
+                        });
+                    }
                     receiver.run(run)?;
                 }
                 Found::Note(note) => notes.note(&note),
@@ -111,7 +129,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             Ok(())
         });
         receiver.end(end.as_ref().err())?;
-        end.map_err(|error| source::failed(&name, error))
+        end.map_err(|error| source::failed(&name, error))?;
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))
     })
 }
 

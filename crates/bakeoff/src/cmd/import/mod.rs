@@ -1,5 +1,6 @@
 //! `bakeoff import`: other tools' text, made exact.
 
+mod keep;
 mod lockstat;
 mod mpstat;
 mod plockstat;

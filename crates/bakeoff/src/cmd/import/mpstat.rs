@@ -7,6 +7,8 @@ use import::render::{MpstatView, Samples, csv, json, text};
 use import::solaris::mpstat::{self, Event, Rates};
 
 use crate::cmd::Global;
+use crate::cmd::import::keep::{KeepOptions, Keeper};
+use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
 
@@ -51,6 +53,13 @@ pub(crate) struct Args {
     #[arg(long)]
     by_set: bool,
 
+    /// With --keep: seconds between samples, where no dates tell
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "keep")]
+    interval: Option<f64>,
+
+    #[command(flatten)]
+    keep: KeepOptions,
+
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -81,7 +90,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     };
     let layout = if args.lines { json::Layout::Lines } else { json::Layout::Document };
     source::each(&files, !global.json && !args.csv, out, &mut |source, out| {
-        let Source { name, input, live } = source;
+        let Source { path, name, input, live } = source;
+        let mut keeper = args.keep.begin("mpstat");
+        let mut kept = 0u32;
         let mut notes = Notes::about(&name);
         // The result is written to a buffer of its own, so that it can be flushed while the receiver holds it.
         let mut out = Flushing { out, each: live };
@@ -93,15 +104,41 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             Box::new(text::Mpstat::new(&mut out, view))
         };
         let end = mpstat::read(input, &mut |event| match event {
-            Event::Sample(sample) => receiver.sample(sample),
+            Event::Sample(sample) => {
+                if let Some(keeper) = &mut keeper
+                    && keep(sample, args, full_pct, kept, keeper)
+                {
+                    kept += 1;
+                }
+                receiver.sample(sample)
+            }
             Event::Note(note) => {
                 notes.note(&note);
                 Ok(())
             }
         });
         receiver.end(end.as_ref().err())?;
-        end.map_err(|error| source::failed(&name, error))
+        end.map_err(|error| source::failed(&name, error))?;
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))
     })
+}
+
+/// Keeps a sample's series, if it is of an interval; `before` is how many were kept before it. Whether it was kept.
+fn keep(sample: &mpstat::Sample, args: &Args, full_pct: f64, before: u32, keeper: &mut Keeper) -> bool {
+    if sample.cut || sample.replaces_previous || (sample.since_boot.is_some() && !args.boot) {
+        return false;
+    }
+    let t_ms = match (&sample.at, args.interval) {
+        (Some(at), _) => keeper.since_first(at),
+        #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
+        (None, Some(interval_s)) => (interval_s * 1e3 * f64::from(before + 1)) as i64,
+        (None, None) => {
+            keeper.refuse("the log has no dates: give --interval SECONDS to keep it over time");
+            return false;
+        }
+    };
+    keeper.add(t_ms, |stamp, into| import::series::mpstat(sample, full_pct, stamp, into));
+    true
 }
 
 /// `--saturated log.txt` means the file: what is no percentage is one.

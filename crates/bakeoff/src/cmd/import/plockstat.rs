@@ -7,6 +7,7 @@ use import::render::{PlockstatLog, PlockstatView, csv, json, text};
 use import::solaris::plockstat::{self, Found};
 
 use crate::cmd::Global;
+use crate::cmd::import::keep::KeepOptions;
 use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
 use crate::exit::Exit;
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     #[arg(long)]
     stacks: bool,
 
+    #[command(flatten)]
+    keep: KeepOptions,
+
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -54,7 +58,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         stacks: args.stacks,
     };
     source::each(&args.files, !global.json && !args.csv, out, &mut |source, out| {
-        let Source { name, input, .. } = source;
+        let Source { path, name, input, .. } = source;
         let mut notes = Notes::about(&name);
         let mut log = PlockstatLog::default();
         let end = plockstat::read(input, &mut |found| {
@@ -72,6 +76,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         } else {
             text::plockstat(out, &log, &view)?;
         }
-        end.map_err(|error| source::failed(&name, error))
+        end.map_err(|error| source::failed(&name, error))?;
+        let Some(mut keeper) = args.keep.begin("plockstat") else { return Ok(()) };
+        if let Some(lost) = log.lost.first() {
+            keeper.taint(format!("records were lost ({lost})"));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
+        let t_ms = (1e3 * args.elapsed.unwrap_or(0.0)) as i64;
+        keeper.add(t_ms, |stamp, into| import::series::plockstat(&log, stamp, into));
+        keeper.seal(&path, global)
     })
 }

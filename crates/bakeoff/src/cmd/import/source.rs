@@ -18,6 +18,8 @@ const NOTES_MAX: u64 = 20;
 
 /// One input.
 pub(super) struct Source {
+    /// Where it is.
+    pub(super) path: PathBuf,
     /// As the user named it.
     pub(super) name: String,
     /// What is read.
@@ -30,7 +32,9 @@ pub(super) struct Source {
 pub(super) fn named(files: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let standard = Path::new("-");
     if files.is_empty() && io::stdin().is_terminal() {
-        return Err(Exit::Usage.with("expected a FILE, or text on standard input: `TOOL | bakeoff import TOOL -`"));
+        return Err(
+            Exit::Usage.with("expected a FILE, or text on standard input: `TOOL | bakeoff import TOOL -`")
+        );
     }
     if files.iter().filter(|file| *file == standard).count() > 1 {
         return Err(Exit::Usage.with("standard input (`-`) can be read only once"));
@@ -52,7 +56,8 @@ pub(super) fn open(file: &Path) -> anyhow::Result<Source> {
         (true, true) => Input::Live { from: Box::new(io::stdin()), pause: PAUSE },
         (true, false) => Input::Whole(Box::new(io::stdin())),
         (false, live) => {
-            let file = File::open(file).map_err(|e| Exit::CannotHere.with(format!("{name}: cannot open: {e}")))?;
+            let file =
+                File::open(file).map_err(|e| Exit::CannotHere.with(format!("{name}: cannot open: {e}")))?;
             if live {
                 Input::Live { from: Box::new(file), pause: PAUSE }
             } else {
@@ -60,7 +65,7 @@ pub(super) fn open(file: &Path) -> anyhow::Result<Source> {
             }
         }
     };
-    Ok(Source { name, input, live })
+    Ok(Source { path: file.to_owned(), name, input, live })
 }
 
 /// Opens and imports each of `files`, a heading before each where there are several and `headed` asks for it.
@@ -131,7 +136,8 @@ impl Drop for Notes {
     }
 }
 
-fn tell(text: &str) {
+/// A line on standard error.
+pub(super) fn tell(text: &str) {
     // Nobody is left to tell where standard error is closed.
     let _ = writeln!(io::stderr(), "bakeoff import: {text}");
 }

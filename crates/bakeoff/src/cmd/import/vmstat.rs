@@ -11,9 +11,10 @@ use import::watch::{self, Taken};
 use record::clock::Monotonic;
 
 use crate::cmd::Global;
+use crate::cmd::import::keep::KeepOptions;
 use crate::cmd::import::seconds;
 use crate::cmd::import::source::{self, Notes, Source};
-use crate::exit::Exit;
+use crate::exit::{EndsWith as _, Exit};
 use crate::signals;
 
 /// Read snapshots of vmstat -s (Solaris, illumos, Linux): exact utilisation from each to the next
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
+    #[command(flatten)]
+    keep: KeepOptions,
+
     /// Print comma-separated values
     #[arg(long, conflicts_with = "json")]
     csv: bool,
@@ -78,6 +82,8 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     let mut receiver = receiver(args, global, &mut out, &names, json::Layout::Document);
     let mut before: Option<Snapshot> = None;
     let mut tally = Tally::default();
+    let mut keeper = args.keep.begin("vmstat");
+    let mut elapsed_s = Ok(0.0);
     for file in &files {
         let Source { name, input, .. } = source::open(file)?;
         let mut notes = Notes::about(&name);
@@ -88,7 +94,19 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
                     if let Some(before) = before.replace(after.clone()) {
                         let interval = vmstat_s::interval(&before, after, &clockwork);
                         tally.count(interval.ticks.is_ok());
+                        if let (Ok(sum), Ok(more)) = (&mut elapsed_s, &interval.elapsed_s) {
+                            *sum += more;
+                        } else if let Err(missing) = &interval.elapsed_s {
+                            elapsed_s = Err(missing.clone());
+                        }
+                        if let (Some(keeper), Ok(elapsed_s)) = (&mut keeper, &elapsed_s) {
+                            #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
+                            let t_ms = (1e3 * elapsed_s) as i64;
+                            keeper.add(t_ms, |stamp, into| import::series::vmstat(&interval, stamp, into));
+                        }
                         receiver.interval(&interval)?;
+                    } else if let (Some(keeper), Some(at)) = (&mut keeper, &after.at) {
+                        keeper.since_first(at);
                     }
                 }
             }
@@ -104,7 +122,12 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     receiver.end(None)?;
     drop(receiver);
     out.flush()?;
-    tally.exit(&names)
+    let exit = tally.exit(&names)?;
+    if let Some(keeper) = keeper {
+        elapsed_s.ends_with(Exit::Usage)?;
+        keeper.seal(&files[0], global)?;
+    }
+    Ok(exit)
 }
 
 /// How many intervals there were, and how many of them could be computed.
@@ -122,7 +145,8 @@ impl Tally {
     fn exit(&self, names: &str) -> anyhow::Result<Exit> {
         match self {
             Self { good: 0, bad: 0 } => {
-                Err(Exit::Usage.with(format!("{names}: found one snapshot, expected two or more: BEFORE AFTER")))
+                Err(Exit::Usage
+                    .with(format!("{names}: found one snapshot, expected two or more: BEFORE AFTER")))
             }
             Self { good: 0, .. } => Ok(Exit::Invalid),
             Self { .. } => Ok(Exit::Good),
@@ -131,6 +155,9 @@ impl Tally {
 }
 
 fn watch_here(args: &Args, interval_s: f64, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if args.keep.asked() {
+        return Err(Exit::Usage.with("--watch is not kept: `bakeoff record` keeps what this machine does"));
+    }
     signals::stop_on_interrupt()?;
     let mut out = Each { out };
     let mut receiver = receiver(args, global, &mut out, "/proc/stat", json::Layout::Lines);

@@ -1,0 +1,141 @@
+//! An import in the archive: a run with its time series, beside the runs of today.
+
+use std::fs::File;
+use std::path::Path;
+
+use import::When;
+use import::series::Stamp;
+use record::clock::WallAnchor;
+use record::environment::Environment;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::Sample;
+
+use crate::cmd::Global;
+use crate::cmd::import::source;
+use crate::exit::Exit;
+
+/// Whether and how an import is kept.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct KeepOptions {
+    /// Keep the import in the archive, as a run with its time series
+    #[arg(long)]
+    keep: bool,
+
+    /// With --keep: a line that says what this run is about
+    #[arg(long, value_name = "TEXT", requires = "keep")]
+    title: Option<String>,
+
+    /// With --keep: a mark to find the run by; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value, requires = "keep")]
+    labels: Vec<(String, String)>,
+
+    /// With --keep: the machine that the text is from [unknown]
+    #[arg(long, value_name = "NAME", requires = "keep")]
+    host: Option<String>,
+}
+
+/// A run that is being put together.
+pub(super) struct Keeper {
+    options: KeepOptions,
+    tool: &'static str,
+    host: String,
+    series: Vec<Sample>,
+    /// The log's first date.
+    first: Option<When>,
+    /// Why the run is not fit for comparison.
+    invalid: Option<String>,
+    /// Why it cannot be kept.
+    refused: Option<&'static str>,
+}
+
+impl KeepOptions {
+    /// Whether the import is to be kept.
+    pub(super) fn asked(&self) -> bool {
+        self.keep
+    }
+
+    /// A run to put together, if it is to be kept.
+    pub(super) fn begin(&self, tool: &'static str) -> Option<Keeper> {
+        self.keep.then(|| Keeper {
+            options: self.clone(),
+            tool,
+            host: self.host.clone().unwrap_or_else(|| "unknown".into()),
+            series: Vec::new(),
+            first: None,
+            invalid: None,
+            refused: None,
+        })
+    }
+}
+
+impl Keeper {
+    /// Milliseconds from the log's first date to `at`. The clock of a log may be set back: then its first moment.
+    pub(super) fn since_first(&mut self, at: &When) -> i64 {
+        let first = self.first.get_or_insert_with(|| at.clone());
+        at.seconds_since(first).and_then(|s| i64::try_from(s * 1000).ok()).unwrap_or(0)
+    }
+
+    /// Adds what `add` makes of the moment `t_ms`.
+    pub(super) fn add(&mut self, t_ms: i64, add: impl FnOnce(Stamp<'_>, &mut Vec<Sample>)) {
+        add(Stamp { t_ms, host: &self.host }, &mut self.series);
+    }
+
+    /// The run is not fit for comparison.
+    pub(super) fn taint(&mut self, reason: String) {
+        self.invalid.get_or_insert(reason);
+    }
+
+    /// The run cannot be kept.
+    pub(super) fn refuse(&mut self, reason: &'static str) {
+        self.refused = Some(reason);
+    }
+
+    /// Writes the run, with the text itself beside it where it is a file.
+    pub(super) fn seal(self, file: &Path, global: &Global) -> anyhow::Result<()> {
+        if let Some(reason) = self.refused {
+            return Err(Exit::Usage.with(format!("{}: {reason}", file.display())));
+        }
+        if self.series.is_empty() {
+            return Err(Exit::Usage.with(format!("{}: nothing in it can be kept over time", file.display())));
+        }
+        let archive = global.archive_for_writing()?;
+        let anchor = match &self.first {
+            Some(first) => WallAnchor { monotonic_ns: 0, unix_ns: first.clock_seconds() * 1_000_000_000 },
+            None => WallAnchor::now(),
+        };
+        let name = file.display().to_string();
+        let header = RunHeader {
+            id: RunId::fresh(anchor),
+            kind: RunKind::Import,
+            state: if self.invalid.is_some() { RunState::Invalid } else { RunState::Sealed },
+            reason: self.invalid,
+            anchor,
+            title: self.options.title.unwrap_or_else(|| format!("{} of {name}", self.tool)),
+            labels: self.options.labels.into_iter().collect(),
+            bakeoff: None,
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+        };
+        let id = header.id;
+        let mut writer =
+            archive.begin(&RunHeader { state: RunState::Running, reason: None, ..header.clone() })?;
+        if file != Path::new("-") {
+            writer.add_file(&format!("{}.txt", self.tool), &mut File::open(file)?)?;
+        }
+        // The facts of this machine are not those of the machine in the log.
+        let facts =
+            [("import.tool", self.tool.to_owned()), ("import.source", name), ("import.host", self.host)];
+        let environment = Environment { facts: facts.map(|(name, fact)| (name.into(), Ok(fact))).into() };
+        let run = Run { header, environment, load: None, cpu: Vec::new(), series: self.series };
+        let folder = writer.seal(&run)?;
+        source::tell(&format!("kept as {id} in {}", folder.display()));
+        Ok(())
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}

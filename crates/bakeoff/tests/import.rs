@@ -1,0 +1,177 @@
+//! `bakeoff import`, driven as a user does.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn bakeoff() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+}
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/testdata").join(name)
+}
+
+fn import(words: &[&str], files: &[&str]) -> Output {
+    let files = files.iter().map(|file| sample(file));
+    bakeoff().arg("import").args(words).args(files).stdin(Stdio::null()).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn the_lock_table_of_a_large_machine_prints_to_the_letter() {
+    let output = import(&["lockstat", "-n", "512"], &["lockstat/solaris-10-kWP-512-cpus.txt"]);
+    let expected = std::fs::read_to_string(sample("lockstat/solaris-10-kWP-512-cpus.expected")).unwrap();
+    assert_eq!(out(&output), expected);
+    assert!(err(&output).contains("1635208 of 1713116 events"), "{}", err(&output));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn lost_records_are_said_first_wherever_lockstat_told_them() {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(said.path(), "lockstat: warning: ran out of data records (use -n for more)\n").unwrap();
+    let words = ["lockstat", "-n", "4", "--stderr", said.path().to_str().unwrap()];
+    let apart = import(&words, &["lockstat/solaris-10-n10-tables-only.txt"]);
+    let within = import(&["lockstat", "-n", "4"], &["lockstat/solaris-10-n10-records-lost.txt"]);
+    for output in [&apart, &within] {
+        assert!(out(output).starts_with("TAINTED: "), "{}", out(output));
+    }
+}
+
+#[test]
+fn a_word_behind_saturated_is_a_percentage_or_a_file() {
+    let file = sample("mpstat/256-cpus-one-full.txt");
+    let file = file.to_str().unwrap();
+    let full = |words: &[&str]| {
+        let output = bakeoff().args(["import", "mpstat"]).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", err(&output));
+        out(&output).lines().filter(|line| line.starts_with("full: CPU ")).count()
+    };
+    assert_eq!(full(&["--saturated", file]), 2);
+    assert_eq!(full(&[file, "--saturated"]), 2);
+    assert_eq!(full(&["--saturated", "100%", file]), 2);
+    assert_eq!(full(&["--saturated", "0", file]), 256);
+    assert_eq!(full(&[file]), 0);
+}
+
+#[test]
+fn each_sample_comes_as_its_block_ends_although_the_tool_still_runs() {
+    let mut child = bakeoff()
+        .args(["import", "mpstat", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut tool = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let block = "CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl\n\
+                 \x20 0    1   0    0     1    0    0    0    0    0    0     0    0   0   0 100\n\
+                 \x20 1    2   0    0     1    0    0    0    0    0    0     0    0   0   0 100\n";
+    for sample in 0..3 {
+        tool.write_all(block.as_bytes()).unwrap();
+        if sample == 0 {
+            assert!(lines.next().unwrap().unwrap().starts_with("CPUs minf"));
+        }
+        // The pipe is open: this line can only come because the block is complete.
+        assert!(lines.next().unwrap().unwrap().starts_with("   2  1.5"));
+    }
+    drop(tool);
+    assert!(lines.next().is_none());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_error_names_file_line_column_and_what_was_expected() {
+    let output = import(&["mpstat"], &["mpstat/cut-in-mid-row.txt"]);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "cut-in-mid-row.txt:8:38: found the end of the line, expected a number in column `migr`\n";
+    assert!(err(&output).ends_with(expected), "{}", err(&output));
+
+    let mut packed = tempfile::NamedTempFile::new().unwrap();
+    packed.write_all(b"\x1f\x8b\x08\x00").unwrap();
+    let output = bakeoff().args(["import", "lockstat"]).arg(packed.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("zcat FILE | bakeoff import lockstat -"), "{}", err(&output));
+
+    let output = import(&["vmstat"], &["vmstat_s/no-such-file.txt"]);
+    assert_eq!(output.status.code(), Some(6), "{}", err(&output));
+}
+
+#[test]
+fn one_bad_file_among_several_does_not_keep_the_others_from_being_read() {
+    let output = import(&["mpstat"], &["mpstat/four-cpus-114-25.txt", "mpstat/empty.txt", "mpstat/crlf.txt"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(out(&output).matches("==> ").count(), 3);
+    assert!(out(&output).contains(" 114.25 ") && out(&output).contains("   2 "));
+    assert!(err(&output).contains("empty.txt:1:1: found the end of the input"), "{}", err(&output));
+}
+
+#[test]
+fn two_snapshots_give_exact_utilisation_and_one_gives_an_error() {
+    let both = ["vmstat_s/solaris-before.txt", "vmstat_s/solaris-after.txt"];
+    let output = import(&["vmstat", "-n", "2", "--elapsed", "104", "--json"], &both);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["schema"], "bakeoff.import-vmstat/1");
+    let interval = &document["intervals"][0];
+    assert_eq!(interval["busy_ratio"], 19_200.0 / 20_800.0);
+    assert_eq!(interval["unaccounted_ratio"], 0.0);
+
+    assert_eq!(import(&["vmstat"], &both[..1]).status.code(), Some(2));
+    let swapped = import(&["vmstat"], &[both[1], both[0]]);
+    assert_eq!(swapped.status.code(), Some(3), "ticks that go back make no measurement");
+}
+
+#[test]
+fn this_machine_is_watched_and_its_books_balance_nearly() {
+    let output = import(&["vmstat", "--watch", "0.1", "--count", "3", "--json"], &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = out(&output);
+    let documents: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(documents.len(), 3);
+    for document in documents {
+        let interval = &document["intervals"][0];
+        let ratios = ["user", "system", "idle", "wait", "stolen"];
+        let sum: f64 = ratios.iter().filter_map(|name| interval[format!("{name}_ratio")].as_f64()).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{interval}");
+        assert!(interval["elapsed_s"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn an_import_that_is_kept_is_a_run_of_the_archive_with_its_series() {
+    let archive = tempfile::tempdir().unwrap();
+    let keep = |words: &[&str], file: &str| {
+        let output = bakeoff()
+            .arg("--archive")
+            .arg(archive.path())
+            .arg("import")
+            .args(words)
+            .arg(sample(file))
+            .output()
+            .unwrap();
+        (output.status.code(), err(&output))
+    };
+    let (code, said) = keep(&["mpstat", "--keep", "--label", "case=1"], "mpstat/T-d-date-lines.txt");
+    assert!(code == Some(0) && said.contains("kept as "), "{said}");
+    let (code, said) = keep(&["lockstat", "-n", "512", "--keep"], "lockstat/solaris-10-kWP-512-cpus.txt");
+    assert!(code == Some(0) && said.contains("kept as "), "{said}");
+    let (code, said) = keep(&["mpstat", "--keep"], "mpstat/crlf.txt");
+    assert!(code == Some(2) && said.contains("--interval SECONDS"), "{said}");
+
+    let listed =
+        bakeoff().arg("--archive").arg(archive.path()).args(["runs", "list", "--json"]).output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let kinds: Vec<&str> =
+        document["runs"].as_array().unwrap().iter().filter_map(|run| run["kind"].as_str()).collect();
+    assert_eq!(kinds, ["import", "import"]);
+}
