@@ -2,8 +2,8 @@
 //!
 //! No thread reads for others or writes for others. A worker takes the next block by one atomic
 //! addition, reads it into its own buffer, which stays in its core's cache, and writes it to where
-//! it belongs. Compressing, that is known only when all earlier blocks are compressed, so workers
-//! take turns to be given their place, and write outside of the turn.
+//! it belongs. Compressing, that is known only when all earlier blocks are compressed; a worker that
+//! is ahead leaves its block to whoever closes the gap.
 
 use crate::Error;
 use crate::buffer::Buffer;
@@ -13,7 +13,8 @@ use crate::index::{EntryDecoder, Index};
 use crate::level::{Format, Options, Setting};
 use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
-use crate::turn::{Stopped, Turn};
+use crate::placer::{Packed, Placer, Stopped};
+use crate::turn::Turn;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
@@ -71,12 +72,12 @@ pub fn compress_file(
         setting: Setting::of(options.format, options.level),
         holes: Holes::of(places.input),
         packed_zeros: OnceLock::new(),
-        turn: Turn::new((container, places.output_at + head.len() as u64)),
+        placer: Placer::new(container, places.output_at + head.len() as u64, options.threads),
     };
     let blocks = places.input_bytes.div_ceil(options.block_bytes as u64);
     let blocks = if blocks == 0 && job.wants_empty_block() { 1 } else { blocks };
     share(blocks, options.threads, meter, watch, &job)?;
-    let (container, at) = job.turn.into_baton();
+    let (container, at) = job.placer.finish();
     let tail = container.tail();
     places.write(&tail, at)?;
     let written = at + tail.len() as u64 - places.output_at;
@@ -212,14 +213,12 @@ struct Compress<'a> {
     holes: Holes,
     /// A whole block of zeros, compressed once: holes are many or none.
     packed_zeros: OnceLock<Vec<u8>>,
-    /// The container, and where the next block goes.
-    turn: Turn<(Container, u64)>,
+    placer: Placer,
 }
 
 struct CompressWorker {
     packer: Packer,
     content: Buffer,
-    packed: Buffer,
 }
 
 impl Compress<'_> {
@@ -256,11 +255,7 @@ impl Job for Compress<'_> {
     type Worker = CompressWorker;
 
     fn worker(&self) -> CompressWorker {
-        CompressWorker {
-            packer: Packer::new(self.options.verify),
-            content: Buffer::default(),
-            packed: Buffer::default(),
-        }
+        CompressWorker { packer: Packer::new(self.options.verify), content: Buffer::default() }
     }
 
     fn block(&self, worker: &mut CompressWorker, number: u64) -> Result<(), Failure> {
@@ -271,31 +266,27 @@ impl Job for Compress<'_> {
             usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
         let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
         let mut read_at = begun;
-        let in_hole = bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range);
-        let packed = if in_hole {
-            self.packed_zeros(&mut worker.packer)?
+        let mut packed = self.placer.buffer();
+        if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range) {
+            packed.fill(self.packed_zeros(&mut worker.packer)?);
         } else {
             let content = self.read(&mut worker.content, offset, bytes)?;
             read_at = self.meter.charge(Doing::Starved, begun);
-            worker.packer.pack(offset, content, self.setting, &mut worker.packed)?;
-            &worker.packed
-        };
+            worker.packer.pack(offset, content, self.setting, &mut packed)?;
+        }
         self.meter.worked(read_at);
         let packed_at = self.meter.charge(Doing::Codec, read_at);
-        let place = self.turn.take(number, |(container, at)| {
-            container.add(packed.len(), bytes);
-            *at += packed.len() as u64;
-            *at - packed.len() as u64
+        self.placer.put(number, Packed { bytes: packed, content_bytes: bytes }, |packed, at| {
+            self.meter.out_bytes.fetch_add(packed.bytes.len() as u64, Relaxed);
+            self.places.write(&packed.bytes, at).map_err(Failure::from)
         })?;
-        self.places.write(packed, place)?;
         self.meter.charge(Doing::Blocked, packed_at);
         self.meter.in_bytes.fetch_add(bytes as u64, Relaxed);
-        self.meter.out_bytes.fetch_add(packed.len() as u64, Relaxed);
         Ok(())
     }
 
     fn stop(&self) {
-        self.turn.stop();
+        self.placer.stop();
     }
 }
 

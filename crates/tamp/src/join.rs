@@ -100,8 +100,13 @@ impl Joiner {
                     self.gzip =
                         Gzip::Parallel { member_at: offset, crc, content_bytes: 0, window: Vec::new() };
                 }
-                self.segment(offset, &bytes, &found, &crc, &content);
+                let counts = self.segment(offset, &bytes, &found, &crc, &content);
                 self.spare.put(bytes);
+                if !counts {
+                    // The serial decoder makes it, all of it: what the worker made until it knew better is void.
+                    self.spare.put(content);
+                    return Ok(Buffer::default());
+                }
             }
         }
         Ok(content)
@@ -130,6 +135,7 @@ impl Joiner {
         Err(Error::Truncated { offset, what: "a gzip member" })
     }
 
+    /// Takes note of a segment; `false`: what the worker made of it does not count.
     fn segment(
         &mut self,
         offset: u64,
@@ -137,17 +143,19 @@ impl Joiner {
         found: &Segment,
         segment_crc: &crc32fast::Hasher,
         content: &[u8],
-    ) {
+    ) -> bool {
         let (member_at, crc, content_bytes, window) = match &mut self.gzip {
             Gzip::Parallel { member_at, crc, content_bytes, window } => {
                 (*member_at, crc, content_bytes, window)
             }
             Gzip::Serial(serial) => {
                 // A worker may have understood the segment; its content is not what the stream means.
-                return serial.append(bytes);
+                serial.append(bytes);
+                return false;
             }
             Gzip::Between => unreachable!("a segment belongs to a member"),
         };
+        let counts = !matches!(found, Segment::Dependent);
         let (inflater, from) = match *found {
             Segment::Dependent => {
                 self.fell_back = true;
@@ -161,7 +169,7 @@ impl Joiner {
                 window.extend_from_slice(&content[keep..]);
                 let excess = window.len().saturating_sub(WINDOW_BYTES);
                 window.drain(..excess);
-                let Segment::Last(from) = *found else { return };
+                let Segment::Last(from) = *found else { return true };
                 (Inflater::at_trailer(crc.clone(), *content_bytes), from)
             }
         };
@@ -173,6 +181,7 @@ impl Joiner {
             pending_at: offset + from as u64,
             inside: true,
         }));
+        counts
     }
 }
 

@@ -25,6 +25,7 @@ mod list;
 mod lz4;
 mod meter;
 mod pack;
+mod placer;
 mod reader;
 mod ring;
 mod salvage;

@@ -151,3 +151,50 @@ impl<R: Read> Read for Reader<R> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compress, Compression, FlushCompress};
+
+    /// One gzip member whose parts end with a flush, as `pigz` leaves them.
+    fn flushed(parts: &[&[u8]]) -> Vec<u8> {
+        let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+        let mut deflate = Compress::new(Compression::fast(), false);
+        let mut crc = crc32fast::Hasher::new();
+        let mut bytes = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let flush = if number + 1 == parts.len() { FlushCompress::Finish } else { FlushCompress::Sync };
+            file.reserve(part.len() + 1000);
+            deflate.compress_vec(part, &mut file, flush).unwrap();
+            crc.update(part);
+            bytes += part.len();
+        }
+        file.extend(crc.finalize().to_le_bytes());
+        file.extend(u32::try_from(bytes).unwrap().to_le_bytes());
+        file
+    }
+
+    fn noise(seed: u32, bytes: u32) -> Vec<u8> {
+        (0..bytes)
+            .map(|n| (n ^ seed).wrapping_mul(0x9E37_79B1).wrapping_add(seed).to_be_bytes()[0] & 0x3f)
+            .collect()
+    }
+
+    #[test]
+    fn a_segment_that_refers_back_only_late_is_delivered_once() {
+        let (first, fresh) = (noise(1, 50_000), noise(77, 150_000));
+        // The worker makes much of the second part before it meets what it cannot know.
+        let second = [&fresh[..], &first[first.len() - 20_000..]].concat();
+        let second_near = [&first[first.len() - 5_000..], &fresh[..]].concat();
+        for second in [second, second_near] {
+            let parts = [&first[..], &second, &fresh[..100], &first];
+            let file = flushed(&parts);
+            for threads in [1, 2, 4] {
+                let mut found = Vec::new();
+                Reader::new(&file[..], threads).read_to_end(&mut found).unwrap();
+                assert!(found == parts.concat(), "{threads} threads: {} bytes", found.len());
+            }
+        }
+    }
+}

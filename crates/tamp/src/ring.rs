@@ -51,8 +51,8 @@ pub(crate) struct Ring<J, O, S> {
 
 /// How full a ring is.
 pub(crate) struct Load {
-    /// Blocks on their way as a share of those that may be, in [0, 1].
-    pub(crate) occupancy_ratio: f64,
+    /// Blocks on their way as a share of those that may be, in [0, 1]; `None`: without threads none ever is.
+    pub(crate) occupancy_ratio: Option<f64>,
     /// Whether another thread may still join.
     pub(crate) can_grow: bool,
 }
@@ -143,7 +143,7 @@ where
     pub(crate) fn load(&self) -> Load {
         let state = self.shared.lock();
         Load {
-            occupancy_ratio: state.in_flight as f64 / self.capacity() as f64,
+            occupancy_ratio: (self.threads_max > 1).then(|| state.in_flight as f64 / self.capacity() as f64),
             can_grow: self.threads_max > 1 && state.workers < self.threads_max,
         }
     }

@@ -1,5 +1,6 @@
 //! Workers that finish in any order take their turn in order.
 
+use crate::placer::Stopped;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What is passed on from turn to turn, and whose turn it is.
@@ -15,10 +16,6 @@ struct State<T> {
     stopped: bool,
     baton: T,
 }
-
-/// Somebody failed, so no turn will come any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stopped;
 
 impl<T> Turn<T> {
     pub(crate) fn new(baton: T) -> Self {
@@ -46,9 +43,5 @@ impl<T> Turn<T> {
     pub(crate) fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.passed.notify_all();
-    }
-
-    pub(crate) fn into_baton(self) -> T {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).baton
     }
 }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use tamp::{Error, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
@@ -92,13 +92,13 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
     let stopped = match output.place()? {
         Some((file, at)) if output.may_be_sparse(args, at)? => {
             let mut to = SparseWriter::new(file, at);
-            let stopped = copy(&mut reader, &mut to, watch);
+            let stopped = copy(&mut reader, &mut to, args.threads(), watch);
             output.pass(to.finish()?)?;
             stopped
         }
         _ => match output.stream()? {
-            Some(mut file) => copy(&mut reader, &mut file, watch),
-            None => copy(&mut reader, &mut io::sink(), watch),
+            Some(mut file) => copy(&mut reader, &mut file, args.threads(), watch),
+            None => copy(&mut reader, &mut io::sink(), 1, watch),
         },
     };
     if let Err(error) = stopped {
@@ -118,7 +118,49 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
     Ok(Report { outcome, serial: reader.serial() })
 }
 
-fn copy(reader: &mut Reader<&File>, to: &mut dyn Write, watch: &Watch) -> io::Result<()> {
+/// Pieces on their way to the thread that writes.
+const BEHIND: usize = 4;
+
+fn copy(
+    reader: &mut Reader<&File>,
+    to: &mut (dyn Write + Send),
+    threads: usize,
+    watch: &Watch,
+) -> io::Result<()> {
+    if threads == 1 {
+        return pieces(reader, watch, |piece| to.write_all(piece));
+    }
+    // What one thread has to decode need not wait until it is written.
+    let (pieces_in, pieces_out) = mpsc::sync_channel::<Vec<u8>>(BEHIND);
+    let (spare_in, spare_out) = mpsc::channel::<Vec<u8>>();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for piece in pieces_out {
+                to.write_all(&piece)?;
+                // Nobody wants it back at the end.
+                let _ = spare_in.send(piece);
+            }
+            Ok(())
+        });
+        let read = pieces(reader, watch, |content| {
+            let mut piece = spare_out.try_recv().unwrap_or_default();
+            piece.clear();
+            piece.extend_from_slice(content);
+            pieces_in.send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        });
+        drop(pieces_in);
+        // That the writer stopped taking pieces only follows from its own error.
+        let written = writer.join().map_err(|_| io::Error::other("the writing thread panicked"))?;
+        written.and(read)
+    })
+}
+
+/// Calls `take` with each piece of content.
+fn pieces(
+    reader: &mut Reader<&File>,
+    watch: &Watch,
+    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     loop {
         let content = match reader.fill_buf() {
             Ok(content) => content,
@@ -132,7 +174,7 @@ fn copy(reader: &mut Reader<&File>, to: &mut dyn Write, watch: &Watch) -> io::Re
             return Ok(());
         }
         let bytes = content.len();
-        watch.meter.blocked(|| to.write_all(content))?;
+        watch.meter.blocked(|| take(content))?;
         reader.consume(bytes);
         watch.look_up();
     }

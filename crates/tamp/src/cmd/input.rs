@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Seek};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// An open input.
@@ -66,7 +66,7 @@ impl Input {
             let others = metadata.nlink() - 1;
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
-        let file = if metadata.file_type().is_fifo() { open(path, flags - OFlags::DIRECT)? } else { file };
+        let file = if metadata.is_file() { file } else { open(path, flags - OFlags::DIRECT)? };
         enlarge_pipe(&file);
         Ok(Some(Self { file, metadata, path: Some(path.to_owned()) }))
     }

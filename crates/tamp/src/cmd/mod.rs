@@ -14,6 +14,7 @@ use args::Args;
 use input::Input;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Something failed.
@@ -79,6 +80,11 @@ fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
 /// The input goes, now that its successor is whole and on disk.
 fn remove_input(input: &Input) -> anyhow::Result<()> {
     let Some(path) = &input.path else { return Ok(()) };
+    // Only what was read, not what somebody put there meanwhile; through a link, the link.
+    let found = std::fs::metadata(path).context("looking at the input again")?;
+    if (found.dev(), found.ino()) != (input.metadata.dev(), input.metadata.ino()) {
+        anyhow::bail!("it was replaced meanwhile, so it stays");
+    }
     std::fs::remove_file(path).context("removing the input")
 }
 

@@ -165,7 +165,13 @@ impl NewFile {
         if !args.no_sync {
             // The name, too, must be on disk before the input may go.
             let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())?;
+            let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+            match synced {
+                // Some file systems sync no folders, and one may be writable but not readable.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => synced.context("syncing the folder")?,
+            }
         }
         Ok(())
     }

@@ -1,0 +1,155 @@
+//! Blocks that were compressed in any order get their places in order.
+//!
+//! Where a block goes is known when all before it are compressed. A worker that is ahead does not
+//! wait for that: it leaves its block here and goes on, and whoever closes the gap writes it.
+
+use crate::buffer::{Buffer, Spare};
+use crate::container::Container;
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Somebody failed, so no place will be given any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// A compressed block of a file.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    pub(crate) bytes: Buffer,
+    pub(crate) content_bytes: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Placer {
+    state: Mutex<State>,
+    passed: Condvar,
+    /// Blocks that may be left here: a bound on memory.
+    left_max: usize,
+    spare: Spare,
+}
+
+#[derive(Debug)]
+struct State {
+    container: Container,
+    /// Where the next block goes, and its number.
+    at: u64,
+    next: u64,
+    left: BTreeMap<u64, Packed>,
+    stopped: bool,
+}
+
+impl Placer {
+    /// The first block goes to `at`; up to `left_max` may be left.
+    pub(crate) fn new(container: Container, at: u64, left_max: usize) -> Self {
+        let state = State { container, at, next: 0, left: BTreeMap::new(), stopped: false };
+        Self { state: Mutex::new(state), passed: Condvar::new(), left_max, spare: Spare::default() }
+    }
+
+    /// A buffer to compress into.
+    pub(crate) fn buffer(&self) -> Buffer {
+        self.spare.get()
+    }
+
+    /// Gives block `number` its place, or keeps it; then has `write` put out all that got a place.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`], or what `write` says.
+    pub(crate) fn put<E: From<Stopped>>(
+        &self,
+        number: u64,
+        packed: Packed,
+        mut write: impl FnMut(&Packed, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .passed
+            .wait_while(state, |state| {
+                state.next != number && state.left.len() >= self.left_max && !state.stopped
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.stopped {
+            return Err(Stopped.into());
+        }
+        state.left.insert(number, packed);
+        let placed = Self::place(state);
+        if !placed.is_empty() {
+            self.passed.notify_all();
+        }
+        for (packed, at) in placed {
+            write(&packed, at)?;
+            self.spare.put(packed.bytes);
+        }
+        Ok(())
+    }
+
+    /// Takes out every block whose place is known.
+    fn place(mut state: MutexGuard<'_, State>) -> Vec<(Packed, u64)> {
+        let mut placed = Vec::new();
+        loop {
+            let next = state.next;
+            let Some(packed) = state.left.remove(&next) else { return placed };
+            let at = state.at;
+            state.container.add(packed.bytes.len(), packed.content_bytes);
+            state.at += packed.bytes.len() as u64;
+            state.next += 1;
+            placed.push((packed, at));
+        }
+    }
+
+    /// No place is given any more.
+    pub(crate) fn stop(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+        self.passed.notify_all();
+    }
+
+    /// The container, and where its end goes.
+    pub(crate) fn finish(self) -> (Container, u64) {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        assert!(state.left.is_empty(), "every block got its place");
+        (state.container, state.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Level, Options};
+
+    fn packed(bytes: usize) -> Packed {
+        let mut buffer = Buffer::default();
+        buffer.fill(&vec![0; bytes]);
+        Packed { bytes: buffer, content_bytes: 1 }
+    }
+
+    #[test]
+    fn blocks_that_come_in_any_order_are_written_in_a_row_by_whoever_closes_the_gap() {
+        let placer = Placer::new(Container::new(&Options::zst(Level::USUAL)), 100, 2);
+        let put = |number, bytes| {
+            let mut written = Vec::new();
+            placer
+                .put(number, packed(bytes), |packed, at| {
+                    written.push((packed.bytes.len(), at));
+                    Ok::<(), Stopped>(())
+                })
+                .unwrap();
+            written
+        };
+        assert_eq!(put(1, 20), []);
+        assert_eq!(put(2, 30), []);
+        assert_eq!(put(0, 10), [(10, 100), (20, 110), (30, 130)]);
+        assert_eq!(put(3, 5), [(5, 160)]);
+        assert_eq!(placer.finish().1, 165);
+    }
+
+    #[test]
+    fn who_waits_for_room_goes_when_it_stops() {
+        let placer = Placer::new(Container::new(&Options::zst(Level::USUAL)), 0, 0);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| placer.put(1, packed(1), |_, _| Ok::<(), Stopped>(())));
+            placer.stop();
+            assert_eq!(waiting.join().unwrap(), Err(Stopped));
+        });
+    }
+}
