@@ -109,7 +109,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         let end = lockstat::read(input, &mut |found| {
             match found {
                 Found::Run(run) => {
-                    text::lockstat_remarks(run, &view).iter().for_each(|remark| notes.remark(remark));
+                    for remark in text::lockstat_remarks(run, &view) {
+                        notes.remark(&remark);
+                    }
                     if let Some(keeper) = &mut keeper {
                         // Runs in one file follow each other: each stands at its own end.
                         elapsed_s += run.elapsed_s.or(args.elapsed).unwrap_or(0.0);

@@ -20,6 +20,7 @@ const FULL_PCT: f64 = 99.0;
 /// The first block, and the block after a change of the CPUs, averages since boot: it is marked, and left out of --mean.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// Files that mpstat's output was kept in; `-` or none is standard input, where each sample is printed as it comes
     #[arg(value_name = "FILE")]
@@ -31,6 +32,7 @@ pub(crate) struct Args {
 
     /// Name the CPUs that are full below each sample: busy for at least PCT percent [99]
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "not given, given, given with a word")]
     saturated: Option<Option<String>>,
 
     /// Print below each sample how far off it can be because mpstat rounds to whole numbers
