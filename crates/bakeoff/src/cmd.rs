@@ -38,12 +38,6 @@ impl Global {
         Ok(Archive::open_existing(&self.archive_folder()?)?)
     }
 
-    /// One JSON document, and its line end.
-    pub(crate) fn print_json(&self, out: &mut dyn Write, document: &serde_json::Value) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, document)?;
-        Ok(writeln!(out)?)
-    }
-
     fn archive_folder(&self) -> anyhow::Result<PathBuf> {
         match &self.archive {
             Some(folder) => Ok(folder.clone()),
@@ -68,6 +62,12 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Import(args) => import::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }
+}
+
+/// Prints one JSON document, and its line end.
+pub(crate) fn print_json(out: &mut dyn Write, document: &serde_json::Value) -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    Ok(writeln!(out)?)
 }
 
 /// The command line as it was typed, the target's password masked.

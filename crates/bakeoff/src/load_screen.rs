@@ -5,7 +5,7 @@ use std::time::Duration;
 use load::Event;
 use record::load::{LoadSettings, Phase, Progress};
 
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 
 /// Shows the events of one load.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<'a> LoadScreen<'a> {
     }
 
     fn interval(&mut self, progress: &Progress) {
-        let style = self.screen.style();
+        let style = screen::stderr_style();
         let mut text = Vec::new();
         let header = if self.has_header { Ok(()) } else { report::text::progress_header(&mut text, style) };
         self.has_header = true;

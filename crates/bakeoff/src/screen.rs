@@ -52,11 +52,6 @@ impl Screen {
         }
     }
 
-    /// How standard error can be written to.
-    pub(crate) fn style(&self) -> Style {
-        style_of(&console::Term::stderr())
-    }
-
     /// A line that stays, above the bar.
     pub(crate) fn line(&mut self, text: &str) {
         match &self.bar {
@@ -82,6 +77,11 @@ impl Drop for Screen {
 /// How standard output can be written to: as wide as its terminal, in color where that is welcome.
 pub(crate) fn style() -> Style {
     style_of(&console::Term::stdout())
+}
+
+/// How standard error can be written to.
+pub(crate) fn stderr_style() -> Style {
+    style_of(&console::Term::stderr())
 }
 
 fn style_of(term: &console::Term) -> Style {

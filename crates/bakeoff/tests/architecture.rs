@@ -34,16 +34,18 @@ fn root() -> PathBuf {
 fn the_crates_use_each_other_as_the_drawing_says() {
     let all = direct_dependencies();
     let short = |name: &str| name.strip_prefix("bakeoff-").unwrap_or(name).to_owned();
-    let mut drawing = String::new();
-    for (name, used) in &all {
-        let ours: Vec<String> = used.iter().filter(|u| all.contains_key(*u)).map(|u| short(u)).collect();
-        drawing += &format!(
-            "{} -> {}\n",
-            short(name),
-            if ours.is_empty() { "nothing of ours".into() } else { ours.join(", ") }
-        );
-    }
-    insta::assert_snapshot!(drawing);
+    let drawing: Vec<String> = all
+        .iter()
+        .map(|(name, used)| {
+            let ours: Vec<String> = used.iter().filter(|u| all.contains_key(*u)).map(|u| short(u)).collect();
+            let ours = if ours.is_empty() { "nothing of ours".to_owned() } else { ours.join(", ") };
+            format!("{} -> {ours}", short(name))
+        })
+        .collect();
+    insta::assert_snapshot!(drawing.join(
+        "
+"
+    ));
 }
 
 #[test]

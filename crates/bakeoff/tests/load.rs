@@ -36,7 +36,8 @@ fn a_data_set_is_built_once_used_and_removed() {
     let data = [target.as_str(), "--rows", "500", "--tables", "2"];
     let built = lab.json(&[&["prepare"], &data[..]].concat());
     assert_eq!((&built["tables_built"], &built["tables_found"]), (&2.into(), &0.into()));
-    let load = lab.json(&[&["load"], &data[..], &["--rate", "50", "--prepare", "never"], &SHORT[..]].concat());
+    let load =
+        lab.json(&[&["load"], &data[..], &["--rate", "50", "--prepare", "never"], &SHORT[..]].concat());
     assert_balanced(&load);
     assert_eq!(load["failed"], 0);
     assert_eq!(load["operations"]["point-select"]["count"], 10 * load["done"].as_u64().unwrap());
@@ -59,7 +60,19 @@ fn the_line_of_each_second_goes_to_standard_error_and_the_result_to_standard_out
 fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
     let lab = Lab::new();
     // One worker that sleeps 20 ms an event cannot do a hundred a second.
-    let words = ["load", "exec:sleep 0.02", "--rate", "100", "--time", "1s", "--warmup", "0", "--drain", "0", "--strict"];
+    let words = [
+        "load",
+        "exec:sleep 0.02",
+        "--rate",
+        "100",
+        "--time",
+        "1s",
+        "--warmup",
+        "0",
+        "--drain",
+        "0",
+        "--strict",
+    ];
     let ended = lab.run(&words);
     assert_eq!(ended.code, Some(3), "{}", ended.err);
     assert!(ended.out.starts_with("INVALID"), "{}", ended.out);
@@ -74,14 +87,19 @@ fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
 #[test]
 fn ctrl_c_ends_a_run_cleanly_and_keeps_what_was_measured() {
     let lab = Lab::new();
-    let words = ["load", "null:", "--rate", "200", "--warmup", "0", "--time", "60s", "--interval", "200ms", "--json"];
+    let words =
+        ["load", "null:", "--rate", "200", "--warmup", "0", "--time", "60s", "--interval", "200ms", "--json"];
     let mut child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The first line of an interval says that it measures.
     let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("200") {
         line.clear();
-        assert_ne!(std::io::BufRead::read_line(&mut err, &mut line).unwrap(), 0, "it ended before it measured");
+        assert_ne!(
+            std::io::BufRead::read_line(&mut err, &mut line).unwrap(),
+            0,
+            "it ended before it measured"
+        );
     }
     let pid = i32::try_from(child.id()).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGINT).unwrap();

@@ -97,7 +97,7 @@ fn a_full_disk_costs_neither_the_result_nor_the_archive() {
     let disk = lab.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let mount = |words: &[&str]| std::process::Command::new(words[0]).args(&words[1..]).status();
-    let mounted = mount(&["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", disk.to_str().unwrap()]);
+    let mounted = mount(&["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk.to_str().unwrap()]);
     if !mounted.is_ok_and(|s| s.success()) {
         eprintln!("skipped: no tmpfs can be mounted here");
         return;
@@ -111,4 +111,5 @@ fn a_full_disk_costs_neither_the_result_nor_the_archive() {
     assert_eq!(ended.code, Some(6), "{}", ended.err);
     assert!(ended.err.lines().last().unwrap().contains("no space left"), "{}", ended.err);
     assert!(left.is_empty(), "{left:?}");
+    assert!(ended.out.contains("planned = "), "what was measured is still told: {}", ended.out);
 }

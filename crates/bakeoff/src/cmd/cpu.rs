@@ -33,7 +33,7 @@ Examples:
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
-    let mut probe = cpu_time::open(&Options::of_this_machine());
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks());
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
     }

@@ -12,7 +12,7 @@ use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::verdict::Validity;
 use runner::Beside;
 
-use crate::cmd::{Global, command_line};
+use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
 use crate::load_options::{DataOptions, PaceOptions};
 use crate::load_screen::LoadScreen;
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let record = run.load.as_ref().expect("it was put there above");
     let id = writer.is_some().then_some(run.header.id);
     if global.json {
-        global.print_json(out, &report::json::load(id, record, &run.cpu))?;
+        print_json(out, &report::json::load(id, record, &run.cpu))?;
     } else {
         report::text::load_record(out, record, &run.cpu, screen::style())?;
     }

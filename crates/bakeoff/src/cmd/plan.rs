@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use plan::Plan;
 use serde_json::json;
 
-use crate::cmd::Global;
+use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 
 /// Check a plan, explain what it will do, or print the JSON Schema of plans
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         What::Check { plan } => {
             let plan = read(plan)?;
             if global.json {
-                global.print_json(out, &checked(&plan))?;
+                print_json(out, &checked(&plan))?;
             } else {
                 summary(out, &plan)?;
             }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         What::Explain { plan } => {
             let plan = read(plan)?;
             if global.json {
-                global.print_json(out, &explained(&plan))?;
+                print_json(out, &explained(&plan))?;
             } else {
                 summary(out, &plan)?;
                 explain(out, &plan)?;

@@ -5,8 +5,8 @@ use std::io::Write;
 use record::load::PreparePolicy;
 use serde_json::json;
 
-use crate::cmd::Global;
 use crate::cmd::load::of_load;
+use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::load_options::DataOptions;
 use crate::load_screen::LoadScreen;
@@ -43,7 +43,7 @@ pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) 
             "schema": "bakeoff.prepare/1", "target": settings.target.masked(),
             "tables_found": prepared.found, "tables_built": prepared.built, "rows": prepared.rows,
         });
-        global.print_json(out, &document)?;
+        print_json(out, &document)?;
     } else {
         let (found, built, rows) = (prepared.found, prepared.built, prepared.rows);
         writeln!(out, "{}: {built} tables built, {found} found whole, {rows} rows in each", settings.target)?;
@@ -58,7 +58,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) 
         let document = json!({
             "schema": "bakeoff.cleanup/1", "target": settings.target.masked(), "tables_removed": cleaned.removed,
         });
-        global.print_json(out, &document)?;
+        print_json(out, &document)?;
     } else {
         writeln!(out, "{}: {} tables removed", settings.target, cleaned.removed)?;
     }

@@ -10,14 +10,16 @@ use runner::{Event, Outcome, RunnerError};
 
 use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find;
-use crate::cmd::{Global, of_archive};
+use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
 
 /// Run a bake-off: every configuration of a plan, in blocks, in random order
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ctrl-C ends the trial that is being measured and leaves a bake-off that `bakeoff resume` goes on with.")]
+#[command(
+    after_help = "Ctrl-C ends the trial that is being measured and leaves a bake-off that `bakeoff resume` goes on with."
+)]
 pub(crate) struct RunArgs {
     /// The plan
     plan: PathBuf,
@@ -70,7 +72,7 @@ fn end(
     let bakeoff = archive.bakeoff(outcome.id)?;
     let comparisons = analysis::compare(&bakeoff);
     if global.json {
-        global.print_json(out, &report::json::run(&bakeoff, &comparisons))?;
+        print_json(out, &report::json::run(&bakeoff, &comparisons))?;
     } else {
         report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
     }
@@ -143,7 +145,8 @@ impl Told {
 }
 
 fn ended(trial: &Trial, state: TrialState, reason: Option<&str>, done: u32, trials: u32) -> String {
-    let levels: Vec<String> = trial.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let levels: Vec<String> =
+        trial.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let why = reason.map_or(String::new(), |r| format!(": {r}"));
     format!("{done:>4}/{trials} block {} {} {}{why}", trial.block, levels.join(" "), state.word())
 }

@@ -6,7 +6,7 @@ use archive::{Archive, Filter, Format, PartOf};
 use record::run::{RunId, RunKind, RunState};
 use serde_json::json;
 
-use crate::cmd::{Global, of_archive};
+use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
@@ -99,7 +99,7 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     let listed = archive.list(&filter)?;
     let headers = listed.iter().map(|l| &l.header);
     if global.json {
-        global.print_json(out, &report::json::runs(headers))?;
+        print_json(out, &report::json::runs(headers))?;
     } else {
         report::text::runs_list(out, headers, screen::style())?;
     }
@@ -119,7 +119,7 @@ fn show(archive: &Archive, text: &str, global: &Global, out: &mut dyn Write) -> 
         let bakeoff = archive.bakeoff(id)?;
         let comparisons = analysis::compare(&bakeoff);
         if global.json {
-            global.print_json(out, &report::json::run(&bakeoff, &comparisons))?;
+            print_json(out, &report::json::run(&bakeoff, &comparisons))?;
         } else {
             report::text::bakeoff(out, &bakeoff, &comparisons, screen::style())?;
         }
@@ -128,13 +128,13 @@ fn show(archive: &Archive, text: &str, global: &Global, out: &mut dyn Write) -> 
     let run = archive.run(id)?;
     match &run.load {
         Some(record) if global.json => {
-            global.print_json(out, &report::json::load(Some(id), record, &run.cpu))?;
+            print_json(out, &report::json::load(Some(id), record, &run.cpu))?;
         }
         Some(record) => {
             writeln!(out, "{id}  {}\n", run.header.title)?;
             report::text::load_record(out, record, &run.cpu, screen::style())?;
         }
-        None if global.json => global.print_json(out, &report::json::listed(&run.header))?,
+        None if global.json => print_json(out, &report::json::listed(&run.header))?,
         None => report::text::runs_list(out, [&run.header], screen::style())?,
     }
     Ok(Exit::Good)
@@ -150,7 +150,7 @@ fn remove(archive: &Archive, runs: &[String], global: &Global, out: &mut dyn Wri
     }
     if global.json {
         let removed: Vec<String> = ids.iter().map(ToString::to_string).collect();
-        global.print_json(out, &json!({"schema": "bakeoff.runs-rm/1", "removed": removed}))?;
+        print_json(out, &json!({"schema": "bakeoff.runs-rm/1", "removed": removed}))?;
     }
     Ok(Exit::Good)
 }
@@ -180,7 +180,7 @@ fn verify(archive: &Archive, runs: &[String], global: &Global, out: &mut dyn Wri
             "schema": "bakeoff.runs-verify/1", "verified": verified.len(), "damaged": damaged,
             "entries": entries.collect::<Vec<_>>(),
         });
-        global.print_json(out, &document)?;
+        print_json(out, &document)?;
     } else {
         for problem in verified.iter().flat_map(|v| &v.problems) {
             writeln!(out, "{}: {}", problem.path.display(), problem.what)?;
@@ -199,7 +199,7 @@ fn reindex(archive: &Archive, global: &Global, out: &mut dyn Write) -> anyhow::R
             "damaged": done.damaged.iter().map(|d| json!({"path": d.path, "what": d.what})).collect::<Vec<_>>(),
             "swept": done.swept,
         });
-        global.print_json(out, &document)?;
+        print_json(out, &document)?;
     } else {
         let same = match done.same {
             Some(true) => "the same as before",

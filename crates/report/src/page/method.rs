@@ -100,8 +100,9 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
             list(&bakeoff.judge.metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>()),
             rules.alpha
         ),
-        "Percentiles are those of the merged distribution of a cell's runs, never means of percentiles; their \
-         intervals come from the runs, not from the requests."
+        "A cell's p99 is the geometric mean of its runs' p99, so that two of them divide to the ratio that was \
+         tested; the percentile figures read the merged distribution of its runs. Intervals come from the runs, not \
+         from the requests."
             .to_owned(),
         "Blocks needed: the number that would decide with a power of 80 % if what was seen is how it is.".to_owned(),
     ];
