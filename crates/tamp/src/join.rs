@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, Then};
 use crate::gz;
 use crate::inflate::{Inflater, Segment, Step};
-use crate::split::Hashed;
+use crate::split::{Hashed, OTHER_FORMAT, begins_other_format};
 use std::hash::Hasher;
 use std::sync::Arc;
 use twox_hash::XxHash32;
@@ -70,7 +70,10 @@ impl Joiner {
 
     /// As [`crate::split::Splitter::trailing_garbage`].
     pub(crate) fn trailing_garbage(&self) -> Option<u64> {
-        self.trailing_garbage
+        match &self.gzip {
+            Gzip::Serial(serial) => self.trailing_garbage.or(serial.left_over()),
+            Gzip::Between | Gzip::Parallel { .. } => self.trailing_garbage,
+        }
     }
 
     /// Checks what is due after `piece`; yields its content. Then [`Joiner::more`] is to be asked.
@@ -196,7 +199,7 @@ impl Serial {
     /// Makes the next content; `false`: it must see more first.
     fn advance(&mut self, content: &mut Buffer, garbage: &mut Option<u64>) -> Result<bool, Error> {
         loop {
-            if !self.inside && !self.enter(garbage) {
+            if !self.inside && !self.enter(garbage)? {
                 return Ok(false);
             }
             let step = self
@@ -218,17 +221,28 @@ impl Serial {
     }
 
     /// Between members: passes padding, and everything that is no member, with a warning.
-    fn enter(&mut self, garbage: &mut Option<u64>) -> bool {
-        self.taken += self.pending[self.taken..].iter().take_while(|&&byte| byte == 0).count();
-        let rest = &self.pending[self.taken..];
+    fn enter(&mut self, garbage: &mut Option<u64>) -> Result<bool, Error> {
+        if garbage.is_none() {
+            self.taken += self.pending[self.taken..].iter().take_while(|&&byte| byte == 0).count();
+        }
+        let (rest, offset) = (&self.pending[self.taken..], self.pending_at + self.taken as u64);
         if garbage.is_none() && rest.starts_with(&gz::MAGIC) {
-            self.member_at = self.pending_at + self.taken as u64;
-            self.inside = true;
-        } else if garbage.is_some() || (!rest.is_empty() && !gz::MAGIC.starts_with(rest)) {
-            garbage.get_or_insert(self.pending_at + self.taken as u64);
+            (self.member_at, self.inside) = (offset, true);
+        } else if garbage.is_some() {
+            self.taken = self.pending.len();
+        } else if let Some(word) = rest.get(..4) {
+            if begins_other_format(word) {
+                return Err(Error::Unsupported { offset, what: OTHER_FORMAT });
+            }
+            *garbage = Some(offset);
             self.taken = self.pending.len();
         }
-        self.inside
+        Ok(self.inside)
+    }
+
+    /// Where bytes are left that were too few to tell what they begin.
+    fn left_over(&self) -> Option<u64> {
+        (!self.inside && self.taken < self.pending.len()).then(|| self.pending_at + self.taken as u64)
     }
 }
 

@@ -71,7 +71,7 @@ impl Meter {
         }
     }
 
-    /// Does `output`, and charges its time to [`Doing::Blocked`].
+    /// Does `output`, and counts its time as blocked.
     pub fn blocked<T>(&self, output: impl FnOnce() -> T) -> T {
         let begun = now();
         let done = output();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Decompresses `R`, in parallel as far as the stream's own frames and blocks allow.
 ///
-/// It reads any number of `.zst`, `.lz4` and `.gz` members one behind the other. With more than one
+/// It reads any number of `.zst` and `.lz4` frames one behind the other, and then of `.gz` members. With more than one
 /// thread it reads ahead of what was asked for, up to twice as many blocks as threads. A peer that
 /// waits for an answer between frames wants one thread, which never does.
 #[derive(Debug)]
@@ -179,6 +179,28 @@ mod tests {
         (0..bytes)
             .map(|n| (n ^ seed).wrapping_mul(0x9E37_79B1).wrapping_add(seed).to_be_bytes()[0] & 0x3f)
             .collect()
+    }
+
+    #[test]
+    fn what_follows_gzip_is_the_same_to_any_number_of_threads() {
+        let member = flushed(&[b"one ", b"two"]);
+        let other = crate::lz4::frame_header(64 << 10, None);
+        for (rest, expected) in [
+            (&member[..], Ok((14, None))),
+            (&[0, 0, 0], Ok((7, None))),
+            (b"\0\0x", Ok((7, Some(member.len() as u64 + 2)))),
+            (b"\0garbage", Ok((7, Some(member.len() as u64 + 1)))),
+            (&other, Err(io::ErrorKind::Unsupported)),
+        ] {
+            let file = [&member, rest].concat();
+            for threads in [1, 3] {
+                let mut reader = Reader::new(&file[..], threads);
+                let read = reader.read_to_end(&mut Vec::new());
+                let found =
+                    read.map(|bytes| (bytes, reader.trailing_garbage())).map_err(|error| error.kind());
+                assert_eq!(found, expected, "{threads} threads, {rest:?}");
+            }
+        }
     }
 
     #[test]

@@ -437,11 +437,11 @@ impl<R: Read> Splitter<R> {
             }
             let offset = self.input.offset();
             let shown = self.input.show(4)?;
-            let known = shown.starts_with(&gz::MAGIC)
-                || shown.len() >= 4
-                    && (matches!(le32(shown), zst::MAGIC | lz4::MAGIC) || zst::is_skippable(le32(shown)));
-            if known {
+            if shown.starts_with(&gz::MAGIC) {
                 return self.open_frame();
+            }
+            if shown.get(..4).is_some_and(begins_other_format) {
+                return Err(Error::Unsupported { offset, what: OTHER_FORMAT });
             }
             self.trailing_garbage = Some(offset);
             self.input.skip(u64::MAX)?;
@@ -462,6 +462,15 @@ impl<R> std::fmt::Debug for Splitter<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Splitter").field("serial", &self.serial).finish_non_exhaustive()
     }
+}
+
+/// gzip would ignore it as garbage, which it is not; and where gzip is read in segments, it could not be told from them.
+pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
+
+/// Whether four bytes begin something to read that is no gzip.
+pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
+    let magic = le32(bytes);
+    matches!(magic, zst::MAGIC | lz4::MAGIC | lz4::LEGACY_MAGIC) || zst::is_skippable(magic)
 }
 
 /// Keeps the last 64 KiB of all content.
