@@ -1,5 +1,6 @@
 //! Exit codes: the same for every command, so that a script can tell a bad result from a bad plan.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// How a command ends.
@@ -82,6 +83,28 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> EndsWith<T> for Resul
     fn ends_with(self, exit: Exit) -> anyhow::Result<T> {
         self.map_err(|source| exit.with(source))
     }
+}
+
+/// Says what is wrong with a command line: one line, what else is known in brackets. Help and version are no errors.
+pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody is left to tell where standard output is closed.
+        let _ = error.print();
+        return Exit::Good.into();
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return Exit::Usage.into();
+    }
+    let text = error.render().to_string();
+    let said = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"));
+    let said = said.map(|line| line.trim_start_matches("error: ")).collect::<Vec<_>>().join(" ");
+    // Standard error may be closed too.
+    let _ = writeln!(std::io::stderr(), "bakeoff: {said} (see --help)");
+    Exit::Usage.into()
 }
 
 /// Whether the error is only that the reader of our output has closed its end, as `head` does.

@@ -9,6 +9,7 @@ mod load_options;
 mod load_screen;
 mod screen;
 mod signals;
+mod whole_file;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,7 +17,10 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::of_command_line(&error),
+    };
     let mut out = std::io::stdout().lock();
     let result = cmd::run(&cli, &mut out).and_then(|exit| Ok(out.flush().map(|()| exit)?));
     match result {

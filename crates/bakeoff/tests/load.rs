@@ -131,6 +131,28 @@ fn a_password_is_in_no_output_and_no_file() {
 }
 
 #[test]
+fn a_run_whose_reader_went_away_is_kept() {
+    let lab = Lab::new();
+    let words = [&["load", "null:", "--rate", "100"], &SHORT[..]].concat();
+    let mut child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(Ended::of(child.wait_with_output().unwrap()).code, Some(0));
+    assert_eq!(lab.json(&["runs", "list"])["runs"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_latency_log_is_written_whole_in_either_form() {
+    let lab = Lab::new();
+    for (name, start) in [("x.hlog", "#"), ("x.hgrm", " ")] {
+        let path = lab.path(name);
+        let words =
+            [&["load", "null:", "--rate", "100", "--hlog", path.to_str().unwrap()], &SHORT[..]].concat();
+        assert_eq!(lab.run(&words).code, Some(0));
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with(start), "{name}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let lab = Lab::new();
     let mut child = lab

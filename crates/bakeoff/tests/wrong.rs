@@ -39,7 +39,22 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
     ] {
         let err = fails(&lab, words, 2);
         assert!(err.contains(word), "{words:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{words:?}: {err}");
+        assert!(err.starts_with("bakeoff: "), "{err}");
     }
+    assert_eq!(lab.run(&["load", "--help"]).code, Some(0));
+}
+
+#[test]
+fn a_load_that_fails_leaves_the_users_files_as_they_were() {
+    let lab = Lab::new();
+    let (hlog, database) = (lab.path("old.hlog"), lab.path("typo.db"));
+    std::fs::write(&hlog, "precious").unwrap();
+    let target = format!("sqlite:{}", database.display());
+    fails(&lab, &["load", &target, "--prepare", "never", "--hlog", hlog.to_str().unwrap()], 2);
+    fails(&lab, &["load", "mysql://u@127.0.0.1:1/b", "--hlog", hlog.to_str().unwrap()], 5);
+    assert_eq!(std::fs::read_to_string(&hlog).unwrap(), "precious");
+    assert!(!database.exists());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `bakeoff load`: drive one target, print and archive the run.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -16,7 +15,7 @@ use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
 use crate::load_options::{DataOptions, PaceOptions};
 use crate::load_screen::LoadScreen;
-use crate::{screen, signals};
+use crate::{screen, signals, whole_file};
 
 /// Drive one target with a steady load, print and archive the run
 #[derive(Debug, clap::Args)]
@@ -77,7 +76,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let anchor = WallAnchor::now();
     let header = header(args, &settings, anchor);
     let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
-    let hlog = args.hlog.as_ref().map(|path| HlogFile::create(path)).transpose()?;
+    if let Some(path) = &args.hlog {
+        whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
+    }
 
     signals::stop_on_interrupt()?;
     let mut screen = LoadScreen::new(&settings);
@@ -99,22 +100,28 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         cpu: beside.take(),
         series: Vec::new(),
     };
-    let record = run.load.as_ref().expect("it was put there above");
-    let id = writer.is_some().then_some(run.header.id);
+    // First it is kept: what cannot be printed is not lost.
+    let kept = writer.map(|writer| writer.seal(&run)).transpose();
+    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    let printed = print(&run, id, global, out);
+    let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, path));
+    let kept = kept?;
+    logged?;
+    if let Some(folder) = kept {
+        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+    }
+    printed?;
+    Ok(exit_of(&run, args.strict))
+}
+
+fn print(run: &Run, id: Option<RunId>, global: &Global, out: &mut dyn Write) -> anyhow::Result<()> {
+    let record = run.load.as_ref().expect("a load run has a load record");
     if global.json {
         print_json(out, &report::json::load(id, record, &run.cpu))?;
     } else {
         report::text::load_record(out, record, &run.cpu, screen::style())?;
     }
-    out.flush()?;
-    if let Some(hlog) = hlog {
-        hlog.write(&run)?;
-    }
-    if let Some(writer) = writer {
-        let folder = writer.seal(&run)?;
-        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
-    }
-    Ok(exit_of(&run, args.strict))
+    Ok(out.flush()?)
 }
 
 fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader {
@@ -158,28 +165,15 @@ pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
     Exit::from(error.class()).with(error)
 }
 
-/// A latency file, made before the load so that a wrong name costs no run.
-struct HlogFile {
-    path: PathBuf,
-    file: File,
-}
-
-impl HlogFile {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
+fn write_hlog(run: &Run, path: &Path) -> anyhow::Result<()> {
+    let record = run.load.as_ref().expect("a load run has a load record");
+    let mut text = Vec::new();
+    if path.extension().is_some_and(|e| e == "hgrm") {
+        archive::hlog::write_hgrm(&felt(record), &mut text)?;
+    } else {
+        archive::hlog::write(record, run.header.anchor, &mut text)?;
     }
-
-    fn write(self, run: &Run) -> anyhow::Result<()> {
-        let record = run.load.as_ref().expect("a load run has a load record");
-        let mut out = BufWriter::new(self.file);
-        let written = if self.path.extension().is_some_and(|e| e == "hgrm") {
-            archive::hlog::write_hgrm(&felt(record), &mut out)
-        } else {
-            archive::hlog::write(record, run.header.anchor, &mut out)
-        };
-        written.and_then(|()| out.flush()).with_context(|| format!("writing {}", self.path.display()))
-    }
+    whole_file::write(path, &text).with_context(|| format!("writing {}", path.display()))
 }
 
 /// What users felt: response time, or service time where the loop was closed.

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::cmd::Global;
-use crate::cmd::runs::find;
+use crate::cmd::runs::{find, show};
 use crate::exit::Exit;
 use crate::screen::Screen;
+use crate::whole_file;
 
 /// Write the page of a bake-off or of a load: one offline file, HTML or Markdown
 #[derive(Debug, clap::Args)]
@@ -28,6 +29,9 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if global.json {
+        return show(&args.run, global, out);
+    }
     let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
     let archive = global.archive()?;
     let id = find(&archive, &args.run)?;
@@ -48,7 +52,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     match &args.output {
         None => out.write_all(page.as_bytes())?,
         Some(path) => {
-            write_whole(path, page.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+            whole_file::write(path, page.as_bytes())
+                .with_context(|| format!("writing {}", path.display()))?;
             Screen::new().line(&format!("wrote {}", path.display()));
         }
     }
@@ -61,16 +66,4 @@ fn form_of(path: &Path) -> anyhow::Result<Form> {
         Some("md" | "markdown") => Ok(Form::Markdown),
         _ => Err(Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()))),
     }
-}
-
-/// Writes beside and renames, so that a full disk leaves the old page, and never half of one.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".partial");
-    let beside = PathBuf::from(beside);
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
 }

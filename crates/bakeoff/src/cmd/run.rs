@@ -84,9 +84,10 @@ fn end(
 fn exit_of(outcome: &Outcome) -> Exit {
     match outcome.state {
         RunState::Interrupted => Exit::Interrupted,
-        _ if outcome.sealed > 0 => Exit::Good,
+        // A verdict may lack blocks because of either: it is shown, and the exit code says that it is not whole.
+        _ if outcome.failed > 0 => Exit::ServerFailed,
         _ if outcome.invalid > 0 => Exit::Invalid,
-        _ => Exit::ServerFailed,
+        _ => Exit::Good,
     }
 }
 

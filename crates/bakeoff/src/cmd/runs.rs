@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let archive = global.archive()?;
     match &args.what {
         What::List(list) => self::list(&archive, list, global, out),
-        What::Show { run } => show(&archive, run, global, out),
+        What::Show { run } => show(run, global, out),
         What::Rm { runs } => remove(&archive, runs, global, out),
         What::Export { run, format } => export(&archive, run, *format, out),
         What::Verify { runs } => verify(&archive, runs, global, out),
@@ -113,8 +113,10 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     Ok(Exit::Good)
 }
 
-fn show(archive: &Archive, text: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let id = find(archive, text)?;
+/// Prints what one run or bake-off came to.
+pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let archive = global.archive()?;
+    let id = find(&archive, text)?;
     if archive.is_bakeoff(id) {
         let bakeoff = archive.bakeoff(id)?;
         let comparisons = analysis::compare(&bakeoff);
