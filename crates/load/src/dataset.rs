@@ -1,7 +1,7 @@
 //! Builds the tables that a workload needs, or finds that they are there.
 //!
-//! A table is usable when it holds its rows and its index. Because the index comes last, an interrupted build is
-//! recognised by a table without it, or with too few rows, and is done again.
+//! A table is usable when it holds its rows and its index. One that holds something else may be what an interrupted
+//! build left, or what somebody wants to keep: nobody can tell, so it is replaced only where the user says so.
 
 use std::ops::ControlFlow;
 
@@ -16,6 +16,10 @@ use crate::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
 /// Tells the chance that fills tables from that which reads them.
 const DATA_SALT: u64 = 0x0064_6174_6173_6574;
 
+/// How a table is replaced: never unasked.
+const ANEW: &str =
+    "replace it, as after an interrupted build, with `bakeoff prepare --from-scratch` or --prepare always";
+
 /// Where the tables of a target are.
 pub(crate) trait Store {
     /// What there is of table `sbtest<table>`.
@@ -23,7 +27,8 @@ pub(crate) trait Store {
 
     /// Builds the table from nothing: rows, then index. Asks `on_rows` now and then whether to go on.
     ///
-    /// What an interrupted build leaves behind, [`Store::find`] must be able to tell from a whole table.
+    /// A build that is told to stop leaves no table; what one that was killed leaves, [`Store::find`] must be able to
+    /// tell from a whole table.
     fn build(
         &mut self,
         table: u32,
@@ -123,7 +128,9 @@ pub(crate) fn ensure(
             prepared.found += 1;
             continue;
         }
-        store.remove(table).map_err(|f| failed("replacing", f))?;
+        if found != Found::Nothing {
+            store.remove(table).map_err(|f| failed("replacing", f))?;
+        }
         let mut rows = Rows::new(oltp, table, settings.seed);
         let mut on_rows = |rows_done| {
             on_event(Event::Preparing { table: format!("sbtest{table}"), rows_done, rows: oltp.rows });
@@ -153,7 +160,7 @@ pub(crate) fn remove(store: &mut dyn Store, settings: &LoadSettings) -> Result<C
 fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool, LoadError> {
     let wanted = settings.oltp.rows;
     let problem = match (settings.prepare, found) {
-        (PreparePolicy::Always, _) => return Ok(true),
+        (PreparePolicy::Always, _) | (PreparePolicy::Auto, Found::Nothing) => return Ok(true),
         (_, Found::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
         // A smaller part of a larger table is another data set than a table of that size, but the user's to choose.
         (PreparePolicy::Never, Found::Table { rows, .. }) if rows >= wanted => return Ok(false),
@@ -162,14 +169,17 @@ fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool,
                 "there is no table sbtest{table}: build the data set with `bakeoff prepare` or `--prepare auto`"
             )
         }
-        (PreparePolicy::Never, Found::Table { rows, .. }) => format!(
-            "sbtest{table} holds {rows} of {wanted} rows: build it anew with `bakeoff prepare`, or ask for --rows {rows}"
-        ),
         (PreparePolicy::Auto, Found::Table { rows, .. }) if rows > wanted => format!(
             "sbtest{table} holds {rows} rows, more than the {wanted} asked for: ask for --rows {rows}, or replace it \
              with --prepare always, or use part of it with --prepare never"
         ),
-        (PreparePolicy::Auto, _) => return Ok(true),
+        (PreparePolicy::Auto, Found::Table { rows, .. }) if rows == wanted => {
+            format!("sbtest{table} has no index on k: {ANEW}, or use it as it is with --prepare never")
+        }
+        (_, Found::Table { rows: 0, .. }) => format!("sbtest{table} holds 0 of {wanted} rows: {ANEW}"),
+        (_, Found::Table { rows, .. }) => {
+            format!("sbtest{table} holds {rows} of {wanted} rows: ask for --rows {rows}, or {ANEW}")
+        }
     };
     Err(LoadError::NoDataSet { target: settings.target.clone(), problem })
 }

@@ -41,7 +41,8 @@ use std::time::Duration;
 
 use record::clock::Monotonic;
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, Progress, Rate, Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
+    Workload,
 };
 use record::target::Target;
 
@@ -122,8 +123,10 @@ pub fn prepare(
 ///
 /// [`LoadError`] where the server cannot be reached or refuses.
 pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
-    let driver = open(settings)?;
-    conduct::cleanup(settings, &driver)
+    // Nothing is made that would only be removed.
+    let settings = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
+    let driver = open(&settings)?;
+    conduct::cleanup(&settings, &driver)
 }
 
 /// Judges the scheme and the form of a target, without connecting.

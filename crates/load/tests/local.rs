@@ -198,7 +198,7 @@ fn a_locked_database_is_tried_again_and_counted() {
 }
 
 #[test]
-fn a_data_set_is_built_once_and_a_half_one_again() {
+fn a_data_set_is_built_once_and_a_half_one_is_left_unless_told() {
     let dir = tempfile::tempdir().unwrap();
     let settings = sqlite(&dir, "");
     let prepare = |settings: &LoadSettings| load::prepare(settings, &Stop::new(), &mut |_| {});
@@ -216,14 +216,37 @@ fn a_data_set_is_built_once_and_a_half_one_again() {
     let error = prepare(&never).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Usage);
     assert!(error.to_string().contains("sbtest2 holds 500 of 1000 rows"), "{error}");
-    let again = prepare(&settings).unwrap();
-    assert_eq!((again.found, again.built), (0, 2));
+
+    let refused = |says: &str| {
+        let error = prepare(&settings).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage);
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains("`bakeoff prepare --from-scratch`"), "{error}");
+    };
+    refused("sbtest1 has no index on k");
+    database.execute_batch("CREATE INDEX k_1 ON sbtest1(k)").unwrap();
+    refused("sbtest2 holds 500 of 1000 rows: ask for --rows 500");
+    assert_eq!((one("SELECT COUNT(*) FROM sbtest1"), one("SELECT COUNT(*) FROM sbtest2")), (1_000, 500));
+    let again = prepare(&LoadSettings { prepare: PreparePolicy::Always, ..settings.clone() }).unwrap();
+    assert_eq!((again.found, again.built, one("SELECT COUNT(*) FROM sbtest2")), (0, 2, 1_000));
 
     let mut fewer = settings.clone();
     fewer.oltp.rows = 100;
     assert!(prepare(&fewer).unwrap_err().to_string().contains("more than the 100 asked for"));
     assert_eq!(load::cleanup(&settings).unwrap().removed, 2);
     assert!(prepare(&never).unwrap_err().to_string().contains("there is no table sbtest1"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_made_only_for_a_build() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = sqlite(&dir, "");
+    let never = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
+    for error in [error_of(&never), load::cleanup(&settings).unwrap_err()] {
+        assert_eq!(error.class(), ErrorClass::Usage);
+        assert!(error.to_string().contains("there is no file"), "{error}");
+        assert!(!dir.path().join("x.db").exists());
+    }
 }
 
 #[test]

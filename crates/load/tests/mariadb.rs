@@ -290,6 +290,19 @@ fn what_the_server_refuses_is_told_before_anything_is_measured() {
 }
 
 #[test]
+fn a_build_that_is_stopped_leaves_no_table() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut settings = settings(server.url());
+    settings.oltp.rows = 500_000;
+    let stop = Stop::new();
+    let error = load::prepare(&settings, &stop, &mut |_| stop.request()).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+    settings.oltp.rows = 1_000;
+    let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((prepared.found, prepared.built), (0, 2));
+}
+
+#[test]
 fn a_killed_connection_is_made_again_and_its_statements_with_it() {
     let Some(server) = MariaDb::start() else { return };
     let settings = LoadSettings { time: Duration::from_secs(3), ..settings(server.url()) };

@@ -364,6 +364,8 @@ impl Store for Tables {
                 break;
             }
             if on_rows(rows.made()).is_break() {
+                // Nobody but this build can have wanted these rows.
+                self.send(&format!("DROP TABLE sbtest{table}"))?;
                 return Ok(ControlFlow::Break(()));
             }
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::load::LoadSettings;
+use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
 use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
 
@@ -61,6 +61,8 @@ struct Sqlite {
     place: Place,
     shape: Arc<Shape>,
     is_prepared: bool,
+    /// Whether a file that is not there is made.
+    may_create: bool,
 }
 
 impl Place {
@@ -133,7 +135,22 @@ fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failur
 
 impl Sqlite {
     fn new(place: Place, settings: &LoadSettings) -> Self {
-        Self { place, shape: Arc::new(Shape::new(settings)), is_prepared: settings.oltp.prepared }
+        let may_create = settings.prepare != PreparePolicy::Never;
+        let is_prepared = settings.oltp.prepared;
+        Self { place, shape: Arc::new(Shape::new(settings)), is_prepared, may_create }
+    }
+
+    /// Why the file could not be opened, where that is because there is none and none may be made.
+    fn missing(&self) -> Option<Failure> {
+        let path = &self.place.path;
+        let is_missing = !self.may_create && path.try_exists().is_ok_and(|exists| !exists);
+        is_missing.then(|| {
+            let text = format!(
+                "there is no file {}: check the path, or build the data set with `bakeoff prepare` or `--prepare auto`",
+                path.display()
+            );
+            Failure::new(FailureClass::Configuration, text)
+        })
     }
 }
 
@@ -158,8 +175,9 @@ impl Driver for Sqlite {
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let database = self.place.open(flags)?;
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.may_create);
+        let database = self.place.open(flags).map_err(|failure| self.missing().unwrap_or(failure))?;
         let handle = database.get_interrupt_handle();
         cut.arm(move || handle.interrupt());
         let version = Ok(format!("SQLite {}", rusqlite::version()));
