@@ -704,7 +704,7 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
             Outage {
                 from_s: (span.from_ns as f64 - from_ns as f64) / 1e9,
                 for_s: seconds(span.from_ns, end_ns),
-                affected: due_until - due_before + span.hit_before,
+                affected: due_until - due_before + span.hit_before(from_ns),
                 ended: span.until_ns.is_some(),
             }
         })
