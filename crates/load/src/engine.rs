@@ -109,7 +109,11 @@ pub(crate) struct Unfinished {
 
 /// The first message of each class of error.
 #[derive(Debug, Default)]
-pub(crate) struct ErrorSamples(Mutex<[Option<String>; 4]>);
+pub(crate) struct ErrorSamples {
+    /// Whether there is one: what every failed try asks, without a lock.
+    has: [AtomicBool; 4],
+    texts: Mutex<[Option<String>; 4]>,
+}
 
 impl Timeline {
     pub(crate) fn new(settings: &LoadSettings, start_ns: u64) -> Self {
@@ -380,12 +384,17 @@ impl Post {
 impl ErrorSamples {
     /// Keeps the message where it is the first of its class.
     pub(crate) fn note(&self, class: FailureClass, text: &str) {
-        let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        samples[class.index()].get_or_insert_with(|| format!("{}: {text}", class.word()));
+        let has = &self.has[class.index()];
+        if has.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        texts[class.index()].get_or_insert_with(|| format!("{}: {text}", class.word()));
+        has.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
     }
 }
 
