@@ -1,5 +1,8 @@
 //! Whether a load may be used: what was found, against which limit.
 //!
+//! Connected, counts-balance, mix and littles-law check our own bookkeeping: both sides of each are what our workers
+//! noted, so one that fails is a defect of ours, and one that holds says nothing of the server.
+//!
 //! Steadiness is not judged here: that needs the whole series and is the analysis' part.
 
 use record::load::{Counts, LatePolicy, LoadSettings, Rate};
@@ -143,7 +146,8 @@ fn starvation(f: &Findings<'_>) -> Check {
 }
 
 /// Little's law on the done events: the mean number in the system, summed from their stamps, against their rate times
-/// the mean that the histogram gives. They differ when the record lost or clipped what the workers saw.
+/// the mean that the histogram gives. Both sides come from the same stamps: this finds a record that lost or clipped
+/// what the workers saw, not stamps that are wrong.
 fn little(f: &Findings<'_>, mean_ns: f64) -> Check {
     let in_system = f.in_system_ns as f64 / 1e9 / f.measured_s;
     let rate_times_mean = f.counts.done as f64 / f.measured_s * mean_ns / 1e9;
