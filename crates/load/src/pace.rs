@@ -169,6 +169,19 @@ mod tests {
     }
 
     #[test]
+    fn the_due_times_of_a_thread_rise() {
+        for (ratio, threads, rate) in
+            [(0.5, 8, 500.0), (0.51, 8, 500.0), (1.0, 1, 100.0), (1.0, 3, 70.0), (1.0, 64, 1_000.0)]
+        {
+            let due = by_slot(&pace(Arrivals::Jitter { ratio }, rate, threads, 20));
+            for thread in 0..threads as usize {
+                let own: Vec<_> = due.iter().skip(thread).step_by(threads as usize).collect();
+                assert!(own.is_sorted(), "jitter {ratio}, thread {thread} of {threads}");
+            }
+        }
+    }
+
+    #[test]
     fn poisson_gaps_have_the_mean_and_the_spread_of_the_exponential() {
         let due = in_order(&pace(Arrivals::Poisson, 1_000.0, 8, 100));
         let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64).collect();

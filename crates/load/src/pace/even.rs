@@ -19,6 +19,9 @@ pub(super) struct Even {
     reach_ns: f64,
     /// In how many places to either side the event of a rank may be found.
     reach_ranks: u64,
+    threads: u64,
+    /// The same among the events of one thread; 0 where they come in order by themselves.
+    reach_own: u64,
     span_ns: f64,
     seed: u64,
 }
@@ -36,6 +39,9 @@ impl Even {
             gap_ns,
             reach_ns: jitter_slots * gap_ns,
             reach_ranks: to_u64((2.0 * jitter_slots).ceil()),
+            threads: settings.threads.into(),
+            // Up to half a period either way, an event meets the next of its thread at most.
+            reach_own: if jitter_ratio > 0.5 { to_u64((2.0 * jitter_ratio).ceil()) } else { 0 },
             span_ns: settings.span.as_secs_f64() * 1e9,
             seed: settings.seed ^ JITTER_SALT,
         }
@@ -70,8 +76,18 @@ impl DueTimes for Even {
         *scratch.window_ns.select_nth_unstable((rank - first) as usize).1
     }
 
-    fn of_slot_ns(&self, slot: u64, _: &mut Scratch) -> u64 {
-        self.due_ns(slot)
+    /// In order of time within the thread: it could not keep a due time that lies before its last.
+    #[expect(clippy::cast_possible_truncation, reason = "an index into a window of a few events")]
+    fn of_slot_ns(&self, slot: u64, scratch: &mut Scratch) -> u64 {
+        if self.reach_own == 0 {
+            return self.due_ns(slot);
+        }
+        let (rank, thread) = (slot / self.threads, slot % self.threads);
+        let first = rank.saturating_sub(self.reach_own);
+        let last = (rank + self.reach_own).min((self.count - 1 - thread) / self.threads);
+        scratch.window_ns.clear();
+        scratch.window_ns.extend((first..=last).map(|rank| self.due_ns(rank * self.threads + thread)));
+        *scratch.window_ns.select_nth_unstable((rank - first) as usize).1
     }
 }
 
