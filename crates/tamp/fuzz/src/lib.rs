@@ -11,7 +11,7 @@ pub fn check(file: &[u8]) {
     let several = read(file, 3);
     assert_eq!(one.1, several.1, "one thread and three disagree on whether it is whole");
     // Of damaged gzip nothing is checked before its end, so how much comes before the error is open.
-    if one.1 || !file.starts_with(&[0x1f, 0x8b]) {
+    if one.1 || !file.windows(2).any(|bytes| bytes == [0x1f, 0x8b]) {
         assert!(one.0 == several.0, "one thread and three read differently");
     }
     let (content, is_whole) = one;
