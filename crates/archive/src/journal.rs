@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use record::clock::WallAnchor;
 use record::run::RunId;
+use record::target::mask_text;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArchiveError;
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::{Form, Wrong};
-use crate::{Archive, bakeoff, checksum, lock};
+use crate::{Archive, bakeoff, checksum, lock, masking};
 
 /// The form of the first line, and by it of all.
 const FORM: Form = Form { tag: "bakeoff.events/1" };
@@ -76,13 +77,13 @@ impl Archive {
 }
 
 impl Journal {
-    /// Puts a line on disk; when this returns, it is there whatever happens next.
+    /// Puts a line on disk, passwords masked; when this returns, it is there whatever happens next.
     ///
     /// # Errors
     ///
     /// Where the disk is full or fails; then the journal ends as it did before.
     pub fn append(&mut self, event: &JournalEvent) -> Result<(), ArchiveError> {
-        let (line, link) = linked(&body(event), &self.link);
+        let (line, link) = linked(&masked(event), &self.link);
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         if let Err(e) = written {
             // What cannot be cut off now is cut off when the journal is next opened.
@@ -174,6 +175,19 @@ fn body(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own forms have text keys and do not fail")
 }
 
+/// The body of an event's line without the passwords that commands and servers printed.
+fn masked(event: &JournalEvent) -> String {
+    let mut event = event.clone();
+    // Inside JSON a quoted password can no longer be told from its frame: reasons are masked before.
+    if let Step::TrialInvalid { reason, .. } | Step::TrialFailed { reason } | Step::SeriesFailed { reason } =
+        &mut event.step
+    {
+        *reason = mask_text(reason);
+    }
+    let body = masking::mask(body(&event).into_bytes(), None);
+    String::from_utf8(body).expect("masked text is text")
+}
+
 /// The line for `body` after a line that ended with `link`, and what the next one continues.
 fn linked(body: &str, link: &str) -> (String, String) {
     let next = link_of(body, link);
@@ -230,6 +244,18 @@ mod tests {
         assert_eq!((told.events, told.torn_bytes), (events, 0));
         for line in text.lines() {
             assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_printed_loses_its_passwords() {
+        let reason = "it said: mysql://app:hush77@h/db\nMYSQL_PWD = \"hush77\"\npassword=hush77".to_owned();
+        let (_, _, events) = example();
+        for step in [Step::TrialFailed { reason: reason.clone() }, Step::SeriesFailed { reason }] {
+            let line = masked(&JournalEvent { step, ..events[0].clone() });
+            assert!(!line.contains("hush77"), "{line}");
+            assert!(line.contains("mysql://app:***@h/db"), "{line}");
+            assert!(serde_json::from_str::<JournalEvent>(&line).is_ok(), "{line}");
         }
     }
 

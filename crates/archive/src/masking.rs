@@ -1,6 +1,11 @@
 //! The archive's own gate against passwords: whatever a caller forgot to mask is masked before it reaches a file.
 
+use std::io::{self, BufRead, Read as _};
+
 use record::target::{self, Target};
+
+/// A longer line of a log is masked in pieces: memory has its bound whatever a server prints.
+const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a document with every password masked: those of URLs, and `target` wherever it stands.
 ///
@@ -11,6 +16,25 @@ pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
         text = text.replace(&in_json(target.expose()), &in_json(&target.masked()));
     }
     target::mask_text(&text).into_bytes()
+}
+
+/// The next line of a log with its end, passwords masked and every other byte as it was; `None` at the end.
+pub(crate) fn next_line(log: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    log.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    Ok((!line.is_empty()).then(|| mask_line(line)))
+}
+
+fn mask_line(line: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(line) {
+        Ok(text) => target::mask_text(&text).into_bytes(),
+        // As Latin-1, in which every byte is a character, and back.
+        Err(other) => {
+            let text: String = other.as_bytes().iter().map(|b| char::from(*b)).collect();
+            let masked = target::mask_text(&text);
+            masked.chars().map(|c| u8::try_from(c).expect("masking adds only stars")).collect()
+        }
+    }
 }
 
 /// As it stands inside a JSON string.
@@ -34,5 +58,15 @@ mod tests {
         let again: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(again["command"], "load mysql://app:***@localhost/bench --rate 5");
         assert_eq!(again["also"], "saw postgres://u:***@h/db, then failed");
+    }
+
+    #[test]
+    fn a_log_loses_its_passwords_and_nothing_else() {
+        let mut log: &[u8] = b"one  two\r\n\n\xff\x85 mysql://u:hu\xffsh@h/db \0\npassword=hush";
+        let mut masked = Vec::new();
+        while let Some(line) = next_line(&mut log).unwrap() {
+            masked.extend(line);
+        }
+        assert_eq!(masked, b"one  two\r\n\n\xff\x85 mysql://u:***@h/db \0\npassword=***");
     }
 }

@@ -1,7 +1,7 @@
 //! How a run gets into the archive: beside, whole, checked, and then under its name.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek as _, Write as _};
+use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use record::environment::Environment;
@@ -87,7 +87,7 @@ impl RunWriter {
         self.id
     }
 
-    /// Keeps a file beside the run's own, compressed: `server.log` becomes `server.log.zst`.
+    /// Keeps a file beside the run's own, compressed: `server.log` becomes `server.log.zst`, passwords masked.
     ///
     /// # Errors
     ///
@@ -99,12 +99,11 @@ impl RunWriter {
         assert!(![LATENCY, CPU].contains(&packed.as_str()), "{packed} is the archive's own");
         let mut unreadable = None;
         let stored = disk::store_packed(&self.folder, &packed, |out| {
-            let mut piece = vec![0; 1 << 16];
+            let mut source = BufReader::new(&mut *source);
             loop {
-                match source.read(&mut piece) {
-                    Ok(0) => return Ok(()),
-                    Ok(n) => out.write_all(&piece[..n])?,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                match masking::next_line(&mut source) {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(line)) => out.write_all(&line)?,
                     Err(e) => {
                         unreadable = Some(e);
                         return Err(io::ErrorKind::Other.into());

@@ -179,10 +179,11 @@ impl Conductor<'_> {
 
     /// Takes note of how an attempt at a trial ended, in the journal first.
     pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
+        let masked = |reason: &String| Some(mask_text(reason));
         let (state, reason) = match &end {
             Step::TrialSealed { .. } => (TrialState::Sealed, None),
-            Step::TrialInvalid { reason, .. } => (TrialState::Invalid, Some(reason.clone())),
-            Step::TrialFailed { reason } => (TrialState::Failed, Some(reason.clone())),
+            Step::TrialInvalid { reason, .. } => (TrialState::Invalid, masked(reason)),
+            Step::TrialFailed { reason } => (TrialState::Failed, masked(reason)),
             other => unreachable!("{other:?} ends no trial"),
         };
         let attempt = self.history.next_attempt(trial.index);

@@ -7,6 +7,7 @@ use load::LoadError;
 use plan::{Plan, Prepare};
 use record::bakeoff::{Trial, TrialState};
 use record::load::PreparePolicy;
+use record::target::mask_text;
 
 use crate::Event;
 use crate::conduct::Conductor;
@@ -137,7 +138,7 @@ impl Series<'_, '_> {
         let said = self.say_plainly("teardown", Step::SeriesTeardown);
         let stop = self.conductor.stop;
         if let Some(Err(why)) = self.server.take().map(|server| server.end(stop)) {
-            let text = format!("the server of series {}: {why}", self.work.series);
+            let text = mask_text(&format!("the server of series {}: {why}", self.work.series));
             (self.conductor.on_event)(&Event::Note(&text));
         }
         let removed = std::fs::remove_dir_all(&self.folder)

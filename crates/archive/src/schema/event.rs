@@ -41,11 +41,12 @@ pub enum Step {
     SeriesStart,
     /// The server answers.
     SeriesReady,
-    /// A trial's warm-up begins.
+    /// A trial is about to be begun.
     TrialWarming,
-    /// Its measured phase begins.
+    /// Its load is about to be driven: warm-up, then measured phase. Said before both, since putting a line on disk
+    /// would disturb what is measured.
     TrialMeasuring,
-    /// Its cool-down begins.
+    /// Its cool-down begins; its end is on disk by then.
     TrialCooldown,
     /// The server is about to be stopped.
     SeriesTeardown,
