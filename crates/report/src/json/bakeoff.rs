@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 use super::object::Object;
 use crate::words::configuration;
 
-/// The document of a bake-off: how many cells were sealed, and every verdict.
+/// The document of a bake-off: how its cells and the attempts at them ended, and every verdict.
 pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
+    let ends: Vec<TrialState> = bakeoff.trials.iter().map(|t| end(bakeoff, t.index)).collect();
+    let cells = |state| ends.iter().filter(|end| **end == state).count();
     json!({
         "schema": "bakeoff.run/1",
         "bakeoff": bakeoff.header.id.to_string(),
@@ -17,13 +19,31 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
         "exploratory": comparisons.exploratory,
         "cells": {
             "planned": bakeoff.trials.len(),
-            "sealed": bakeoff.sealed().count(),
+            "sealed": cells(TrialState::Sealed),
+            "invalid": cells(TrialState::Invalid),
+            "failed": cells(TrialState::Failed),
+            "abandoned": cells(TrialState::Abandoned),
+            "not_begun": cells(TrialState::Planned),
+        },
+        "attempts": {
+            "made": bakeoff.attempts.len(),
+            "sealed": bakeoff.attempts_that_ended(TrialState::Sealed),
             "invalid": bakeoff.attempts_that_ended(TrialState::Invalid),
             "failed": bakeoff.attempts_that_ended(TrialState::Failed),
             "abandoned": bakeoff.attempts_that_ended(TrialState::Abandoned),
         },
         "comparisons": pairs(comparisons),
     })
+}
+
+/// What a trial has come to: the attempt that measured it, or else the last one.
+fn end(bakeoff: &Bakeoff, trial: u32) -> TrialState {
+    let attempts = || bakeoff.attempts.iter().filter(|a| a.trial == trial).map(|a| a.state);
+    let measured = |state: TrialState| attempts().find(|s| *s == state);
+    measured(TrialState::Sealed)
+        .or_else(|| measured(TrialState::Invalid))
+        .or_else(|| attempts().next_back())
+        .unwrap_or(TrialState::Planned)
 }
 
 /// The document of the verdicts alone.
