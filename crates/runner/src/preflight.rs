@@ -15,6 +15,7 @@ use plan::{Plan, Prepare, Ready, ServerSpec};
 use probes::{cpu_list, proc_stat};
 use record::bakeoff::Levels;
 use record::clock::{Clock as _, Monotonic};
+use record::target::mask_text;
 
 use crate::error::RunnerError;
 
@@ -66,6 +67,7 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
     found.look_for_room("the scratch folder", &std::env::temp_dir());
     found.look_for_room("the archive", archive.dir());
     found.look_at_scratch_name();
+    found.look_for_passwords(plan);
     found.look_for_quiet(Path::new("/"));
     let mut findings: Vec<Finding> = Vec::new();
     for finding in found.0 {
@@ -159,6 +161,16 @@ impl Found {
                 "the scratch folder {} has blanks or signs in its name that a command line or a URL does not take; set TMPDIR to another",
                 folder.display()
             ));
+        }
+    }
+
+    fn look_for_passwords(&mut self, plan: &Plan) {
+        if mask_text(plan.text()) != plan.text() {
+            self.warning(
+                "the plan holds a password, which the archive does not keep: interrupted, it cannot be resumed; to be \
+                 able to, use a user without a password on a socket"
+                    .to_owned(),
+            );
         }
     }
 

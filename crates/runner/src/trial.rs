@@ -1,4 +1,4 @@
-//! One trial: warm-up, measured phase, cool-down, and what was measured in the archive.
+//! One trial: warm-up, measured phase, what was measured in the archive, cool-down.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use archive::{RunWriter, Step};
 use load::LoadError;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
-use record::load::{LoadRecord, Phase, PreparePolicy};
+use record::load::{LoadRecord, PreparePolicy};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::verdict::Validity;
 
@@ -41,7 +41,9 @@ pub(crate) fn conduct(
     let attempt = conductor.history.next_attempt(trial.index);
     conductor.journal.append(&of_trial(trial, attempt, Step::TrialWarming))?;
 
-    let measured = measure(conductor, trial, attempt, folder)?;
+    // Before the load, not between its phases: putting a line on disk is work that the measured phase would see.
+    conductor.journal.append(&of_trial(trial, attempt, Step::TrialMeasuring))?;
+    let measured = measure(conductor, trial, folder);
     let cpu = conductor.beside.take();
     let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
     let dead =
@@ -58,8 +60,6 @@ pub(crate) fn conduct(
             Ok(TrialEnd::Over)
         }
         (Ok(record), None) => {
-            conductor.journal.append(&of_trial(trial, attempt, Step::TrialCooldown))?;
-            cool_down(conductor);
             let run = Run {
                 header,
                 environment: conductor.environment.clone(),
@@ -67,36 +67,28 @@ pub(crate) fn conduct(
                 cpu,
                 series: Vec::new(),
             };
+            // First the archive, then the rest: who is killed while resting has lost nothing.
             seal(conductor, trial, writer, run, server)?;
+            conductor.journal.append(&of_trial(trial, attempt, Step::TrialCooldown))?;
+            cool_down(conductor);
             Ok(TrialEnd::Over)
         }
     }
 }
 
-/// Drives the load. The outer error is ours, the inner one the load's.
-fn measure(
-    conductor: &mut Conductor<'_>,
-    trial: &Trial,
-    attempt: u32,
-    folder: &Path,
-) -> Result<Result<LoadRecord, LoadError>, RunnerError> {
+/// Drives the load.
+fn measure(conductor: &mut Conductor<'_>, trial: &Trial, folder: &Path) -> Result<LoadRecord, LoadError> {
     let mut settings = conductor.plan.load_settings(trial, folder);
     // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
     settings.prepare = PreparePolicy::Never;
-    let Conductor { journal, beside, on_event, stop, .. } = conductor;
-    let mut noted = Ok(());
-    let measured = load::run(&settings, stop, &mut |told| {
+    let Conductor { beside, on_event, stop, .. } = conductor;
+    load::run(&settings, stop, &mut |told| {
         beside.follow(told);
-        if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
-            noted = journal.append(&of_trial(trial, attempt, Step::TrialMeasuring));
-        }
         on_event(&Event::Load(told));
-    });
-    noted?;
-    Ok(measured)
+    })
 }
 
-/// Rest, cut short where the user wants to stop: what was measured is whole already.
+/// Rest, cut short where the user wants to stop.
 fn cool_down(conductor: &Conductor<'_>) {
     let _ = wait_for(conductor.plan.cooldown(), conductor.stop, || false);
 }

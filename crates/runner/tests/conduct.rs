@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use archive::{Archive, JournalEvent, Step};
-use bakeoff_runner::{Event, Outcome, RunnerError, resume, run};
+use bakeoff_runner::{Event, Outcome, RunnerError, Severity, preflight, resume, run};
 use load::Stop;
 use plan::Plan;
 use record::bakeoff::TrialState::{self, Abandoned, Failed, Invalid, Sealed};
@@ -372,4 +372,71 @@ fn a_run_that_was_whole_when_its_process_died_is_adopted_and_not_done_again() {
     assert_eq!(measured(&resumed), 8);
     assert_eq!(bakeoff.attempts[2].run.as_ref().unwrap().header.id, orphan.header.id);
     assert_eq!(bakeoff.attempts.len(), 8);
+}
+
+#[test]
+fn a_password_that_setup_prints_reaches_no_file_and_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let setup = "[phases]\nsetup = { run = \"echo no way to mysql://app:hush77@h/db; exit 1\" }";
+    let text = NULL.replace("[phases]", setup).replace("hush77", "hush$((70+7))");
+    let mut told = Vec::new();
+    let error = run(&plan(&text), &archive, &Stop::new(), &mut |event| {
+        told.push(format!("{event:?}"));
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("mysql://app:***@h/db"), "{error}");
+    assert!(!format!("{error:?}{told:?}").contains("hush77"), "{error:?} {told:?}");
+    let mut folders = vec![folder.path().to_owned()];
+    let mut files = 0;
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            files += 1;
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(!bytes.windows(6).any(|w| w == b"hush77"), "{}", path.display());
+        }
+    }
+    assert!(files >= 5, "{files}");
+}
+
+#[test]
+fn a_trial_is_in_the_archive_before_it_rests() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let stop = Stop::new();
+    let rests = plan(&NULL.replace("[phases]", "[phases]\ncooldown = \"1h\""));
+    let outcome = run(&rests, &archive, &stop, &mut |event| {
+        if let Event::Ended { .. } = event {
+            stop.request();
+        }
+    })
+    .unwrap();
+    assert_eq!((measured(&outcome), outcome.planned), (1, 7));
+    let journal =
+        std::fs::read_to_string(folder.path().join(format!("bakeoffs/{}/events.jsonl", outcome.id))).unwrap();
+    let at = |step: &str| {
+        journal.find(&format!("\"step\":\"{step}\"")).unwrap_or_else(|| panic!("{step}: {journal}"))
+    };
+    let end = if outcome.invalid == 1 { "trial-invalid" } else { "trial-sealed" };
+    assert!(at("trial-measuring") < at(end) && at(end) < at("trial-cooldown"), "{journal}");
+    assert_eq!(archive.bakeoff(outcome.id).unwrap().attempts.len(), 1);
+}
+
+#[test]
+fn that_a_plan_with_a_password_cannot_be_resumed_is_said_before_it_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let warned = |text: &str| {
+        let found = preflight(&plan(text), &archive).unwrap();
+        found.iter().any(|f| f.severity == Severity::Warning && f.text.contains("cannot be resumed"))
+    };
+    assert!(!warned(NULL));
+    assert!(warned(
+        &NULL.replace("title  = \"Nothing", "question = \"mysql://a:secret@h/b\"\ntitle = \"Nothing")
+    ));
 }
