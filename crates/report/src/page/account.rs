@@ -1,6 +1,6 @@
 //! What a sceptic asks for: what went wrong, what observing cost, and what everything rests on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::run::Run;
@@ -44,12 +44,45 @@ pub(super) fn went_wrong(bakeoff: &Bakeoff) -> Section {
         blocks.push(Block::Text("These cells have no sealed run:".into()));
         blocks.push(Block::List(cells));
     }
+    let split = split_series(bakeoff);
+    if !split.is_empty() {
+        blocks.push(Block::Text(
+            "The sealed runs of these series do not all come from the same server and data:".into(),
+        ));
+        blocks.push(Block::List(split));
+    }
     let seen: Vec<String> = bakeoff.sealed().filter_map(|(trial, run)| blemish(trial, run)).collect();
     if !seen.is_empty() {
         blocks.push(Block::Text("Seen in sealed runs, within the limits that a valid run has:".into()));
         blocks.push(Block::List(seen));
     }
     Section { id: "went-wrong", title: "What went wrong", blocks }
+}
+
+/// Series whose sealed runs come from several set-ups, because only the trials that were still open were done again.
+///
+/// On one set-up the trials of a series follow the order drawn: where it is gone back in, there was a fresh one.
+fn split_series(bakeoff: &Bakeoff) -> Vec<String> {
+    // By series: its block, the trial tried last, set-ups so far, and those of them that a sealed run is from.
+    let mut told: BTreeMap<u32, (u32, u32, u32, BTreeSet<u32>)> = BTreeMap::new();
+    for attempt in &bakeoff.attempts {
+        let Some(trial) = bakeoff.trials.iter().find(|t| t.index == attempt.trial) else { continue };
+        let (_, last, setups, sealed) =
+            told.entry(trial.series).or_insert_with(|| (trial.block, u32::MAX, 0, BTreeSet::new()));
+        if trial.index <= *last {
+            *setups += 1;
+        }
+        *last = trial.index;
+        if attempt.state == TrialState::Sealed {
+            sealed.insert(*setups);
+        }
+    }
+    told.iter()
+        .filter(|(_, (.., sealed))| sealed.len() > 1)
+        .map(|(series, (block, .., sealed))| {
+            format!("block {block}, series {series}: set up {} times", sealed.len())
+        })
+        .collect()
 }
 
 /// What a sealed run saw that a reader would want to know.
