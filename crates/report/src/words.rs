@@ -11,6 +11,15 @@ pub(crate) fn configuration(levels: &Levels) -> String {
     }
 }
 
+/// `wal, normal`: the values alone, in the order of the factors' names, where a drawing has no room for more.
+pub(crate) fn short(levels: &Levels) -> String {
+    if levels.is_empty() {
+        configuration(levels)
+    } else {
+        levels.values().cloned().collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// `threads=4, rate=500`; empty of no factors.
 pub(crate) fn named(levels: &Levels) -> String {
     levels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(", ")

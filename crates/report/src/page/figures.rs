@@ -6,7 +6,7 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use super::{Figure, Table, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
-use crate::words::{at, configuration, list, metric as metric_name, named, only, sense};
+use crate::words::{at, configuration, list, metric as metric_name, named, only, sense, short};
 
 /// Percentile spectra that a page shows at most; the rest would bury it.
 const SPECTRA_MAX: usize = 6;
@@ -137,7 +137,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
     let points = |a: &Levels| cells.iter().filter(|c| is_of(c, a)).filter_map(|c| axis.point(c)).collect();
     let drawn: Vec<Line> = configurations(comparisons)
         .iter()
-        .map(|a| Line { name: configuration(a), points: points(a), banded: false, joined: axis.joined })
+        .map(|a| Line { name: short(a), points: points(a), banded: false, joined: axis.joined })
         .collect();
     if drawn.iter().all(|l| l.points.is_empty()) {
         return None;
@@ -293,7 +293,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
         let levels: Levels = a.iter().chain(condition).map(|(k, v)| (k.clone(), v.clone())).collect();
         let Ok(spectrum) = spectrum(bakeoff, &levels, &quantiles) else { continue };
         is_response = spectrum.is_response;
-        let name = configuration(&a);
+        let name = short(&a);
         for p in spectrum.points.iter().filter(|p| TOLD.contains(&p.quantile)) {
             let (low, high) = p
                 .interval_ns
@@ -382,7 +382,7 @@ fn known(cell: &Cell) -> Vec<f64> {
 /// The comparison's condition and configuration, as short as it can be told apart.
 fn row_label(pair: &Pair) -> String {
     let condition = named(&pair.levels);
-    let a = configuration(&pair.a);
+    let a = short(&pair.a);
     if condition.is_empty() { a } else { format!("{a}, {condition}") }
 }
 
