@@ -29,7 +29,7 @@ pub(super) struct KeepOptions {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value, requires = "keep")]
     labels: Vec<(String, String)>,
 
-    /// With --keep: the machine that the text is from [unknown]
+    /// With --keep: the machine that the text is from; unknown where nobody says
     #[arg(long, value_name = "NAME", requires = "keep")]
     host: Option<String>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     sum_rates: bool,
 
-    /// Name the CPUs that are full below each sample: busy for at least PCT percent [99]
+    /// Name the CPUs that are full below each sample: busy for at least PCT percent, 99 where nobody says
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "not given, given, given with a word")]
     saturated: Option<Option<String>>,
