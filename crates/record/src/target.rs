@@ -59,15 +59,34 @@ fn mask_assignment(line: &str) -> Option<String> {
 
 fn mask_words(line: &str) -> String {
     let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | '<' | '>');
-    let words = line.split_inclusive(ends_word).map(|word| {
+    let mut masked = String::with_capacity(line.len());
+    // Inside a quoted secret, up to the quote that closes it.
+    let mut hidden_until = None;
+    for word in line.split_inclusive(ends_word) {
         let (word, end) = word.split_at(word.trim_end_matches(ends_word).len());
-        match word.split_once('=') {
-            _ if word.contains("://") || word.contains('?') => Target::new(word).masked() + end,
-            Some((name, _)) if is_secret(name.trim_start_matches('-')) => format!("{name}=***{end}"),
-            _ => format!("{word}{end}"),
+        if let Some(quote) = hidden_until {
+            hidden_until = (!end.ends_with(quote)).then_some(quote);
+            continue;
         }
-    });
-    words.collect()
+        match word.split_once('=') {
+            _ if word.contains("://") || word.contains('?') => {
+                masked.push_str(&Target::new(word).masked());
+                masked.push_str(end);
+            }
+            Some((name, value)) if is_secret(name.trim_start_matches('-')) => {
+                masked.push_str(&format!("{name}=***"));
+                match end.chars().next().filter(|c| value.is_empty() && matches!(c, '"' | '\'')) {
+                    Some(quote) if line.matches(quote).count() > 1 => hidden_until = Some(quote),
+                    _ => masked.push_str(end),
+                }
+            }
+            _ => {
+                masked.push_str(word);
+                masked.push_str(end);
+            }
+        }
+    }
+    masked
 }
 
 impl fmt::Display for Target {

@@ -414,7 +414,7 @@ impl LineParser for Parser<'_, '_> {
             (Some(_), Some(_)) if second_bytes.ends_with(b"%") => self.row(line),
             (Some(_), Some(_)) if in_trace => self.trace_row(line),
             (Some(count), Some(second)) if self.open.is_none() => {
-                let name = text(body[second.at - first.at..].trim_ascii());
+                let name = text(bytes[second.at..].trim_ascii());
                 match Event::known(&name) {
                     Some(event) => self.count(line, count, event),
                     None if count < 64 && whole(second_bytes).is_some() => self.parsable(line),
