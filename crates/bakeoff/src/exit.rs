@@ -109,10 +109,11 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
 
 /// Whether the error is only that the reader of our output has closed its end, as `head` does.
 pub(crate) fn reader_has_gone(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    let kind_of = |cause: &(dyn std::error::Error + 'static)| {
+        let plain = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        plain.or_else(|| cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind))
+    };
+    error.chain().filter_map(kind_of).any(|kind| kind == std::io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ pub(crate) struct PaceOptions {
     connects_at_once: u32,
 
     /// Share of events that may fail in a valid run
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = quantity::ratio)]
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
     max_errors: f64,
 
     /// Build missing data first: auto, always (from scratch) or never
@@ -115,7 +115,7 @@ pub(crate) struct PaceOptions {
     skip_trx: bool,
 
     /// Prepare statements on the server: yes or no
-    #[arg(long, value_name = "YES|NO", default_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, value_name = "YES|NO", default_value = "yes", action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
     prepared: bool,
 }
 
@@ -219,6 +219,13 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn jitter_ratio(text: &str) -> Result<f64, String> {
     match quantity::ratio(text) {
         Ok(r) if r > 1.0 => Err("an event moves by at most 100% of its period".into()),
+        other => other.map_err(|e| e.to_string()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match quantity::ratio(text) {
+        Ok(r) if r > 1.0 => Err("at most 100% of the events can fail".into()),
         other => other.map_err(|e| e.to_string()),
     }
 }

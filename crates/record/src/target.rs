@@ -74,7 +74,8 @@ fn mask_words(line: &str) -> String {
                 masked.push_str(end);
             }
             Some((name, value)) if is_secret(name.trim_start_matches('-')) => {
-                masked.push_str(&format!("{name}=***"));
+                masked.push_str(name);
+                masked.push_str("=***");
                 match end.chars().next().filter(|c| value.is_empty() && matches!(c, '"' | '\'')) {
                     Some(quote) if line.matches(quote).count() > 1 => hidden_until = Some(quote),
                     _ => masked.push_str(end),

@@ -267,13 +267,16 @@ fn needed(of: &[&Pair]) -> String {
 
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
     let mut caveats = Vec::new();
+    if bakeoff.header.labels.contains_key("shortened") {
+        caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
+    }
     if sealed < planned {
         caveats.push(format!("{} of {planned} cells have no sealed run.", planned - sealed));
     }
     for (state, what) in [
         (TrialState::Invalid, "INVALID and kept out of the comparison"),
         (TrialState::Failed, "failed"),
-        (TrialState::Abandoned, "abandoned when the process died"),
+        (TrialState::Abandoned, "abandoned when the process was stopped or died"),
     ] {
         match bakeoff.attempts_that_ended(state) {
             0 => {}

@@ -67,9 +67,13 @@ pub(crate) fn change(ratio: f64) -> String {
         p if p < 9.995 => format!("{pct:+.2} %"),
         p if p < 99.95 => format!("{pct:+.1} %"),
         p if p < 999.5 => format!("{pct:+.0} %"),
+        _ if ratio > RATIO_SHOWN_MAX => format!("over x {}", significant(RATIO_SHOWN_MAX)),
         _ => format!("x {}", significant(ratio)),
     }
 }
+
+/// A ratio over this says only that nothing is known.
+const RATIO_SHOWN_MAX: f64 = 1e6;
 
 /// Two changes as an interval: `[+7.0 %, +9.2 %]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {

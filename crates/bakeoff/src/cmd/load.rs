@@ -155,9 +155,16 @@ fn ended(header: RunHeader, record: &LoadRecord) -> RunHeader {
 fn exit_of(run: &Run, strict: bool) -> Exit {
     match run.header.state {
         RunState::Interrupted => Exit::Interrupted,
+        RunState::Invalid if server_failed(run) => Exit::ServerFailed,
         RunState::Invalid if strict => Exit::Invalid,
         _ => Exit::Good,
     }
+}
+
+/// Whether the server was away at the end, or no event ended well.
+fn server_failed(run: &Run) -> bool {
+    let Some(load) = &run.load else { return false };
+    load.outages.iter().any(|outage| !outage.ended) || (load.counts.done == 0 && load.counts.failed > 0)
 }
 
 /// How a command ends that could not load.

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde_json::json;
 
-use crate::cmd::Global;
 use crate::cmd::runs::{find, show};
+use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::whole_file;
@@ -29,7 +30,7 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    if global.json {
+    if global.json && args.output.is_none() {
         return show(&args.run, global, out);
     }
     let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
@@ -54,7 +55,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Some(path) => {
             whole_file::write(path, page.as_bytes())
                 .with_context(|| format!("writing {}", path.display()))?;
-            Screen::new().line(&format!("wrote {}", path.display()));
+            if global.json {
+                print_json(
+                    out,
+                    &json!({"schema": "bakeoff.report/1", "run": id.to_string(), "wrote": path}),
+                )?;
+            } else {
+                Screen::new().line(&format!("wrote {}", path.display()));
+            }
         }
     }
     Ok(Exit::Good)
