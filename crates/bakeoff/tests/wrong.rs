@@ -53,6 +53,7 @@ fn a_load_that_fails_leaves_the_users_files_as_they_were() {
     let target = format!("sqlite:{}", database.display());
     fails(&lab, &["load", &target, "--prepare", "never", "--hlog", hlog.to_str().unwrap()], 2);
     fails(&lab, &["load", "mysql://u@127.0.0.1:1/b", "--hlog", hlog.to_str().unwrap()], 5);
+    fails(&lab, &["load", &format!("{target}?journal_mode=wall")], 2);
     assert_eq!(std::fs::read_to_string(&hlog).unwrap(), "precious");
     assert!(!database.exists());
 }

@@ -140,6 +140,14 @@ impl Sqlite {
         Self { place, shape: Arc::new(Shape::new(settings)), is_prepared, may_create }
     }
 
+    /// Takes away the empty file that SQLite makes before it refuses a pragma.
+    fn remove_empty(&self) {
+        if std::fs::metadata(&self.place.path).is_ok_and(|m| m.is_file() && m.len() == 0) {
+            // What cannot be removed is empty; the failure that led here is the one to tell.
+            let _ = std::fs::remove_file(&self.place.path);
+        }
+    }
+
     /// Why the file could not be opened, where that is because there is none and none may be made.
     fn missing(&self) -> Option<Failure> {
         let path = &self.place.path;
@@ -177,7 +185,13 @@ impl Driver for Sqlite {
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.may_create);
-        let database = self.place.open(flags).map_err(|failure| self.missing().unwrap_or(failure))?;
+        let was_there = self.place.path.exists();
+        let database = self.place.open(flags).map_err(|failure| {
+            if !was_there {
+                self.remove_empty();
+            }
+            self.missing().unwrap_or(failure)
+        })?;
         let handle = database.get_interrupt_handle();
         cut.arm(move || handle.interrupt());
         let version = Ok(format!("SQLite {}", rusqlite::version()));
