@@ -9,6 +9,8 @@ pub mod environment;
 pub mod hog;
 mod peers;
 pub mod proc_stat;
+#[cfg(feature = "bpf")]
+mod program;
 pub mod prove;
 pub mod schedule;
 mod ticks;

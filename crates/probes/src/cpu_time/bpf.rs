@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::{fmt, fs, io, ptr};
+use std::{fmt, ptr};
 
-use libbpf_rs::libbpf_sys::{BPF_F_TEST_RUN_ON_CPU, BPF_STATS_RUN_TIME, bpf_enable_stats};
+use libbpf_rs::libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Iter, Link, ProgramInput, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, ProgramInput, RingBufferBuilder};
 use nix::sched::sched_getcpu;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
@@ -21,6 +21,7 @@ use super::Source;
 use super::books::{Books, Edge, Top};
 use super::tasks::{Ledger, Sums, Told};
 use crate::hog;
+use crate::program::{self, KERNEL_BTF};
 use crate::topology::Cores;
 
 #[allow(
@@ -37,7 +38,6 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/cpu_time.skel.rs"));
 }
 
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// As in `cpu_time.h`.
 const CPU_TIME_CPUS: usize = 1024;
 
@@ -78,7 +78,8 @@ impl Bpf {
             Err(format!("this kernel has no BTF ({KERNEL_BTF})"))
         };
         best.or_else(|why| {
-            let mut bpf = Self::attach(Hook::Raw, None).map_err(|e| refusal(&e))?;
+            let mut bpf =
+                Self::attach(Hook::Raw, None).map_err(|e| program::refusal("context switches", &e))?;
             bpf.note = Some(format!("watching by raw_tp, not by tp_btf: {why}"));
             Ok(bpf)
         })
@@ -185,17 +186,18 @@ impl Source for Bpf {
 
     fn ns_per_switch(&mut self) -> Maybe<f64> {
         let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics =
-            run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
+        let _statistics = program::run_statistics()
+            .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
         let nothing = &self.skel.progs.on_switch_nothing;
         let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
         let ours = match self.hook {
             Hook::Btf => self.skel.progs.on_switch.as_fd(),
             Hook::Raw => self.skel.progs.on_switch_raw.as_fd(),
         };
-        let (ours_before, nothing_before) = (RunTime::of(ours)?, RunTime::of(nothing.as_fd())?);
+        let (ours_before, nothing_before) =
+            (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
         hog::ping_pong(None, 5_000).map_err(|e| failed("no burst of switches could be made", &e))?;
-        let (ours, nothing) = (RunTime::of(ours)?, RunTime::of(nothing.as_fd())?);
+        let (ours, nothing) = (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
         Ok(ours.ns_per_run_since(ours_before)? - nothing.ns_per_run_since(nothing_before)?)
     }
 }
@@ -204,45 +206,6 @@ impl fmt::Debug for Bpf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bpf").field("hook", &self.hook).finish_non_exhaustive()
     }
-}
-
-/// What the kernel's statistics say of one program so far.
-#[derive(Debug, Clone, Copy)]
-struct RunTime {
-    ns: u64,
-    runs: u64,
-}
-
-impl RunTime {
-    fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
-        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
-            .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-            let value = line.and_then(|v| v.trim().parse().ok());
-            value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
-        };
-        Ok(Self { ns: field("run_time_ns")?, runs: field("run_cnt")? })
-    }
-
-    fn ns_per_run_since(self, before: Self) -> Maybe<f64> {
-        let runs = self.runs - before.runs;
-        if runs == 0 {
-            return Err(Missing::because("the program did not run"));
-        }
-        Ok((self.ns - before.ns) as f64 / runs as f64)
-    }
-}
-
-/// Lets the kernel keep run statistics for as long as the result lives.
-fn run_statistics() -> io::Result<OwnedFd> {
-    // SAFETY: takes a number, returns a descriptor or a negative error.
-    let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the descriptor is new and ours alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn attach_hook(skel: &CpuTimeSkel<'_>, hook: Hook) -> libbpf_rs::Result<Link> {
@@ -320,34 +283,6 @@ fn winner(contests: &[contest]) -> Option<(usize, usize, u64)> {
 fn text(comm: &[i8]) -> String {
     let bytes: Vec<u8> = comm.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Why BPF cannot be had, and what to do about it.
-fn refusal(error: &libbpf_rs::Error) -> String {
-    let lacking = lacking_capabilities();
-    let way_out = if !lacking.is_empty() {
-        format!(
-            "run it with sudo, or give the program the right: sudo setcap cap_bpf,cap_perfmon+ep PROGRAM (it lacks {})",
-            lacking.join(" and ")
-        )
-    } else if error.kind() == ErrorKind::PermissionDenied {
-        "it is denied in spite of the capabilities: a container needs `--privileged` or a seccomp profile that lets          bpf(2) pass, and kernel lockdown must not be `confidentiality`"
-            .to_owned()
-    } else {
-        "it needs Linux 5.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS".to_owned()
-    };
-    format!("no context switches by BPF ({error}): {way_out}")
-}
-
-fn lacking_capabilities() -> Vec<&'static str> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective =
-        status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
-    let effective = effective.unwrap_or(0);
-    let has = |bit: u32| effective >> bit & 1 == 1;
-    // CAP_SYS_ADMIN was all of them before Linux 5.8 and still is.
-    let needed = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
-    needed.into_iter().filter(|(bit, _)| !has(*bit) && !has(21)).map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

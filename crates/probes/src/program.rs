@@ -1,0 +1,91 @@
+//! What every eBPF program of ours needs to know: whether it can be had here, and what it costs.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::{fs, io};
+
+use libbpf_rs::ErrorKind;
+use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
+use record::missing::{Maybe, Missing};
+
+/// Where the kernel describes its types.
+pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// What the kernel's statistics say of one program so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunTime {
+    ns: u64,
+    runs: u64,
+}
+
+impl RunTime {
+    /// # Errors
+    ///
+    /// Missing where the kernel does not tell.
+    pub(crate) fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
+            .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+            let value = line.and_then(|v| v.trim().parse().ok());
+            value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
+        };
+        Ok(Self { ns: field("run_time_ns")?, runs: field("run_cnt")? })
+    }
+
+    /// Mean time of a run since `before`.
+    ///
+    /// # Errors
+    ///
+    /// Missing where there was none.
+    pub(crate) fn ns_per_run_since(self, before: Self) -> Maybe<f64> {
+        let runs = self.runs - before.runs;
+        if runs == 0 {
+            return Err(Missing::because("the program did not run"));
+        }
+        Ok((self.ns - before.ns) as f64 / runs as f64)
+    }
+}
+
+/// Lets the kernel keep run statistics for as long as the result lives.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn run_statistics() -> io::Result<OwnedFd> {
+    // SAFETY: takes a number, returns a descriptor or a negative error.
+    let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Why BPF cannot be had, and what to do about it; `what` is what is not seen without it.
+pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
+    let lacking = lacking_capabilities();
+    let way_out = if !lacking.is_empty() {
+        format!(
+            "run it with sudo, or give the program the right: sudo setcap cap_bpf,cap_perfmon+ep PROGRAM (it lacks {})",
+            lacking.join(" and ")
+        )
+    } else if error.kind() == ErrorKind::PermissionDenied {
+        "it is denied in spite of the capabilities: a container needs `--privileged` or a seccomp profile that lets \
+         bpf(2) pass, and kernel lockdown must not be `confidentiality`"
+            .to_owned()
+    } else {
+        "it needs Linux 5.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS".to_owned()
+    };
+    format!("no {what} by BPF ({error}): {way_out}")
+}
+
+fn lacking_capabilities() -> Vec<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective =
+        status.lines().find_map(|l| u64::from_str_radix(l.strip_prefix("CapEff:")?.trim(), 16).ok());
+    let effective = effective.unwrap_or(0);
+    let has = |bit: u32| effective >> bit & 1 == 1;
+    // CAP_SYS_ADMIN was all of them before Linux 5.8 and still is.
+    let needed = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
+    needed.into_iter().filter(|(bit, _)| !has(*bit) && !has(21)).map(|(_, name)| name).collect()
+}
