@@ -24,6 +24,37 @@ impl Span {
     }
 }
 
+/// A failure of a connection, as its worker tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Failed {
+    /// A connection that stood since `made_ns` broke.
+    Lost {
+        /// When it was made.
+        made_ns: u64,
+        /// When its end was seen.
+        at_ns: u64,
+        /// Due time of the event that it carried, at the first such failure of the event.
+        due_ns: Option<u64>,
+    },
+    /// No connection could be made.
+    Refused {
+        /// When it was tried.
+        began_ns: u64,
+        /// When the refusal was seen.
+        at_ns: u64,
+    },
+}
+
+impl Failed {
+    /// Whether it tells of `span`, and not of a later one, however late its worker got round to saying so.
+    fn belongs_to(&self, span: &Span) -> bool {
+        span.until_ns.is_none_or(|until_ns| match *self {
+            Self::Lost { made_ns, .. } => made_ns <= span.from_ns,
+            Self::Refused { began_ns, .. } => began_ns <= until_ns,
+        })
+    }
+}
+
 /// All outages of a run. Workers write it only when a connection fails, and once when one succeeds again.
 #[derive(Debug, Default)]
 pub(crate) struct OutageLog {
@@ -32,18 +63,20 @@ pub(crate) struct OutageLog {
 }
 
 impl OutageLog {
-    /// A connection failed at `at_ns`; `due_ns` of the event that it carried, at its first such failure.
-    pub(crate) fn failed(&self, at_ns: u64, due_ns: Option<u64>) {
+    /// A connection failed.
+    pub(crate) fn failed(&self, failed: Failed) {
+        let (at_ns, due_ns) = match failed {
+            Failed::Lost { at_ns, due_ns, .. } => (at_ns, due_ns),
+            Failed::Refused { at_ns, .. } => (at_ns, None),
+        };
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = spans.last().is_some_and(|s| s.until_ns.is_none());
-        if !is_open {
-            spans.push(Span { from_ns: at_ns, until_ns: None, hits_due_ns: Vec::new() });
-            self.open.store(true, Ordering::SeqCst);
-        }
-        if let Some(span) = spans.last_mut() {
+        if let Some(span) = spans.last_mut().filter(|span| failed.belongs_to(span)) {
             // Two workers find out in any order: the earlier stamp is when it began.
             span.from_ns = span.from_ns.min(at_ns);
             span.hits_due_ns.extend(due_ns);
+        } else {
+            spans.push(Span { from_ns: at_ns, until_ns: None, hits_due_ns: Vec::from_iter(due_ns) });
+            self.open.store(true, Ordering::SeqCst);
         }
     }
 
@@ -78,41 +111,60 @@ impl OutageLog {
 mod tests {
     use super::*;
 
+    /// A connection made at the very beginning, and lost at `at_ns`.
+    fn lost(at_ns: u64, due_ns: Option<u64>) -> Failed {
+        Failed::Lost { made_ns: 0, at_ns, due_ns }
+    }
+
     #[test]
     fn an_outage_lasts_from_the_first_failure_to_the_first_new_success() {
         let log = OutageLog::default();
         log.succeeded(1, 2);
-        log.failed(100, Some(90));
-        log.failed(101, Some(100));
-        log.failed(150, None);
+        log.failed(lost(100, Some(90)));
+        log.failed(lost(101, Some(100)));
+        log.failed(lost(150, None));
         assert!(log.is_open());
         log.succeeded(99, 102); // Was under way before.
         assert!(log.is_open());
         log.succeeded(160, 170);
         log.succeeded(161, 171);
         assert!(!log.is_open());
-        log.failed(300, Some(290));
+        log.failed(Failed::Lost { made_ns: 165, at_ns: 300, due_ns: Some(290) });
         let told: Vec<_> = log.spans().iter().map(|s| (s.from_ns, s.until_ns, s.hit_before(0))).collect();
         assert_eq!(told, [(100, Some(170), 1), (300, None, 1)]);
     }
 
     #[test]
+    fn a_worker_that_says_late_what_it_saw_begins_no_second_outage() {
+        let log = OutageLog::default();
+        log.failed(lost(100, Some(90)));
+        log.succeeded(160, 170);
+        // It tried before the server was back, and lost its core before it could say that it was refused.
+        log.failed(Failed::Refused { began_ns: 159, at_ns: 175 });
+        // Its connection died with the first, and was used again only now.
+        log.failed(lost(180, Some(95)));
+        assert!(!log.is_open());
+        let told: Vec<_> = log.spans().iter().map(|s| (s.from_ns, s.until_ns, s.hit_before(0))).collect();
+        assert_eq!(told, [(100, Some(170), 2)]);
+    }
+
+    #[test]
     fn an_event_due_after_the_first_failure_is_not_counted_as_hit_before_it() {
         let log = OutageLog::default();
-        log.failed(120, Some(110));
-        log.failed(100, Some(90)); // Told later, stamped earlier.
-        log.failed(130, Some(95));
+        log.failed(lost(120, Some(110)));
+        log.failed(lost(100, Some(90))); // Told later, stamped earlier.
+        log.failed(lost(130, Some(95)));
         let span = &log.spans()[0];
         assert_eq!((span.from_ns, span.hit_before(0)), (100, 2));
-        log.failed(80, None);
+        log.failed(lost(80, None));
         assert_eq!((log.spans()[0].from_ns, log.spans()[0].hit_before(0)), (80, 0));
     }
 
     #[test]
     fn an_event_of_the_warm_up_is_not_hit() {
         let log = OutageLog::default();
-        log.failed(100, Some(70));
-        log.failed(101, Some(85));
+        log.failed(lost(100, Some(70)));
+        log.failed(lost(101, Some(85)));
         assert_eq!(log.spans()[0].hit_before(80), 1);
         assert_eq!(log.spans()[0].hit_before(200), 0, "an outage that began in the warm-up");
     }

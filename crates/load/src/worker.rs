@@ -9,6 +9,7 @@ use crate::client::{self, Usage};
 use crate::driver::{Attempt, Connection, Failure, FailureClass, Laps};
 use crate::engine::{Engine, Taken};
 use crate::latency::{Recorder, Writer};
+use crate::outage::Failed;
 use crate::pace::Scratch;
 use crate::random::Random;
 
@@ -29,6 +30,8 @@ pub(crate) struct Worker {
     laps: Laps,
     /// `None` from a failure of the connection until it is made again.
     connection: Option<Box<dyn Connection>>,
+    /// When the newest connection was made.
+    connected_ns: u64,
     pauses: Random,
     /// CPU time at the first event of the measured phase.
     usage_before: Option<Usage>,
@@ -54,6 +57,7 @@ impl Worker {
         let laps = Laps::new(Arc::clone(&engine.clock), &engine.driver.operations());
         let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
         let connection = Some(connection);
+        let connected_ns = engine.clock.now_ns();
         Self {
             index,
             engine,
@@ -61,6 +65,7 @@ impl Worker {
             scratch: Scratch::default(),
             laps,
             connection,
+            connected_ns,
             pauses,
             usage_before: None,
         }
@@ -127,7 +132,12 @@ impl Worker {
             self.note_failure(&failure, &event.taken, try_start_ns, end_ns);
             if failure.class == FailureClass::Connection {
                 self.connection = None;
-                self.engine.outages.failed(end_ns, (!is_hit).then_some(event.taken.due_ns));
+                let due_ns = (!is_hit).then_some(event.taken.due_ns);
+                self.engine.outages.failed(Failed::Lost {
+                    made_ns: self.connected_ns,
+                    at_ns: end_ns,
+                    due_ns,
+                });
                 is_hit = true;
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
@@ -235,10 +245,11 @@ impl Worker {
             match made {
                 Ok(connection) => {
                     self.connection = Some(connection);
+                    self.connected_ns = now_ns;
                     self.engine.outages.succeeded(began_ns, now_ns);
                     return true;
                 }
-                Err(failure) => self.note_unconnected(&failure, now_ns),
+                Err(failure) => self.note_unconnected(&failure, began_ns, now_ns),
             }
             let half_to_three_halves = 0.5 + self.pauses.unit();
             self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);
@@ -247,10 +258,10 @@ impl Worker {
         false
     }
 
-    fn note_unconnected(&mut self, failure: &Failure, now_ns: u64) {
+    fn note_unconnected(&mut self, failure: &Failure, began_ns: u64, now_ns: u64) {
         // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
         self.engine.samples.note(FailureClass::Connection, &failure.text);
-        self.engine.outages.failed(now_ns, None);
+        self.engine.outages.failed(Failed::Refused { began_ns, at_ns: now_ns });
         let is_measured = now_ns >= self.engine.timeline().measured_from_ns && now_ns < self.engine.end_ns();
         if is_measured && let Some(section) = self.writer.enter() {
             count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
