@@ -126,7 +126,7 @@ impl Books {
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
             total.add(interval);
-            push_slice(&mut self.slices, from_ns, for_ns, share.name, LatencyKind::Service, interval);
+            push_slice(&mut self.slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
             interval.clear();
         }
         self.interval.warmup.clear();
@@ -142,14 +142,15 @@ impl Books {
     }
 
     /// Each operation as planned, with the number that was done in all.
-    pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (OperationShare, u64)> + '_ {
-        self.operations.iter().zip(&self.total.operations).map(|(share, service)| (*share, service.count()))
+    pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (&OperationShare, u64)> + '_ {
+        self.operations.iter().zip(&self.total.operations).map(|(share, service)| (share, service.count()))
     }
 
     /// The whole, by operation.
     pub(crate) fn operations(&self) -> BTreeMap<String, Operation> {
         let all = self.operations.iter().zip(&self.total.operations);
-        all.map(|(share, service)| (share.name.to_owned(), Operation { service: service.clone() })).collect()
+        all.map(|(share, service)| (share.name.clone().into_owned(), Operation { service: service.clone() }))
+            .collect()
     }
 }
 

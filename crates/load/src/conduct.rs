@@ -635,7 +635,7 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
     let mean_of = |h: &Histogram| h.summary().map(|s| s.mean_ns);
     let is_open = engine.timeline().due.is_some();
     let in_system = if is_open { &books.total.response } else { &books.total.service };
-    let operations: Vec<(OperationShare, u64)> = books.operation_counts().collect();
+    let operations: Vec<(&OperationShare, u64)> = books.operation_counts().collect();
     let findings = Findings {
         settings: &engine.settings,
         counts,

@@ -8,6 +8,7 @@ mod mysql;
 mod null;
 mod sqlite;
 
+use std::borrow::Cow;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,10 +59,21 @@ pub(crate) struct Look {
 }
 
 /// One operation and how often an event does it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OperationShare {
-    pub(crate) name: &'static str,
-    pub(crate) per_event: u32,
+    /// As in records and files: no blanks, no commas.
+    pub(crate) name: Cow<'static, str>,
+    /// On average; `None` where only the events themselves decide.
+    pub(crate) per_event: Option<f64>,
+    /// At most, in one event.
+    pub(crate) per_event_max: u32,
+}
+
+impl OperationShare {
+    /// An operation that every event does `per_event` times.
+    pub(crate) fn always(name: &'static str, per_event: u32) -> Self {
+        Self { name: name.into(), per_event: Some(per_event.into()), per_event_max: per_event }
+    }
 }
 
 /// One worker's way to the target. Made and used on one thread.
@@ -88,7 +100,7 @@ pub(crate) struct Laps {
 impl Laps {
     /// Room for the operations of one event.
     pub(crate) fn new(clock: Arc<dyn Clock + Send + Sync>, operations: &[OperationShare]) -> Self {
-        let room = operations.iter().map(|o| o.per_event as usize).sum();
+        let room = operations.iter().map(|o| o.per_event_max as usize).sum();
         Self { clock, last_ns: 0, taken: Vec::with_capacity(room) }
     }
 

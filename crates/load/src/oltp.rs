@@ -151,7 +151,7 @@ impl Shape {
         let shares = Statement::ALL.iter().zip(self.per_event);
         shares
             .filter(|(_, n)| *n > 0)
-            .map(|(s, per_event)| OperationShare { name: s.name(), per_event })
+            .map(|(s, per_event)| OperationShare::always(s.name(), per_event))
             .collect()
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Findings<'a> {
     pub(crate) starved_ratio: Option<f64>,
     pub(crate) preemptions: i64,
     /// Operations as planned, with the number that was done.
-    pub(crate) operations: &'a [(OperationShare, u64)],
+    pub(crate) operations: &'a [(&'a OperationShare, u64)],
 }
 
 /// Every check that applies.
@@ -56,8 +56,8 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         checks.push(starvation(findings));
     }
     checks.extend(findings.in_system_mean_ns.map(|mean_ns| little(findings, mean_ns)));
-    if findings.counts.done > 0 && !findings.operations.is_empty() {
-        checks.push(mix(findings));
+    if findings.counts.done > 0 {
+        checks.extend(mix(findings));
     }
     checks
 }
@@ -163,19 +163,19 @@ fn little(f: &Findings<'_>, mean_ns: f64) -> Check {
     at_most("littles-law", found, LITTLE_MAX, text)
 }
 
-fn mix(f: &Findings<'_>) -> Check {
-    let off_by = |share: &OperationShare, count: u64| {
-        let expected = u64::from(share.per_event) * f.counts.done;
-        (count as f64 / expected as f64 - 1.0).abs()
-    };
-    let worst = f.operations.iter().map(|(share, count)| (off_by(share, *count), share.name));
-    let (found, name) = worst.fold((0.0, "none"), |a, b| if b.0 > a.0 { b } else { a });
+/// `None` where no operation has a share of its own.
+fn mix(f: &Findings<'_>) -> Option<Check> {
+    let apart = f.operations.iter().filter_map(|(share, count)| {
+        let expected = share.per_event? * f.counts.done as f64;
+        Some(((*count as f64 / expected - 1.0).abs(), &share.name))
+    });
+    let (found, name) = apart.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let text = format!(
         "operation furthest from its share: {name}, {} off, {} allowed",
         percent(found),
         percent(MIX_MAX)
     );
-    at_most("mix", found, MIX_MAX, text)
+    Some(at_most("mix", found, MIX_MAX, text))
 }
 
 fn percent(ratio: f64) -> String {

@@ -65,7 +65,7 @@ impl Driver for Server {
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        vec![OperationShare { name: "serve", per_event: 1 }]
+        vec![OperationShare::always("serve", 1)]
     }
 }
 
