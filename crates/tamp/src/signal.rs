@@ -1,13 +1,18 @@
-//! Signals: an interrupt removes the unfinished file, `SIGUSR1` asks for a line of progress.
+//! Signals: an interrupt removes the unfinished file, `SIGUSR1` prints a line of progress.
 
+use crate::cmd::watch::Watch;
 use std::ffi::{CString, c_int};
+use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// Who knows the progress, while there is any.
+static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
+/// Handlers that may be using [`WATCH`].
+static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// Installs the handlers.
 pub(crate) fn prepare() {
@@ -15,9 +20,10 @@ pub(crate) fn prepare() {
     // SAFETY: a default disposition is always valid.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        handle(signal, end);
+        handle(signal, end, 0);
     }
-    handle(libc::SIGUSR1, ask);
+    // A read or write that is interrupted by this goes on: the handler does all there is to do.
+    handle(libc::SIGUSR1, ask, libc::SA_RESTART);
 }
 
 /// Has `path` removed if a signal ends the process; `None`: there is nothing to remove any more.
@@ -29,29 +35,50 @@ pub(crate) fn set_unfinished(path: Option<&Path>) {
     UNFINISHED.swap(name, SeqCst);
 }
 
-/// Whether `SIGUSR1` came since this was last asked.
-pub(crate) fn take_asked() -> bool {
-    ASKED.load(SeqCst) && ASKED.swap(false, SeqCst)
+/// Has `SIGUSR1` print the progress that `watch` sees, at once, whatever the threads are doing.
+pub(crate) fn answer_by(watch: &Watch) -> Answering<'_> {
+    WATCH.store(std::ptr::from_ref(watch).cast_mut(), SeqCst);
+    Answering(PhantomData)
+}
+
+/// While this lives, `SIGUSR1` is answered.
+#[derive(Debug)]
+pub(crate) struct Answering<'a>(PhantomData<&'a Watch>);
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        WATCH.store(null_mut(), SeqCst);
+        // A handler on another thread may still be at it; one on this thread has ended before we go on.
+        while ASKING.load(SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// Handles `signal`, unless whoever started us wants it ignored, as `nohup` does.
-fn handle(signal: c_int, handler: extern "C" fn(c_int)) {
+fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
     // SAFETY: both structures are plain data for which zeros are valid; the handlers call only
-    // functions that are safe in a handler. Without SA_RESTART a blocked read returns, so that it is
-    // seen that progress was asked for.
+    // functions that are safe in a handler.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut before);
         if before.sa_sigaction != libc::SIG_IGN {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as libc::sighandler_t;
+            action.sa_flags = flags;
             libc::sigaction(signal, &raw const action, null_mut());
         }
     }
 }
 
 extern "C" fn ask(_: c_int) {
-    ASKED.store(true, SeqCst);
+    ASKING.fetch_add(1, SeqCst);
+    let watch = WATCH.load(SeqCst);
+    // SAFETY: whoever set it waits for us before it goes. `tell` allocates nothing and takes no lock.
+    if let Some(watch) = unsafe { watch.as_ref() } {
+        watch.tell();
+    }
+    ASKING.fetch_sub(1, SeqCst);
 }
 
 extern "C" fn end(signal: c_int) {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -429,6 +429,36 @@ fn sigusr1_asks_for_a_line_while_it_waits_for_input() {
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     }
+}
+
+#[test]
+fn sigusr1_is_answered_inside_a_block_that_takes_minutes() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("large"), sample().repeat(20)).unwrap();
+    let mut child = scratch
+        .command("-9 -k -T1 --block-size 128MiB large")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let temporary = scratch.path(&format!(".large.zst.tamp-{}", child.id()));
+    wait_until(|| temporary.exists());
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let line = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut line = String::new();
+            stderr.read_line(&mut line).map(|_| line)
+        });
+        // One that comes before there is any progress gets no answer.
+        wait_until(|| {
+            signal(&child, "USR1");
+            reading.is_finished()
+        });
+        reading.join().unwrap().unwrap()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.starts_with("tamp: large: 0 B -> 0 B (0.0%), 0.0 B/s"), "{line}");
 }
 
 #[test]

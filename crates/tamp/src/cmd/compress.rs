@@ -5,6 +5,7 @@ use super::input::Input;
 use super::output::{Holds, Output};
 use super::watch::{Watch, Way};
 use super::{Outcome, warn};
+use crate::signal;
 use anyhow::Context;
 use std::fs::File;
 use std::io;
@@ -41,6 +42,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let extent = input.extent()?;
     let total_bytes = extent.map(|(_, bytes)| bytes).or(args.size_hint);
     let watch = Arc::new(Watch::new(args, input.name(), Way::Compress, total_bytes));
+    let _answering = signal::answer_by(&watch);
 
     let in_place = output.place()?.zip(extent).filter(|_| !args.keep_up && !args.rsyncable);
     if let Some(((to, output_at), (input_at, input_bytes))) = in_place {

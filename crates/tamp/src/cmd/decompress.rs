@@ -6,6 +6,7 @@ use super::input::Input;
 use super::output::{Holds, Output};
 use super::watch::{Watch, Way};
 use super::{Outcome, say, warn};
+use crate::signal;
 use anyhow::{Context, bail};
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, Read, Seek, SeekFrom, Write};
@@ -37,6 +38,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
 
     let extent = input.extent()?;
     let watch = Arc::new(Watch::new(args, input.name(), Way::Decompress, extent.map(|(_, bytes)| bytes)));
+    let _answering = signal::answer_by(&watch);
     let mut report = Report { outcome: Outcome::Done, serial: None };
     if let Some(range) = &args.range {
         self::range(input, range, &output, args)?;

@@ -7,7 +7,7 @@ mod decompress;
 mod input;
 mod list;
 mod output;
-mod watch;
+pub(crate) mod watch;
 
 use anyhow::Context;
 use args::Args;

@@ -2,9 +2,9 @@
 
 use super::args::{Args, Stats};
 use super::say;
-use crate::signal;
 use serde_json::json;
-use std::io::{self, IsTerminal, Write};
+use std::fmt::{self, Display, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,6 +14,9 @@ use tamp::{Meter, Reading};
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// Back to the line's beginning, and away with what it holds.
+const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +55,20 @@ impl Watch {
         }
     }
 
-    /// Draws or prints, if it is time to, or was asked for. Cheap, so it may be called after every block.
-    pub(crate) fn look_up(&self) {
-        if signal::take_asked() {
-            self.clear();
-            say(&self.line(&self.meter.read()));
+    /// Prints a line, called from a signal's handler: nothing here allocates, or locks anything.
+    pub(crate) fn tell(&self) {
+        let mut text = Short::default();
+        if self.drawn.swap(0, Relaxed) != 0 {
+            let _ = text.write_str(CLEAR_LINE);
         }
+        // What does not fit is a very long name; its line is cut.
+        let _ = write!(text, "tamp: {}", self.line(&self.meter.read()));
+        // That nobody reads it is no reason to stop.
+        let _ = rustix::io::write(rustix::stdio::stderr(), text.ended());
+    }
+
+    /// Draws, if it is time to. Cheap, so it may be called after every block.
+    pub(crate) fn look_up(&self) {
         if !self.draws {
             return;
         }
@@ -70,14 +81,14 @@ impl Watch {
             && self.due_ms.compare_exchange(due_ms, elapsed_ms + pause_ms, Relaxed, Relaxed).is_ok();
         if mine {
             self.drawn.store(1, Relaxed);
-            let _ = write!(io::stderr(), "\r\x1b[K{}", self.line(&reading));
+            let _ = write!(io::stderr(), "{CLEAR_LINE}{}", self.line(&reading));
         }
     }
 
     /// Removes the progress line, so that other lines may come.
     pub(crate) fn clear(&self) {
         if self.drawn.swap(0, Relaxed) != 0 {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            let _ = write!(io::stderr(), "{CLEAR_LINE}");
         }
     }
 
@@ -88,7 +99,7 @@ impl Watch {
         if args.verbose {
             let (content, packed) = self.sizes(&reading);
             let reduction = reduction_pct(content, packed);
-            say(&format_args!("{}: {reduction:.1}% of {}", self.name, bytes_text(content)));
+            say(&format_args!("{}: {reduction:.1}% of {}", self.name, amount(content)));
         }
         if let Some(why) = serial.filter(|_| args.verbose || args.stats.is_some()) {
             say(&format_args!("{}: one thread had to decode: {why}", self.name));
@@ -109,26 +120,8 @@ impl Watch {
         }
     }
 
-    fn line(&self, reading: &Reading) -> String {
-        let (content, packed) = self.sizes(reading);
-        let elapsed_s = reading.elapsed.as_secs_f64();
-        let done_ratio = self.total_bytes.map(|total_bytes| reading.in_bytes as f64 / total_bytes as f64);
-        let progress = match done_ratio {
-            // A size hint may be wrong, and nothing may have come yet.
-            Some(done_ratio) if done_ratio > 0.0 && done_ratio <= 1.0 => {
-                let left_s = elapsed_s * (1.0 - done_ratio) / done_ratio;
-                format!(", {:.0}%, {left_s:.0} s left", done_ratio * 100.0)
-            }
-            _ => String::new(),
-        };
-        format!(
-            "{}: {} -> {} ({:.1}%), {}/s{progress}",
-            self.name,
-            bytes_text(reading.in_bytes),
-            bytes_text(reading.out_bytes),
-            reduction_pct(content, packed),
-            bytes_text_f64(content as f64 / elapsed_s)
-        )
+    fn line<'a>(&'a self, reading: &'a Reading) -> Line<'a> {
+        Line { watch: self, reading }
     }
 
     fn stats_text(&self, reading: &Reading) -> String {
@@ -137,14 +130,14 @@ impl Watch {
             "{}: {:.3} s, {}/s, {} threads used of {}; starved {:.0}%, codec {:.0}%, blocked {:.0}%: {} is the bottleneck; {} at most",
             self.name,
             reading.elapsed.as_secs_f64(),
-            bytes_text_f64(self.sizes(reading).0 as f64 / reading.elapsed.as_secs_f64()),
+            Rounded(self.sizes(reading).0 as f64 / reading.elapsed.as_secs_f64()),
             format_args!("{:.1}", threads_used(reading)),
             reading.workers_max,
             shares.starved_ratio * 100.0,
             shares.codec_ratio * 100.0,
             shares.blocked_ratio * 100.0,
             shares.bottleneck(),
-            memory_bytes_max().map_or_else(|| "memory unknown".to_owned(), bytes_text),
+            memory_bytes_max().map_or_else(|| "memory unknown".to_owned(), |bytes| amount(bytes).to_string()),
         )
     }
 
@@ -168,6 +161,69 @@ impl Watch {
             "memory_bytes_max": memory_bytes_max(),
             "serial": serial,
         })
+    }
+}
+
+/// How far it is.
+struct Line<'a> {
+    watch: &'a Watch,
+    reading: &'a Reading,
+}
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { watch, reading } = self;
+        let (content, packed) = watch.sizes(reading);
+        let elapsed_s = reading.elapsed.as_secs_f64();
+        write!(
+            f,
+            "{}: {} -> {} ({:.1}%), {}/s",
+            watch.name,
+            amount(reading.in_bytes),
+            amount(reading.out_bytes),
+            reduction_pct(content, packed),
+            Rounded(content as f64 / elapsed_s)
+        )?;
+        let done_ratio = watch.total_bytes.map(|total_bytes| reading.in_bytes as f64 / total_bytes as f64);
+        // A size hint may be wrong, and nothing may have come yet.
+        match done_ratio {
+            Some(done_ratio) if done_ratio > 0.0 && done_ratio <= 1.0 => {
+                let left_s = elapsed_s * (1.0 - done_ratio) / done_ratio;
+                write!(f, ", {:.0}%, {left_s:.0} s left", done_ratio * 100.0)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Text of limited length that needs no memory but its own.
+struct Short {
+    bytes: [u8; 512],
+    len: usize,
+}
+
+impl Default for Short {
+    fn default() -> Self {
+        Self { bytes: [0; 512], len: 0 }
+    }
+}
+
+impl Short {
+    /// As a line.
+    fn ended(&mut self) -> &[u8] {
+        self.bytes[self.len] = b'\n';
+        &self.bytes[..=self.len]
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // A byte stays free for the line's end.
+        let room = self.bytes.len() - 1 - self.len;
+        let taken = text.len().min(room);
+        self.bytes[self.len..self.len + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.len += taken;
+        if taken == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -218,21 +274,40 @@ fn memory_bytes_max() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-fn bytes_text(bytes: u64) -> String {
-    if bytes < 1024 { format!("{bytes} B") } else { bytes_text_f64(bytes as f64) }
+/// A number of bytes, as people say it.
+fn amount(bytes: u64) -> Amount {
+    if bytes < 1024 { Amount::Exact(bytes) } else { Amount::Rounded(Rounded(bytes as f64)) }
 }
 
-fn bytes_text_f64(bytes: f64) -> String {
-    let mut value = bytes;
-    let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].into_iter();
-    let mut unit = units.next().expect("there are some");
-    for next in units {
-        if value < 1024.0 {
-            break;
+enum Amount {
+    Exact(u64),
+    Rounded(Rounded),
+}
+
+impl Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(bytes) => write!(f, "{bytes} B"),
+            Self::Rounded(bytes) => bytes.fmt(f),
         }
-        (value, unit) = (value / 1024.0, next);
     }
-    format!("{value:.1} {unit}")
+}
+
+struct Rounded(f64);
+
+impl Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut value = self.0;
+        let mut units = ["B", "KiB", "MiB", "GiB", "TiB"].into_iter();
+        let mut unit = units.next().expect("there are some");
+        for next in units {
+            if value < 1024.0 {
+                break;
+            }
+            (value, unit) = (value / 1024.0, next);
+        }
+        write!(f, "{value:.1} {unit}")
+    }
 }
 
 #[cfg(test)]
@@ -241,8 +316,18 @@ mod tests {
 
     #[test]
     fn sizes_read_as_people_say_them() {
-        let found: Vec<_> = [0, 1023, 1024, 1 << 20, (5 << 30) + (1 << 29), u64::MAX].map(bytes_text).into();
+        let found: Vec<_> = [0, 1023, 1024, 1 << 20, (5 << 30) + (1 << 29), u64::MAX]
+            .map(|bytes| amount(bytes).to_string())
+            .into();
         assert_eq!(found, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.5 GiB", "16777216.0 TiB"]);
+    }
+
+    #[test]
+    fn a_text_too_long_is_cut_and_still_a_line() {
+        let mut text = Short::default();
+        assert!(write!(text, "{}", "x".repeat(600)).is_err());
+        let line = text.ended();
+        assert!(line.len() == 512 && line.ends_with(b"x\n"));
     }
 
     #[test]
