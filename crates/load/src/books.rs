@@ -14,6 +14,7 @@ use crate::latency::{Fates, Reader, Recorder};
 pub(crate) struct Books {
     readers: Vec<Reader>,
     operations: Vec<OperationShare>,
+    outcome_names: &'static [&'static str],
     is_open_loop: bool,
     /// Empty; what the next worker gets for what is taken from it.
     spare: Option<Box<Recorder>>,
@@ -23,6 +24,8 @@ pub(crate) struct Books {
     pub(crate) total: Distributions,
     /// What became of events, since the beginning.
     pub(crate) fates: Fates,
+    /// How often each outcome was noted in the measured phase.
+    outcomes: Vec<u64>,
     pub(crate) slices: Vec<HistogramSlice>,
 }
 
@@ -75,39 +78,53 @@ impl Distributions {
 }
 
 impl Books {
-    pub(crate) fn new(readers: Vec<Reader>, operations: Vec<OperationShare>, is_open_loop: bool) -> Self {
+    pub(crate) fn new(
+        readers: Vec<Reader>,
+        operations: Vec<OperationShare>,
+        outcome_names: &'static [&'static str],
+        is_open_loop: bool,
+    ) -> Self {
         let count = operations.len();
         Self {
             readers,
             operations,
+            outcome_names,
             is_open_loop,
             spare: None,
             interval: Distributions::new(count),
             total: Distributions::new(count),
             fates: Fates::default(),
+            outcomes: vec![0; outcome_names.len()],
             slices: Vec::new(),
         }
     }
 
     /// Takes over what the workers have recorded since the last time.
     pub(crate) fn read(&mut self) {
-        for reader in &mut self.readers {
+        for reader in 0..self.readers.len() {
             let spare = self.spare.take();
-            let empty = spare.unwrap_or_else(|| Box::new(Recorder::new(self.operations.len())));
-            let Some(mut taken) = reader.swap(empty) else { continue };
-            self.interval.take(&mut taken);
-            self.fates.add(&std::mem::take(&mut taken.fates));
+            let empty = spare
+                .unwrap_or_else(|| Box::new(Recorder::new(self.operations.len(), self.outcome_names.len())));
+            let Some(mut taken) = self.readers[reader].swap(empty) else { continue };
+            self.take(&mut taken);
             self.spare = Some(taken);
         }
     }
 
     /// As [`Self::read`], for the last time: what a worker still tries to record is not recorded any more.
     pub(crate) fn close(&mut self) {
-        for reader in &mut self.readers {
-            if let Some(mut taken) = reader.close() {
-                self.interval.take(&mut taken);
-                self.fates.add(&taken.fates);
+        for reader in 0..self.readers.len() {
+            if let Some(mut taken) = self.readers[reader].close() {
+                self.take(&mut taken);
             }
+        }
+    }
+
+    fn take(&mut self, taken: &mut Recorder) {
+        self.interval.take(taken);
+        self.fates.add(&std::mem::take(&mut taken.fates));
+        for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
+            *sum += std::mem::take(tally);
         }
     }
 
@@ -144,6 +161,11 @@ impl Books {
     /// Each operation as planned, with the number that was done in all.
     pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (&OperationShare, u64)> + '_ {
         self.operations.iter().zip(&self.total.operations).map(|(share, service)| (share, service.count()))
+    }
+
+    /// How often events ended in each way that the driver tells apart.
+    pub(crate) fn outcomes(&self) -> BTreeMap<String, u64> {
+        self.outcome_names.iter().map(|n| (*n).to_owned()).zip(self.outcomes.iter().copied()).collect()
     }
 
     /// The whole, by operation.

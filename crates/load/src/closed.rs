@@ -3,7 +3,8 @@
 //! It has no intended starts, and so no response time: what users would wait at a given rate it cannot tell.
 
 use crate::engine::Taken;
-use crate::worker::{Started, Worker};
+use crate::ledger::Started;
+use crate::worker::Worker;
 
 /// Does events one after the other until the run ends.
 pub(crate) fn work(worker: &mut Worker) {
@@ -12,7 +13,6 @@ pub(crate) fn work(worker: &mut Worker) {
     }
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker) else { return };
-        worker.note_taken(&taken);
         worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns });
     }
 }
@@ -22,8 +22,6 @@ fn take(worker: &mut Worker) -> Option<(Taken, u64)> {
     if now_ns >= worker.engine.end_ns() {
         return None;
     }
-    let section = worker.writer.enter()?;
-    let taken = worker.engine.take_closed(worker.index, now_ns)?;
-    section.recorder.fates.started += u64::from(taken.is_measured);
+    let taken = worker.ledger.take_closed(worker.index, now_ns)?;
     Some((taken, now_ns))
 }

@@ -134,14 +134,14 @@ impl Crew {
     /// Starts the workers and waits until each has its connection.
     fn connect(engine: &Arc<Engine>, stop: &Stop, on_event: OnEvent<'_>) -> Result<Self, LoadError> {
         let settings = &engine.settings;
-        let operations = engine.driver.operations();
+        let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
         let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
         let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
         let (sender, receiver) = mpsc::channel();
         let mut crew = Self { threads: Vec::new(), books: None, gate };
         let mut readers = Vec::new();
         for index in 0..settings.threads {
-            let (writer, reader) = latency::cell(Box::new(Recorder::new(operations.len())));
+            let (writer, reader) = latency::cell(Box::new(Recorder::new(operations.len(), outcomes.len())));
             readers.push(reader);
             let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
             if let Err(error) = spawned {
@@ -150,7 +150,7 @@ impl Crew {
             }
         }
         drop(sender);
-        crew.books = Some(Books::new(readers, operations, settings.rate != Rate::Max));
+        crew.books = Some(Books::new(readers, operations, outcomes, settings.rate != Rate::Max));
         match await_connections(engine, &receiver, stop, on_event) {
             Ok(()) => Ok(crew),
             Err(error) => {
@@ -253,7 +253,7 @@ fn worker_thread(
             }
             let waited_ns = client::run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst));
             post.run_queue_wait_ns.store(waited_ns.unwrap_or(0), Ordering::SeqCst);
-            engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(worker.usage());
+            engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(worker.ledger.usage());
             engine.working.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -481,7 +481,7 @@ impl<'a> Conductor<'a> {
 
     fn last_end_ns(&self) -> u64 {
         let last_ns =
-            self.engine.posts.iter().map(|p| p.last_end_ns.load(Ordering::SeqCst)).max().unwrap_or(0);
+            self.engine.hands.iter().map(|h| h.last_end_ns.load(Ordering::SeqCst)).max().unwrap_or(0);
         let events = self.engine.settings.events_max.unwrap_or(0);
         last_ns.max(self.engine.timeline().measured_from_ns + span_of_ns(events, self.engine.settings.rate))
     }
@@ -619,6 +619,7 @@ fn record(engine: &Engine, books: &Books, measured: &Measured, server_version: M
         lateness: of_open(&books.total.lateness),
         failure: books.total.failure.clone(),
         operations: books.operations(),
+        outcomes: books.outcomes(),
         errors: fates.errors,
         error_samples: engine.samples.all(),
         outages: outages(engine, until_ns, &mut scratch),

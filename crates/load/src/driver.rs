@@ -48,6 +48,11 @@ pub(crate) trait Driver: Send + Sync {
 
     /// The operations inside an event; empty where it has none.
     fn operations(&self) -> Vec<OperationShare>;
+
+    /// The ways in which events that end well are told apart, such as hits and misses; empty where there is one.
+    fn outcomes(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// What a first look at a target found.
@@ -95,18 +100,20 @@ pub(crate) struct Laps {
     clock: Arc<dyn Clock + Send + Sync>,
     last_ns: u64,
     taken: Vec<(usize, u64)>,
+    outcome: Option<usize>,
 }
 
 impl Laps {
     /// Room for the operations of one event.
     pub(crate) fn new(clock: Arc<dyn Clock + Send + Sync>, operations: &[OperationShare]) -> Self {
         let room = operations.iter().map(|o| o.per_event_max as usize).sum();
-        Self { clock, last_ns: 0, taken: Vec::with_capacity(room) }
+        Self { clock, last_ns: 0, taken: Vec::with_capacity(room), outcome: None }
     }
 
     /// Begins a try at `start_ns`.
     pub(crate) fn begin(&mut self, start_ns: u64) {
         self.taken.clear();
+        self.outcome = None;
         self.last_ns = start_ns;
     }
 
@@ -116,6 +123,16 @@ impl Laps {
         let now_ns = self.clock.now_ns();
         self.taken.push((operation, now_ns - self.last_ns));
         self.last_ns = now_ns;
+    }
+
+    /// Notes how the event ended: number `outcome` of [`Driver::outcomes`].
+    pub(crate) fn note_outcome(&mut self, outcome: usize) {
+        self.outcome = Some(outcome);
+    }
+
+    /// What was noted.
+    pub(crate) fn outcome(&self) -> Option<usize> {
+        self.outcome
     }
 
     /// The end of the last operation, or now where the event has none.

@@ -26,7 +26,10 @@ pub(crate) struct Engine {
     pub(crate) settings: LoadSettings,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) clock: SharedClock,
+    /// One a worker's thread.
     pub(crate) posts: Vec<Post>,
+    /// One a connection; where each thread has one connection, they go by the same numbers.
+    pub(crate) hands: Vec<Hand>,
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
     /// Shared schedule: the next slot. Closed loop: the next event of the measured phase.
@@ -44,9 +47,9 @@ pub(crate) struct Engine {
     pub(crate) usages: Mutex<Vec<Usage>>,
 }
 
-/// What one worker shows the conductor.
+/// What one connection has in hand.
 #[derive(Default)]
-pub(crate) struct Post {
+pub(crate) struct Hand {
     /// Number + 1 of the slot in hand; [`NONE`] while it has none. Written in sections of its recorder only.
     slot: AtomicU64,
     /// When the event in hand was due.
@@ -57,10 +60,15 @@ pub(crate) struct Post {
     ended_ns: AtomicU64,
     /// Whether it ended well then.
     ended_well: AtomicBool,
-    /// Own schedule: this worker's next slot.
-    next_own: AtomicU64,
     /// When its last event ended.
     pub(crate) last_end_ns: AtomicU64,
+}
+
+/// What one worker's thread shows the conductor.
+#[derive(Default)]
+pub(crate) struct Post {
+    /// Own schedule: this worker's next slot.
+    next_own: AtomicU64,
     /// Its thread.
     pub(crate) thread_id: AtomicI32,
     /// How long its thread had waited for a CPU when it ended; 0 while it runs or where the kernel does not say.
@@ -200,6 +208,7 @@ impl Engine {
             driver,
             clock,
             posts: (0..threads).map(|_| Post::default()).collect(),
+            hands: (0..threads).map(|_| Hand::default()).collect(),
             timeline: OnceLock::new(),
             next: AtomicU64::new(0),
             next_warmup: AtomicU64::new(0),
@@ -254,10 +263,10 @@ impl Engine {
         self.working.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes the next event of an open loop for `worker`; `None` where there is none left.
+    /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left.
     ///
     /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
-    pub(crate) fn take_open(&self, worker: usize, scratch: &mut Scratch) -> Option<Taken> {
+    pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
         let timeline = self.timeline();
         let post = &self.posts[worker];
         let slot = match self.settings.schedule {
@@ -276,12 +285,12 @@ impl Engine {
         let is_measured = timeline.is_measured(slot);
         let warmup_count = timeline.due.as_ref().map_or(0, |due| due.warmup_count);
         let chance = if is_measured { slot - warmup_count } else { WARMUP_CHANCE | slot };
-        post.hold(slot, due_ns, is_measured);
+        self.hands[hand].hold(slot, due_ns, is_measured);
         Some(Taken { chance, due_ns, is_measured })
     }
 
-    /// Takes the next event of a closed loop for `worker`, at `now_ns`; inside a section, as [`Self::take_open`].
-    pub(crate) fn take_closed(&self, worker: usize, now_ns: u64) -> Option<Taken> {
+    /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_closed(&self, hand: usize, now_ns: u64) -> Option<Taken> {
         let is_measured = now_ns >= self.timeline().measured_from_ns;
         let chance = if is_measured {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -292,7 +301,7 @@ impl Engine {
         } else {
             WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
         };
-        self.posts[worker].hold(chance, now_ns, is_measured);
+        self.hands[hand].hold(chance, now_ns, is_measured);
         Some(Taken { chance, due_ns: now_ns, is_measured })
     }
 
@@ -308,12 +317,12 @@ impl Engine {
     ) -> Unfinished {
         let timeline = self.timeline();
         let mut unfinished = Unfinished::default();
-        for post in self.posts.iter().filter(|p| p.slot.load(Ordering::SeqCst) != NONE) {
-            let due_ns = post.due_ns.load(Ordering::SeqCst);
-            if !post.is_measured.load(Ordering::SeqCst) {
+        for hand in self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE) {
+            let due_ns = hand.due_ns.load(Ordering::SeqCst);
+            if !hand.is_measured.load(Ordering::SeqCst) {
                 unfinished.warmup += 1;
             } else if due_ns < until_ns {
-                let ended_ns = post.ended_ns.load(Ordering::SeqCst);
+                let ended_ns = hand.ended_ns.load(Ordering::SeqCst);
                 let seen_ns = if ended_ns == 0 { looked_until_ns } else { ended_ns };
                 unfinished.at_least.record(seen_ns.saturating_sub(due_ns));
             }
@@ -348,21 +357,21 @@ impl Engine {
 
     /// Unfinished events that ended well after the measured phase, while we still looked.
     pub(crate) fn drained(&self, until_ns: u64) -> u64 {
-        let is_drained = |p: &&Post| {
+        let is_drained = |h: &&Hand| {
             let is_measured =
-                p.is_measured.load(Ordering::SeqCst) && p.due_ns.load(Ordering::SeqCst) < until_ns;
-            p.slot.load(Ordering::SeqCst) != NONE && is_measured && p.ended_well.load(Ordering::SeqCst)
+                h.is_measured.load(Ordering::SeqCst) && h.due_ns.load(Ordering::SeqCst) < until_ns;
+            h.slot.load(Ordering::SeqCst) != NONE && is_measured && h.ended_well.load(Ordering::SeqCst)
         };
-        self.posts.iter().filter(is_drained).count() as u64
+        self.hands.iter().filter(is_drained).count() as u64
     }
 
-    /// Events in the workers' hands.
+    /// Events in the connections' hands.
     pub(crate) fn in_hand(&self) -> u64 {
-        self.posts.iter().filter(|p| p.slot.load(Ordering::SeqCst) != NONE).count() as u64
+        self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE).count() as u64
     }
 }
 
-impl Post {
+impl Hand {
     fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::SeqCst);
         self.is_measured.store(is_measured, Ordering::SeqCst);
@@ -370,7 +379,8 @@ impl Post {
     }
 
     /// The event in hand has its fate in the recorder.
-    pub(crate) fn release(&self) {
+    pub(crate) fn release(&self, end_ns: u64) {
+        self.last_end_ns.store(end_ns, Ordering::Relaxed);
         self.slot.store(NONE, Ordering::SeqCst);
     }
 

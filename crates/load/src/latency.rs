@@ -96,12 +96,14 @@ pub(crate) struct Recorder {
     pub(crate) warmup: Tally,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
+    /// How often each outcome was noted.
+    pub(crate) outcomes: Box<[u64]>,
     /// What became of the events.
     pub(crate) fates: Fates,
 }
 
 impl Recorder {
-    pub(crate) fn new(operations: usize) -> Self {
+    pub(crate) fn new(operations: usize, outcomes: usize) -> Self {
         Self {
             response: Tally::new(),
             service: Tally::new(),
@@ -110,6 +112,7 @@ impl Recorder {
             failure: Tally::new(),
             warmup: Tally::new(),
             operations: (0..operations).map(|_| Tally::new()).collect(),
+            outcomes: vec![0; outcomes].into_boxed_slice(),
             fates: Fates::default(),
         }
     }
@@ -300,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_swaps_all_the_time_gets_every_value_once() {
-        let (mut writer, mut reader) = cell(Box::new(Recorder::new(0)));
+        let (mut writer, mut reader) = cell(Box::new(Recorder::new(0, 0)));
         let over = AtomicBool::new(false);
         let mut total = Histogram::new();
         let mut fates = Fates::default();
@@ -318,7 +321,7 @@ mod tests {
                 }
                 over.store(true, Ordering::SeqCst);
             });
-            let mut empty = Box::new(Recorder::new(0));
+            let mut empty = Box::new(Recorder::new(0, 0));
             while !over.load(Ordering::SeqCst) {
                 empty = read(reader.swap(empty).unwrap());
             }

@@ -29,6 +29,7 @@ mod driver;
 mod engine;
 mod error;
 mod latency;
+mod ledger;
 mod oltp;
 mod open;
 mod outage;

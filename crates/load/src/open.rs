@@ -6,7 +6,8 @@
 use record::load::LatePolicy;
 
 use crate::engine::{Taken, to_ns};
-use crate::worker::{Started, Worker};
+use crate::ledger::Started;
+use crate::worker::Worker;
 
 /// Takes and does events until none is left or the run ends.
 pub(crate) fn work(worker: &mut Worker) {
@@ -17,9 +18,8 @@ pub(crate) fn work(worker: &mut Worker) {
     };
     while worker.is_ready() {
         let Some((taken, claim_ns)) = take(worker) else { return };
-        worker.note_taken(&taken);
         if claim_ns.saturating_sub(taken.due_ns) > skip_from_ns {
-            worker.skip(&taken);
+            worker.ledger.skip(worker.index, &taken);
             continue;
         }
         // An event that is due already starts with the stamp of its taking: nothing lies between.
@@ -34,7 +34,6 @@ fn take(worker: &mut Worker) -> Option<(Taken, u64)> {
     if claim_ns >= worker.engine.end_ns() {
         return None;
     }
-    let _section = worker.writer.enter()?;
-    let taken = worker.engine.take_open(worker.index, &mut worker.scratch)?;
+    let taken = worker.ledger.take_open(worker.index, worker.index)?;
     Some((taken, claim_ns))
 }

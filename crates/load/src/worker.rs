@@ -1,16 +1,12 @@
 //! What a worker does with one event, in either loop: its tries, its stamps, its fate.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use record::load::ErrorCounts;
-
-use crate::client::{self, Usage};
 use crate::driver::{Attempt, Connection, Failure, FailureClass, Laps};
-use crate::engine::{Engine, Taken};
-use crate::latency::{Recorder, Writer};
+use crate::engine::Engine;
+use crate::latency::Writer;
+use crate::ledger::{Ledger, Started};
 use crate::outage::Failed;
-use crate::pace::Scratch;
 use crate::random::Random;
 
 /// A wait is cut into slices of this, so that a stop is seen.
@@ -25,26 +21,13 @@ const PAUSE_SALT: u64 = 0x0070_6175_7365;
 pub(crate) struct Worker {
     pub(crate) index: usize,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) writer: Writer,
-    pub(crate) scratch: Scratch,
+    pub(crate) ledger: Ledger,
     laps: Laps,
     /// `None` from a failure of the connection until it is made again.
     connection: Option<Box<dyn Connection>>,
     /// When the newest connection was made.
     connected_ns: u64,
     pauses: Random,
-    /// CPU time at the first event of the measured phase.
-    usage_before: Option<Usage>,
-}
-
-/// The stamps of an event when its first try begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Started {
-    pub(crate) taken: Taken,
-    /// When the worker was free and took it.
-    pub(crate) claim_ns: u64,
-    /// When its first byte was about to be sent.
-    pub(crate) start_ns: u64,
 }
 
 impl Worker {
@@ -58,17 +41,8 @@ impl Worker {
         let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
         let connection = Some(connection);
         let connected_ns = engine.clock.now_ns();
-        Self {
-            index,
-            engine,
-            writer,
-            scratch: Scratch::default(),
-            laps,
-            connection,
-            connected_ns,
-            pauses,
-            usage_before: None,
-        }
+        let ledger = Ledger::new(Arc::clone(&engine), writer);
+        Self { index, engine, ledger, laps, connection, connected_ns, pauses }
     }
 
     /// Whether it has a connection, made again where it was lost, while events may be taken.
@@ -90,37 +64,6 @@ impl Worker {
         }
     }
 
-    /// Notes the CPU time when the first measured event is taken.
-    pub(crate) fn note_taken(&mut self, taken: &Taken) {
-        if taken.is_measured && self.usage_before.is_none() {
-            self.usage_before = client::thread_usage();
-        }
-    }
-
-    /// What this worker's measured events cost, at its end.
-    pub(crate) fn usage(&self) -> Option<Usage> {
-        let (before, after) = (self.usage_before?, client::thread_usage()?);
-        Some(after.since(&before))
-    }
-
-    /// The event is too late to be done.
-    pub(crate) fn skip(&mut self, taken: &Taken) {
-        let now_ns = self.engine.clock.now_ns();
-        let end_ns = self.engine.end_ns();
-        let Some(section) = self.writer.enter() else { return };
-        if !taken.is_measured {
-            note_warmup(section.recorder, now_ns >= self.engine.timeline().measured_from_ns, None);
-        } else if now_ns >= end_ns {
-            // Too late for everything: it stays in hand and counts as unfinished.
-            return;
-        } else {
-            section.recorder.fates.skipped += 1;
-        }
-        let post = &self.engine.posts[self.index];
-        post.last_end_ns.store(now_ns, Ordering::Relaxed);
-        post.release();
-    }
-
     /// Tries the event until it ends well, may not be tried again, or the run is given up.
     pub(crate) fn perform(&mut self, event: &Started) {
         let mut tries_left = self.engine.settings.retries_max;
@@ -129,7 +72,7 @@ impl Worker {
         loop {
             let Some(failure) = self.attempt(event, try_start_ns) else { return };
             let end_ns = self.engine.clock.now_ns();
-            self.note_failure(&failure, &event.taken, try_start_ns, end_ns);
+            self.ledger.note_failure(&failure, &event.taken, try_start_ns, end_ns);
             if failure.class == FailureClass::Connection {
                 self.connection = None;
                 let due_ns = (!is_hit).then_some(event.taken.due_ns);
@@ -142,7 +85,7 @@ impl Worker {
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
             if !may_pass || tries_left == 0 {
-                return self.end_failed(event, end_ns);
+                return self.ledger.failed(self.index, event, end_ns);
             }
             let can_try = self.connection.is_some() || self.connect_again(Engine::is_abandoned);
             if !can_try || self.engine.is_abandoned() {
@@ -150,12 +93,7 @@ impl Worker {
             }
             tries_left -= 1;
             try_start_ns = self.engine.clock.now_ns();
-            if event.taken.is_measured
-                && try_start_ns < self.engine.end_ns()
-                && let Some(section) = self.writer.enter()
-            {
-                section.recorder.fates.retries += 1;
-            }
+            self.ledger.note_retry(&event.taken, try_start_ns);
         }
     }
 
@@ -167,71 +105,11 @@ impl Worker {
         match connection.run(&mut Attempt { random, laps: &mut self.laps }) {
             Ok(()) => {
                 let end_ns = self.laps.end_ns();
-                self.end_done(event, end_ns);
+                self.ledger.done(self.index, event, end_ns, &self.laps);
                 self.engine.outages.succeeded(start_ns, end_ns);
                 None
             }
             Err(failure) => Some(failure),
-        }
-    }
-
-    fn end_done(&mut self, event: &Started, end_ns: u64) {
-        let engine = &*self.engine;
-        let phase_end_ns = engine.end_ns();
-        let Some(section) = self.writer.enter() else { return };
-        let Started { taken, claim_ns, start_ns } = *event;
-        let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
-        let is_open = engine.timeline().due.is_some();
-        if !taken.is_measured {
-            let shown_ns = if is_open { response_ns } else { service_ns };
-            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, Some(shown_ns));
-        } else if end_ns >= phase_end_ns {
-            return engine.posts[self.index].ended_late(end_ns, true);
-        } else {
-            let recorder = &mut *section.recorder;
-            recorder.fates.done += 1;
-            recorder.fates.in_system_ns += u128::from(response_ns);
-            recorder.service.record(service_ns);
-            if is_open {
-                let free_ns = taken.due_ns.max(claim_ns);
-                recorder.response.record(response_ns);
-                recorder.wait.record(free_ns - taken.due_ns);
-                recorder.lateness.record(start_ns - free_ns);
-            }
-            for (operation, took_ns) in self.laps.taken() {
-                recorder.operations[*operation].record(*took_ns);
-            }
-        }
-        let post = &engine.posts[self.index];
-        post.last_end_ns.store(end_ns, Ordering::Relaxed);
-        post.release();
-    }
-
-    fn end_failed(&mut self, event: &Started, end_ns: u64) {
-        let engine = &*self.engine;
-        let phase_end_ns = engine.end_ns();
-        let Some(section) = self.writer.enter() else { return };
-        let post = &engine.posts[self.index];
-        if !event.taken.is_measured {
-            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, None);
-        } else if end_ns >= phase_end_ns {
-            return post.ended_late(end_ns, false);
-        } else {
-            section.recorder.fates.failed += 1;
-        }
-        post.last_end_ns.store(end_ns, Ordering::Relaxed);
-        post.release();
-    }
-
-    /// Counts a failed try of a measured event.
-    fn note_failure(&mut self, failure: &Failure, taken: &Taken, start_ns: u64, end_ns: u64) {
-        self.engine.samples.note(failure.class, &failure.text);
-        if !taken.is_measured || end_ns >= self.engine.end_ns() {
-            return;
-        }
-        if let Some(section) = self.writer.enter() {
-            section.recorder.failure.record(end_ns - start_ns);
-            count_error(&mut section.recorder.fates.errors, failure.class);
         }
     }
 
@@ -249,23 +127,13 @@ impl Worker {
                     self.engine.outages.succeeded(began_ns, now_ns);
                     return true;
                 }
-                Err(failure) => self.note_unconnected(&failure, began_ns, now_ns),
+                Err(failure) => self.ledger.note_unconnected(&failure, began_ns, now_ns),
             }
             let half_to_three_halves = 0.5 + self.pauses.unit();
             self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);
             pause_ns = (2 * pause_ns).min(PAUSE_LAST_NS);
         }
         false
-    }
-
-    fn note_unconnected(&mut self, failure: &Failure, began_ns: u64, now_ns: u64) {
-        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
-        self.engine.samples.note(FailureClass::Connection, &failure.text);
-        self.engine.outages.failed(Failed::Refused { began_ns, at_ns: now_ns });
-        let is_measured = now_ns >= self.engine.timeline().measured_from_ns && now_ns < self.engine.end_ns();
-        if is_measured && let Some(section) = self.writer.enter() {
-            count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
-        }
     }
 
     fn pause(&self, from_ns: u64, pause_ns: f64, is_over: &impl Fn(&Engine) -> bool) {
@@ -278,26 +146,5 @@ impl Worker {
             }
             self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + SLICE_NS));
         }
-    }
-}
-
-/// Notes the end of an event of the warm-up; `done_ns` is its latency where it ended well.
-fn note_warmup(recorder: &mut Recorder, is_late: bool, done_ns: Option<u64>) {
-    recorder.fates.warmup_ended += 1;
-    recorder.fates.warmup_ended_late += u64::from(is_late);
-    if let Some(latency_ns) = done_ns {
-        recorder.fates.warmup_done += 1;
-        recorder.warmup.record(latency_ns);
-    }
-}
-
-fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
-    match class {
-        FailureClass::Transient => errors.transient += 1,
-        FailureClass::Connection => errors.connection += 1,
-        FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
-            errors.application += 1;
-        }
-        FailureClass::Verify => errors.verify += 1,
     }
 }

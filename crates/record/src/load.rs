@@ -316,6 +316,8 @@ pub struct LoadRecord {
     pub failure: Histogram,
     /// By operation inside the events.
     pub operations: BTreeMap<String, Operation>,
+    /// Done events by how they ended, where the target tells ways apart: `hit` and `miss` of a cache.
+    pub outcomes: BTreeMap<String, u64>,
     /// Tries that failed.
     pub errors: ErrorCounts,
     /// The first message of each class of error, as the server worded it.

@@ -228,6 +228,7 @@ impl Recipe {
             service,
             failure: Histogram::new(),
             operations: BTreeMap::from([("point-select".to_owned(), point_select)]),
+            outcomes: BTreeMap::new(),
             errors: ErrorCounts { transient: 3, ..ErrorCounts::default() },
             error_samples: vec!["database is locked".into()],
             outages: Vec::new(),

@@ -183,6 +183,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         lateness: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
         operations: dice.some(3, |d| (d.text(), Operation { service: d.histogram() })).into_iter().collect(),
+        outcomes: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
         errors: ErrorCounts {
             transient: dice.next(),
             connection: dice.next(),

@@ -69,6 +69,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .maybe("lateness_ns", latency(&record.lateness))
         .maybe("failure_ns", distribution(&record.failure))
         .with("operations", operations)
+        .with("outcomes", json!(record.outcomes))
         .with("errors", errors(record))
         .with("error_samples", record.error_samples.clone())
         .with("outages", record.outages.iter().map(outage).collect::<Vec<_>>())

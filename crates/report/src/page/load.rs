@@ -93,6 +93,9 @@ fn events(record: &LoadRecord) -> Section {
     ] {
         table.row(vec![name.into(), count(n).into()]);
     }
+    for (name, n) in &record.outcomes {
+        table.row(vec![format!("of those done: {name}").into(), count(*n).into()]);
+    }
     let e = record.errors;
     let mut blocks = vec![Block::Table(table)];
     let mut errors = Table::new("Tries that failed", &["class", "#tries"]);

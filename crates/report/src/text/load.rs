@@ -157,6 +157,11 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
         }
     );
     labelled(out, ("events", None), &events, 10, style)?;
+    if !record.outcomes.is_empty() {
+        let outcomes: Vec<String> =
+            record.outcomes.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
+        labelled(out, ("outcomes", None), &outcomes.join(", "), 10, style)?;
+    }
     if record.backlog_after_warmup > 0 {
         let text = format!("{} events at the end of warm-up", count(record.backlog_after_warmup));
         labelled(out, ("backlog", None), &text, 10, style)?;

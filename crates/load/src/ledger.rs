@@ -1,0 +1,187 @@
+//! What a worker writes down of the events that its connections do: taken, tried, ended, with their stamps.
+//!
+//! One a thread, whether the thread has one connection and waits for it or has thousands and waits for any.
+
+use std::sync::Arc;
+
+use record::load::ErrorCounts;
+
+use crate::client::{self, Usage};
+use crate::driver::{Failure, FailureClass, Laps};
+use crate::engine::{Engine, Taken};
+use crate::latency::{Recorder, Writer};
+use crate::outage::Failed;
+use crate::pace::Scratch;
+
+/// A thread's recorder, and what it needs to write in it.
+pub(crate) struct Ledger {
+    engine: Arc<Engine>,
+    writer: Writer,
+    scratch: Scratch,
+    /// CPU time at the first event of the measured phase.
+    usage_before: Option<Usage>,
+}
+
+/// The stamps of an event when its first try begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    pub(crate) taken: Taken,
+    /// When the connection was free and the event was taken.
+    pub(crate) claim_ns: u64,
+    /// When its first byte was about to be sent.
+    pub(crate) start_ns: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
+        Self { engine, writer, scratch: Scratch::default(), usage_before: None }
+    }
+
+    /// Takes the next event of an open loop into `hand`; `None` where there is none, or the books are closed.
+    pub(crate) fn take_open(&mut self, worker: usize, hand: usize) -> Option<Taken> {
+        let _section = self.writer.enter()?;
+        let taken = self.engine.take_open(worker, hand, &mut self.scratch)?;
+        note_usage(&mut self.usage_before, &taken);
+        Some(taken)
+    }
+
+    /// Takes the next event of a closed loop into `hand`, at `now_ns`.
+    pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
+        let section = self.writer.enter()?;
+        let taken = self.engine.take_closed(hand, now_ns)?;
+        section.recorder.fates.started += u64::from(taken.is_measured);
+        note_usage(&mut self.usage_before, &taken);
+        Some(taken)
+    }
+
+    /// What this thread's measured events cost, at its end.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        let (before, after) = (self.usage_before?, client::thread_usage()?);
+        Some(after.since(&before))
+    }
+
+    /// The event is too late to be done.
+    pub(crate) fn skip(&mut self, hand: usize, taken: &Taken) {
+        let now_ns = self.engine.clock.now_ns();
+        let end_ns = self.engine.end_ns();
+        let Some(section) = self.writer.enter() else { return };
+        if !taken.is_measured {
+            note_warmup(section.recorder, now_ns >= self.engine.timeline().measured_from_ns, None);
+        } else if now_ns >= end_ns {
+            // Too late for everything: it stays in hand and counts as unfinished.
+            return;
+        } else {
+            section.recorder.fates.skipped += 1;
+        }
+        self.engine.hands[hand].release(now_ns);
+    }
+
+    /// The event in `hand` ended well at `end_ns`; its operations and its outcome are in `laps`.
+    pub(crate) fn done(&mut self, hand: usize, event: &Started, end_ns: u64, laps: &Laps) {
+        let engine = &*self.engine;
+        let phase_end_ns = engine.end_ns();
+        let Some(section) = self.writer.enter() else { return };
+        let Started { taken, claim_ns, start_ns } = *event;
+        let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
+        let is_open = engine.timeline().due.is_some();
+        if !taken.is_measured {
+            let shown_ns = if is_open { response_ns } else { service_ns };
+            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, Some(shown_ns));
+        } else if end_ns >= phase_end_ns {
+            return engine.hands[hand].ended_late(end_ns, true);
+        } else {
+            let recorder = &mut *section.recorder;
+            recorder.fates.done += 1;
+            recorder.fates.in_system_ns += u128::from(response_ns);
+            recorder.service.record(service_ns);
+            if is_open {
+                let free_ns = taken.due_ns.max(claim_ns);
+                recorder.response.record(response_ns);
+                recorder.wait.record(free_ns - taken.due_ns);
+                recorder.lateness.record(start_ns - free_ns);
+            }
+            for (operation, took_ns) in laps.taken() {
+                recorder.operations[*operation].record(*took_ns);
+            }
+            if let Some(outcome) = laps.outcome() {
+                recorder.outcomes[outcome] += 1;
+            }
+        }
+        engine.hands[hand].release(end_ns);
+    }
+
+    /// The event in `hand` is given up after an error, at `end_ns`.
+    pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64) {
+        let engine = &*self.engine;
+        let phase_end_ns = engine.end_ns();
+        let Some(section) = self.writer.enter() else { return };
+        if !event.taken.is_measured {
+            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, None);
+        } else if end_ns >= phase_end_ns {
+            return engine.hands[hand].ended_late(end_ns, false);
+        } else {
+            section.recorder.fates.failed += 1;
+        }
+        engine.hands[hand].release(end_ns);
+    }
+
+    /// Counts a failed try of a measured event.
+    pub(crate) fn note_failure(&mut self, failure: &Failure, taken: &Taken, start_ns: u64, end_ns: u64) {
+        self.engine.samples.note(failure.class, &failure.text);
+        if !taken.is_measured || end_ns >= self.engine.end_ns() {
+            return;
+        }
+        if let Some(section) = self.writer.enter() {
+            section.recorder.failure.record(end_ns - start_ns);
+            count_error(&mut section.recorder.fates.errors, failure.class);
+        }
+    }
+
+    /// Counts a try beyond the first that begins at `start_ns`.
+    pub(crate) fn note_retry(&mut self, taken: &Taken, start_ns: u64) {
+        if taken.is_measured
+            && start_ns < self.engine.end_ns()
+            && let Some(section) = self.writer.enter()
+        {
+            section.recorder.fates.retries += 1;
+        }
+    }
+
+    /// Counts a connection that could not be made again.
+    pub(crate) fn note_unconnected(&mut self, failure: &Failure, began_ns: u64, now_ns: u64) {
+        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
+        self.engine.samples.note(FailureClass::Connection, &failure.text);
+        self.engine.outages.failed(Failed::Refused { began_ns, at_ns: now_ns });
+        let is_measured = now_ns >= self.engine.timeline().measured_from_ns && now_ns < self.engine.end_ns();
+        if is_measured && let Some(section) = self.writer.enter() {
+            count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
+        }
+    }
+}
+
+fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
+    if taken.is_measured && usage_before.is_none() {
+        *usage_before = client::thread_usage();
+    }
+}
+
+/// Notes the end of an event of the warm-up; `done_ns` is its latency where it ended well.
+fn note_warmup(recorder: &mut Recorder, is_late: bool, done_ns: Option<u64>) {
+    recorder.fates.warmup_ended += 1;
+    recorder.fates.warmup_ended_late += u64::from(is_late);
+    if let Some(latency_ns) = done_ns {
+        recorder.fates.warmup_done += 1;
+        recorder.warmup.record(latency_ns);
+    }
+}
+
+fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
+    match class {
+        FailureClass::Transient => errors.transient += 1,
+        FailureClass::Connection => errors.connection += 1,
+        FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
+            errors.application += 1;
+        }
+        FailureClass::Verify => errors.verify += 1,
+    }
+}
