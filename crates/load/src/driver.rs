@@ -125,6 +125,7 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
+    #[expect(dead_code, reason = "the first driver that tells ends apart follows")]
     /// Notes how the event ended: number `outcome` of [`Driver::outcomes`].
     pub(crate) fn note_outcome(&mut self, outcome: usize) {
         self.outcome = Some(outcome);

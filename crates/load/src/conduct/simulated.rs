@@ -128,7 +128,7 @@ fn simulate_with_outage(
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, 0));
 
-    let (writer, reader) = latency::cell(Box::new(Recorder::new(1)));
+    let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0)));
     let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
     let mut worker = Worker::new(0, Arc::clone(&engine), writer, connection);
     if is_open {
@@ -138,7 +138,7 @@ fn simulate_with_outage(
     }
     engine.working.fetch_sub(1, Ordering::SeqCst);
 
-    let mut books = Books::new(vec![reader], driver.operations(), is_open);
+    let mut books = Books::new(vec![reader], driver.operations(), &[], is_open);
     books.close();
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
