@@ -68,7 +68,8 @@ impl Archive {
             String::from_utf8(plan).map_err(|e| ArchiveError::damaged(&folder.join(PLAN), e.to_string()))?;
         let machine: EnvironmentFile =
             environment::FORM.read(&checked(&folder, &order, ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
-        let mut bakeoff = order.read(plan, machine.facts.read()).map_err(in_file(&folder, ORDER))?;
+        let machine = machine.facts.read().map_err(in_file(&folder, ENVIRONMENT))?;
+        let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         let story = read_story(&folder)?;
         bakeoff.header = story.header(bakeoff.header);
         for told in story.attempts {

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod bakeoff;
+mod calibration;
 mod catalog;
 mod checksum;
 mod disk;

@@ -4,10 +4,13 @@ use std::path::Path;
 
 use bytes::Bytes;
 use record::cpu::CpuInterval;
+use record::environment::Environment;
+use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
 use crate::schema::manifest::{self, Manifest};
+use crate::schema::proof::ProofForm;
 use crate::schema::{Wrong, cpu};
 use crate::writer::{CPU, LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
 use crate::{Archive, checksum, disk, hlog, series};
@@ -41,7 +44,10 @@ impl Archive {
         };
         let load =
             manifest.load.map(|form| form.read(slices)).transpose().map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run { header, environment: manifest.environment.read(), load, cpu, series })
+        let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>();
+        let proofs = proofs.map_err(in_file(&folder, MANIFEST))?;
+        let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
+        Ok(Run { header, environment, load, cpu, series, proofs })
     }
 }
 
@@ -61,6 +67,12 @@ pub(crate) fn read_manifest(folder: &Path, id: RunId) -> Result<Stored, ArchiveE
         return Err(ArchiveError::damaged(&folder.join(MANIFEST), what));
     }
     Ok(stored)
+}
+
+/// The machine and the proofs of a stored run.
+pub(crate) fn proofs(stored: Stored) -> Result<(Environment, Vec<Proof>), Wrong> {
+    let Manifest { environment, proofs, .. } = stored.manifest;
+    Ok((environment.read()?, proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>()?))
 }
 
 /// Reads a manifest that may still be a running one's, without a checksum.

@@ -75,6 +75,7 @@ impl Archive {
             load: None,
             cpu: Vec::new(),
             series: Vec::new(),
+            proofs: Vec::new(),
         };
         writer.write_manifest(&draft).map_err(ArchiveError::writing(&path))?;
         Ok(writer)

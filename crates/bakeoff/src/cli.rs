@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
+    Prove(cmd::prove::Args),
+    Hog(cmd::hog::Args),
     Import(cmd::import::Args),
     /// Print the man page or shell completions
     Generate(cmd::generate::Args),

@@ -2,10 +2,12 @@
 
 pub(crate) mod cpu;
 pub(crate) mod generate;
+pub(crate) mod hog;
 pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod prove;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
@@ -59,6 +61,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Report(args) => report::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),
+        Command::Prove(args) => prove::run(args, &global, out),
+        Command::Hog(args) => hog::run(args, &global, out),
         Command::Import(args) => import::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
     }

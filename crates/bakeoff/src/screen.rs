@@ -23,6 +23,11 @@ impl Screen {
         Self { bar }
     }
 
+    /// Whether somebody watches a bar; lines would only be in its way.
+    pub(crate) fn is_bar(&self) -> bool {
+        self.bar.is_some()
+    }
+
     /// Starts to show `what` as a part of `total_s` seconds.
     pub(crate) fn phase(&mut self, what: &str, total: Duration) {
         if let Some(bar) = &self.bar {

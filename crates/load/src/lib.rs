@@ -34,6 +34,7 @@ mod oltp;
 mod open;
 mod outage;
 pub mod pace;
+pub mod prove;
 pub mod random;
 mod rows;
 mod stop;

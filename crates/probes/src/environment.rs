@@ -37,7 +37,7 @@ pub fn read(root: &Path) -> Environment {
     for (name, value) in mitigations(&files) {
         add(&name, Ok(value));
     }
-    Environment { facts }
+    Environment { facts, calibration: Vec::new() }
 }
 
 /// Facts that are one line of one file.

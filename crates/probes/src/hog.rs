@@ -143,6 +143,12 @@ pub fn visit(cpus: &BTreeSet<u32>) {
     });
 }
 
+/// The CPUs that this process may use: those that affinity and CPU set leave it.
+pub fn usable() -> BTreeSet<u32> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    (0..).take(CpuSet::count()).filter(|cpu| allowed.is_set(*cpu as usize).unwrap_or(false)).collect()
+}
+
 /// Looks for the scheduler's tick on a CPU: spins there for `look` and finds what interrupts it regularly.
 ///
 /// Where others want the CPU too much for that, it looks again, five times in all.
@@ -246,8 +252,7 @@ fn pin(cpu: u32) -> Result<(), HogError> {
 }
 
 fn first_cpu() -> u32 {
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
-    (0..).take(CpuSet::count()).find(|cpu| allowed.is_set(*cpu as usize).unwrap_or(false)).unwrap_or(0)
+    usable().first().copied().unwrap_or(0)
 }
 
 fn switches_of_this_thread() -> io::Result<u64> {

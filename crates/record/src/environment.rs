@@ -6,12 +6,15 @@
 use std::collections::BTreeMap;
 
 use crate::missing::Maybe;
+use crate::proof::Calibration;
 
 /// Facts about a machine at the time of a run, by dotted name: `cpu.model`, `kernel.release`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Name to value, or to the reason why it is not known.
     pub facts: BTreeMap<String, Maybe<String>>,
+    /// How our instruments were last proved on it, subject by subject; empty where they never were.
+    pub calibration: Vec<Calibration>,
 }
 
 impl Environment {
@@ -40,6 +43,7 @@ mod tests {
         let one = Environment {
             facts: [("a".into(), Ok("1".into())), ("b".into(), Ok("2".into())), ("c".into(), Ok("3".into()))]
                 .into(),
+            calibration: Vec::new(),
         };
         let two = Environment {
             facts: [
@@ -48,6 +52,7 @@ mod tests {
                 ("c".into(), Err(Missing::because("no permission"))),
             ]
             .into(),
+            calibration: Vec::new(),
         };
         assert_eq!(one.differing(&two), ["b", "c"]);
     }

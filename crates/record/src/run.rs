@@ -11,6 +11,7 @@ use crate::clock::WallAnchor;
 use crate::cpu::CpuInterval;
 use crate::environment::Environment;
 use crate::load::LoadRecord;
+use crate::proof::Proof;
 use crate::series::Sample;
 
 /// Names a run or a bake-off for ever: 26 letters that sort by time.
@@ -166,6 +167,8 @@ pub struct Run {
     pub cpu: Vec<CpuInterval>,
     /// Other numbers over time.
     pub series: Vec<Sample>,
+    /// What instruments said of known truths, where the run proved any.
+    pub proofs: Vec<Proof>,
 }
 
 #[cfg(test)]

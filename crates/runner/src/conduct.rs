@@ -67,7 +67,7 @@ pub fn run(
 ) -> Result<Outcome, RunnerError> {
     let found = look(plan, archive, on_event)?;
     let beside = Beside::new(observes_cpu(plan));
-    let bakeoff = planned(plan, machine(plan, &found, &beside))?;
+    let bakeoff = planned(plan, machine(plan, archive, &found, &beside))?;
     let id = bakeoff.header.id;
     archive.create_bakeoff(&bakeoff)?;
     let journal = archive.journal(id)?;
@@ -113,7 +113,7 @@ pub fn resume(
     let is_over = queue::next(&bakeoff.trials, &history).is_none();
     let found = if is_over { Vec::new() } else { look(&plan, archive, on_event)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
-    let environment = machine(&plan, &found, &beside);
+    let environment = machine(&plan, archive, &found, &beside);
     let mut changed = bakeoff.environment.differing(&environment);
     changed.retain(|fact| !is_over && *fact != FINDINGS);
     if !changed.is_empty() {
@@ -253,8 +253,10 @@ fn look(
 }
 
 /// The facts about the machine, and what was seen and what was not seen of it.
-fn machine(plan: &Plan, found: &[Finding], beside: &Beside) -> Environment {
+fn machine(plan: &Plan, archive: &Archive, found: &[Finding], beside: &Beside) -> Environment {
     let mut environment = probes::environment::read(Path::new("/"));
+    // Proofs that cannot be read cannot be cited; the page says that there are none.
+    environment.calibration = archive.calibration(&environment).unwrap_or_default();
     let mut add = |name: &str, value| environment.facts.insert(name.to_owned(), value);
     let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
     add(FINDINGS, Ok(if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }));

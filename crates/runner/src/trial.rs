@@ -66,6 +66,7 @@ pub(crate) fn conduct(
                 load: Some(record),
                 cpu,
                 series: Vec::new(),
+                proofs: Vec::new(),
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
             seal(conductor, trial, writer, run, server)?;

@@ -191,6 +191,7 @@ impl Recipe {
             cpu: (0..MEASURED_S).map(|s| cpu(from_ns + s * NS_PER_S, busy, chance)).collect(),
             load: Some(load),
             series: Vec::new(),
+            proofs: Vec::new(),
         }
     }
 
@@ -359,7 +360,7 @@ fn environment() -> Environment {
     ];
     let mut facts: BTreeMap<_, _> = known.map(|(k, v)| (k.to_owned(), Ok(v.to_owned()))).into();
     facts.insert("cpu.governor".into(), Err(Missing::because("no cpufreq directory")));
-    Environment { facts }
+    Environment { facts, calibration: Vec::new() }
 }
 
 fn shuffled<T: Copy>(items: &[T], chance: &mut ChaCha8Rng) -> Vec<T> {

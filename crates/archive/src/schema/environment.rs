@@ -6,7 +6,8 @@ use record::environment::Environment;
 use record::missing::Missing;
 use serde::{Deserialize, Serialize};
 
-use super::Form;
+use super::proof::CalibrationForm;
+use super::{Form, Wrong};
 
 /// The form of `env.json`.
 pub(crate) const FORM: Form = Form { tag: "bakeoff.environment/1" };
@@ -22,8 +23,11 @@ pub(crate) struct EnvironmentFile {
 /// The facts that are known, and why others are not.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Facts {
-    facts: BTreeMap<String, String>,
+    #[serde(rename = "facts")]
+    known: BTreeMap<String, String>,
     missing: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calibration: Vec<CalibrationForm>,
 }
 
 impl EnvironmentFile {
@@ -34,7 +38,7 @@ impl EnvironmentFile {
 
 impl Facts {
     pub(crate) fn of(environment: &Environment) -> Self {
-        let Environment { facts } = environment;
+        let Environment { facts, calibration } = environment;
         let (mut known, mut missing) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in facts {
             match value {
@@ -42,12 +46,14 @@ impl Facts {
                 Err(why) => missing.insert(name.clone(), why.reason.clone()),
             };
         }
-        Self { facts: known, missing }
+        Self { known, missing, calibration: calibration.iter().map(CalibrationForm::of).collect() }
     }
 
-    pub(crate) fn read(self) -> Environment {
-        let known = self.facts.into_iter().map(|(name, value)| (name, Ok(value)));
+    pub(crate) fn read(self) -> Result<Environment, Wrong> {
+        let known = self.known.into_iter().map(|(name, value)| (name, Ok(value)));
         let missing = self.missing.into_iter().map(|(name, why)| (name, Err(Missing::because(why))));
-        Environment { facts: known.chain(missing).collect() }
+        let calibration =
+            self.calibration.into_iter().map(CalibrationForm::read).collect::<Result<_, _>>()?;
+        Ok(Environment { facts: known.chain(missing).collect(), calibration })
     }
 }

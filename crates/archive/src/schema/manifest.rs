@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::Facts;
 use super::load::Load;
+use super::proof::ProofForm;
 use super::{Form, Wrong, parsed, word};
 
 /// The form of `manifest.json`.
@@ -21,6 +22,8 @@ pub(crate) struct Manifest {
     pub(crate) environment: Facts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) load: Option<Load>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) proofs: Vec<ProofForm>,
     pub(crate) files: Vec<StoredFile>,
 }
 
@@ -60,6 +63,7 @@ impl Manifest {
             header: Header::of(&run.header),
             environment: Facts::of(&run.environment),
             load: run.load.as_ref().map(Load::of),
+            proofs: run.proofs.iter().map(ProofForm::of).collect(),
             files,
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod environment;
 pub(crate) mod event;
 pub(crate) mod load;
 pub(crate) mod manifest;
+pub(crate) mod proof;
 pub(crate) mod text;
 
 use std::collections::BTreeMap;

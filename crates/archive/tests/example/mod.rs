@@ -13,6 +13,7 @@ use record::load::{
     OltpSettings, Operation, Outage, PreparePolicy, Rate, Schedule, Workload,
 };
 use record::missing::{Maybe, Missing};
+use record::proof::{Calibration, Proof, Unit};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::target::Target;
@@ -110,7 +111,39 @@ pub(crate) fn header(dice: &mut Dice, kind: RunKind) -> RunHeader {
 
 pub(crate) fn environment(dice: &mut Dice) -> Environment {
     let facts = ["cpu.model", "cpu.count", "kernel.release", "kernel.cmdline"];
-    Environment { facts: facts.into_iter().map(|name| (name.to_owned(), dice.maybe(Dice::text))).collect() }
+    Environment {
+        facts: facts.into_iter().map(|name| (name.to_owned(), dice.maybe(Dice::text))).collect(),
+        calibration: dice.some(2, calibration),
+    }
+}
+
+fn calibration(dice: &mut Dice) -> Calibration {
+    let (passed, failed, cannot) = (dice.small(), dice.small(), dice.small());
+    let unix_ns = dice.next();
+    let anchor = WallAnchor { monotonic_ns: 0, unix_ns };
+    Calibration {
+        subject: dice.text(),
+        run: RunId::new(anchor, u128::from(dice.next())),
+        unix_ns,
+        passed,
+        failed,
+        cannot,
+    }
+}
+
+fn proof(dice: &mut Dice) -> Proof {
+    Proof {
+        subject: dice.text(),
+        instrument: dice.text(),
+        ours: dice.flip(),
+        workload: dice.text(),
+        truth: dice.maybe(Dice::real),
+        found: dice.maybe(Dice::real),
+        limit: dice.real(),
+        unit: dice.one_of(Unit::ALL),
+        cost_ratio: dice.maybe(Dice::real),
+        remark: dice.option(Dice::text),
+    }
 }
 
 pub(crate) fn run(dice: &mut Dice) -> Run {
@@ -121,6 +154,7 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         load: dice.option(load),
         cpu: dice.some(4, cpu_interval),
         series: dice.some(20, sample),
+        proofs: dice.some(3, proof),
     }
 }
 

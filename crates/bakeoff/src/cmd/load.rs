@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use record::clock::WallAnchor;
+use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{LoadRecord, LoadSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -95,10 +96,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
     let run = Run {
         header: ended(header, &record),
-        environment: probes::environment::read(Path::new("/")),
+        environment: environment(global),
         load: Some(record),
         cpu: beside.take(),
         series: Vec::new(),
+        proofs: Vec::new(),
     };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
@@ -122,6 +124,14 @@ fn print(run: &Run, id: Option<RunId>, global: &Global, out: &mut dyn Write) -> 
         report::text::load_record(out, record, &run.cpu, screen::style())?;
     }
     Ok(out.flush()?)
+}
+
+/// This machine, and how our instruments were last proved on it.
+fn environment(global: &Global) -> Environment {
+    let machine = probes::environment::read(Path::new("/"));
+    // An archive that cannot be read has no proofs to cite; what is wrong with it, others tell.
+    let calibration = global.archive().ok().and_then(|archive| archive.calibration(&machine).ok());
+    Environment { calibration: calibration.unwrap_or_default(), ..machine }
 }
 
 fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader {

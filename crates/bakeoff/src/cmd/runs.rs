@@ -6,7 +6,7 @@ use archive::{Archive, Filter, Format, PartOf};
 use record::run::{RunId, RunKind, RunState};
 use serde_json::json;
 
-use crate::cmd::{Global, of_archive, print_json};
+use crate::cmd::{Global, of_archive, print_json, prove};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
@@ -128,6 +128,13 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
         return Ok(Exit::Good);
     }
     let run = archive.run(id)?;
+    if run.header.kind == RunKind::Prove {
+        if !global.json {
+            writeln!(out, "{id}  {}\n", run.header.title)?;
+        }
+        prove::print(&run.proofs, Some(id), global, out)?;
+        return Ok(Exit::Good);
+    }
     match &run.load {
         Some(record) if global.json => {
             print_json(out, &report::json::load(Some(id), record, &run.cpu))?;

@@ -5,10 +5,12 @@ mod bakeoff;
 mod cpu;
 mod load;
 mod object;
+mod prove;
 mod runs;
 
 pub use bakeoff::{compare, run};
 pub use cpu::cpu;
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
+pub use prove::prove;
 pub use runs::{listed, runs};

@@ -8,6 +8,7 @@ use record::run::Run;
 use super::bakeoff::as_of_unix_ns;
 use super::{Block, Section, Table, Tone, Words};
 use crate::number::{count, date_time, percent, significant, span};
+use crate::text::cited;
 use crate::words::{list, named};
 
 /// The section of the attempts that are not in the comparison.
@@ -133,6 +134,7 @@ pub(super) fn observing(bakeoff: &Bakeoff) -> Section {
             "{watched} What watching cost was not measured: the plan has no control arm without it."
         )),
         Block::Text(generator),
+        Block::List(cited(&bakeoff.environment.calibration)),
     ];
     Section { id: "observing", title: "What observing cost", blocks }
 }

@@ -9,10 +9,11 @@ use record::verdict::Validity;
 use super::configuration::settings;
 use super::figures::percentile;
 use super::over_time::over_time;
+use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
-use crate::text::on_paper;
+use crate::text::{cited, on_paper};
 
 /// Lays out the page; a run without a load has a page that says so.
 pub(crate) fn load(run: &Run) -> Page {
@@ -23,6 +24,9 @@ pub(crate) fn load(run: &Run) -> Page {
         format!("state: {}", header.state.word()),
     ];
     let Some(record) = &run.load else {
+        if !run.proofs.is_empty() {
+            return proofs(run, byline, disclosure(run, None));
+        }
         return Page {
             title: header.title.clone(),
             question: String::new(),
@@ -294,6 +298,7 @@ fn disclosure(run: &Run, record: Option<&LoadRecord>) -> Section {
         let value = value.clone().unwrap_or_else(|m| format!("unknown: {m}"));
         facts.row(vec![name.clone().into(), value.into()]);
     }
-    let blocks = vec![Block::Table(table), Block::Folded(facts)];
+    let blocks =
+        vec![Block::Table(table), Block::List(cited(&run.environment.calibration)), Block::Folded(facts)];
     Section { id: "disclosure", title: "Disclosure", blocks }
 }

@@ -7,6 +7,7 @@ mod figures;
 mod load;
 mod method;
 mod over_time;
+mod proofs;
 
 pub(crate) use bakeoff::bakeoff;
 pub(crate) use load::load;

@@ -3,6 +3,7 @@
 mod bakeoff;
 mod cpu;
 mod load;
+pub(crate) mod proofs;
 mod runs;
 mod table;
 
@@ -12,6 +13,8 @@ pub use bakeoff::{bakeoff, comparisons};
 pub use cpu::cpu_interval;
 pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
+pub(crate) use proofs::cited;
+pub use proofs::proofs;
 pub use runs::runs_list;
 
 /// How a terminal, or what stands for one, can be written to.

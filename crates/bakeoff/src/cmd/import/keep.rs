@@ -125,8 +125,12 @@ impl Keeper {
         // The facts of this machine are not those of the machine in the log.
         let facts =
             [("import.tool", self.tool.to_owned()), ("import.source", name), ("import.host", self.host)];
-        let environment = Environment { facts: facts.map(|(name, fact)| (name.into(), Ok(fact))).into() };
-        let run = Run { header, environment, load: None, cpu: Vec::new(), series: self.series };
+        let environment = Environment {
+            facts: facts.map(|(name, fact)| (name.into(), Ok(fact))).into(),
+            calibration: Vec::new(),
+        };
+        let series = self.series;
+        let run = Run { header, environment, load: None, cpu: Vec::new(), series, proofs: Vec::new() };
         let folder = writer.seal(&run)?;
         source::tell(&format!("kept as {id} in {}", folder.display()));
         Ok(())

@@ -1,0 +1,47 @@
+//! How our instruments were last proved on a machine: what the runs on it cite.
+
+use record::environment::Environment;
+use record::proof::Calibration;
+use record::run::{RunKind, RunState};
+
+use crate::error::ArchiveError;
+use crate::listing::{Filter, PartOf};
+use crate::{Archive, reader};
+
+/// So many runs of the kind are looked through: whoever proves on a hundred machines into one archive may have to prove
+/// again.
+const LOOK_THROUGH: usize = 100;
+
+/// What makes two environments the same machine: a proof does not hold for another processor or kernel.
+const SAME: [&str; 4] = ["host.name", "cpu.model", "cpu.count", "kernel.release"];
+
+impl Archive {
+    /// The newest proofs that were made on the machine of `environment`, one entry a subject; none where there are none.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders cannot be read; runs that do not read are passed over, `damage` names those.
+    pub fn calibration(&self, environment: &Environment) -> Result<Vec<Calibration>, ArchiveError> {
+        let filter = Filter {
+            kind: Some(RunKind::Prove),
+            state: Some(RunState::Sealed),
+            part_of: PartOf::Nothing,
+            ..Filter::default()
+        };
+        let mut newest: Vec<Calibration> = Vec::new();
+        for listed in self.list(&filter)?.into_iter().take(LOOK_THROUGH) {
+            let Ok(stored) = reader::read_manifest(&listed.path, listed.header.id) else { continue };
+            let Ok((machine, proofs)) = reader::proofs(stored) else { continue };
+            if SAME.iter().any(|fact| machine.fact(fact) != environment.fact(fact)) {
+                continue;
+            }
+            for one in Calibration::of(listed.header.id, listed.header.anchor.unix_ns, &proofs) {
+                if newest.iter().all(|known| known.subject != one.subject) {
+                    newest.push(one);
+                }
+            }
+        }
+        newest.sort_by(|a, b| a.subject.cmp(&b.subject));
+        Ok(newest)
+    }
+}

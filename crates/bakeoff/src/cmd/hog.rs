@@ -1,0 +1,224 @@
+//! `bakeoff hog`: work with a known truth, for `prove`, for teaching, and to try one's own tools on.
+
+use std::io::{Read as _, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use probes::hog::{self, Tick, Truth, Work};
+use probes::topology::Cores;
+use record::quantity;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::cmd::{Global, print_json};
+use crate::exit::Exit;
+use crate::screen::Screen;
+
+/// Work with a known truth: hide from the clock, do the opposite, fill CPUs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+
+    /// How long; without it until Ctrl-C
+    #[arg(long, global = true, value_name = "DURATION", value_parser = quantity::duration)]
+    time: Option<Duration>,
+
+    /// Say `ready` on standard output when the work starts, and end when standard input does: for `prove`
+    #[arg(long, global = true, hide = true)]
+    ready: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Work between the clock's ticks only: what counts ticks sees nothing of it
+    Hide {
+        /// The CPU; by default the last one that may be used
+        #[arg(long, value_name = "N")]
+        cpu: Option<u32>,
+
+        /// How much of the CPU, up to 95%
+        #[arg(long, value_name = "PERCENT", default_value = "70%", value_parser = share)]
+        share: f64,
+    },
+    /// Work around the clock's ticks only: what counts ticks takes it for many times as much
+    Antihide {
+        /// The CPU; by default the last one that may be used
+        #[arg(long, value_name = "N")]
+        cpu: Option<u32>,
+    },
+    /// Spin: as many threads as you want on the CPUs that you name, in turn
+    Spin {
+        /// Threads; by default one on each of the CPUs
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+        threads: Option<u32>,
+
+        /// The CPUs: 0-3,8; by default all that may be used
+        #[arg(long, value_name = "LIST", value_parser = cpu_list, conflicts_with = "core_of")]
+        cpus: Option<CpuList>,
+
+        /// The CPUs of one core, its hardware threads: those of the core that has this CPU
+        #[arg(long, value_name = "N")]
+        core_of: Option<u32>,
+    },
+    /// One thread that fills one CPU of the many: what an average over all of them hides
+    Cpus {
+        /// The CPU; by default the last one that may be used
+        #[arg(long, value_name = "N")]
+        cpu: Option<u32>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff hog hide --share 70% & mpstat -P ALL 1     70 % of a CPU, and mpstat calls it idle
+  bakeoff hog antihide --time 30s                    10 % of a CPU, and tick counters call it half
+  bakeoff hog spin --threads 4 --cpus 1              four threads share CPU 1
+  bakeoff hog spin --core-of 0                       every hardware thread of one core";
+
+/// Long enough to mean: until told otherwise.
+const FOR_EVER: Duration = Duration::from_hours(365 * 24);
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let stop = stop_flag(args.ready)?;
+    let begin = |out: &mut dyn Write, what: &str| begin(args, out, what);
+    let work = Work { length: args.time.unwrap_or(FOR_EVER), stop: &stop };
+    let truth = match &args.what {
+        What::Hide { cpu, share } => {
+            let (cpu, tick) = tick_on(*cpu)?;
+            let percent = share * 100.0;
+            begin(
+                out,
+                &format!("working for {percent:.0} % of CPU {cpu}, between its ticks ({})", every(tick)),
+            )?;
+            hog::hide(cpu, *share, tick, &work)?
+        }
+        What::Antihide { cpu } => {
+            let (cpu, tick) = tick_on(*cpu)?;
+            begin(out, &format!("working for 10 % of CPU {cpu}, around its ticks ({})", every(tick)))?;
+            hog::antihide(cpu, tick, &work)?
+        }
+        What::Spin { threads, cpus, core_of } => {
+            let cpus = spin_on(cpus.as_ref(), *core_of);
+            let threads = threads.map_or(cpus.len(), |n| n as usize);
+            let places: Vec<u32> = cpus.iter().copied().cycle().take(threads).collect();
+            begin(out, &format!("spinning {threads} threads on CPUs {}", list(&cpus)))?;
+            hog::spin(&places, &work)?
+        }
+        What::Cpus { cpu } => {
+            let cpu = cpu.map_or_else(last_usable, Ok)?;
+            let of = hog::usable().len();
+            begin(out, &format!("filling CPU {cpu}, one of the {of} that may be used, with one thread"))?;
+            hog::spin(&[cpu], &work)?
+        }
+    };
+    print(truth, global, out)?;
+    Ok(if stop.load(Ordering::Relaxed) && args.time.is_some() && !args.ready {
+        Exit::Interrupted
+    } else {
+        Exit::Good
+    })
+}
+
+/// Raised by Ctrl-C, and with `ready` when standard input ends.
+fn stop_flag(ready: bool) -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The second one ends the process where the first was not heard.
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            Exit::Interrupted as i32,
+            Arc::clone(&stop),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    if ready {
+        let flag = Arc::clone(&stop);
+        std::thread::Builder::new().name("input".into()).spawn(move || {
+            // Whatever is read or not: the other side is there no more, or wants an end.
+            let _ = std::io::stdin().read(&mut [0]);
+            flag.store(true, Ordering::Relaxed);
+        })?;
+    }
+    Ok(stop)
+}
+
+fn begin(args: &Args, out: &mut dyn Write, what: &str) -> anyhow::Result<()> {
+    if args.ready {
+        writeln!(out, "ready")?;
+        return Ok(out.flush()?);
+    }
+    let until = args.time.map_or("until Ctrl-C".to_owned(), |t| format!("for {} s", t.as_secs_f64()));
+    Screen::new().line(&format!("{what}, {until}"));
+    Ok(())
+}
+
+fn print(truth: Truth, global: &Global, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Truth { wall_ns, cpu_ns, switches } = truth;
+    if global.json {
+        let document = json!({
+            "schema": "bakeoff.hog/1", "wall_ns": wall_ns, "cpu_ns": cpu_ns, "switches": switches,
+            "cpu_ratio": cpu_ns as f64 / wall_ns.max(1) as f64,
+        });
+        return print_json(out, &document);
+    }
+    let (wall_s, cpu_s) = (wall_ns as f64 * 1e-9, cpu_ns as f64 * 1e-9);
+    writeln!(
+        out,
+        "the truth, by its own clock: {cpu_s:.3} s of CPU in {wall_s:.3} s, {:.2} % of one CPU; {switches} context switches",
+        100.0 * cpu_s / wall_s.max(1e-9)
+    )?;
+    Ok(out.flush()?)
+}
+
+fn tick_on(cpu: Option<u32>) -> anyhow::Result<(u32, Tick)> {
+    let cpu = cpu.map_or_else(last_usable, Ok)?;
+    Ok((cpu, hog::find_tick(cpu, Duration::from_secs(1))?))
+}
+
+fn last_usable() -> anyhow::Result<u32> {
+    hog::usable()
+        .last()
+        .copied()
+        .ok_or_else(|| anyhow::anyhow!("the kernel does not tell which CPUs may be used"))
+}
+
+fn spin_on(cpus: Option<&CpuList>, core_of: Option<u32>) -> Vec<u32> {
+    if let Some(cpu) = core_of {
+        let cores = Cores::read(Path::new("/"));
+        let core = cores.shared().iter().find(|core| core.contains(&cpu));
+        return core.map_or(vec![cpu], |core| core.iter().copied().collect());
+    }
+    cpus.map_or_else(|| hog::usable().into_iter().collect(), |list| list.0.clone())
+}
+
+fn every(tick: Tick) -> String {
+    format!("one every {:.2} ms", tick.period_ns as f64 * 1e-6)
+}
+
+fn list(cpus: &[u32]) -> String {
+    cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// A list of CPUs in the order of their numbers; one that is named twice counts twice only in `--threads`.
+#[derive(Debug, Clone)]
+pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// Reads `0-3,8`.
+pub(crate) fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let cpus = probes::cpu_list::parse(text).map_err(|e| e.to_string())?;
+    if cpus.is_empty() {
+        Err("an empty list names no CPU".into())
+    } else {
+        Ok(CpuList(cpus.into_iter().collect()))
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = quantity::ratio(text).map_err(|e| e.to_string())?;
+    let max = hog::HIDE_RATIO_MAX;
+    if share > max { Err(format!("at most {:.0}% can hide", max * 100.0)) } else { Ok(share) }
+}

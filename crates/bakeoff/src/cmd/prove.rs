@@ -1,0 +1,249 @@
+//! `bakeoff prove`: what each instrument says of work whose truth is known, on this machine.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Parser as _;
+use probes::prove::{Bench, Event, SUBJECTS, Settings, Subject};
+use record::clock::WallAnchor;
+use record::missing::Missing;
+use record::proof::{Proof, ProofVerdict, Unit};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+
+use crate::cmd::{Global, print_json};
+use crate::exit::Exit;
+use crate::load_options::{DataOptions, PaceOptions};
+use crate::screen::{self, Screen};
+use crate::signals;
+
+/// Calibrate the instruments and the load generator on this machine, against work whose truth is known
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = long_about())]
+pub(crate) struct Args {
+    /// What to prove; without it everything
+    #[arg(value_name = "WHAT", value_parser = what)]
+    what: Vec<What>,
+
+    /// For how long each workload is watched, in whole seconds: other tools know no parts of one
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+
+    /// The CPU on which work hides; by default the last one that may be used
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
+
+    /// Do not run the tools of others (mpstat, vmstat, pidstat, top, ...) beside ours
+    #[arg(long)]
+    no_peers: bool,
+
+    /// Do not keep the proofs in the archive
+    #[arg(long)]
+    no_archive: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff prove                everything; leave the machine alone meanwhile
+  bakeoff prove cpu            the CPU's instruments, and mpstat, vmstat, pidstat and top beside them
+  bakeoff prove load           the load generator against a target that does nothing
+Ends with 1 where an instrument of ours errs by more than its limit.";
+
+/// What can be proved: the probes' subjects, and the load generator.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Probe(&'static Subject),
+    Load,
+}
+
+/// The loads that prove the generator, as a user would type them.
+const LOADS: [(&str, &str); 4] = [
+    ("100/s, 1 thread", "--rate 100 --threads 1"),
+    ("1,000/s, 8 threads", "--rate 1000 --threads 8"),
+    ("1,000/s, 8 threads, own", "--rate 1000 --threads 8 --schedule own --arrivals period"),
+    ("10,000/s, 4 threads", "--rate 10000 --threads 4"),
+];
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let anchor = WallAnchor::now();
+    let all: Vec<What> = SUBJECTS.iter().map(What::Probe).chain([What::Load]).collect();
+    let what = if args.what.is_empty() { &all } else { &args.what };
+    let header = header(what, anchor);
+    let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+
+    signals::stop_on_interrupt()?;
+    let mut screen = Screen::new();
+    let mut proofs = Vec::new();
+    for one in what {
+        match one {
+            What::Probe(subject) => probe(subject, args, &mut screen, &mut proofs)?,
+            What::Load => generator(args, &mut screen, &mut proofs)?,
+        }
+    }
+    screen.clear();
+
+    let interrupted = signals::STOP.is_requested();
+    let (state, reason) = if interrupted {
+        (RunState::Interrupted, Some("stopped by its user".into()))
+    } else {
+        (RunState::Sealed, None)
+    };
+    let run = Run {
+        header: RunHeader { state, reason, ..header },
+        environment: probes::environment::read(Path::new("/")),
+        load: None,
+        cpu: Vec::new(),
+        series: Vec::new(),
+        proofs,
+    };
+    // First it is kept: what cannot be printed is not lost.
+    let kept = writer.map(|writer| writer.seal(&run)).transpose();
+    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    print(&run.proofs, id, global, out)?;
+    if let Some(folder) = kept? {
+        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+    }
+    Ok(if interrupted { Exit::Interrupted } else { exit_of(&run.proofs) })
+}
+
+/// Prints the proofs of a run.
+pub(crate) fn print(
+    proofs: &[Proof],
+    id: Option<RunId>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if global.json {
+        print_json(out, &report::json::prove(id, proofs))?;
+    } else {
+        report::text::proofs(out, proofs, screen::style())?;
+    }
+    Ok(out.flush()?)
+}
+
+fn exit_of(proofs: &[Proof]) -> Exit {
+    let ours: Vec<ProofVerdict> = proofs.iter().filter(|p| p.ours).map(Proof::verdict).collect();
+    if ours.contains(&ProofVerdict::Fail) {
+        Exit::Bad
+    } else if ours.contains(&ProofVerdict::Pass) {
+        Exit::Good
+    } else {
+        Exit::CannotHere
+    }
+}
+
+fn probe(subject: &Subject, args: &Args, screen: &mut Screen, proofs: &mut Vec<Proof>) -> anyhow::Result<()> {
+    let program = std::env::current_exe()?;
+    let hog = |words: &[String]| {
+        let mut command = Command::new(&program);
+        command.arg("hog").args(words).arg("--ready");
+        command
+    };
+    let mut on_event = |event: Event<'_>| match event {
+        Event::Workload { name, number, of } => tell(screen, subject.name, name, number, of),
+        Event::Proof(proof) => proofs.push(proof),
+    };
+    subject.prove(&mut Bench {
+        settings: Settings { seconds: args.seconds, cpu: args.cpu, peers: !args.no_peers },
+        hog: &hog,
+        stopped: &|| signals::STOP.is_requested(),
+        on_event: &mut on_event,
+    });
+    Ok(())
+}
+
+/// Options as `load` has them, so that what is proved is what users run.
+#[derive(Debug, clap::Parser)]
+struct LoadOptions {
+    #[command(flatten)]
+    data: DataOptions,
+
+    #[command(flatten)]
+    pace: PaceOptions,
+}
+
+fn generator(args: &Args, screen: &mut Screen, proofs: &mut Vec<Proof>) -> anyhow::Result<()> {
+    for (number, (name, words)) in (1..).zip(LOADS) {
+        if signals::STOP.is_requested() {
+            return Ok(());
+        }
+        tell(screen, load::prove::SUBJECT, name, number, LOADS.len());
+        let line = format!("load null: {words} --time {}s", args.seconds);
+        let options = LoadOptions::try_parse_from(line.split(' '))?;
+        match load::run(&options.pace.settings(&options.data), &signals::STOP, &mut |_| {}) {
+            Ok(record) => proofs.extend(load::prove::prove(name, &record)),
+            Err(_) if signals::STOP.is_requested() => {}
+            Err(error) => proofs.push(cannot(name, &error)),
+        }
+    }
+    Ok(())
+}
+
+fn cannot(workload: &str, error: &load::LoadError) -> Proof {
+    let why = || Err(Missing::because(format!("the load could not be run: {error}")));
+    Proof {
+        subject: load::prove::SUBJECT.into(),
+        instrument: "rate".into(),
+        ours: true,
+        workload: workload.into(),
+        truth: why(),
+        found: why(),
+        limit: 0.0,
+        unit: Unit::PerS,
+        cost_ratio: why(),
+        remark: None,
+    }
+}
+
+fn tell(screen: &mut Screen, subject: &str, name: &str, number: usize, of: usize) {
+    if screen.is_bar() {
+        screen.parts(&format!("prove {subject}: {name}"), of as u64);
+        screen.at(number as u64 - 1);
+    } else {
+        screen.line(&format!("prove {subject} {number}/{of}: {name}"));
+    }
+}
+
+fn header(what: &[What], anchor: WallAnchor) -> RunHeader {
+    let names: Vec<&str> = what.iter().map(|w| w.name()).collect();
+    RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Prove,
+        state: RunState::Running,
+        reason: None,
+        anchor,
+        title: format!("proof of {}", names.join(", ")),
+        labels: std::collections::BTreeMap::new(),
+        bakeoff: None,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    }
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Probe(subject) => subject.name,
+            Self::Load => load::prove::SUBJECT,
+        }
+    }
+}
+
+fn what(text: &str) -> Result<What, String> {
+    let probe = SUBJECTS.iter().find(|s| s.name == text).map(What::Probe);
+    let found = probe.or_else(|| (text == load::prove::SUBJECT).then_some(What::Load));
+    let known =
+        || SUBJECTS.iter().map(|s| s.name).chain([load::prove::SUBJECT]).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("expected one of {}", known()))
+}
+
+fn long_about() -> String {
+    let subjects: Vec<String> =
+        SUBJECTS.iter().map(|subject| format!("  {:8} {}\n", subject.name, subject.about)).collect();
+    "Calibrate the instruments and the load generator on this machine: each is run against work whose \
+                    truth is known; printed are truth, what it found, its error, what it cost and a verdict. Kept in \
+                    the archive, and cited by later runs on this machine.\n\nWhat can be proved:\n"
+        .to_owned()
+        + &subjects.concat()
+        + "  load     the generator against null:, its rate and its lateness"
+}

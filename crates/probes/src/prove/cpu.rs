@@ -1,0 +1,248 @@
+//! The CPU's instruments against hogs.
+//!
+//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read at both edges of the window.
+//! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
+//! events is added to the truth, and it is small on a quiet machine.
+
+use std::path::Path;
+
+use record::clock::{Clock, Monotonic};
+use record::cpu::{CpuInterval, CpuSample, Rung};
+use record::missing::{Maybe, Missing};
+use record::proof::{Proof, Unit};
+
+use super::{Bench, Subject};
+use crate::cpu_list;
+use crate::cpu_time::{self, CpuProbe, Options};
+use crate::hog;
+use crate::peers::{Peer, Tool};
+use crate::topology::Cores;
+
+pub(super) const SUBJECT: Subject = Subject {
+    name: "cpu",
+    about: "hide from the tick (10 to 90 %), run only around it, spin on 1 to 4 CPUs",
+    prove,
+};
+
+/// A workload with a known truth.
+#[derive(Debug, Clone, PartialEq)]
+enum Hog {
+    /// [`crate::hog::hide`].
+    Hide { cpu: u32, ratio: f64 },
+    /// [`crate::hog::antihide`].
+    Antihide { cpu: u32 },
+    /// [`crate::hog::spin`], one thread on each.
+    Spin { cpus: Vec<u32> },
+}
+
+fn prove(bench: &mut Bench<'_>) {
+    // Only CPUs that a hog may use: in a container or under an affinity, the others are out of its reach.
+    let mut usable = hog::usable();
+    usable.retain(|cpu| cpu_list::online(Path::new("/")).is_none_or(|online| online.contains(cpu)));
+    let usable: Vec<u32> = usable.into_iter().collect();
+    let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
+    let hogs = Hog::all(cpu, &usable);
+    for (number, hog) in (1..).zip(&hogs) {
+        if !bench.begin(&hog.name(), number, hogs.len()) {
+            return;
+        }
+        match watch(bench, hog) {
+            Ok(Some(window)) => {
+                for proof in own_proofs(hog, &window).into_iter().chain(peers_proofs(hog, &window)) {
+                    bench.tell(proof);
+                }
+            }
+            Ok(None) => return,
+            Err(why) => bench.tell(Proof {
+                found: Err(Missing::because("there was nothing to see")),
+                truth: Err(why.clone()),
+                remark: Some(why.reason),
+                ..proof(hog, "events", true, EVENTS_LIMIT)
+            }),
+        }
+    }
+}
+
+/// Everything that was seen of one hog, over one window.
+struct Window {
+    interval: CpuInterval,
+    /// The hog's CPU time over the window's length, by its own clock; more than 1 on several CPUs.
+    truth: f64,
+    /// The same by events.
+    by_events: Maybe<f64>,
+    /// What our own programs took.
+    cost: Maybe<f64>,
+    /// What each tool said, and what it took of one CPU.
+    peers: Vec<(Tool, Maybe<f64>, Maybe<f64>)>,
+}
+
+/// `None` where the user wants no more.
+fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
+    let running = bench.start(&hog.words())?;
+    let (cpu, pid, seconds) = (hog.cpu(), running.pid(), bench.settings.seconds);
+    probe.start();
+    let (truth_before_ns, truth_from_ns) = (running.cpu_ns()?, Monotonic.now_ns());
+    let tools: &[Tool] = if bench.settings.peers { &Tool::ALL } else { &[] };
+    let peers: Vec<(Tool, Peer)> =
+        tools.iter().map(|tool| (*tool, Peer::start(*tool, cpu, pid, seconds))).collect();
+    if !bench.wait_until(Monotonic.now_ns() + seconds * 1_000_000_000) {
+        return Ok(None);
+    }
+    let pids: Vec<Option<u32>> = peers.iter().map(|(_, peer)| peer.pid()).collect();
+    let said: Vec<(Tool, Maybe<f64>)> = peers.into_iter().map(|(tool, peer)| (tool, peer.finish())).collect();
+    // Its own window lies a little inside of the probe's: so the truth is a share of that.
+    let (truth_ns, truth_wall_ns) = (running.cpu_ns()? - truth_before_ns, Monotonic.now_ns() - truth_from_ns);
+    let interval = probe.read();
+    drop(running);
+    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let cost_of = |pid: Option<u32>| match pid {
+        Some(pid) => time_of(&probe, pid).map(|ns| ns / wall_ns),
+        None => Err(Missing::because("it did not run")),
+    };
+    let peers = said.into_iter().zip(pids).map(|((tool, said), pid)| (tool, said, cost_of(pid))).collect();
+    let by_events = time_of(&probe, pid).map(|ns| ns / wall_ns);
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
+    Ok(Some(Window { interval, truth: truth_ns as f64 / truth_wall_ns as f64, by_events, cost, peers }))
+}
+
+/// What a process had of all CPUs in the window, by events.
+fn time_of(probe: &CpuProbe, pid: u32) -> Maybe<f64> {
+    Ok(probe.tasks()?.iter().filter(|t| t.pid == pid).map(|t| t.on_cpu_ns).sum::<u64>() as f64)
+}
+
+impl Hog {
+    /// The workloads, on a machine with these CPUs.
+    fn all(cpu: u32, usable: &[u32]) -> Vec<Self> {
+        let hidden = [0.1, 0.3, 0.5, 0.7, 0.9].map(|ratio| Self::Hide { cpu, ratio });
+        // Spread over the CPUs, several on each where there are fewer.
+        let spin = (1..=4).map(|n| Self::Spin { cpus: usable.iter().copied().cycle().take(n).collect() });
+        hidden.into_iter().chain([Self::Antihide { cpu }]).chain(spin).collect()
+    }
+
+    /// Its name in a table.
+    fn name(&self) -> String {
+        match self {
+            Self::Hide { ratio, .. } => format!("hide {:.0} %", ratio * 100.0),
+            Self::Antihide { .. } => "antihide".to_owned(),
+            Self::Spin { cpus } => format!("spin {}", cpus.len()),
+        }
+    }
+
+    /// The words by which the command `hog` is told to do it.
+    fn words(&self) -> Vec<String> {
+        let words = match self {
+            Self::Hide { cpu, ratio } => format!("hide --cpu {cpu} --share {:.0}%", ratio * 100.0),
+            Self::Antihide { cpu } => format!("antihide --cpu {cpu}"),
+            Self::Spin { cpus } => {
+                let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+                format!("spin --threads {} --cpus {}", cpus.len(), cpus.join(","))
+            }
+        };
+        words.split(' ').map(str::to_owned).collect()
+    }
+
+    /// The CPU that tells of it where an instrument sees one CPU only.
+    fn cpu(&self) -> u32 {
+        match self {
+            Self::Hide { cpu, .. } | Self::Antihide { cpu } => *cpu,
+            Self::Spin { cpus } => cpus[0],
+        }
+    }
+}
+
+impl Window {
+    fn sample(&self, hog: &Hog) -> Maybe<&CpuSample> {
+        let found = self.interval.cpus.iter().find(|c| c.cpu == hog.cpu());
+        found.ok_or_else(|| Missing::because("the CPU went offline"))
+    }
+
+    /// The truth of the hog's CPU: its own time and, by events, that of the others there.
+    ///
+    /// A hog on several CPUs fills each of them.
+    fn truth_of_cpu(&self, hog: &Hog) -> Maybe<f64> {
+        let event = self.sample(hog)?.event_ratio.clone()?;
+        match hog {
+            Hog::Spin { .. } => Ok(event),
+            _ => Ok(self.truth + event - self.by_events.clone()?),
+        }
+    }
+}
+
+/// A proof of this hog, of which nothing is known yet.
+fn proof(hog: &Hog, instrument: &str, ours: bool, limit: f64) -> Proof {
+    let unknown = || Err(Missing::because("nobody looked"));
+    Proof {
+        subject: SUBJECT.name.to_owned(),
+        instrument: instrument.to_owned(),
+        ours,
+        workload: hog.name(),
+        truth: unknown(),
+        found: unknown(),
+        limit,
+        unit: Unit::Ratio,
+        cost_ratio: Err(Missing::because("it is part of the instrument above")),
+        remark: None,
+    }
+}
+
+/// Our instruments, and what samplers would have said.
+fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
+    let cpu_truth = window.truth_of_cpu(hog).or(Ok(window.truth));
+    let proof = |instrument: &str, ours: bool, found: Maybe<f64>, limit: f64| Proof {
+        truth: cpu_truth.clone(),
+        found,
+        ..proof(hog, instrument, ours, limit)
+    };
+    let of = |value: fn(&CpuSample) -> &Maybe<f64>| window.sample(hog).and_then(|s| value(s).clone());
+    let events = Proof {
+        truth: Ok(window.truth),
+        cost_ratio: window.cost.clone(),
+        ..proof("events", true, window.by_events.clone(), EVENTS_LIMIT)
+    };
+    let not_idle = match hog {
+        Hog::Antihide { .. } => Proof {
+            remark: Some("idle time is counted in ticks while the tick is on: known to err here".into()),
+            ..proof("/proc/stat, 1 - idle", true, of(|s| &s.not_idle_ratio), NOT_IDLE_ANTIHIDE_LIMIT)
+        },
+        _ => proof("/proc/stat, 1 - idle", true, of(|s| &s.not_idle_ratio), NOT_IDLE_LIMIT),
+    };
+    let mut proofs = vec![events, not_idle];
+    if window.interval.rung == Rung::Bpf {
+        proofs.extend([
+            proof("sampled at 997 Hz", true, of(|s| &s.sampled_ratio), SAMPLED_LIMIT),
+            proof("tick-before", false, of(|s| &s.tick_before_ratio), EVENTS_LIMIT),
+            proof("tick-after", false, of(|s| &s.tick_after_ratio), EVENTS_LIMIT),
+        ]);
+    }
+    proofs.push(proof("/proc/stat, busy", false, of(|s| &s.procstat_busy_ratio), EVENTS_LIMIT));
+    proofs
+}
+
+/// What others' tools said. Each sees a CPU, a process or the whole machine, and is held against the truth of that.
+fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
+    let machine = window.interval.mean(|s| s.event_ratio.clone());
+    let cpus = window.interval.cpus.len().max(1) as f64;
+    let truth = |tool: Tool| match tool {
+        Tool::Mpstat => window.truth_of_cpu(hog).or(Ok(window.truth)),
+        Tool::Vmstat => machine.clone().or(Ok(window.truth / cpus)),
+        Tool::Pidstat | Tool::Top => Ok(window.truth),
+    };
+    let proof = |(tool, found, cost): &(Tool, Maybe<f64>, Maybe<f64>)| Proof {
+        truth: truth(*tool),
+        found: found.clone(),
+        cost_ratio: cost.clone(),
+        remark: (*tool == Tool::Vmstat).then(|| "of all CPUs together".into()),
+        ..proof(hog, tool.name(), false, EVENTS_LIMIT)
+    };
+    window.peers.iter().map(proof).collect()
+}
+
+/// Half a point.
+const EVENTS_LIMIT: f64 = 0.005;
+/// Two points: ticks of 10 ms at both edges, and the noise between.
+const NOT_IDLE_LIMIT: f64 = 0.02;
+/// Six points; about four were seen.
+const NOT_IDLE_ANTIHIDE_LIMIT: f64 = 0.06;
+/// Three standard errors of the samples of two seconds or more, at most.
+const SAMPLED_LIMIT: f64 = 0.034;
