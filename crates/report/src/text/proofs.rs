@@ -56,7 +56,7 @@ pub fn proofs(out: &mut dyn Write, proofs: &[Proof], style: Style) -> io::Result
 /// What a run says of the proofs that were last made on its machine, a line each; one that says so where there are none.
 pub(crate) fn cited(calibration: &[Calibration]) -> Vec<String> {
     if calibration.is_empty() {
-        return vec!["Instruments: not proved on this machine (`bakeoff prove` does).".to_owned()];
+        return vec!["Instruments: not proved on this machine; bakeoff prove does that.".to_owned()];
     }
     calibration
         .iter()
@@ -250,6 +250,6 @@ mod tests {
         assert_eq!(error(1_500.0, Unit::Ns), "+1.50us");
         assert_eq!(error(-2.0, Unit::Count), "-2");
         assert_eq!(value(4_096.0, Unit::Bytes), "4,096");
-        assert_eq!(value(1_000.0, Unit::PerS), "1,000/s");
+        assert_eq!(value(500.0, Unit::PerS), format!("{}/s", rate(500.0)));
     }
 }
