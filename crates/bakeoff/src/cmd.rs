@@ -74,10 +74,13 @@ pub(crate) fn print_json(out: &mut dyn Write, document: &serde_json::Value) -> a
     Ok(writeln!(out)?)
 }
 
-/// The command line as it was typed, the target's password masked.
-pub(crate) fn command_line(target: &Target) -> String {
-    let words = std::env::args().map(|word| if word == target.expose() { target.masked() } else { word });
-    words.collect::<Vec<_>>().join(" ")
+/// The command line as a shell would take it again, the target's password masked.
+pub(crate) fn command_line(target: Option<&Target>) -> String {
+    let masked = |word: String| match target {
+        Some(target) if word == target.expose() => target.masked(),
+        _ => word,
+    };
+    record::run::command_line(std::env::args().map(masked))
 }
 
 /// How a command ends that the archive refused: what the user named wrongly is a wrong command line.

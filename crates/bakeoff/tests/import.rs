@@ -165,13 +165,36 @@ fn an_import_that_is_kept_is_a_run_of_the_archive_with_its_series() {
     assert!(code == Some(0) && said.contains("kept as "), "{said}");
     let (code, said) = keep(&["lockstat", "-n", "512", "--keep"], "lockstat/solaris-10-kWP-512-cpus.txt");
     assert!(code == Some(0) && said.contains("kept as "), "{said}");
-    let (code, said) = keep(&["mpstat", "--keep"], "mpstat/crlf.txt");
+    // Of samples without dates nobody knows how far they are apart; one alone needs no distance.
+    let (code, said) = keep(&["mpstat", "--keep"], "mpstat/eight-cpus-three-samples.txt");
     assert!(code == Some(2) && said.contains("--interval SECONDS"), "{said}");
+    let (code, said) = keep(&["mpstat", "--keep"], "mpstat/256-cpus-one-full.txt");
+    assert!(code == Some(2) && said.contains("--boot"), "{said}");
+    let (code, said) = keep(&["mpstat", "--keep", "--boot"], "mpstat/256-cpus-one-full.txt");
+    assert!(code == Some(0) && said.contains("kept as "), "{said}");
 
     let listed =
         bakeoff().arg("--archive").arg(archive.path()).args(["runs", "list", "--json"]).output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let kinds: Vec<&str> =
         document["runs"].as_array().unwrap().iter().filter_map(|run| run["kind"].as_str()).collect();
-    assert_eq!(kinds, ["import", "import"]);
+    assert_eq!(kinds, ["import"; 3]);
+
+    let of_run = |words: &[&str], run: &str| {
+        let output = bakeoff().arg("--archive").arg(archive.path()).args(words).arg(run).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for run in document["runs"].as_array().unwrap() {
+        let id = run["run"].as_str().unwrap();
+        let recorded: serde_json::Value =
+            serde_json::from_str(&of_run(&["runs", "show", "--json"], id)).unwrap();
+        let series = recorded["series"].as_array().unwrap();
+        assert!(!series.is_empty());
+        let (table, page) = (of_run(&["runs", "show"], id), of_run(&["report"], id).replace('\\', ""));
+        for series in series {
+            let name = series["name"].as_str().unwrap();
+            assert!(table.contains(name) && page.contains(name), "{name}:\n{table}\n{page}");
+        }
+    }
 }

@@ -154,6 +154,19 @@ pub struct RunHeader {
     pub command: String,
 }
 
+/// The line that a shell takes for these words.
+pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// A run with everything that was measured in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
@@ -198,5 +211,17 @@ mod tests {
         for state in RunState::ALL {
             assert_eq!(RunState::from_word(state.word()), Some(*state));
         }
+    }
+
+    #[test]
+    fn a_shell_reads_a_command_line_as_the_words_that_it_was() {
+        let words =
+            ["plain", "--rate=500/s", "", "A morning", "it's", "$(exit 3)", "a\nb", "*", "h/b?x&y", "~", "ü"];
+        let line = command_line(words.map(str::to_owned));
+        assert!(line.starts_with("plain --rate=500/s '' 'A morning' 'it'\\''s'"), "{line}");
+        let script = format!("printf '%s\\0' {line}");
+        let printed = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+        let read: Vec<_> = printed.split(|b| *b == 0).map(|w| str::from_utf8(w).unwrap()).collect();
+        assert_eq!(read[..words.len()], words);
     }
 }

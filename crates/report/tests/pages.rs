@@ -12,6 +12,7 @@ use bakeoff_report::{Standing, claim, html, markdown};
 use record::bakeoff::{Bakeoff, TrialState};
 use record::missing::Missing;
 use record::run::RunState;
+use record::series::Sample;
 use sample::Recipe;
 
 /// Pages of every kind there is, by name.
@@ -40,6 +41,29 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
     let run = open.attempts[0].run.clone().expect("the first attempt was sealed");
     let mut empty = run.clone();
     empty.load = None;
+    empty.cpu.clear();
+    empty.series.clear();
+    let mut recorded = empty.clone();
+    for (i, name) in
+        ["tool_usr_ratio", "tool_sys_ratio", "tool_calls_per_s", "tool_none_per_s"].iter().enumerate()
+    {
+        for t in 0..700_i32 {
+            let value = f64::from(t % 50) / 100.0 * if i == 3 { 0.0 } else { 1.0 };
+            recorded.series.push(Sample {
+                t_ms: i64::from(t) * 1_000,
+                host: "h".into(),
+                name: (*name).into(),
+                labels: String::new(),
+                value,
+            });
+        }
+    }
+    for lock in 0..30 {
+        let labels = format!("lock=<a & b>{lock}");
+        let sample =
+            Sample { t_ms: 0, host: "h".into(), name: "lock_s".into(), labels, value: f64::from(lock) };
+        recorded.series.push(sample);
+    }
     vec![
         ("journal", of(&journal)),
         ("open", of(&open)),
@@ -51,6 +75,7 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
         ("run", html::load(&run)),
         ("closed-run", html::load(journal.attempts[0].run.as_ref().expect("sealed"))),
         ("no-load", html::load(&empty)),
+        ("recorded", html::load(&recorded)),
     ]
 });
 
@@ -232,4 +257,17 @@ fn the_worst_news_comes_first() {
         attempt.state = TrialState::Failed;
     }
     assert_eq!(standing(&nothing), Standing::Invalid);
+}
+
+#[test]
+fn what_was_recorded_is_drawn_and_told() {
+    let page = page("recorded");
+    assert!(page.contains("34 series of up to 700 values over 11 min 39 s."));
+    assert!(page.contains("tool: shares over time") && page.contains("tool over time"));
+    assert!(page.contains("lock_s, the 20 greatest of 30") && page.contains("lock=&lt;a &amp; b&gt;29"));
+}
+
+#[test]
+fn a_run_that_recorded_nothing_says_so() {
+    assert!(page("no-load").contains("Nothing was recorded over time."));
 }

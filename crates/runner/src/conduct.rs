@@ -226,7 +226,7 @@ pub(crate) fn event(series: Option<u32>, trial: Option<u32>, attempt: u32, step:
 
 /// The command line of this process, passwords masked.
 pub(crate) fn command_line() -> String {
-    mask_text(&std::env::args().collect::<Vec<_>>().join(" "))
+    mask_text(&record::run::command_line(std::env::args()))
 }
 
 /// Whether plan and machine are fit; tells what else is to be known of the machine.

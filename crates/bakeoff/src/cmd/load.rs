@@ -148,7 +148,7 @@ fn header(args: &Args, settings: &LoadSettings, anchor: WallAnchor) -> RunHeader
         labels: args.labels.iter().cloned().collect(),
         bakeoff: None,
         tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: command_line(&settings.target),
+        command: command_line(Some(&settings.target)),
     }
 }
 

@@ -143,8 +143,8 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
             writeln!(out, "{id}  {}\n", run.header.title)?;
             report::text::load_record(out, record, &run.cpu, screen::style())?;
         }
-        None if global.json => print_json(out, &report::json::listed(&run.header))?,
-        None => report::text::runs_list(out, [&run.header], screen::style())?,
+        None if global.json => print_json(out, &report::json::recorded(&run))?,
+        None => report::text::recorded(out, &run, screen::style())?,
     }
     Ok(Exit::Good)
 }

@@ -13,4 +13,4 @@ pub use cpu::cpu;
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
 pub use prove::prove;
-pub use runs::{listed, runs};
+pub use runs::{listed, recorded, runs};

@@ -1,7 +1,8 @@
 //! `bakeoff.runs/1`: what the archive holds.
 
+use analysis::Series;
 use record::missing::Missing;
-use record::run::RunHeader;
+use record::run::{Run, RunHeader};
 use serde_json::{Value, json};
 
 use super::object::Object;
@@ -12,6 +13,26 @@ pub fn runs<'a>(headers: impl IntoIterator<Item = &'a RunHeader>) -> Value {
     json!({
         "schema": "bakeoff.runs/1",
         "runs": headers.into_iter().map(listed).collect::<Vec<_>>(),
+    })
+}
+
+/// A run whose result is what was recorded meanwhile: its entry, and each of its series in five numbers.
+pub fn recorded(run: &Run) -> Value {
+    let mut value = listed(&run.header);
+    value["schema"] = json!("bakeoff.recorded/1");
+    value["series"] = analysis::series(&run.series).iter().map(summary).collect();
+    value
+}
+
+fn summary(series: &Series) -> Value {
+    json!({
+        "name": series.name,
+        "host": series.host,
+        "labels": series.labels,
+        "count": series.points.len(),
+        "mean": series.mean,
+        "min": series.min,
+        "max": series.max,
     })
 }
 

@@ -3,7 +3,7 @@
 use analysis::machine;
 use record::histogram::{Histogram, QUANTILES, Summary};
 use record::load::LoadRecord;
-use record::run::Run;
+use record::run::{Run, RunState};
 use record::verdict::Validity;
 
 use super::configuration::settings;
@@ -15,7 +15,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
 use crate::text::{cited, on_paper};
 
-/// Lays out the page; a run without a load has a page that says so.
+/// Lays out the page; that of a run without a load is of what was recorded.
 pub(crate) fn load(run: &Run) -> Page {
     let header = &run.header;
     let byline = vec![
@@ -24,17 +24,10 @@ pub(crate) fn load(run: &Run) -> Page {
         format!("state: {}", header.state.word()),
     ];
     let Some(record) = &run.load else {
-        if !run.proofs.is_empty() {
-            return proofs(run, byline, disclosure(run, None));
-        }
-        return Page {
-            title: header.title.clone(),
-            question: String::new(),
-            standing: Words::toned("no load", Tone::Doubt),
-            claim: "The run drove no load.".into(),
-            caveats: header.reason.iter().cloned().collect(),
-            byline,
-            sections: vec![disclosure(run, None)],
+        return if run.proofs.is_empty() {
+            without_load(run, byline)
+        } else {
+            proofs(run, byline, disclosure(run, None))
         };
     };
     let (word, tone) = match record.verdict.state {
@@ -52,13 +45,33 @@ pub(crate) fn load(run: &Run) -> Page {
         claim: claim(record),
         caveats,
         byline,
-        sections: vec![
-            events(record),
-            latencies(record),
-            machine_section(run, record),
-            checks(record),
-            disclosure(run, Some(record)),
-        ],
+        sections: [events(record), latencies(record), machine_section(run, record), checks(record)]
+            .into_iter()
+            .chain(super::series::section(&analysis::series(&run.series)))
+            .chain([disclosure(run, Some(record))])
+            .collect(),
+    }
+}
+
+/// A run whose result is what was recorded meanwhile: other tools' text, instruments around a command.
+fn without_load(run: &Run, byline: Vec<String>) -> Page {
+    let header = &run.header;
+    let (word, tone) = match header.state {
+        RunState::Sealed => (header.kind.word(), Tone::Even),
+        RunState::Invalid => ("INVALID", Tone::Bad),
+        state => (state.word(), Tone::Doubt),
+    };
+    let recorded = analysis::series(&run.series);
+    let mut sections: Vec<Section> = super::series::section(&recorded).into_iter().collect();
+    sections.push(disclosure(run, None));
+    Page {
+        title: header.title.clone(),
+        question: String::new(),
+        standing: Words::toned(word, tone),
+        claim: super::series::claim(&recorded),
+        caveats: header.reason.iter().cloned().collect(),
+        byline,
+        sections,
     }
 }
 

@@ -8,9 +8,11 @@ mod load;
 mod method;
 mod over_time;
 mod proofs;
+mod series;
 
 pub(crate) use bakeoff::bakeoff;
 pub(crate) use load::load;
+pub(crate) use series::written as series_value;
 
 /// How something is meant, for a reader who sees color; the word itself always says it too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{latency, rate};
 
 /// Places on the time axis at most; more intervals are merged, without loss, into so many.
-const PLACES_MAX: usize = 300;
+pub(super) const PLACES_MAX: usize = 300;
 /// The lines, by quantile.
 const DRAWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
@@ -57,7 +57,7 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
         x_kind: Kind::Linear,
         x_range: Some((0.0, stretches.last()?.until_s)),
         y_kind: Kind::Log,
-        x_ticks: seconds_ticks(stretches.last()?.until_s),
+        x_ticks: seconds_ticks(0.0, stretches.last()?.until_s),
         y_label: super::figures::tick_seconds,
         series: DRAWN.iter().map(line).filter(|l| !l.points.is_empty()).collect(),
     });
@@ -88,6 +88,6 @@ fn point(stretch: &Stretch, quantile: f64) -> Option<Point> {
     Some(Point { x: stretch.until_s, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
 }
 
-fn seconds_ticks(until_s: f64) -> Vec<(f64, String)> {
-    crate::chart::round_values(0.0, until_s, 8).into_iter().map(|v| (v, format!("{v}"))).collect()
+pub(super) fn seconds_ticks(from_s: f64, until_s: f64) -> Vec<(f64, String)> {
+    crate::chart::round_values(from_s, until_s, 8).into_iter().map(|v| (v, format!("{v}"))).collect()
 }

@@ -4,6 +4,7 @@ mod bakeoff;
 mod cpu;
 mod load;
 pub(crate) mod proofs;
+mod recorded;
 mod runs;
 mod table;
 
@@ -15,6 +16,7 @@ pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;
+pub use recorded::recorded;
 pub use runs::runs_list;
 
 /// How a terminal, or what stands for one, can be written to.

@@ -10,8 +10,8 @@ use record::environment::Environment;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 
-use crate::cmd::Global;
 use crate::cmd::import::source;
+use crate::cmd::{Global, command_line};
 use crate::exit::Exit;
 
 /// Whether and how an import is kept.
@@ -96,7 +96,10 @@ impl Keeper {
             return Err(Exit::Usage.with(format!("{}: {reason}", file.display())));
         }
         if self.series.is_empty() {
-            return Err(Exit::Usage.with(format!("{}: nothing in it can be kept over time", file.display())));
+            let hint =
+                if self.tool == "mpstat" { " (a sample since boot is kept only with --boot)" } else { "" };
+            let text = format!("{}: nothing in it can be kept over time{hint}", file.display());
+            return Err(Exit::Usage.with(text));
         }
         let archive = global.archive_for_writing()?;
         let anchor = match &self.first {
@@ -114,7 +117,7 @@ impl Keeper {
             labels: self.options.labels.into_iter().collect(),
             bakeoff: None,
             tool_version: env!("CARGO_PKG_VERSION").into(),
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+            command: command_line(None),
         };
         let id = header.id;
         let mut writer =

@@ -134,6 +134,8 @@ fn keep(sample: &mpstat::Sample, args: &Args, full_pct: f64, before: u32, keeper
         (Some(at), _) => keeper.since_first(at),
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
         (None, Some(interval_s)) => (interval_s * 1e3 * f64::from(before + 1)) as i64,
+        // One sample needs no distance to the next.
+        (None, None) if before == 0 => 0,
         (None, None) => {
             keeper.refuse("the log has no dates: give --interval SECONDS to keep it over time");
             return false;

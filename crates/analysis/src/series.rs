@@ -1,0 +1,81 @@
+//! Numbers over time, one series after another.
+
+use std::collections::BTreeMap;
+
+use record::series::Sample;
+
+/// One series: the values of one name with one set of labels on one machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What it is, ending in its unit.
+    pub name: String,
+    /// The machine.
+    pub host: String,
+    /// What tells it from others of the name; empty where nothing does.
+    pub labels: String,
+    /// Seconds since the run's anchor and the value then, in the order of time; at least one.
+    pub points: Vec<(f64, f64)>,
+    /// Mean of the values, each counted once, however long its interval was.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// The samples sorted into their series, by name, then host, then labels.
+///
+/// - `samples`: in any order; values are finite.
+pub fn series(samples: &[Sample]) -> Vec<Series> {
+    let mut sorted: BTreeMap<_, Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        assert!(sample.value.is_finite(), "{} is {}", sample.name, sample.value);
+        sorted.entry((&sample.name, &sample.host, &sample.labels)).or_default().push(sample);
+    }
+    sorted.into_values().map(of).collect()
+}
+
+/// - `samples`: of one series; at least one.
+fn of(mut samples: Vec<&Sample>) -> Series {
+    samples.sort_by_key(|s| s.t_ms);
+    let only = || samples.iter().map(|s| s.value);
+    let first = samples[0];
+    Series {
+        name: first.name.clone(),
+        host: first.host.clone(),
+        labels: first.labels.clone(),
+        mean: only().sum::<f64>() / samples.len() as f64,
+        min: only().fold(f64::INFINITY, f64::min),
+        max: only().fold(f64::NEG_INFINITY, f64::max),
+        points: samples.iter().map(|s| (s.t_ms as f64 / 1e3, s.value)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(t_ms: i64, name: &str, labels: &str, value: f64) -> Sample {
+        Sample { t_ms, host: "h".into(), name: name.into(), labels: labels.into(), value }
+    }
+
+    #[test]
+    fn values_are_told_apart_by_name_and_labels_and_sorted_by_time() {
+        let found = series(&[
+            sample(2_000, "b_per_s", "", 3.0),
+            sample(1_000, "b_per_s", "", 1.0),
+            sample(1_000, "a_ratio", "cpu=1", 0.5),
+            sample(1_000, "a_ratio", "cpu=0", 0.25),
+        ]);
+        let told: Vec<_> =
+            found.iter().map(|s| (s.name.as_str(), s.labels.as_str(), s.points.len())).collect();
+        assert_eq!(told, [("a_ratio", "cpu=0", 1), ("a_ratio", "cpu=1", 1), ("b_per_s", "", 2)]);
+        assert_eq!(found[2].points, [(1.0, 1.0), (2.0, 3.0)]);
+        assert_eq!((found[2].mean, found[2].min, found[2].max), (2.0, 1.0, 3.0));
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_series() {
+        assert_eq!(series(&[]), []);
+    }
+}

@@ -1,0 +1,208 @@
+//! Numbers over time, of whatever tool or instrument: a table of all, a picture of those that move together.
+
+use std::collections::BTreeMap;
+
+use analysis::Series;
+
+use super::over_time::{PLACES_MAX, seconds_ticks};
+use super::{Block, Figure, Section, Table, Words};
+use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::number::{count, significant, significant_4, span};
+
+/// Lines that a picture can hold and be read.
+const LINES_MAX: usize = 6;
+/// Rows of one name that are shown unfolded; of more, the greatest.
+const ROWS_MAX: usize = 20;
+
+/// The sentence that says how much there is.
+pub(super) fn claim(recorded: &[Series]) -> String {
+    let moments = recorded.iter().map(|s| s.points.len()).max().unwrap_or(0);
+    let ends = || recorded.iter().flat_map(|s| &s.points).map(|(t_s, _)| *t_s);
+    let over_s = ends().fold(f64::NEG_INFINITY, f64::max) - ends().fold(f64::INFINITY, f64::min);
+    let series = count(recorded.len() as u64);
+    match moments {
+        0 => "Nothing was recorded over time.".to_owned(),
+        1 => format!("{series} values of one moment."),
+        n => format!("{series} series of up to {} values over {}.", count(n as u64), span(over_s)),
+    }
+}
+
+/// What was recorded; nothing where nothing was.
+pub(super) fn section(recorded: &[Series]) -> Option<Section> {
+    if recorded.is_empty() {
+        return None;
+    }
+    let mut by_name: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
+    for series in recorded {
+        by_name.entry(&series.name).or_default().push(series);
+    }
+    let mut blocks: Vec<Block> = figures(&by_name).into_iter().map(Block::Figure).collect();
+    let (single, many): (Vec<_>, Vec<_>) = by_name.values().partition(|all| all.len() == 1);
+    if !single.is_empty() {
+        let mut table = table("Series with one line each", "series");
+        for series in single.iter().flat_map(|all| all.iter()) {
+            table.row(row(&series.name, series));
+        }
+        blocks.push(Block::Table(table));
+    }
+    blocks.extend(many.into_iter().map(|all| Block::Table(labelled(all))));
+    Some(Section { id: "series", title: "Recorded over time", blocks })
+}
+
+/// The series of one name, the greatest first.
+fn labelled(all: &[&Series]) -> Table {
+    let mut sorted = all.to_vec();
+    sorted.sort_by(|a, b| b.mean.total_cmp(&a.mean));
+    let shown = sorted.len().min(ROWS_MAX);
+    let of = match sorted.len() - shown {
+        0 => String::new(),
+        _ => format!(", the {shown} greatest of {}", count(sorted.len() as u64)),
+    };
+    let mut table = table(&format!("{}{of}", all[0].name), "of what");
+    for series in &sorted[..shown] {
+        table.row(row(&identity(series, all), series));
+    }
+    table
+}
+
+/// What tells a series from the others of its name.
+fn identity(series: &Series, all: &[&Series]) -> String {
+    let one_host = all.iter().all(|other| other.host == series.host);
+    match (one_host, series.labels.is_empty()) {
+        (true, _) => series.labels.clone(),
+        (false, true) => series.host.clone(),
+        (false, false) => format!("{} {}", series.host, series.labels),
+    }
+}
+
+fn table(caption: &str, of: &str) -> Table {
+    Table::new(caption, &[of, "#values", "#mean", "#least", "#greatest"])
+}
+
+fn row(name: &str, series: &Series) -> Vec<Words> {
+    let value = |v: f64| Words::from(written(&series.name, v));
+    vec![
+        name.into(),
+        count(series.points.len() as u64).into(),
+        value(series.mean),
+        value(series.min),
+        value(series.max),
+    ]
+}
+
+/// A value as its unit wants it.
+pub(crate) fn written(name: &str, value: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, positive and below 1e15"
+    )]
+    if !name.ends_with("_ratio") && (0.0..1e15).contains(&value) && value.fract() == 0.0 {
+        return count(value as u64);
+    }
+    if name.ends_with("_ratio") { format!("{} %", significant(value * 100.0)) } else { significant_4(value) }
+}
+
+/// One picture for the shares of a tool, one for its other lines, and one for each name that has many.
+fn figures(by_name: &BTreeMap<&str, Vec<&Series>>) -> Vec<Figure> {
+    let mut groups: BTreeMap<(String, bool), Vec<(&str, &Series)>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (name, all) in by_name {
+        let moving: Vec<&Series> = all.iter().copied().filter(|s| s.points.len() > 1).collect();
+        let is_share = name.ends_with("_ratio");
+        match moving[..] {
+            [] => {}
+            [series] => {
+                let tool = name.split('_').next().unwrap_or(name).to_owned();
+                groups.entry((tool, is_share)).or_default().push((name, series));
+            }
+            _ => {
+                let named: Vec<(String, &Series)> = moving.iter().map(|s| (identity(s, all), *s)).collect();
+                found.extend(figure((*name).to_owned(), is_share, named));
+            }
+        }
+    }
+    let grouped = groups.into_iter().filter_map(|((tool, is_share), all)| {
+        let named = all.iter().map(|(name, s)| (short(name, &tool), *s)).collect();
+        let title = if is_share { format!("{tool}: shares over time") } else { format!("{tool} over time") };
+        figure(title, is_share, named)
+    });
+    grouped.chain(found).collect()
+}
+
+fn short(name: &str, tool: &str) -> String {
+    name.strip_prefix(tool).unwrap_or(name).trim_start_matches('_').trim_end_matches("_ratio").to_owned()
+}
+
+fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Option<Figure> {
+    // The greatest are drawn; a line that is nothing all the time is no picture.
+    all.retain(|(_, s)| s.max > 0.0);
+    all.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
+    let left_out = all.len().saturating_sub(LINES_MAX);
+    all.truncate(LINES_MAX);
+    let ends = || all.iter().flat_map(|(_, s)| &s.points).map(|(t_s, _)| *t_s);
+    let (from_s, until_s) = (ends().reduce(f64::min)?, ends().reduce(f64::max)?);
+    let mut data = table("The lines", "line");
+    for (name, series) in &all {
+        data.row(row(name, series));
+    }
+    let drawing = lines(&Lines {
+        x_title: "seconds since it began",
+        y_title: if is_share { "%" } else { "value, in the unit of its name" },
+        x_kind: Kind::Linear,
+        x_range: Some((from_s, until_s)),
+        y_kind: if is_share { Kind::Linear } else { Kind::Log },
+        x_ticks: seconds_ticks(from_s, until_s),
+        y_label: if is_share { tick_share } else { tick_value },
+        series: all.iter().map(|(name, series)| line(name, series, is_share)).collect(),
+    });
+    let rest = match left_out {
+        0 => String::new(),
+        n => format!(" {n} smaller ones are left out."),
+    };
+    let merged = if all.iter().any(|(_, s)| s.points.len() > PLACES_MAX) {
+        " Neighbouring values are averaged, so that a line has no more places than can be seen."
+    } else {
+        ""
+    };
+    let zeros = if is_share { "" } else { " On the logarithmic axis a value of 0 has no place." };
+    Some(Figure {
+        title,
+        caption: format!("Each value stands at the end of the interval it describes.{merged}{zeros}{rest}"),
+        description:
+            "A line for each series, from its first value to its last; mean, least and greatest are in \
+                      the table."
+                .into(),
+        drawing,
+        data,
+    })
+}
+
+/// A round value, without digits that say nothing.
+fn tick_value(value: f64) -> String {
+    if value >= 1_000.0 { significant(value) } else { format!("{}", (value * 1e6).round() / 1e6) }
+}
+
+fn tick_share(ratio: f64) -> String {
+    tick_value(ratio * 100.0)
+}
+
+fn line(name: &str, series: &Series, is_share: bool) -> Line {
+    let chunk = series.points.len().div_ceil(PLACES_MAX);
+    let point = |some: &[(f64, f64)]| {
+        let y = some.iter().map(|(_, value)| value).sum::<f64>() / some.len() as f64;
+        Point { x: some[some.len() - 1].0, y, interval: None, dots: Vec::new() }
+    };
+    let points = series.points.chunks(chunk).map(point).filter(|p| is_share || p.y > 0.0).collect();
+    Line { name: cut(name), points, banded: true, joined: true }
+}
+
+/// A name that leaves room for the lines: its end tells more than its beginning.
+fn cut(name: &str) -> String {
+    const LETTERS_MAX: usize = 26;
+    let letters = name.chars().count();
+    if letters <= LETTERS_MAX {
+        return name.to_owned();
+    }
+    std::iter::once('…').chain(name.chars().skip(letters - (LETTERS_MAX - 1))).collect()
+}
