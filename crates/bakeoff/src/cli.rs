@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
+    Locks(cmd::locks::Args),
     Prove(cmd::prove::Args),
     Hog(cmd::hog::Args),
     Import(cmd::import::Args),

@@ -30,18 +30,60 @@ enum {
 
 /* Parts of the kernel's interface to user space: fixed, not relocated. */
 enum {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_F_USER_STACK = 256,
 };
+#define NULL ((void *)0)
 struct bpf_raw_tracepoint_args {
 	__u64 args[0];
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* Written by hand: of these locks only the place is wanted, and one lies in a struct without a name. */
+struct rw_semaphore {};
+struct spinlock {};
+struct mm_struct {
+	struct rw_semaphore mmap_lock;
+};
+struct sighand_struct {
+	struct spinlock siglock;
+};
+
+/* As user space sees them, which differs from machine to machine. */
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long bp;
+	unsigned long r8;
+	unsigned long r10;
+	unsigned long ax;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long sp;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+};
+struct pt_regs {
+	struct user_pt_regs user_regs;
+};
+#endif
 
 struct rq {
 	unsigned int nr_running;
@@ -59,11 +101,13 @@ struct sched_entity {
 
 struct task_struct {
 	struct sched_entity se;
+	struct mm_struct *mm;
 	pid_t pid;
 	pid_t tgid;
 	u64 utime;
 	u64 stime;
 	u64 start_time;
+	struct sighand_struct *sighand;
 	char comm[16];
 };
 

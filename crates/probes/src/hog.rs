@@ -3,6 +3,8 @@
 //! Each runs until its time is over or its flag is raised, and reports its own `CLOCK_PROCESS_CPUTIME_ID`, which the
 //! scheduler keeps to the nanosecond: so a hog should be the only work of its process.
 
+pub mod lock;
+
 use std::collections::BTreeSet;
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,6 +7,9 @@ pub mod cpu_list;
 pub mod cpu_time;
 pub mod environment;
 pub mod hog;
+#[cfg(feature = "bpf")]
+mod kernel_symbols;
+pub mod locks;
 mod peers;
 pub mod proc_stat;
 #[cfg(feature = "bpf")]

@@ -1,10 +1,12 @@
 //! What every eBPF program of ours needs to know: whether it can be had here, and what it costs.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::{fs, io};
+use std::time::Duration;
+use std::{fmt, fs, io, thread};
 
-use libbpf_rs::ErrorKind;
 use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags};
+use nix::libc;
 use record::missing::{Maybe, Missing};
 
 /// Where the kernel describes its types.
@@ -22,14 +24,7 @@ impl RunTime {
     ///
     /// Missing where the kernel does not tell.
     pub(crate) fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
-        let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
-            .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
-        let field = |name: &str| {
-            let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
-            let value = line.and_then(|v| v.trim().parse().ok());
-            value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
-        };
-        Ok(Self { ns: field("run_time_ns")?, runs: field("run_cnt")? })
+        Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
     }
 
     /// Mean time of a run since `before`.
@@ -44,6 +39,55 @@ impl RunTime {
         }
         Ok((self.ns - before.ns) as f64 / runs as f64)
     }
+}
+
+/// Times that the kernel did not run a program because it was running on that CPU already.
+///
+/// # Errors
+///
+/// Missing where the kernel does not tell.
+pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> Maybe<u64> {
+    told_of(program, "recursion_misses")
+}
+
+fn told_of(program: BorrowedFd<'_>, name: &str) -> Maybe<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
+        .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    let value = line.and_then(|v| v.trim().parse().ok());
+    value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
+}
+
+/// Returns when every program that runs in the kernel now has ended; those that begin meanwhile see what was written
+/// before.
+pub(crate) fn wait_for_running() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
+    // SAFETY: takes three numbers and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result != 0 {
+        // Kernels with CPUs that are free of ticks refuse; a program runs for microseconds.
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Takes every row out of a map that no program writes to any more.
+///
+/// # Errors
+///
+/// Missing where the kernel does not hand them out.
+pub(crate) fn take_all(map: &impl MapCore) -> Maybe<Vec<(Vec<u8>, Vec<u8>)>> {
+    let refused = |e: &dyn fmt::Display| Missing::because(format!("the sums cannot be read: {e}"));
+    // As many at once as there may be: a batch too small for one bucket of the map would fail.
+    let batch = map.lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY);
+    let mut rows: Vec<(Vec<u8>, Vec<u8>)> = batch.map_err(|e| refused(&e))?.collect();
+    // The library does not say that a batch failed; what it left behind is taken one by one.
+    for key in map.keys().collect::<Vec<_>>() {
+        if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|e| refused(&e))? {
+            map.delete(&key).map_err(|e| refused(&e))?;
+            rows.push((key, value));
+        }
+    }
+    Ok(rows)
 }
 
 /// Lets the kernel keep run statistics for as long as the result lives.
@@ -77,6 +121,11 @@ pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
         "it needs Linux 5.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS".to_owned()
     };
     format!("no {what} by BPF ({error}): {way_out}")
+}
+
+/// Whether this process has what it takes to load programs; the kernel may still lack what they need.
+pub(crate) fn may_load() -> bool {
+    lacking_capabilities().is_empty()
 }
 
 fn lacking_capabilities() -> Vec<&'static str> {

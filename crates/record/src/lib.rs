@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod environment;
 pub mod histogram;
 pub mod load;
+pub mod locks;
 pub mod missing;
 pub mod proof;
 pub mod quantity;

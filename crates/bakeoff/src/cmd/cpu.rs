@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(Exit::Good)
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let written = if text.parse::<f64>().is_ok() { format!("{text}s") } else { text.to_owned() };
     match quantity::duration(&written) {
         Ok(d) if d < Duration::from_millis(100) => Err("the shortest interval is 100ms".into()),

@@ -4,6 +4,7 @@
 mod bakeoff;
 mod cpu;
 mod load;
+mod locks;
 mod object;
 mod prove;
 mod runs;
@@ -12,5 +13,6 @@ pub use bakeoff::{compare, run};
 pub use cpu::cpu;
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
+pub use locks::locks;
 pub use prove::prove;
 pub use runs::{listed, recorded, runs};

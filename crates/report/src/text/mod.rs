@@ -3,6 +3,7 @@
 mod bakeoff;
 mod cpu;
 mod load;
+mod locks;
 pub(crate) mod proofs;
 mod recorded;
 mod runs;
@@ -14,6 +15,7 @@ pub use bakeoff::{bakeoff, comparisons};
 pub use cpu::cpu_interval;
 pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
+pub use locks::{LockView, lock_interval, locks_csv};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;

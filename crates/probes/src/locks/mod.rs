@@ -1,0 +1,234 @@
+//! Which locks of the kernel are waited for, by whom, and what that costs.
+//!
+//! *Traces* `lock:contention_begin` and `lock:contention_end` on every CPU. They are on the slow path only, so a lock
+//! that is free costs nothing; sums are kept in the kernel by kind, lock and caller.
+//! *Yields*, per lock and caller and interval: waits (count), their time in total and at most (ns), its distribution by
+//! powers of two, and the part of it that was spun (ns), from which follows the share of all CPUs that it burned.
+//! *Differs from* `perf lock contention` in that spinning inside a mutex is kept apart from sleeping there, and in that
+//! records do not travel to user space one by one.
+//! *Blind to* how long locks are held, to waits that have not ended yet (they count when they end), to the spinning of
+//! writers before they sleep on an rwsem, which the kernel does not tell, and to waits that began before the probe.
+//! Kernels before 5.19 have no such tracepoints.
+//! *Costs*: see `docs/locks.md`; [`LockProbe::cost`] measures it where it runs.
+
+#[cfg(feature = "bpf")]
+mod bpf;
+
+use std::collections::BTreeMap;
+
+use record::clock::{Clock, Monotonic};
+use record::locks::{LockInterval, LockKind, LockSample, Waits};
+use record::missing::{Maybe, Missing};
+
+use crate::cpu_list;
+#[cfg(feature = "bpf")]
+use crate::kernel_symbols::KernelSymbols;
+
+/// Whose waits to watch, and how much room there is for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Those of this process only.
+    pub pid: Option<u32>,
+    /// Those of threads of this name only; of more than 15 bytes the first 15 are the name.
+    pub comm: Option<String>,
+    /// Combinations of lock and caller that an interval has room for; what is more is counted as lost.
+    pub room: u32,
+}
+
+impl Options {
+    /// Everyone's, with room for 8,192 combinations: some 4 MB of kernel memory.
+    pub fn of_everyone() -> Self {
+        Self { pid: None, comm: None, room: 8192 }
+    }
+}
+
+/// What watching costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Time of our programs per wait, by the kernel's own statistics, less what these cost by themselves.
+    pub ns_per_wait: f64,
+    /// Waits seen since the start.
+    pub waits: u64,
+    /// CPU time that both make together, as a share of one CPU since the start.
+    pub ratio_of_one_cpu: f64,
+}
+
+/// Why locks cannot be watched here.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(String);
+
+/// Watches the locks from [`open`] on.
+#[derive(Debug)]
+pub struct LockProbe {
+    #[cfg(feature = "bpf")]
+    programs: bpf::Bpf,
+    #[cfg(feature = "bpf")]
+    symbols: Maybe<KernelSymbols>,
+    started_ns: u64,
+    last_ns: u64,
+    seen: u64,
+}
+
+/// Attaches the programs.
+///
+/// # Errors
+///
+/// [`Refused`], with what is missing and how to get it.
+#[cfg(feature = "bpf")]
+pub fn open(options: &Options) -> Result<LockProbe, Refused> {
+    let symbols = KernelSymbols::read(std::path::Path::new("/"));
+    let programs = bpf::Bpf::open(options).map_err(Refused)?;
+    let now_ns = Monotonic.now_ns();
+    Ok(LockProbe { programs, symbols, started_ns: now_ns, last_ns: now_ns, seen: 0 })
+}
+
+/// Attaches nothing: this build has no programs.
+///
+/// # Errors
+///
+/// [`Refused`], always.
+#[cfg(not(feature = "bpf"))]
+pub fn open(_: &Options) -> Result<LockProbe, Refused> {
+    Err(Refused("no locks without BPF: this build has none; build it with the feature `bpf`".into()))
+}
+
+#[cfg(feature = "bpf")]
+impl LockProbe {
+    /// What was waited for since the last reading, or since the probe was opened.
+    ///
+    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn read(&mut self) -> Maybe<LockInterval> {
+        let (until_ns, drained) = self.programs.drain()?;
+        let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
+        let mut locks: Vec<LockSample> = drained.sums.iter().map(|sum| self.sample(sum)).collect();
+        locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
+        self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
+        let cpus = cpu_list::online(std::path::Path::new("/")).map_or(1, |online| online.len());
+        let lost = drained.lost;
+        Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
+    }
+
+    /// What watching costs: measured now, by a burst of waits for one lock (some 50 ms).
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel's run statistics cannot be had.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        let ns_per_wait = self.programs.ns_per_wait()?;
+        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
+        let ratio_of_one_cpu = ns_per_wait * self.seen as f64 / elapsed_ns.max(1) as f64;
+        Ok(Cost { ns_per_wait, waits: self.seen, ratio_of_one_cpu })
+    }
+
+    fn sample(&self, sum: &bpf::Sum) -> LockSample {
+        let kind = kind(sum.flags);
+        let stack = match (&self.symbols, &sum.frames) {
+            (Ok(symbols), Ok(frames)) => Ok(symbols.callers(frames)),
+            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+        };
+        let name = match (sum.role, &self.symbols) {
+            (Some(role), _) => Ok(role.to_owned()),
+            (None, Ok(symbols)) => symbols.variable(sum.lock).ok_or_else(|| {
+                Missing::because(
+                    "no symbol covers it: it was allocated, or the kernel keeps no names of variables",
+                )
+            }),
+            (None, Err(why)) => Err(why.clone()),
+        };
+        let caller = stack.as_ref().map_err(Clone::clone).and_then(|stack| {
+            stack.first().cloned().ok_or_else(|| Missing::because("its stack shows nothing but locking"))
+        });
+        let stack = stack.unwrap_or_default();
+        LockSample {
+            kind,
+            address: sum.lock,
+            name,
+            caller,
+            stack,
+            waits: sum.waits.clone(),
+            spin_ns_total: sum.spun_ns,
+        }
+    }
+}
+
+#[cfg(not(feature = "bpf"))]
+impl LockProbe {
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn read(&mut self) -> Maybe<LockInterval> {
+        Err(Missing::because("this build has no BPF"))
+    }
+
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        Err(Missing::because("this build has no BPF"))
+    }
+}
+
+/// What the kernel's flags of a wait say of its lock (`include/trace/events/lock.h`).
+fn kind(flags: u32) -> LockKind {
+    const SPINS: u32 = 1;
+    const READS: u32 = 2;
+    const WRITES: u32 = 4;
+    const RT: u32 = 8;
+    const PERCPU: u32 = 16;
+    const MUTEX: u32 = 32;
+    match flags {
+        0 => LockKind::Semaphore,
+        SPINS => LockKind::Spinlock,
+        f if f == SPINS | READS => LockKind::RwlockRead,
+        f if f == SPINS | WRITES => LockKind::RwlockWrite,
+        READS => LockKind::RwsemRead,
+        WRITES => LockKind::RwsemWrite,
+        RT => LockKind::RtMutex,
+        f if f == RT | READS => LockKind::RtRwlockRead,
+        f if f == RT | WRITES => LockKind::RtRwlockWrite,
+        f if f == PERCPU | READS => LockKind::PercpuRwsemRead,
+        f if f == PERCPU | WRITES => LockKind::PercpuRwsemWrite,
+        f if f & !SPINS == MUTEX => LockKind::Mutex,
+        _ => LockKind::Other,
+    }
+}
+
+/// Waits as the kernel's side sums them up: bucket `i` counts those from 2^i ns on.
+fn waits(count: u64, ns_total: u64, ns_max: u64, buckets: &[u32]) -> Waits {
+    let histogram: BTreeMap<u64, u64> =
+        buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (1 << i, u64::from(*n))).collect();
+    Waits { count, ns_total, ns_max, histogram }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_of_the_kernel_are_kinds_of_locks() {
+        let kinds: Vec<&str> =
+            [1, 3, 5, 33, 32, 2, 4, 0, 8, 10, 12, 18, 20, 64].map(|f| kind(f).word()).to_vec();
+        assert_eq!(
+            kinds.join(" "),
+            "spinlock rwlock-read rwlock-write mutex mutex rwsem-read rwsem-write semaphore rt-mutex \
+             rt-rwlock-read rt-rwlock-write percpu-rwsem-read percpu-rwsem-write other"
+        );
+    }
+
+    #[test]
+    fn buckets_keep_every_wait_under_its_lower_bound() {
+        let mut buckets = [0; 40];
+        (buckets[0], buckets[10], buckets[39]) = (1, 2, 3);
+        let waits = waits(6, 100, 50, &buckets);
+        assert_eq!(waits.histogram, BTreeMap::from([(1, 1), (1024, 2), (1 << 39, 3)]));
+    }
+}

@@ -1,0 +1,55 @@
+//! `bakeoff.locks/1`: one interval of the kernel's locks.
+
+use record::locks::{LockInterval, LockSample, Waits};
+use serde_json::{Map, Value, json};
+
+use super::object::Object;
+
+/// The document of one interval.
+///
+/// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
+pub fn locks(interval: &LockInterval, start_ns: u64) -> Value {
+    let locks: Vec<Value> = interval.locks.iter().map(|l| lock(l, interval)).collect();
+    let (all, spun_ns) = interval.total();
+    json!({
+        "schema": "bakeoff.locks/1",
+        "t_s": interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
+        "interval_s": interval.seconds(),
+        "missed_deadline": interval.missed_deadline,
+        "cpus": interval.cpus,
+        "locks": locks,
+        "total": {
+            "count": all.count,
+            "wait_ns_total": all.ns_total,
+            "spin_ns_total": spun_ns,
+            "cpu_util_ratio": interval.cpu_util_ratio(spun_ns),
+        },
+        "lower_bounds": !interval.lost.is_empty(),
+        "lost": interval.lost,
+    })
+}
+
+fn lock(lock: &LockSample, interval: &LockInterval) -> Value {
+    let object = Object::default()
+        .with("kind", lock.kind.word())
+        .maybe("lock", lock.name.clone())
+        .with("address", format!("{:#x}", lock.address))
+        .maybe("caller", lock.caller.clone());
+    waits(object, &lock.waits)
+        .with("spin_ns_total", lock.spin_ns_total)
+        .with("cpu_util_ratio", interval.cpu_util_ratio(lock.spin_ns_total))
+        .with("stack", lock.stack.clone())
+        .finish()
+}
+
+/// The fields of waits, the same for all that waits are counted of.
+pub(super) fn waits(object: Object, waits: &Waits) -> Object {
+    let histogram: Map<String, Value> =
+        waits.histogram.iter().map(|(from_ns, n)| (from_ns.to_string(), (*n).into())).collect();
+    object
+        .with("count", waits.count)
+        .with("wait_ns_total", waits.ns_total)
+        .with("wait_ns_mean", waits.ns_mean())
+        .with("wait_ns_max", waits.ns_max)
+        .with("histogram", histogram)
+}

@@ -1,0 +1,282 @@
+//! Locks at a terminal, an interval at a time: those of the kernel and those of programs.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use record::locks::{LockInterval, LockSample, Waits};
+use record::missing::Maybe;
+
+use super::table::{Align, Table};
+use super::{Style, Tint, paragraph};
+use crate::number::{count, latency, percent_digits};
+
+/// What is shown of each lock beside its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockView {
+    /// How each caller was reached.
+    pub stacks: bool,
+    /// How many waits took how long.
+    pub histogram: bool,
+    /// Lines; the rest is summed up in one.
+    pub top: usize,
+}
+
+/// One interval of the kernel's locks: a line for each lock and caller, most waiting first, and one for all.
+///
+/// `CPU %` is the share of all CPUs that spinning burned; sleeping waits burn none. Where waits were lost, numbers are
+/// lower bounds and say so.
+///
+/// - `start_ns`: start of the first interval, from which the time shown counts.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn lock_interval(
+    out: &mut dyn Write,
+    interval: &LockInterval,
+    start_ns: u64,
+    view: LockView,
+    style: Style,
+) -> io::Result<()> {
+    let (all, spun_ns) = interval.total();
+    let bound = bound(&interval.lost);
+    let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
+    let title = format!(
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for the kernel's locks{missed}",
+        interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
+        interval.seconds(),
+        interval.cpus,
+        count(all.count)
+    );
+    paragraph(out, &title, 2, style)?;
+    if !interval.locks.is_empty() {
+        lock_table(interval, view, (&all, spun_ns)).write(out, style)?;
+    }
+    let details = interval.locks.iter().take(view.top).zip(1..);
+    for (lock, number) in details.filter(|_| view.stacks || view.histogram) {
+        let named = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
+        let stack = if view.stacks { lock.stack.join(" < ") } else { caller(&lock.caller) };
+        paragraph(out, &format!("#{number} {} {named}: {stack}", lock.kind.word()), 4, style)?;
+        if view.histogram {
+            histogram(out, &lock.waits, style)?;
+        }
+    }
+    lost(out, &interval.lost, style)
+}
+
+fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, u64)) -> Table {
+    let numbered = view.stacks || view.histogram;
+    let mut table = Table::default();
+    if numbered {
+        table = table.column("#", Align::Right, 0);
+    }
+    let mut table = table
+        .column("kind", Align::Left, 0)
+        .column("count", Align::Right, 0)
+        .column("total", Align::Right, 4)
+        .column("mean", Align::Right, 2)
+        .column("max", Align::Right, 3)
+        .column("CPU %", Align::Right, 1)
+        .column("lock", Align::Left, 5)
+        .column("caller", Align::Elastic, 0);
+    let bound = bound(&interval.lost);
+    let row = |number: String, kind: &str, waits: &Waits, spun_ns: u64, lock: String, caller: String| {
+        let strong = (kind == TOTAL).then_some(Tint::Strong);
+        let cells = [
+            kind.to_owned(),
+            format!("{bound}{}", count(waits.count)),
+            format!("{bound}{}", latency(waits.ns_total as f64)),
+            latency(waits.ns_mean() as f64),
+            format!("{bound}{}", latency(waits.ns_max as f64)),
+            format!("{bound}{}", percent_digits(interval.cpu_util_ratio(spun_ns))),
+            lock,
+            caller,
+        ];
+        let number = numbered.then_some((number, strong));
+        number.into_iter().chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
+    };
+    for (lock, number) in interval.locks.iter().take(view.top).zip(1..) {
+        let named = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
+        let (kind, caller) = (lock.kind.word(), caller(&lock.caller));
+        table.row(row(number.to_string(), kind, &lock.waits, lock.spin_ns_total, named, caller));
+    }
+    let rest: &[LockSample] = interval.locks.get(view.top..).unwrap_or_default();
+    if !rest.is_empty() {
+        let mut waits = Waits::default();
+        for lock in rest {
+            waits.add(&lock.waits);
+        }
+        let spun_ns = rest.iter().map(|l| l.spin_ns_total).sum();
+        table.row(row(String::new(), "...", &waits, spun_ns, String::new(), format!("{} more", rest.len())));
+    }
+    table.row(row(String::new(), TOTAL, all, spun_ns, String::new(), String::new()));
+    table
+}
+
+const TOTAL: &str = "TOTAL";
+
+/// `>=` where something was lost.
+pub(super) fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
+    if lost.is_empty() { "" } else { ">=" }
+}
+
+/// A line of what was lost, where anything was.
+pub(super) fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Style) -> io::Result<()> {
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
+    paragraph(out, &format!("lost: {}; what is shown are lower bounds", reasons.join(", ")), 2, style)
+}
+
+pub(super) fn caller(caller: &Maybe<String>) -> String {
+    caller.clone().unwrap_or_else(|missing| format!("? ({missing})"))
+}
+
+/// A line for each power of two between the shortest and the longest wait.
+pub(super) fn histogram(out: &mut dyn Write, waits: &Waits, style: Style) -> io::Result<()> {
+    const LABEL: usize = 20;
+    let (Some((first, _)), Some((last, _))) =
+        (waits.histogram.first_key_value(), waits.histogram.last_key_value())
+    else {
+        return Ok(());
+    };
+    let most = waits.histogram.values().copied().max().unwrap_or(1);
+    let room = style.width.saturating_sub(LABEL + 18).clamp(1, 40);
+    let mut from_ns = *first;
+    while from_ns <= *last {
+        let n = waits.histogram.get(&from_ns).copied().unwrap_or(0);
+        let length =
+            usize::try_from((u128::from(n) * room as u128).div_ceil(u128::from(most))).unwrap_or(room);
+        let label = format!("{} to {}", latency(from_ns as f64), latency((from_ns << 1) as f64));
+        writeln!(out, "    {label:>LABEL$} |{:room$}| {}", "#".repeat(length), count(n))?;
+        from_ns <<= 1;
+    }
+    Ok(())
+}
+
+/// One interval of the kernel's locks as comma-separated values, heads with each interval that starts a file.
+///
+/// - `start_ns`: start of the first interval, from which `t_s` counts.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn locks_csv(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) -> io::Result<()> {
+    if interval.from_ns <= start_ns {
+        writeln!(
+            out,
+            "t_s,interval_s,kind,lock,address,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,spin_ns_total,\
+             cpu_util_ratio,stack,lost"
+        )?;
+    }
+    let t_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
+    let lost: u64 = interval.lost.values().sum();
+    for lock in &interval.locks {
+        writeln!(
+            out,
+            "{t_s:.3},{:.6},{},{},{:#x},{},{},{},{},{},{},{:.9},{},{lost}",
+            interval.seconds(),
+            lock.kind.word(),
+            quoted(lock.name.as_deref().unwrap_or_default()),
+            lock.address,
+            quoted(lock.caller.as_deref().unwrap_or_default()),
+            lock.waits.count,
+            lock.waits.ns_total,
+            lock.waits.ns_mean(),
+            lock.waits.ns_max,
+            lock.spin_ns_total,
+            interval.cpu_util_ratio(lock.spin_ns_total),
+            quoted(&lock.stack.join(";")),
+        )?;
+    }
+    Ok(())
+}
+
+/// A field as RFC 4180 has it.
+pub(super) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::locks::LockKind;
+    use record::missing::Missing;
+
+    fn interval(lost: &[(&str, u64)]) -> LockInterval {
+        let lock = |kind, name: Maybe<String>, caller: &str, count: u64, ns: u64, spun: u64| LockSample {
+            kind,
+            address: 0xffff_8880_1234_5678,
+            name,
+            caller: Ok(caller.to_owned()),
+            stack: vec![caller.to_owned(), "do_syscall_64".into()],
+            waits: Waits {
+                count,
+                ns_total: ns,
+                ns_max: ns / 2,
+                histogram: BTreeMap::from([(1024, count - 1), (8192, 1)]),
+            },
+            spin_ns_total: spun,
+        };
+        let unnamed = || Err(Missing::because("it was allocated"));
+        LockInterval {
+            from_ns: 1_000_000_000,
+            until_ns: 2_000_000_000,
+            cpus: 2,
+            missed_deadline: false,
+            locks: vec![
+                lock(LockKind::RwsemWrite, unnamed(), "ext4_buffered_write_iter", 12_345, 4_500_000_000, 0),
+                lock(LockKind::Mutex, unnamed(), "pipe_write", 300, 90_000_000, 40_000_000),
+                lock(LockKind::Spinlock, Ok("tasklist_lock".into()), "do_exit", 10, 20_000, 20_000),
+            ],
+            lost: lost.iter().map(|(r, n)| ((*r).to_owned(), *n)).collect(),
+        }
+    }
+
+    fn written(width: usize, view: LockView, lost: &[(&str, u64)]) -> String {
+        let mut out = Vec::new();
+        lock_interval(&mut out, &interval(lost), 1_000_000_000, view, Style { width, color: false }).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const PLAIN: LockView = LockView { stacks: false, histogram: false, top: 20 };
+
+    #[test]
+    fn locks_are_a_table_that_fits_from_40_columns_up() {
+        insta::assert_snapshot!("locks_120", written(120, PLAIN, &[]));
+        insta::assert_snapshot!("locks_40", written(40, PLAIN, &[]));
+        let all = LockView { stacks: true, histogram: true, top: 2 };
+        insta::assert_snapshot!("locks_all_80", written(80, all, &[("no-room", 7)]));
+        for width in 40..=200 {
+            for line in written(width, all, &[("no-room", 7)]).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_lost_makes_every_sum_a_lower_bound() {
+        let text = written(120, PLAIN, &[("no-room", 7)]);
+        assert!(text.contains(">=12,655 waits") && text.contains(">=12,345"), "{text}");
+        assert!(text.contains("lost: 7 no-room"), "{text}");
+        assert!(!written(120, PLAIN, &[]).contains(">="));
+    }
+
+    #[test]
+    fn values_between_commas_have_their_heads_once() {
+        let mut out = Vec::new();
+        let first = interval(&[]);
+        locks_csv(&mut out, &first, 1_000_000_000).unwrap();
+        let later = LockInterval { from_ns: 2_000_000_000, until_ns: 3_000_000_000, ..first };
+        locks_csv(&mut out, &later, 1_000_000_000).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 7);
+        assert!(text.lines().all(|l| l.split(',').count() == 14), "{text}");
+        assert_eq!(quoted("std::map<int, \"x\">"), "\"std::map<int, \"\"x\"\">\"");
+    }
+}
