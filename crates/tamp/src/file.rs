@@ -226,17 +226,19 @@ impl Compress<'_> {
         self.options.format == Format::Zst
     }
 
-    /// Reads into a page's beginning, whole pages: direct I/O takes nothing else.
-    fn read<'a>(&self, worker: &'a mut Buffer, offset: u64, bytes: usize) -> Result<&'a [u8], Error> {
-        let whole = bytes.next_multiple_of(PAGE_BYTES);
-        let room = worker.room(whole + PAGE_BYTES);
+    /// Reads whole pages of the file into whole pages of memory: direct I/O takes nothing else.
+    fn read<'a>(&self, buffer: &'a mut Buffer, offset: u64, bytes: usize) -> Result<&'a [u8], Error> {
+        let at = self.places.input_at + offset;
+        let lead = usize::try_from(at % PAGE_BYTES as u64).expect("less than a page");
+        let whole = (lead + bytes).next_multiple_of(PAGE_BYTES);
+        let room = buffer.room(whole + PAGE_BYTES);
         let skip = room.as_ptr().align_offset(PAGE_BYTES);
         let room = &mut room[skip..skip + whole];
-        let read = read_full_at(self.places.input, room, self.places.input_at + offset)?;
-        if read < bytes {
-            return Err(Error::Changed { offset: offset + read as u64 });
+        let read = read_full_at(self.places.input, room, at - lead as u64)?;
+        if read < lead + bytes {
+            return Err(Error::Changed { offset: offset + read.saturating_sub(lead) as u64 });
         }
-        Ok(&room[..bytes])
+        Ok(&room[lead..lead + bytes])
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct Args {
     /// Write zeros as zeros, leave no holes
     #[arg(long)]
     pub(crate) no_sparse: bool,
-    /// Read around the page cache, and drop what was written from it
+    /// Leave nothing in the page cache: compressing, read around it; drop from it what was read and written
     #[arg(long)]
     pub(crate) direct: bool,
     /// Do not wait for the disk before the output gets its name
@@ -186,9 +186,6 @@ impl Args {
         }
         if self.format() == Format::Lz4 && ![64 << 10, 256 << 10, 1 << 20, 4 << 20].contains(&bytes) {
             return Err("--lz4 knows blocks of 64KiB, 256KiB, 1MiB and 4MiB".into());
-        }
-        if self.direct && bytes % 4096 != 0 {
-            return Err("--direct needs blocks of whole 4KiB pages".into());
         }
         Ok(())
     }

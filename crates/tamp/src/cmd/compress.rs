@@ -46,6 +46,9 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
 
     let in_place = output.place()?.zip(extent).filter(|_| !args.keep_up && !args.rsyncable);
     if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
+        if args.direct && input.path.is_some() {
+            input.read_directly();
+        }
         let places =
             Places { input: &input.file, input_at, input_bytes, output: Some(to), output_at, sparse: false };
         let written = tamp::compress_file(&places, &options, &watch.meter, &|| watch.look_up())?;
@@ -58,6 +61,9 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         stream(&input.file, to, &options, &watch)?;
     }
 
+    if args.direct {
+        input.drop_cached();
+    }
     output.finish(input, args)?;
     watch.finish(args, None);
     if replaces {

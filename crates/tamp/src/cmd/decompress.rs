@@ -49,6 +49,9 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     }
 
     let replaces = replaces(args, input) && report.outcome == Outcome::Done;
+    if args.direct {
+        input.drop_cached();
+    }
     output.finish(input, args)?;
     if args.test && args.verbose {
         watch.clear();

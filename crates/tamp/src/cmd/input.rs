@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Seek};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -49,10 +48,7 @@ impl Input {
         if link.is_symlink() && replaces && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
-        let mut flags = OFlags::CLOEXEC | OFlags::NOCTTY;
-        if args.direct {
-            flags |= OFlags::DIRECT;
-        }
+        let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
         // Whether a pipe or device is wanted is decided below; opening must not wait for it.
         let file = open(path, flags | OFlags::NONBLOCK)?;
         let metadata = file.metadata()?;
@@ -66,7 +62,7 @@ impl Input {
             let others = metadata.nlink() - 1;
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
-        let file = if metadata.is_file() { file } else { open(path, flags - OFlags::DIRECT)? };
+        let file = if metadata.is_file() { file } else { open(path, flags)? };
         enlarge_pipe(&file);
         Ok(Some(Self { file, metadata, path: Some(path.to_owned()) }))
     }
@@ -80,18 +76,25 @@ impl Input {
         Ok(Some((at, self.metadata.len().saturating_sub(at))))
     }
 
+    /// From now on reads go around the page cache, whole pages at a time; not where the file system cannot.
+    pub(crate) fn read_directly(&self) {
+        let flags = rustix::fs::fcntl_getfl(&self.file);
+        let _ = flags.and_then(|flags| rustix::fs::fcntl_setfl(&self.file, flags | OFlags::DIRECT));
+    }
+
+    /// Drops from the page cache what was read into it.
+    pub(crate) fn drop_cached(&self) {
+        // Advice only.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+
     pub(crate) fn name(&self) -> String {
         self.path.as_ref().map_or_else(|| "standard input".into(), |path| path.display().to_string())
     }
 }
 
-/// Opens with `flags`, without direct I/O where the file system has none.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    let open = |flags| rustix::fs::open(path, flags, Mode::empty()).map(|fd: OwnedFd| File::from(fd));
-    match open(flags) {
-        Err(rustix::io::Errno::INVAL) if flags.contains(OFlags::DIRECT) => Ok(open(flags - OFlags::DIRECT)?),
-        opened => Ok(opened?),
-    }
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.
