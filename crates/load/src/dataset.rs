@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use record::load::{LoadSettings, OltpSettings, PreparePolicy};
+use record::load::{LoadSettings, OltpSettings, PreparePolicy, Workload};
 
 use crate::Event;
 use crate::driver::{Failure, FailureClass};
@@ -162,6 +162,16 @@ fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool,
     let problem = match (settings.prepare, found) {
         (PreparePolicy::Always, _) | (PreparePolicy::Auto, Found::Nothing) => return Ok(true),
         (_, Found::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
+        // A table that only grows is as good for growing on.
+        (_, Found::Table { rows, has_index: true })
+            if rows > wanted && settings.workload == Workload::OltpInsert =>
+        {
+            return Ok(false);
+        }
+        // Deleting goes on where it ended, where the user says that this is meant.
+        (PreparePolicy::Never, Found::Table { .. }) if settings.workload == Workload::OltpDelete => {
+            return Ok(false);
+        }
         // A smaller part of a larger table is another data set than a table of that size, but the user's to choose.
         (PreparePolicy::Never, Found::Table { rows, .. }) if rows >= wanted => return Ok(false),
         (PreparePolicy::Never, Found::Nothing) => {

@@ -3,10 +3,13 @@
 //! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`] of its own,
 //! made and used on its own thread, one event at a time.
 
+mod address;
 mod exec;
 mod mysql;
 mod null;
+mod postgres;
 mod sqlite;
+mod wire;
 
 use std::borrow::Cow;
 use std::net::{Shutdown, TcpStream};
@@ -22,7 +25,8 @@ use crate::dataset::Store;
 use crate::random::Random;
 
 /// Every kind of target there is.
-pub(crate) const SCHEMES: [&Scheme; 4] = [&sqlite::SCHEME, &mysql::SCHEME, &exec::SCHEME, &null::SCHEME];
+pub(crate) const SCHEMES: [&Scheme; 5] =
+    [&sqlite::SCHEME, &mysql::SCHEME, &postgres::SCHEME, &exec::SCHEME, &null::SCHEME];
 
 /// A kind of target.
 pub(crate) struct Scheme {
@@ -194,11 +198,17 @@ impl Cut {
 
     /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns at once.
     pub(crate) fn arm_socket(&self, socket: OwnedFd) {
+        self.arm_socket_and(socket, || {});
+    }
+
+    /// The same, and then does something that may not block.
+    pub(crate) fn arm_socket_and(&self, socket: OwnedFd, then: impl Fn() + Send + 'static) {
         // Whatever its family: shutdown does not look at addresses.
         let socket = TcpStream::from(socket);
         self.arm(move || {
             // An error says that it is disconnected already.
             let _ = socket.shutdown(Shutdown::Both);
+            then();
         });
     }
 

@@ -37,6 +37,7 @@ pub mod pace;
 pub mod prove;
 pub mod random;
 mod rows;
+mod sql;
 mod stop;
 mod verdict;
 mod worker;

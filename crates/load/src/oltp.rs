@@ -5,10 +5,19 @@ use record::load::{LoadSettings, OltpSettings, Workload};
 
 use crate::driver::{Attempt, Failure, FailureClass, OperationShare};
 use crate::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
+use crate::sql::{Parameter, Sql, StatementText};
 
 /// What the SQL workloads are, in the order of their fame.
-pub(crate) const WORKLOADS: &[Workload] =
-    &[Workload::OltpReadWrite, Workload::OltpReadOnly, Workload::OltpWriteOnly, Workload::OltpPointSelect];
+pub(crate) const WORKLOADS: &[Workload] = &[
+    Workload::OltpReadWrite,
+    Workload::OltpReadOnly,
+    Workload::OltpWriteOnly,
+    Workload::OltpPointSelect,
+    Workload::OltpInsert,
+    Workload::OltpDelete,
+    Workload::OltpUpdateIndex,
+    Workload::OltpUpdateNonIndex,
+];
 
 /// One statement of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,12 +31,15 @@ pub(crate) enum Statement {
     UpdateIndex,
     UpdateNonIndex,
     Delete,
+    /// Of the row that the delete before it took.
     Insert,
+    /// Of a row that the database numbers.
+    Append,
     Commit,
 }
 
 impl Statement {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Begin,
         Self::PointSelect,
         Self::SimpleRange,
@@ -38,6 +50,7 @@ impl Statement {
         Self::UpdateNonIndex,
         Self::Delete,
         Self::Insert,
+        Self::Append,
         Self::Commit,
     ];
 
@@ -53,72 +66,39 @@ impl Statement {
             Self::UpdateIndex => "update-index",
             Self::UpdateNonIndex => "update-non-index",
             Self::Delete => "delete",
-            Self::Insert => "insert",
+            Self::Insert | Self::Append => "insert",
             Self::Commit => "commit",
         }
     }
 
-    /// What stands before and after the table's number, with `?` for each parameter; `None` for those without table.
-    fn parts(self) -> Option<(&'static str, &'static str)> {
-        Some(match self {
-            Self::Begin | Self::Commit => return None,
-            Self::PointSelect => ("SELECT c FROM sbtest", " WHERE id=?"),
-            Self::SimpleRange => ("SELECT c FROM sbtest", " WHERE id BETWEEN ? AND ?"),
-            Self::SumRange => ("SELECT SUM(k) FROM sbtest", " WHERE id BETWEEN ? AND ?"),
-            Self::OrderRange => ("SELECT c FROM sbtest", " WHERE id BETWEEN ? AND ? ORDER BY c"),
-            Self::DistinctRange => ("SELECT DISTINCT c FROM sbtest", " WHERE id BETWEEN ? AND ? ORDER BY c"),
-            Self::UpdateIndex => ("UPDATE sbtest", " SET k=k+1 WHERE id=?"),
-            Self::UpdateNonIndex => ("UPDATE sbtest", " SET c=? WHERE id=?"),
-            Self::Delete => ("DELETE FROM sbtest", " WHERE id=?"),
-            Self::Insert => ("INSERT INTO sbtest", " (id, k, c, pad) VALUES (?, ?, ?, ?)"),
-        })
-    }
-
-    /// The statement on table number `table`, with `?` for each parameter; `None` for BEGIN and COMMIT.
-    pub(crate) fn text(self, table: u32) -> Option<String> {
-        self.parts().map(|(before, after)| format!("{before}{table}{after}"))
-    }
-
-    /// Writes the statement on table number `table` with its parameters in place; nothing for BEGIN and COMMIT.
-    pub(crate) fn write_text(self, table: u32, parameters: &[Parameter<'_>], sql: &mut String) {
-        use std::fmt::Write as _;
-        let Some((before, after)) = self.parts() else { return };
-        sql.clear();
-        let mut parameters = parameters.iter();
-        // Writing to a string cannot fail.
-        let _ = write!(sql, "{before}{table}");
-        for (i, piece) in after.split('?').enumerate() {
-            if i > 0 {
-                let _ = match parameters.next().expect("as many parameters as marks") {
-                    Parameter::Integer(n) => write!(sql, "{n}"),
-                    // Digits and dashes: nothing to escape.
-                    Parameter::Text(text) => write!(sql, "'{text}'"),
-                };
+    /// The statement on table number `table`, with `?` for each parameter.
+    fn with_marks(self, table: u32) -> String {
+        match self {
+            Self::Begin => "BEGIN".to_owned(),
+            Self::Commit => "COMMIT".to_owned(),
+            Self::PointSelect => format!("SELECT c FROM sbtest{table} WHERE id=?"),
+            Self::SimpleRange => format!("SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ?"),
+            Self::SumRange => format!("SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN ? AND ?"),
+            Self::OrderRange => format!("SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c"),
+            Self::DistinctRange => {
+                format!("SELECT DISTINCT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c")
             }
-            sql.push_str(piece);
+            Self::UpdateIndex => format!("UPDATE sbtest{table} SET k=k+1 WHERE id=?"),
+            Self::UpdateNonIndex => format!("UPDATE sbtest{table} SET c=? WHERE id=?"),
+            Self::Delete => format!("DELETE FROM sbtest{table} WHERE id=?"),
+            Self::Insert => format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (?, ?, ?, ?)"),
+            Self::Append => format!("INSERT INTO sbtest{table} (k, c, pad) VALUES (?, ?, ?)"),
         }
     }
-}
 
-/// A value that a statement gets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Parameter<'a> {
-    Integer(u64),
-    Text(&'a str),
-}
+    /// The statement on table number `table`.
+    pub(crate) fn text(self, table: u32) -> StatementText {
+        StatementText::new(self.with_marks(table).split('?').map(str::to_owned).collect())
+    }
 
-/// A connection that understands SQL.
-pub(crate) trait Sql {
-    /// Executes one statement and reads its answer to the end. `table` counts from 1.
-    fn execute(
-        &mut self,
-        statement: Statement,
-        table: u32,
-        parameters: &[Parameter<'_>],
-    ) -> Result<(), Failure>;
-
-    /// Gives up the transaction that a failed statement has left open.
-    fn roll_back(&mut self);
+    fn is_on_table(self) -> bool {
+        !matches!(self, Self::Begin | Self::Commit)
+    }
 }
 
 /// What a workload's transactions consist of; shared by all workers.
@@ -127,6 +107,10 @@ pub(crate) struct Shape {
     per_event: [u32; Statement::ALL.len()],
     /// The operation's number in [`Shape::operations`], by statement.
     operation: [usize; Statement::ALL.len()],
+    /// Every statement that occurs, table after table.
+    texts: Vec<StatementText>,
+    /// The number of its text for the first table, by statement.
+    first_text: [usize; Statement::ALL.len()],
     tables: u32,
     range_size: u64,
     rows: RowPicker,
@@ -137,13 +121,21 @@ impl Shape {
         let oltp = &settings.oltp;
         let per_event = Statement::ALL.map(|s| per_event(s, settings.workload, oltp));
         let mut operation = [0; Statement::ALL.len()];
+        let mut first_text = [0; Statement::ALL.len()];
+        let mut texts = Vec::new();
         let mut operations = 0;
-        for (number, per_event) in operation.iter_mut().zip(per_event) {
-            *number = operations;
-            operations += usize::from(per_event > 0);
+        for statement in Statement::ALL {
+            let place = statement as usize;
+            (operation[place], first_text[place]) = (operations, texts.len());
+            if per_event[place] > 0 {
+                operations += 1;
+                let tables = if statement.is_on_table() { oltp.tables } else { 1 };
+                texts.extend((1..=tables).map(|table| statement.text(table)));
+            }
         }
         let rows = RowPicker::new(oltp.distribution, oltp.rows);
-        Self { per_event, operation, tables: oltp.tables, range_size: oltp.range_size, rows }
+        let (tables, range_size) = (oltp.tables, oltp.range_size);
+        Self { per_event, operation, texts, first_text, tables, range_size, rows }
     }
 
     /// The statements that occur, with their number per event.
@@ -155,19 +147,23 @@ impl Shape {
             .collect()
     }
 
-    /// The statements that occur and can be prepared, for every table.
-    pub(crate) fn statements(&self) -> impl Iterator<Item = (Statement, u32)> + '_ {
-        let on_tables = Statement::ALL.into_iter().filter(|s| self.uses(*s) && s.parts().is_some());
-        on_tables.flat_map(|s| (1..=self.tables).map(move |table| (s, table)))
+    /// The statements that occur, by number.
+    pub(crate) fn statements(&self) -> &[StatementText] {
+        &self.texts
     }
 
-    /// Whether anything is written.
+    /// Whether transactions write.
     pub(crate) fn writes(&self) -> bool {
-        self.uses(Statement::UpdateIndex)
+        self.uses(Statement::Begin) && self.uses(Statement::UpdateIndex)
     }
 
     fn uses(&self, statement: Statement) -> bool {
         self.per_event[statement as usize] > 0
+    }
+
+    /// The number of a statement on a table; tables count from 0.
+    fn number(&self, statement: Statement, table: usize) -> usize {
+        self.first_text[statement as usize] + if statement.is_on_table() { table } else { 0 }
     }
 }
 
@@ -186,7 +182,7 @@ impl Texts {
 
 /// Does one transaction.
 pub(crate) fn transaction(
-    sql: &mut dyn Sql,
+    sql: &mut impl Sql,
     shape: &Shape,
     texts: &mut Texts,
     attempt: &mut Attempt<'_>,
@@ -203,43 +199,46 @@ pub(crate) fn transaction(
 
 /// The statements in sysbench's order. Each group goes to one table, drawn uniformly.
 fn statements(
-    sql: &mut dyn Sql,
+    sql: &mut impl Sql,
     shape: &Shape,
     texts: &mut Texts,
     attempt: &mut Attempt<'_>,
 ) -> Result<(), Failure> {
     use Parameter::{Integer, Text};
-    let mut table = 1;
+    let mut table = 0;
     let mut id = 1;
     for statement in Statement::ALL {
         let per_event = shape.per_event[statement as usize];
         // An insert puts back the row that the delete before it took.
         if per_event > 0 && statement != Statement::Insert {
-            table = 1 + u32::try_from(attempt.random.below(shape.tables.into())).expect("below a u32");
+            table = usize::try_from(attempt.random.below(shape.tables.into())).expect("below a u32");
         }
+        let number = shape.number(statement, table);
         for _ in 0..per_event {
             let random = &mut attempt.random;
-            if statement != Statement::Insert {
-                id = shape.rows.pick(random);
+            if !matches!(statement, Statement::Insert | Statement::Append) {
+                id = shape.rows.pick(random).cast_signed();
             }
             match statement {
-                Statement::Begin | Statement::Commit => sql.execute(statement, table, &[])?,
+                Statement::Begin | Statement::Commit => sql.execute(number, &[], None)?,
                 Statement::PointSelect | Statement::UpdateIndex | Statement::Delete => {
-                    sql.execute(statement, table, &[Integer(id)])?;
+                    sql.execute(number, &[Integer(id)], None)?;
                 }
                 Statement::SimpleRange
                 | Statement::SumRange
                 | Statement::OrderRange
                 | Statement::DistinctRange => {
-                    sql.execute(statement, table, &[Integer(id), Integer(id + shape.range_size - 1)])?;
+                    let last_id = id + shape.range_size.cast_signed() - 1;
+                    sql.execute(number, &[Integer(id), Integer(last_id)], None)?;
                 }
                 Statement::UpdateNonIndex => {
-                    sql.execute(statement, table, &[Text(texts.c.draw(random)), Integer(id)])?;
+                    sql.execute(number, &[Text(texts.c.draw(random)), Integer(id)], None)?;
                 }
-                Statement::Insert => {
-                    let k = shape.rows.pick(random);
-                    let (c, pad) = (texts.c.draw(random), texts.pad.draw(random));
-                    sql.execute(statement, table, &[Integer(id), Integer(k), Text(c), Text(pad)])?;
+                Statement::Insert | Statement::Append => {
+                    let k = Integer(shape.rows.pick(random).cast_signed());
+                    let values = [Integer(id), k, Text(texts.c.draw(random)), Text(texts.pad.draw(random))];
+                    let from = usize::from(statement == Statement::Append);
+                    sql.execute(number, &values[from..], None)?;
                 }
             }
             attempt.laps.end_operation(shape.operation[statement as usize]);
@@ -251,16 +250,20 @@ fn statements(
 fn per_event(statement: Statement, workload: Workload, oltp: &OltpSettings) -> u32 {
     let reads = matches!(workload, Workload::OltpReadWrite | Workload::OltpReadOnly);
     let writes = matches!(workload, Workload::OltpReadWrite | Workload::OltpWriteOnly);
+    // The small ones are one statement each, without a transaction around it.
+    let is = |small| u32::from(workload == small);
     match statement {
         Statement::Begin | Statement::Commit => u32::from((reads || writes) && !oltp.skip_transaction),
-        Statement::PointSelect if workload == Workload::OltpPointSelect => 1,
-        Statement::PointSelect => oltp.point_selects * u32::from(reads),
+        Statement::PointSelect if reads => oltp.point_selects,
+        Statement::PointSelect => is(Workload::OltpPointSelect),
         Statement::SimpleRange | Statement::SumRange | Statement::OrderRange | Statement::DistinctRange => {
             u32::from(reads)
         }
-        Statement::UpdateIndex | Statement::UpdateNonIndex | Statement::Delete | Statement::Insert => {
-            u32::from(writes)
-        }
+        Statement::UpdateIndex => u32::from(writes) + is(Workload::OltpUpdateIndex),
+        Statement::UpdateNonIndex => u32::from(writes) + is(Workload::OltpUpdateNonIndex),
+        Statement::Delete => u32::from(writes) + is(Workload::OltpDelete),
+        Statement::Insert => u32::from(writes),
+        Statement::Append => is(Workload::OltpInsert),
     }
 }
 
@@ -269,15 +272,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_reads_the_same_with_marks_and_with_values() {
-        let mut sql = String::new();
-        let parameters =
-            [Parameter::Integer(7), Parameter::Integer(9), Parameter::Text("123-456"), Parameter::Text("7")];
-        Statement::Insert.write_text(3, &parameters, &mut sql);
-        assert_eq!(sql, "INSERT INTO sbtest3 (id, k, c, pad) VALUES (7, 9, '123-456', '7')");
-        Statement::SimpleRange.write_text(12, &parameters[..2], &mut sql);
-        assert_eq!(sql, "SELECT c FROM sbtest12 WHERE id BETWEEN 7 AND 9");
-        assert_eq!(Statement::PointSelect.text(1).unwrap(), "SELECT c FROM sbtest1 WHERE id=?");
-        assert_eq!(Statement::Begin.text(1), None);
+    fn statements_are_those_that_sysbench_sends() {
+        let text = |s: Statement| s.text(3).with_marks(|_| "?".to_owned());
+        assert_eq!(text(Statement::Insert), "INSERT INTO sbtest3 (id, k, c, pad) VALUES (?, ?, ?, ?)");
+        assert_eq!(text(Statement::SimpleRange), "SELECT c FROM sbtest3 WHERE id BETWEEN ? AND ?");
+        assert_eq!(text(Statement::Begin), "BEGIN");
+        assert_eq!(Statement::UpdateNonIndex.text(1).parameters(), 2);
     }
 }

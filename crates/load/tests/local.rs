@@ -156,6 +156,9 @@ fn every_sql_workload_does_what_it_says_in_sqlite() {
             (Workload::OltpReadOnly, 16),
             (Workload::OltpWriteOnly, 6),
             (Workload::OltpPointSelect, 1),
+            (Workload::OltpUpdateIndex, 1),
+            (Workload::OltpUpdateNonIndex, 1),
+            (Workload::OltpInsert, 1),
         ] {
             let rate = Rate::PerSecond(50.0);
             let record = run(&LoadSettings { workload, rate, ..sqlite(&dir, query) });

@@ -54,6 +54,9 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             (Workload::OltpReadOnly, 16),
             (Workload::OltpWriteOnly, 6),
             (Workload::OltpPointSelect, 1),
+            (Workload::OltpUpdateIndex, 1),
+            (Workload::OltpUpdateNonIndex, 1),
+            (Workload::OltpInsert, 1),
         ] {
             let mut settings = LoadSettings { workload, rate: Rate::PerSecond(50.0), ..settings(&url) };
             settings.oltp.prepared = prepared;

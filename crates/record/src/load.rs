@@ -22,6 +22,14 @@ pub enum Workload {
     OltpWriteOnly,
     /// One row by primary key, no transaction.
     OltpPointSelect,
+    /// One new row, numbered by the database, no transaction.
+    OltpInsert,
+    /// One row deleted by primary key, no transaction.
+    OltpDelete,
+    /// One row's indexed column updated, no transaction.
+    OltpUpdateIndex,
+    /// One row's other column updated, no transaction.
+    OltpUpdateNonIndex,
     /// What the target itself is: one run of the command, or nothing at all.
     Native,
 }
@@ -31,6 +39,10 @@ words!(Workload {
     OltpReadOnly = "oltp-read-only",
     OltpWriteOnly = "oltp-write-only",
     OltpPointSelect = "oltp-point-select",
+    OltpInsert = "oltp-insert",
+    OltpDelete = "oltp-delete",
+    OltpUpdateIndex = "oltp-update-index",
+    OltpUpdateNonIndex = "oltp-update-non-index",
     Native = "native",
 });
 

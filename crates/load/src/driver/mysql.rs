@@ -3,24 +3,33 @@
 //! The connection goes where the target says: over TCP to `host`, also where that is `localhost`, or, with `socket`,
 //! through that socket. Statements are prepared on the server when a worker connects for the first time; after an
 //! outage, each when it is needed again.
+//!
+//! The crate logs in, prepares and builds tables; what every event does goes through a codec of our own on the same
+//! socket, which is idle whenever the crate is not called.
+
+mod codec;
 
 use std::fmt::Write as _;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ::mysql::consts::CapabilityFlags;
+use ::mysql::consts::{CapabilityFlags, ColumnFlags};
 use ::mysql::prelude::Queryable;
-use ::mysql::{Conn, DriverError, Error, Opts, OptsBuilder, Params, Statement as Prepared, Value};
+use ::mysql::{Conn, DriverError, Error, Opts, OptsBuilder};
 use record::load::LoadSettings;
 use record::target::Target;
 
-use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use self::codec::{Broken, Column, Form, Prepared, Wanted};
+use super::address::Address;
+use super::wire::Wire;
+use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
-use crate::oltp::{self, Parameter, Shape, Sql, Statement, Texts};
+use crate::oltp;
+use crate::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "mysql",
@@ -39,6 +48,8 @@ const PORT: u16 = 3306;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
+/// What the server answers where a kind of statement cannot be prepared.
+const CANNOT_BE_PREPARED: u16 = 1295;
 /// Inserts that one transaction of a build carries.
 const INSERTS_A_TRANSACTION: u64 = 10;
 
@@ -57,32 +68,20 @@ impl Place {
     fn read(target: &Target) -> Result<Self, String> {
         let form = || format!("write {}", SCHEME.form);
         let rest = target.expose().strip_prefix("mysql://").ok_or_else(form)?;
-        // A password may hold an unescaped `@`, or even a `/`: the last `@` of the authority ends it, or, where the
-        // authority has none, the last of all. Target masks by the same rule.
-        let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let at = rest[..authority_end].rfind('@').or_else(|| rest.rfind('@'));
-        let (user_info, rest) = at.map_or(("root", rest), |at| (&rest[..at], &rest[at + 1..]));
-        let (user, password) = match user_info.split_once(':') {
-            Some((user, password)) => (user, Some(decoded(password)?)),
-            None => (user_info, None),
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let Address { user, password, host, port, path: database, parameters } = Address::read(rest)?;
         if database.is_empty() {
             return Err(format!("no database is named: {}", form()));
         }
-        let (host, port) = host_and_port(authority)?;
         let mut socket = None;
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("socket", path)) if !path.is_empty() => socket = Some(decoded(path)?),
-                _ => {
-                    let name = pair.split_once('=').map_or(pair, |(name, _)| name);
-                    return Err(format!("unknown parameter `{name}`: expected socket=PATH"));
-                }
+        for (name, value) in parameters {
+            match name.as_str() {
+                "socket" if !value.is_empty() => socket = Some(value),
+                _ => return Err(format!("unknown parameter `{name}`: expected socket=PATH")),
             }
         }
-        Ok(Self { user: decoded(user)?, password, host, port, database: decoded(database)?, socket })
+        let user = user.unwrap_or_else(|| "root".to_owned());
+        let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
+        Ok(Self { user, password, host, port: port.unwrap_or(PORT), database, socket })
     }
 
     fn options(&self) -> Opts {
@@ -102,59 +101,26 @@ impl Place {
             .into()
     }
 
-    fn connect(&self, cut: &Cut) -> Result<Conn, Failure> {
+    /// A connection, and its socket once more.
+    fn connect(&self, cut: &Cut) -> Result<(Conn, Wire), Failure> {
         let connection = Conn::new(self.options()).map_err(|e| failure(&e))?;
         // SAFETY: the connection is alive, and with it its descriptor, until the copy is made.
         let socket = unsafe { BorrowedFd::borrow_raw(connection.as_raw_fd()) };
-        let lost = |e: std::io::Error| Failure::new(FailureClass::Connection, e.to_string());
-        let socket: OwnedFd = socket.try_clone_to_owned().map_err(lost)?;
-        // An option of the socket, whatever its family: an answer may take as long as it takes.
-        let stream = TcpStream::from(socket);
-        stream.set_read_timeout(None).map_err(lost)?;
-        cut.arm_socket(stream.into());
-        Ok(connection)
+        let copy = || -> std::io::Result<(Wire, OwnedFd)> {
+            let wire = Wire::new(socket.try_clone_to_owned()?);
+            // An option of the socket, whatever its family: an answer may take as long as it takes.
+            wire.stream().set_read_timeout(None)?;
+            Ok((wire, socket.try_clone_to_owned()?))
+        };
+        let (wire, to_cut) = copy().map_err(|e| lost(&e))?;
+        cut.arm_socket(to_cut);
+        Ok((connection, wire))
     }
-}
-
-fn host_and_port(authority: &str) -> Result<(String, u16), String> {
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
-    };
-    let port = match port {
-        None => PORT,
-        Some(port) => {
-            port.parse().map_err(|_| format!("`{port}` is no port: expected a number up to 65535"))?
-        }
-    };
-    Ok((if host.is_empty() { "127.0.0.1".to_owned() } else { decoded(host)? }, port))
-}
-
-/// The text with `%XX` read as bytes.
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let digit = |b: Option<u8>| u8::try_from(char::from(b?).to_digit(16)?).ok();
-        bytes.push(match byte {
-            b'%' => match (digit(rest.next()), digit(rest.next())) {
-                (Some(high), Some(low)) => high << 4 | low,
-                _ => {
-                    return Err(
-                        "a `%` is not followed by two hexadecimal digits: write `%25` for it".to_owned()
-                    );
-                }
-            },
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).map_err(|_| "the target is not UTF-8 when its `%XX` are read".to_owned())
 }
 
 struct MySql {
     place: Place,
-    shape: Arc<Shape>,
+    work: Arc<Work>,
     is_prepared: bool,
     /// First connections that are still to be made: those prepare everything at once.
     first_connects: AtomicU32,
@@ -163,28 +129,23 @@ struct MySql {
 impl MySql {
     fn new(place: Place, settings: &LoadSettings) -> Self {
         let first_connects = AtomicU32::new(settings.threads);
-        Self {
-            place,
-            shape: Arc::new(Shape::new(settings)),
-            is_prepared: settings.oltp.prepared,
-            first_connects,
-        }
+        let work = Arc::new(Work::new(settings));
+        Self { place, work, is_prepared: settings.oltp.prepared, first_connects }
     }
 }
 
 impl Driver for MySql {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        let connection = self.place.connect(cut)?;
-        let mut session =
-            Session { connection, statements: Vec::new(), is_prepared: self.is_prepared, sql: String::new() };
+        let (connection, wire) = self.place.connect(cut)?;
+        let mut session = Session::new(connection, wire, Arc::clone(&self.work), self.is_prepared);
         let take_one = |n: u32| n.checked_sub(1);
         let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
-        if self.is_prepared && is_first {
-            for (statement, table) in self.shape.statements() {
-                session.prepared(statement, table)?;
+        if is_first {
+            for statement in 0..self.work.statements().len() {
+                session.make_ready(statement)?;
             }
         }
-        Ok(Box::new(Worker { session, shape: Arc::clone(&self.shape), texts: Texts::new() }))
+        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -195,7 +156,7 @@ impl Driver for MySql {
                 Failure::new(FailureClass::Configuration, text)
             })?;
         }
-        let mut connection = self.place.connect(cut)?;
+        let (mut connection, _) = self.place.connect(cut)?;
         let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(|e| failure(&e))?;
         let version = version.map(|v| version_name(&v));
         let version = version.ok_or_else(|| record::missing::Missing::because("the server does not say"));
@@ -203,7 +164,7 @@ impl Driver for MySql {
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        self.shape.operations()
+        self.work.operations()
     }
 }
 
@@ -215,80 +176,119 @@ fn version_name(version: &str) -> String {
     format!("{product} {}", version.split('-').next().unwrap_or(version))
 }
 
-struct Worker {
-    session: Session,
-    shape: Arc<Shape>,
-    texts: Texts,
-}
-
-impl Connection for Worker {
-    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        oltp::transaction(&mut self.session, &self.shape, &mut self.texts, attempt)
-    }
-}
-
 /// One worker's connection with its statements.
 struct Session {
+    /// For what is rare.
     connection: Conn,
-    /// By table, then statement; `None` until it is prepared.
-    statements: Vec<Option<Prepared>>,
+    /// The same socket, for statements.
+    wire: Wire,
+    work: Arc<Work>,
     is_prepared: bool,
+    /// By their numbers; `None` until one is needed.
+    statements: Vec<Option<Ready>>,
+    is_in_transaction: bool,
+    /// Room for a request.
+    request: Vec<u8>,
     /// Room for a statement with its values in it.
     sql: String,
 }
 
+/// How a statement is sent.
+enum Ready {
+    Prepared(Prepared),
+    /// As text, with the columns of its answer.
+    Text(Vec<Column>),
+}
+
 impl Session {
-    fn prepared(&mut self, statement: Statement, table: u32) -> Result<Prepared, Failure> {
-        let place = (table as usize - 1) * Statement::ALL.len() + statement as usize;
-        if self.statements.len() <= place {
-            self.statements.resize_with(place + 1, || None);
-        }
-        if let Some(prepared) = &self.statements[place] {
-            return Ok(prepared.clone());
-        }
-        let sql = statement.text(table).expect("BEGIN and COMMIT are not prepared");
-        let prepared = self.connection.prep(sql).map_err(|e| failure(&e))?;
-        self.statements[place] = Some(prepared.clone());
-        Ok(prepared)
+    fn new(connection: Conn, wire: Wire, work: Arc<Work>, is_prepared: bool) -> Self {
+        let statements = work.statements().iter().map(|_| None).collect();
+        let (request, sql) = (Vec::new(), String::new());
+        Self { connection, wire, work, is_prepared, statements, is_in_transaction: false, request, sql }
+    }
+
+    #[cold]
+    fn make_ready(&mut self, statement: usize) -> Result<(), Failure> {
+        let as_text = Ready::Text(Vec::new());
+        let ready = if self.is_prepared {
+            match self.connection.prep(self.work.statements()[statement].with_marks(|_| "?".to_owned())) {
+                Ok(prepared) => {
+                    let columns = prepared.columns().iter().map(column_of).collect();
+                    Ready::Prepared(Prepared::new(prepared.id(), columns))
+                }
+                Err(Error::MySqlError(e)) if e.code == CANNOT_BE_PREPARED => as_text,
+                Err(e) => return Err(failure(&e)),
+            }
+        } else {
+            as_text
+        };
+        self.statements[statement] = Some(ready);
+        Ok(())
+    }
+
+    fn write_request(&mut self, statement: usize, parameters: &[Parameter<'_>]) -> Result<(), Failure> {
+        let fits = match &mut self.statements[statement] {
+            Some(Ready::Prepared(prepared)) => codec::write_execute(prepared, parameters, &mut self.request),
+            _ => {
+                let text = &self.work.statements()[statement];
+                text.write_values(parameters, Quoting::Backslash, &mut self.sql);
+                codec::write_query(&self.sql, &mut self.request)
+            }
+        };
+        let too_long =
+            || Failure::new(FailureClass::Application, "a statement of more than 16 MiB was not sent");
+        if fits { Ok(()) } else { Err(too_long()) }
     }
 }
 
 impl Sql for Session {
     fn execute(
         &mut self,
-        statement: Statement,
-        table: u32,
+        statement: usize,
         parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
     ) -> Result<(), Failure> {
-        let verb = match statement {
-            Statement::Begin => Some("BEGIN"),
-            Statement::Commit => Some("COMMIT"),
-            _ => None,
-        };
-        if let Some(verb) = verb {
-            return query(&mut self.connection, verb).map_err(|e| failure(&e));
+        if self.statements[statement].is_none() {
+            self.make_ready(statement)?;
         }
-        if !self.is_prepared {
-            statement.write_text(table, parameters, &mut self.sql);
-            return query(&mut self.connection, &self.sql).map_err(|e| failure(&e));
-        }
-        let prepared = self.prepared(statement, table)?;
-        let values = parameters.iter().map(|parameter| match parameter {
-            Parameter::Integer(n) => Value::UInt(*n),
-            Parameter::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
-        });
-        let parameters = Params::Positional(values.collect());
-        let read = |connection: &mut Conn| {
-            // To the end: what is left of an answer is dropped with its errors.
-            let mut rows = connection.exec_iter(&prepared, parameters)?;
-            rows.try_for_each(|row| row.map(drop))
+        self.write_request(statement, parameters)?;
+        self.wire.send(&self.request).map_err(|e| lost(&e))?;
+        let (form, columns) = match &mut self.statements[statement] {
+            Some(Ready::Prepared(prepared)) => (Form::Binary, &mut prepared.columns),
+            Some(Ready::Text(columns)) => (Form::Text, columns),
+            None => unreachable!("it was made ready above"),
         };
-        read(&mut self.connection).map_err(|e| failure(&e))
+        let wanted = row.map(|row| Wanted { row, columns, form });
+        match codec::read_answer(&mut self.wire, wanted) {
+            Ok(status) => {
+                self.is_in_transaction = status.is_in_transaction();
+                Ok(())
+            }
+            Err(broken) => {
+                if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
+                    prepared.forget_types();
+                }
+                Err(broken_failure(broken))
+            }
+        }
     }
 
     fn roll_back(&mut self) {
         // Where this fails, so will the next statement, and that is noted.
         let _ = query(&mut self.connection, "ROLLBACK");
+        self.is_in_transaction = false;
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.is_in_transaction
+    }
+}
+
+fn column_of(column: &::mysql::Column) -> Column {
+    Column {
+        name: column.name_str().into_owned(),
+        kind: column.column_type() as u8,
+        is_unsigned: column.flags().contains(ColumnFlags::UNSIGNED_FLAG),
     }
 }
 
@@ -382,9 +382,26 @@ impl Store for Tables {
     }
 }
 
+fn lost(error: &std::io::Error) -> Failure {
+    Failure::new(FailureClass::Connection, error.to_string())
+}
+
+fn broken_failure(broken: Broken) -> Failure {
+    match broken {
+        Broken::Lost(error) => lost(&error),
+        Broken::Refused { code, message } => refused(code, &message),
+        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+    }
+}
+
+fn refused(code: u16, message: &str) -> Failure {
+    let (class, advice) = class_of(code);
+    Failure::new(class, format!("{message} (error {code}){advice}"))
+}
+
 fn failure(error: &Error) -> Failure {
     let (class, advice) = match error {
-        Error::MySqlError(e) => class_of(e.code),
+        Error::MySqlError(e) => return refused(e.code, &e.message),
         Error::DriverError(DriverError::UnknownAuthPlugin(_) | DriverError::OldMysqlPasswordDisabled) => {
             (FailureClass::Configuration, ": give the user a password that mysql_native_password checks")
         }
@@ -393,7 +410,6 @@ fn failure(error: &Error) -> Failure {
         _ => (FailureClass::Application, ""),
     };
     let text = match error {
-        Error::MySqlError(e) => format!("{} (error {}){advice}", e.message, e.code),
         Error::DriverError(DriverError::CouldNotConnect(Some((address, description, _)))) => {
             format!("cannot connect to {address}: {description}; is the server running?")
         }
@@ -419,6 +435,8 @@ fn class_of(code: u16) -> (FailureClass, &'static str) {
         1045 | 1698 => (Configuration, ": check the user and the password in the target"),
         1044 | 1142 => (Configuration, ": grant this user what the workload does"),
         1049 => (Configuration, ": create that database first, or name another in the target"),
+        // Syntax, unknown columns and functions.
+        1064 | 1054 | 1305 => (Configuration, ""),
         1130 => (Configuration, ": allow this host to connect"),
         1146 => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
         1461 => (

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
 
-use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
-use crate::oltp::{self, Parameter, Shape, Sql, Statement, Texts};
+use crate::oltp::{self, Statement};
+use crate::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "sqlite",
@@ -59,7 +61,7 @@ struct Place {
 
 struct Sqlite {
     place: Place,
-    shape: Arc<Shape>,
+    work: Arc<Work>,
     is_prepared: bool,
     /// Whether a file that is not there is made.
     may_create: bool,
@@ -116,8 +118,8 @@ fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failur
     set(&format!("PRAGMA {name}={value}")).map_err(|e| failure(&e))?;
     let read = |row: &rusqlite::Row<'_>| {
         row.get_ref(0).map(|value| match value {
-            rusqlite::types::ValueRef::Integer(n) => n.to_string(),
-            rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            ValueRef::Integer(n) => n.to_string(),
+            ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
             _ => String::new(),
         })
     };
@@ -137,7 +139,7 @@ impl Sqlite {
     fn new(place: Place, settings: &LoadSettings) -> Self {
         let may_create = settings.prepare != PreparePolicy::Never;
         let is_prepared = settings.oltp.prepared;
-        Self { place, shape: Arc::new(Shape::new(settings)), is_prepared, may_create }
+        Self { place, work: Arc::new(Work::new(settings)), is_prepared, may_create }
     }
 
     /// Takes away the empty file that SQLite makes before it refuses a pragma.
@@ -168,18 +170,13 @@ impl Driver for Sqlite {
             Box::new(self.place.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?);
         let handle = database.get_interrupt_handle();
         cut.arm(move || handle.interrupt());
-        let begin = if self.shape.writes() { "BEGIN IMMEDIATE" } else { "BEGIN" };
-        let mut session = Session {
-            statements: Vec::new(),
-            is_prepared: self.is_prepared,
-            begin,
-            sql: String::new(),
-            database,
-        };
+        let statements = self.work.statements().iter().map(|_| None).collect();
+        let (work, sql) = (Arc::clone(&self.work), String::new());
+        let mut session = Session { statements, work, sql, database };
         if self.is_prepared {
-            session.prepare(&self.shape).map_err(|e| failure(&e))?;
+            session.prepare().map_err(|e| failure(&e))?;
         }
-        Ok(Box::new(Worker { session, shape: Arc::clone(&self.shape), texts: Texts::new() }))
+        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -199,116 +196,115 @@ impl Driver for Sqlite {
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        self.shape.operations()
-    }
-}
-
-struct Worker {
-    session: Session,
-    shape: Arc<Shape>,
-    texts: Texts,
-}
-
-impl Connection for Worker {
-    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        oltp::transaction(&mut self.session, &self.shape, &mut self.texts, attempt)
+        self.work.operations()
     }
 }
 
 /// One worker's database with its statements.
 struct Session {
-    /// By table, then statement; declared before the database, and so dropped before it.
+    /// By their numbers, `None` where they are sent as text; declared before the database, and so dropped before it.
     statements: Vec<Option<Prepared<'static>>>,
-    is_prepared: bool,
-    begin: &'static str,
+    work: Arc<Work>,
     /// Room for a statement with its values in it.
     sql: String,
     database: Box<Database>,
 }
 
-impl Session {
-    fn prepare(&mut self, shape: &Shape) -> rusqlite::Result<()> {
-        for (place, sql) in
-            [(place_of(Statement::Begin, 1), self.begin), (place_of(Statement::Commit, 1), "COMMIT")]
-        {
-            self.keep(place, sql)?;
-        }
-        for (statement, table) in shape.statements() {
-            let sql = statement.text(table).expect("BEGIN and COMMIT have no table");
-            self.keep(place_of(statement, table), &sql)?;
-        }
-        Ok(())
-    }
+/// What a writing transaction begins with, where the workload says BEGIN.
+const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
 
-    fn keep(&mut self, place: usize, sql: &str) -> rusqlite::Result<()> {
-        let prepared = self.database.prepare(sql)?;
-        // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does not move,
-        // is never given away or replaced, and is dropped after the statements: fields drop in their order.
-        let prepared = unsafe { std::mem::transmute::<Prepared<'_>, Prepared<'static>>(prepared) };
-        if self.statements.len() <= place {
-            self.statements.resize_with(place + 1, || None);
+impl Session {
+    fn prepare(&mut self) -> rusqlite::Result<()> {
+        let work = Arc::clone(&self.work);
+        for (number, text) in work.statements().iter().enumerate() {
+            let sql = text.with_marks(|_| "?".to_owned());
+            let sql = if sql == "BEGIN" && work.writes() { BEGIN_WRITING } else { &sql };
+            let prepared = self.database.prepare(sql)?;
+            // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does not
+            // move, is never given away or replaced, and is dropped after the statements: fields drop in their order.
+            let prepared = unsafe { std::mem::transmute::<Prepared<'_>, Prepared<'static>>(prepared) };
+            self.statements[number] = Some(prepared);
         }
-        self.statements[place] = Some(prepared);
         Ok(())
     }
 
     fn execute_text(
         &mut self,
-        statement: Statement,
-        table: u32,
+        statement: usize,
         parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
     ) -> rusqlite::Result<()> {
-        match statement {
-            Statement::Begin => return self.database.execute_batch(self.begin),
-            Statement::Commit => return self.database.execute_batch("COMMIT"),
-            _ => statement.write_text(table, parameters, &mut self.sql),
-        }
-        step(&mut self.database.prepare(&self.sql)?, &[])
+        self.work.statements()[statement].write_values(parameters, Quoting::Standard, &mut self.sql);
+        let sql = if self.sql == "BEGIN" && self.work.writes() { BEGIN_WRITING } else { &self.sql };
+        step(&mut self.database.prepare(sql)?, &[], row)
     }
 }
 
 impl Sql for Session {
     fn execute(
         &mut self,
-        statement: Statement,
-        table: u32,
+        statement: usize,
         parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
     ) -> Result<(), Failure> {
-        let result = if self.is_prepared {
-            let table = if parameters.is_empty() { 1 } else { table };
-            let prepared = self.statements[place_of(statement, table)].as_mut();
-            step(prepared.expect("all statements of the workload were prepared"), parameters)
-        } else {
-            self.execute_text(statement, table, parameters)
+        let result = match &mut self.statements[statement] {
+            Some(prepared) => step(prepared, parameters, row),
+            None => self.execute_text(statement, parameters, row),
         };
         result.map_err(|e| failure(&e))
     }
 
     fn roll_back(&mut self) {
-        if !self.database.is_autocommit() {
+        if self.is_in_transaction() {
             // An error means that SQLite has rolled back by itself.
             let _ = self.database.execute_batch("ROLLBACK");
         }
     }
-}
 
-fn place_of(statement: Statement, table: u32) -> usize {
-    (table as usize - 1) * Statement::ALL.len() + statement as usize
+    fn is_in_transaction(&self) -> bool {
+        !self.database.is_autocommit()
+    }
 }
 
 /// Executes a statement and reads its answer to the end.
-fn step(prepared: &mut Prepared<'_>, parameters: &[Parameter<'_>]) -> rusqlite::Result<()> {
+fn step(
+    prepared: &mut Prepared<'_>,
+    parameters: &[Parameter<'_>],
+    mut kept: Option<&mut Row>,
+) -> rusqlite::Result<()> {
     for (number, parameter) in (1..).zip(parameters) {
         match parameter {
-            Parameter::Integer(n) => prepared.raw_bind_parameter(number, n.cast_signed())?,
+            Parameter::Null => prepared.raw_bind_parameter(number, rusqlite::types::Null)?,
+            Parameter::Integer(n) => prepared.raw_bind_parameter(number, n)?,
+            Parameter::Real(x) => prepared.raw_bind_parameter(number, x)?,
             Parameter::Text(text) => prepared.raw_bind_parameter(number, text)?,
         }
+    }
+    if let Some(kept) = &mut kept {
+        kept.clear();
+        kept.names.extend(prepared.column_names().into_iter().map(str::to_owned));
     }
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {
         std::hint::black_box(row.get_ref(0)?);
+        if let Some(kept) = &mut kept {
+            kept.rows += 1;
+            kept.values.clear();
+            for column in 0..kept.names.len() {
+                kept.values.push(text_of(row.get_ref(column)?));
+            }
+        }
     }
     Ok(())
+}
+
+fn text_of(value: ValueRef<'_>) -> Option<String> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(n) => Some(n.to_string()),
+        ValueRef::Real(x) => Some(x.to_string()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+    }
 }
 
 /// The tables in the file. Each is built in one transaction: there is all of it or nothing.
@@ -327,11 +323,12 @@ impl Tables {
             "CREATE TABLE sbtest{table}(id INTEGER NOT NULL PRIMARY KEY, k INTEGER DEFAULT 0 NOT NULL, \
              c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)"
         ))?;
-        let insert = Statement::Insert.text(table).expect("an insert has a table");
+        let insert = Statement::Insert.text(table).with_marks(|_| "?".to_owned());
         let mut insert = self.database.prepare(&insert)?;
         while let Some(row) = rows.next() {
             use Parameter::{Integer, Text};
-            step(&mut insert, &[Integer(row.id), Integer(row.k), Text(row.c), Text(row.pad)])?;
+            let (id, k) = (row.id.cast_signed(), row.k.cast_signed());
+            step(&mut insert, &[Integer(id), Integer(k), Text(row.c), Text(row.pad)], None)?;
             if rows.made().is_multiple_of(ROWS_AT_ONCE) && on_rows(rows.made()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
 
 pub(crate) mod mariadb;
+pub(crate) mod postgres;
 
 use std::time::Duration;
 

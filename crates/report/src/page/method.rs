@@ -27,6 +27,10 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
                 "Each event is a transaction of two updates, a delete and an insert".to_owned()
             }
             Workload::OltpPointSelect => "Each event reads one row by its primary key".to_owned(),
+            Workload::OltpInsert => "Each event adds one row, numbered by the database".to_owned(),
+            Workload::OltpDelete => "Each event deletes one row by its primary key".to_owned(),
+            Workload::OltpUpdateIndex => "Each event updates the indexed column of one row".to_owned(),
+            Workload::OltpUpdateNonIndex => "Each event updates a column without index of one row".to_owned(),
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match s.rate {

@@ -1,0 +1,536 @@
+//! `postgres://user:password@host:port/database[?sslmode=disable]`: PostgreSQL.
+//!
+//! A folder as host (`%2Frun%2Fpostgresql`, or `?host=/run/postgresql`) is where the server's socket is. Statements are
+//! prepared when a worker connects for the first time; after an outage, each when it is needed again. A statement that
+//! hangs is cut: its socket is shut down, and the server is asked to cancel it.
+
+mod codec;
+mod login;
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use record::load::LoadSettings;
+use record::missing::Missing;
+use record::target::Target;
+
+use self::codec::{Broken, Ready, TooLong, Wanted};
+use self::login::{Credentials, LoginError, Welcome};
+use super::address::Address;
+use super::wire::Wire;
+use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::dataset::{Found, Rows, Store};
+use crate::oltp;
+use crate::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "postgres",
+    form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    workloads: oltp::WORKLOADS,
+    check: |target| Place::read(target).map(|_| ()),
+    open: |settings| {
+        let wrong = |text| Failure::new(FailureClass::Configuration, text);
+        let place = Place::read(&settings.target).map_err(wrong)?;
+        Ok(Arc::new(Postgres::new(place, settings)))
+    },
+};
+
+const PORT: u16 = 5432;
+/// How long a connection may take to be made; a server that is stopped accepts it and never answers.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const UNIQUE_VIOLATION: &str = "23505";
+/// Rows that one INSERT of a build carries, some 200 KiB.
+const ROWS_AN_INSERT: u64 = 1_000;
+/// Rows between two looks whether to go on building.
+const ROWS_AT_ONCE: u64 = 10_000;
+
+/// A target, read.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    user: String,
+    password: Option<String>,
+    host: Host,
+    port: u16,
+    database: String,
+    options: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Host {
+    Named(String),
+    /// The folder of the server's socket.
+    Folder(PathBuf),
+}
+
+impl Place {
+    fn read(target: &Target) -> Result<Self, String> {
+        let form = || format!("write {}", SCHEME.form);
+        let rest = target.expose().strip_prefix("postgres://").ok_or_else(form)?;
+        let Address { user, password, mut host, mut port, path: database, parameters } = Address::read(rest)?;
+        if database.is_empty() {
+            return Err(format!("no database is named: {}", form()));
+        }
+        let mut options = None;
+        for (name, value) in parameters {
+            match name.as_str() {
+                "host" if !value.is_empty() => host = value,
+                "port" => {
+                    let problem = |_| format!("`{value}` is no port: expected a number up to 65535");
+                    port = Some(value.parse().map_err(problem)?);
+                }
+                "options" => options = Some(value),
+                "sslmode" => check_ssl_mode(&value)?,
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`: expected one of host, port, sslmode, options"
+                    ));
+                }
+            }
+        }
+        let host = match host.as_str() {
+            "" => Host::Named("127.0.0.1".to_owned()),
+            folder if folder.starts_with('/') => Host::Folder(folder.into()),
+            _ => Host::Named(host),
+        };
+        let (user, port) = (user.unwrap_or_else(|| "postgres".to_owned()), port.unwrap_or(PORT));
+        Ok(Self { user, password, host, port, database, options })
+    }
+
+    /// Where it is, as people know it.
+    fn shown(&self) -> String {
+        match &self.host {
+            Host::Named(host) => format!("{host}:{}", self.port),
+            Host::Folder(_) => self.socket().display().to_string(),
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        let Host::Folder(folder) = &self.host else { unreachable!("asked for a folder's socket only") };
+        folder.join(format!(".s.PGSQL.{}", self.port))
+    }
+
+    fn reach(&self) -> io::Result<OwnedFd> {
+        let Host::Named(host) = &self.host else {
+            return UnixStream::connect(self.socket()).map(OwnedFd::from);
+        };
+        let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in (host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+                Ok(stream) => {
+                    // A request is one message: nothing is gained by waiting for more to send.
+                    stream.set_nodelay(true)?;
+                    return Ok(stream.into());
+                }
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
+        let cannot = |e: &io::Error| {
+            let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
+            Failure::new(FailureClass::Connection, text)
+        };
+        let socket = self.reach().map_err(|e| cannot(&e))?;
+        let to_cut = socket.try_clone().map_err(|e| cannot(&e))?;
+        cut.arm_socket(to_cut.try_clone().map_err(|e| cannot(&e))?);
+        let mut wire = Wire::new(socket);
+        wire.stream().set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
+        let who = Credentials {
+            user: &self.user,
+            password: self.password.as_deref(),
+            database: &self.database,
+            options: self.options.as_deref(),
+        };
+        let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
+        // An answer may take as long as it takes.
+        wire.stream().set_read_timeout(None).map_err(|e| cannot(&e))?;
+        let (place, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
+        cut.arm_socket_and(to_cut, move || place.cancel(process_id, secret_key));
+        Ok((wire, welcome))
+    }
+
+    /// Asks the server to cancel what a session does; aside, since the server may hang.
+    fn cancel(&self, process_id: i32, secret_key: i32) {
+        let place = self.clone();
+        let ask = move || -> io::Result<()> {
+            let mut out = BytesMut::new();
+            frontend::cancel_request(process_id, secret_key, &mut out);
+            Wire::new(place.reach()?).send(&out)
+        };
+        // It is a courtesy: without it the server finds out when it next sends something.
+        let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
+    }
+}
+
+fn check_ssl_mode(mode: &str) -> Result<(), String> {
+    match mode {
+        "disable" | "allow" | "prefer" => Ok(()),
+        "require" | "verify-ca" | "verify-full" => Err(format!(
+            "sslmode={mode} cannot be kept: this version talks to PostgreSQL without TLS; write sslmode=disable"
+        )),
+        _ => Err(format!("`{mode}` is no sslmode: expected disable, allow or prefer")),
+    }
+}
+
+struct Postgres {
+    place: Place,
+    work: Arc<Work>,
+    is_prepared: bool,
+    /// First connections that are still to be made: those prepare everything at once.
+    first_connects: AtomicU32,
+}
+
+impl Postgres {
+    fn new(place: Place, settings: &LoadSettings) -> Self {
+        let first_connects = AtomicU32::new(settings.threads);
+        let work = Arc::new(Work::new(settings));
+        Self { place, work, is_prepared: settings.oltp.prepared, first_connects }
+    }
+}
+
+impl Driver for Postgres {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let (wire, _) = self.place.connect(cut)?;
+        let mut session = Session {
+            exchange: Exchange::new(wire, self.work.writes()),
+            columns: self.work.statements().iter().map(|_| None).collect(),
+            work: Arc::clone(&self.work),
+            is_prepared: self.is_prepared,
+            sql: String::new(),
+        };
+        let take_one = |n: u32| n.checked_sub(1);
+        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
+        if is_first {
+            for statement in 0..self.work.statements().len() {
+                session.make_ready(statement)?;
+            }
+        }
+        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        if let Host::Named(host) = &self.place.host {
+            (host.as_str(), self.place.port).to_socket_addrs().map_err(|e| {
+                Failure::new(FailureClass::Configuration, format!("the host `{host}` is not known: {e}"))
+            })?;
+        }
+        let (wire, welcome) = self.place.connect(cut)?;
+        // `15.18 (Debian 15.18-0+deb12u1)`
+        let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
+        let version = number.map(|v| format!("PostgreSQL {v}"));
+        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        let exchange = Exchange::new(wire, false);
+        Ok(Look { version, store: Some(Box::new(Tables { exchange, sql: String::new() })) })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.work.operations()
+    }
+}
+
+/// Requests and answers on one connection.
+struct Exchange {
+    wire: Wire,
+    /// Room for a request.
+    request: Vec<u8>,
+    ready: Ready,
+    /// Whether a duplicate key passes when it is tried again: of two OLTP transactions that delete the same row and
+    /// insert it anew, the later one saw it deleted, and then finds it there.
+    do_duplicates_pass: bool,
+}
+
+impl Exchange {
+    fn new(wire: Wire, do_duplicates_pass: bool) -> Self {
+        Self { wire, request: Vec::new(), ready: Ready::Idle, do_duplicates_pass }
+    }
+
+    /// Sends the request that was written, and reads its answer.
+    fn ask(&mut self, written: Result<(), TooLong>, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
+        if let Err(TooLong) = written {
+            return Err(Failure::new(
+                FailureClass::Application,
+                "a statement of more than 2 GiB was not sent",
+            ));
+        }
+        self.wire.send(&self.request).map_err(|e| broken_failure(e.into()))?;
+        self.ready = codec::read_answer(&mut self.wire, wanted).map_err(|broken| {
+            // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
+            self.ready = Ready::InFailedTransaction;
+            let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
+            let failure = broken_failure(broken);
+            let does_pass = is_duplicate && self.do_duplicates_pass;
+            if does_pass { Failure { class: FailureClass::Transient, ..failure } } else { failure }
+        })?;
+        Ok(())
+    }
+
+    fn query(&mut self, sql: &str, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
+        let written = codec::write_query(sql, &mut self.request);
+        self.ask(written, wanted)
+    }
+}
+
+/// One worker's connection with its statements.
+struct Session {
+    exchange: Exchange,
+    work: Arc<Work>,
+    is_prepared: bool,
+    /// What the answers of each statement hold, by its number; `None` until it is ready.
+    columns: Vec<Option<Vec<String>>>,
+    /// Room for a statement with its values in it.
+    sql: String,
+}
+
+impl Session {
+    #[cold]
+    fn make_ready(&mut self, statement: usize) -> Result<(), Failure> {
+        let (mut row, mut columns) = (Row::default(), Vec::new());
+        if self.is_prepared {
+            let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
+            let written = codec::write_prepare(statement, &sql, &mut self.exchange.request);
+            self.exchange.ask(written, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+        }
+        self.columns[statement] = Some(columns);
+        Ok(())
+    }
+}
+
+impl Sql for Session {
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        mut row: Option<&mut Row>,
+    ) -> Result<(), Failure> {
+        if self.columns[statement].is_none() {
+            self.make_ready(statement)?;
+        }
+        let request = &mut self.exchange.request;
+        let written = if self.is_prepared {
+            codec::write_execute(statement, parameters, request)
+        } else {
+            let text = &self.work.statements()[statement];
+            text.write_values(parameters, Quoting::Standard, &mut self.sql);
+            codec::write_query(&self.sql, request)
+        };
+        if let Some(row) = &mut row {
+            row.clear();
+        }
+        let columns = self.columns[statement].as_mut().expect("it was made ready above");
+        self.exchange.ask(written, row.map(|row| Wanted { row, columns }))
+    }
+
+    fn roll_back(&mut self) {
+        if self.exchange.ready != Ready::Idle {
+            // Where this fails, so will the next statement, and that is noted.
+            let _ = self.exchange.query("ROLLBACK", None);
+        }
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.exchange.ready != Ready::Idle
+    }
+}
+
+/// The tables in the database. Each is built in one transaction: there is all of it or nothing.
+struct Tables {
+    exchange: Exchange,
+    sql: String,
+}
+
+impl Tables {
+    fn send(&mut self, sql: &str) -> Result<(), Failure> {
+        self.exchange.query(sql, None)
+    }
+
+    /// The number that a question has for an answer.
+    fn number(&mut self, sql: &str) -> Result<u64, Failure> {
+        let (mut row, mut columns) = (Row::default(), Vec::new());
+        self.exchange.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+        let value = row.values.first().and_then(|v| v.as_ref()?.parse().ok());
+        value.ok_or_else(|| Failure::new(FailureClass::Application, format!("no number answers `{sql}`")))
+    }
+
+    fn has(&mut self, relation: &str) -> Result<bool, Failure> {
+        // Where an unqualified name would be found, as the statements of the workload find it.
+        Ok(self.number(&format!(
+            "SELECT count(*) FROM (SELECT to_regclass('{relation}') r) x WHERE r IS NOT NULL"
+        ))? > 0)
+    }
+
+    fn fill(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.send(&format!(
+            "CREATE TABLE sbtest{table}(id SERIAL, k INTEGER DEFAULT '0' NOT NULL, \
+             c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))"
+        ))?;
+        while self.write_insert(table, rows) {
+            let written = codec::write_query(&self.sql, &mut self.exchange.request);
+            self.exchange.ask(written, None)?;
+            if rows.made().is_multiple_of(ROWS_AT_ONCE) && on_rows(rows.made()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.send(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Writes one INSERT of the next rows; false where there are none left. The ids come from the sequence, which so
+    /// stands behind the last of them.
+    fn write_insert(&mut self, table: u32, rows: &mut Rows) -> bool {
+        self.sql.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(self.sql, "INSERT INTO sbtest{table} (k, c, pad) VALUES ");
+        let mut separator = "";
+        for _ in 0..ROWS_AN_INSERT {
+            let Some(row) = rows.next() else { break };
+            let _ = write!(self.sql, "{separator}({}, '{}', '{}')", row.k, row.c, row.pad);
+            separator = ", ";
+        }
+        !separator.is_empty()
+    }
+}
+
+impl Store for Tables {
+    fn find(&mut self, table: u32) -> Result<Found, Failure> {
+        if !self.has(&format!("sbtest{table}"))? {
+            return Ok(Found::Nothing);
+        }
+        let rows = self.number(&format!("SELECT count(*) FROM sbtest{table}"))?;
+        let has_index = self.number(&format!(
+            "SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
+             WHERE i.indrelid = 'sbtest{table}'::regclass AND a.attname = 'k' AND i.indisvalid"
+        ))? > 0;
+        Ok(Found::Table { rows, has_index })
+    }
+
+    fn build(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.send("BEGIN")?;
+        let filled = self.fill(table, rows, on_rows);
+        if !matches!(filled, Ok(ControlFlow::Continue(()))) {
+            self.send("ROLLBACK")?;
+            return filled;
+        }
+        self.send("COMMIT")?;
+        // What the server would otherwise find out in the middle of a load, and then plan anew.
+        self.send(&format!("VACUUM ANALYZE sbtest{table}"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn remove(&mut self, table: u32) -> Result<bool, Failure> {
+        let was_there = self.has(&format!("sbtest{table}"))?;
+        self.send(&format!("DROP TABLE IF EXISTS sbtest{table}"))?;
+        Ok(was_there)
+    }
+}
+
+fn login_failure(error: LoginError) -> Failure {
+    let configuration = |text: String| Failure::new(FailureClass::Configuration, text);
+    match error {
+        LoginError::Broken(broken) => broken_failure(broken),
+        LoginError::NoPassword => {
+            configuration("the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE".to_owned())
+        }
+        LoginError::Unknown(method) => configuration(format!(
+            "the server asks for {method}, which is not known here: let this user in by scram-sha-256, md5, password or trust"
+        )),
+        LoginError::Impostor(e) => configuration(format!("the server does not know the password that it asks for: {e}")),
+    }
+}
+
+fn broken_failure(broken: Broken) -> Failure {
+    match broken {
+        Broken::Lost(error) => Failure::new(FailureClass::Connection, error.to_string()),
+        Broken::Refused { code, message } => {
+            let (class, advice) = class_of(&code);
+            Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
+        }
+        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+    }
+}
+
+/// The class of a server's error, and what to do about a configuration.
+///
+/// # Source
+///
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+fn class_of(code: &str) -> (FailureClass, &'static str) {
+    use FailureClass::{Application, Configuration, Connection, Transient};
+    match code {
+        // Serialization failure, deadlock, lock not available.
+        "40001" | "40P01" | "55P03" => (Transient, ""),
+        // Too many connections; shutdown, crash, cannot connect now, idle sessions that were ended.
+        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
+        "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
+        "42P01" => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
+        "42501" => (Configuration, ": grant this user what the workload does"),
+        // Syntax, and names or types that are not there.
+        "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702" => {
+            (Configuration, "")
+        }
+        _ if code.starts_with("08") => (Connection, ""),
+        _ if code.starts_with("28") => {
+            (Configuration, ": check the user and the password in the target, and pg_hba.conf")
+        }
+        _ => (Application, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(written: &str) -> Result<Place, String> {
+        Place::read(&Target::new(written))
+    }
+
+    #[test]
+    fn a_target_reads_as_it_is_written() {
+        let place = read("postgres://app:s%40c@%2Frun%2Fpostgresql/bench").unwrap();
+        assert_eq!((place.user.as_str(), place.password.as_deref()), ("app", Some("s@c")));
+        assert_eq!(place.shown(), "/run/postgresql/.s.PGSQL.5432");
+        let place = read("postgres://app@db:6543/bench?sslmode=prefer").unwrap();
+        assert_eq!((place.shown().as_str(), place.database.as_str()), ("db:6543", "bench"));
+        let place = read("postgres:///bench?host=/tmp&port=99&options=-c%20work_mem%3D1MB").unwrap();
+        assert_eq!((place.shown().as_str(), place.user.as_str()), ("/tmp/.s.PGSQL.99", "postgres"));
+        assert_eq!(place.options.as_deref(), Some("-c work_mem=1MB"));
+    }
+
+    #[test]
+    fn a_wrong_target_is_refused_without_its_password() {
+        for (wrong, says) in [
+            ("postgres:bench", "write postgres://"),
+            ("postgres://app:secret@db", "no database is named"),
+            ("postgres://app:secret@db:x/bench", "`x` is no port"),
+            ("postgres://app:secret@db/bench?sslmode=verify-full", "without TLS; write sslmode=disable"),
+            ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow or prefer"),
+            ("postgres://app:secret@db/bench?hots=/x", "expected one of host, port"),
+            ("postgres://app:secret%2@db/bench", "write `%25`"),
+        ] {
+            let problem = read(wrong).err().unwrap();
+            assert!(problem.contains(says) && !problem.contains("secret"), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A blocking socket with room to read into: what the codecs of the SQL servers stand on.
+//!
+//! One `send` for a request, one `recv` for an answer that fits the room; no allocation once the room is as large as
+//! the largest message.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+
+/// An answer of a hundred rows is some 12 KiB.
+const ROOM_BYTES: usize = 32 * 1024;
+
+/// The socket, and what was received and not read yet.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    /// Of whatever family: `send` and `recv` do not look at addresses.
+    stream: TcpStream,
+    room: Vec<u8>,
+    /// What was received and not read is `room[start..end]`.
+    start: usize,
+    end: usize,
+}
+
+impl Wire {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { stream: TcpStream::from(socket), room: vec![0; ROOM_BYTES], start: 0, end: 0 }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Reads `count` bytes.
+    pub(crate) fn take(&mut self, count: usize) -> io::Result<&[u8]> {
+        if self.end - self.start < count {
+            self.receive(count)?;
+        }
+        let from = self.start;
+        self.start += count;
+        Ok(&self.room[from..self.start])
+    }
+
+    /// Makes room for `count` unread bytes.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, count: usize) {
+        self.room.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.room.len() < count {
+            self.room.resize(count.next_power_of_two(), 0);
+        }
+    }
+
+    /// Receives until at least `count` bytes are unread.
+    fn receive(&mut self, count: usize) -> io::Result<()> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+        if self.room.len() - self.start < count {
+            self.make_room(count);
+        }
+        while self.end - self.start < count {
+            match self.stream.read(&mut self.room[self.end..]) {
+                Ok(0) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the server closed the connection",
+                    ));
+                }
+                Ok(n) => self.end += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn messages_of_any_size_arrive_whole() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(ours.into());
+        let sizes = [1, ROOM_BYTES - 1, ROOM_BYTES, 3, 5 * ROOM_BYTES + 7, 2];
+        let sent = thread::spawn(move || {
+            for (n, size) in (1u8..).zip(sizes) {
+                theirs.write_all(&vec![n; size]).unwrap();
+            }
+        });
+        for (n, size) in (1u8..).zip(sizes) {
+            assert!(wire.take(size).unwrap().iter().all(|b| *b == n));
+        }
+        sent.join().unwrap();
+        assert_eq!(wire.take(1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,198 @@
+//! What all SQL targets share: numbered statements, the values they get, and the worker that has them executed.
+//!
+//! A workload knows its statements beforehand and calls them by number; how a parameter is marked, prepared, sent and
+//! read back is the driver's.
+
+use std::sync::Arc;
+
+use record::load::LoadSettings;
+
+use crate::driver::{Attempt, Connection, Failure, OperationShare};
+use crate::oltp::{self, Shape, Texts};
+
+/// One statement: the text around its parameters, one piece more than it has parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatementText(Vec<String>);
+
+impl StatementText {
+    pub(crate) fn new(pieces: Vec<String>) -> Self {
+        assert!(!pieces.is_empty(), "a statement has text");
+        Self(pieces)
+    }
+
+    pub(crate) fn parameters(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// The text with a mark for each parameter; they are numbered from 1.
+    pub(crate) fn with_marks(&self, mark: impl Fn(usize) -> String) -> String {
+        let mut sql = self.0[0].clone();
+        for (number, piece) in (1..).zip(&self.0[1..]) {
+            sql.push_str(&mark(number));
+            sql.push_str(piece);
+        }
+        sql
+    }
+
+    /// Writes the text with its parameters in place.
+    pub(crate) fn write_values(&self, parameters: &[Parameter<'_>], quoting: Quoting, sql: &mut String) {
+        assert_eq!(parameters.len(), self.parameters(), "as many values as marks");
+        sql.clear();
+        sql.push_str(&self.0[0]);
+        for (parameter, piece) in parameters.iter().zip(&self.0[1..]) {
+            parameter.write(quoting, sql);
+            sql.push_str(piece);
+        }
+    }
+}
+
+/// A value that a statement gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Parameter<'a> {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(&'a str),
+}
+
+/// What a text in quotes must double.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quoting {
+    /// Its quotes.
+    Standard,
+    /// Backslashes too.
+    Backslash,
+}
+
+impl Parameter<'_> {
+    /// As it stands in a statement's text.
+    fn write(self, quoting: Quoting, sql: &mut String) {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Self::Null => write!(sql, "NULL"),
+            Self::Integer(n) => write!(sql, "{n}"),
+            // With an exponent, so that no server takes it for a whole number.
+            Self::Real(x) => write!(sql, "{x:e}"),
+            Self::Text(text) => {
+                sql.push('\'');
+                for c in text.chars() {
+                    if c == '\'' || (c == '\\' && quoting == Quoting::Backslash) {
+                        sql.push(c);
+                    }
+                    sql.push(c);
+                }
+                sql.push('\'');
+                Ok(())
+            }
+        };
+    }
+}
+
+/// The last row of an answer, as text; `None` is NULL.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) names: Vec<String>,
+    pub(crate) values: Vec<Option<String>>,
+    /// Rows in the answer.
+    pub(crate) rows: u64,
+}
+
+impl Row {
+    /// Makes it the row of an answer that has none yet.
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.values.clear();
+        self.rows = 0;
+    }
+}
+
+/// A connection that understands SQL.
+pub(crate) trait Sql {
+    /// Executes one statement of the workload, by its number, and reads its answer to the end; keeps the last row
+    /// where one is wanted.
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
+    ) -> Result<(), Failure>;
+
+    /// Gives up the transaction that a failed statement has left open.
+    fn roll_back(&mut self);
+
+    /// Whether a transaction is open, as far as the server has said.
+    fn is_in_transaction(&self) -> bool;
+}
+
+/// What the events of a load do; shared by all workers.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Oltp(Shape),
+}
+
+impl Work {
+    pub(crate) fn new(settings: &LoadSettings) -> Self {
+        Self::Oltp(Shape::new(settings))
+    }
+
+    /// Every statement that occurs, by its number.
+    pub(crate) fn statements(&self) -> &[StatementText] {
+        match self {
+            Self::Oltp(shape) => shape.statements(),
+        }
+    }
+
+    pub(crate) fn operations(&self) -> Vec<OperationShare> {
+        match self {
+            Self::Oltp(shape) => shape.operations(),
+        }
+    }
+
+    /// Whether its transactions write, so that they may ask for the lock at their beginning.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Oltp(shape) => shape.writes(),
+        }
+    }
+}
+
+/// One worker: a session, and the room it needs for its values.
+pub(crate) struct Worker<S> {
+    session: S,
+    work: Arc<Work>,
+    texts: Texts,
+}
+
+impl<S: Sql> Worker<S> {
+    pub(crate) fn new(session: S, work: Arc<Work>) -> Self {
+        Self { session, work, texts: Texts::new() }
+    }
+}
+
+impl<S: Sql> Connection for Worker<S> {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        match &*self.work {
+            Work::Oltp(shape) => oltp::transaction(&mut self.session, shape, &mut self.texts, attempt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_reads_the_same_with_marks_and_with_values() {
+        let pieces = ["INSERT INTO t VALUES (", ", ", ", ", ", ", ")"].map(str::to_owned).to_vec();
+        let statement = StatementText::new(pieces);
+        assert_eq!(statement.with_marks(|n| format!("${n}")), "INSERT INTO t VALUES ($1, $2, $3, $4)");
+        let mut sql = String::new();
+        let values =
+            [Parameter::Integer(-7), Parameter::Real(0.5), Parameter::Null, Parameter::Text("a'b\\c")];
+        statement.write_values(&values, Quoting::Standard, &mut sql);
+        assert_eq!(sql, "INSERT INTO t VALUES (-7, 5e-1, NULL, 'a''b\\c')");
+        statement.write_values(&values, Quoting::Backslash, &mut sql);
+        assert_eq!(sql, "INSERT INTO t VALUES (-7, 5e-1, NULL, 'a''b\\\\c')");
+    }
+}

@@ -1,0 +1,255 @@
+//! Loads on a real PostgreSQL: what is counted when it answers, hangs, dies and refuses.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, Event, LoadError, Stop};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workload};
+use record::verdict::Validity;
+use support::mariadb::installed;
+use support::postgres::{PASSWORD, Postgres};
+use support::{assert_books, check_of, run, settings};
+
+fn error_of(settings: &LoadSettings) -> LoadError {
+    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
+}
+
+/// A closed loop of so many events.
+fn events(events: u64, target: impl Into<String>) -> LoadSettings {
+    let time = Duration::from_mins(10);
+    LoadSettings { rate: Rate::Max, events_max: Some(events), time, ..settings(target) }
+}
+
+/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
+fn run_with_trouble(settings: &LoadSettings, trouble: impl FnOnce() + Send) -> LoadRecord {
+    thread::scope(|scope| {
+        let (begins, may_begin) = mpsc::channel();
+        scope.spawn(move || {
+            may_begin.recv().unwrap();
+            trouble();
+        });
+        let mut on_progress = |event: &Event| {
+            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
+                begins.send(()).unwrap();
+            }
+        };
+        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
+        assert_books(&record);
+        record
+    })
+}
+
+#[test]
+fn every_workload_does_what_it_says_prepared_and_as_text() {
+    let Some(server) = Postgres::start() else { return };
+    for (url, prepared) in [(server.url(), true), (server.socket_url(), false)] {
+        for (workload, per_event) in [
+            (Workload::OltpReadWrite, 20),
+            (Workload::OltpReadOnly, 16),
+            (Workload::OltpWriteOnly, 6),
+            (Workload::OltpPointSelect, 1),
+            (Workload::OltpUpdateIndex, 1),
+            (Workload::OltpUpdateNonIndex, 1),
+            (Workload::OltpInsert, 1),
+        ] {
+            let mut settings = LoadSettings { workload, retries_max: 100, ..events(50, &url) };
+            settings.oltp.prepared = prepared;
+            if workload == Workload::OltpReadWrite {
+                settings.prepare = PreparePolicy::Always;
+            }
+            let record = run(&settings);
+            assert_eq!((record.counts.done, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+            let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
+            assert_eq!(statements, per_event * 50, "{workload:?}");
+            assert!(check_of(&record, "mix").ok);
+            assert!(record.server_version.unwrap().starts_with("PostgreSQL "));
+        }
+        // Read-write left the number of rows as it was; the inserts went behind the last one.
+        let count = "SELECT count(*) FROM (TABLE sbtest1 UNION ALL TABLE sbtest2) t";
+        assert_eq!(server.ask("bench", count), "2050");
+    }
+    let record = run(&LoadSettings {
+        workload: Workload::OltpDelete,
+        prepare: PreparePolicy::Never,
+        ..events(50, server.url())
+    });
+    assert_eq!((record.counts.done, record.errors.application), (50, 0), "{:?}", record.error_samples);
+}
+
+#[test]
+fn data_sets_of_sysbench_and_ours_serve_each_other() {
+    let Some(server) = Postgres::start() else { return };
+    let sysbench = installed("sysbench").filter(|program| {
+        let drivers = Command::new(program).arg("--help").output().unwrap().stdout;
+        String::from_utf8_lossy(&drivers).contains("pgsql")
+    });
+    let Some(sysbench) = sysbench else {
+        println!("skipped: no sysbench that talks to PostgreSQL is installed (apt-get install sysbench)");
+        return;
+    };
+    let sysbench = |command: &str| {
+        let output = Command::new(&sysbench)
+            .args(["oltp_read_write", "--db-driver=pgsql", "--pgsql-user=app", "--pgsql-db=bench"])
+            .arg(format!("--pgsql-password={PASSWORD}"))
+            .arg(format!("--pgsql-port={}", server.port()))
+            .args([
+                "--pgsql-host=127.0.0.1",
+                "--tables=2",
+                "--table-size=1000",
+                "--threads=1",
+                "--time=1",
+                command,
+            ])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
+    };
+    let definition = || {
+        let columns = "SELECT column_name, data_type, character_maximum_length, is_nullable, column_default \
+                       FROM information_schema.columns WHERE table_name = 'sbtest2' ORDER BY ordinal_position";
+        let indexes = "SELECT indexdef FROM pg_indexes WHERE tablename = 'sbtest2' ORDER BY 1";
+        [server.ask("bench", columns), server.ask("bench", indexes)]
+    };
+
+    sysbench("prepare");
+    let theirs = definition();
+    let record = run(&LoadSettings { prepare: PreparePolicy::Never, ..events(50, server.url()) });
+    assert_eq!((record.counts.done, record.counts.failed), (50, 0), "{:?}", record.error_samples);
+    sysbench("cleanup");
+
+    let prepared = load::prepare(&settings(server.url()), &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((prepared.found, prepared.built), (0, 2));
+    assert_eq!(definition(), theirs);
+    assert!(sysbench("run").contains("transactions:"));
+    assert_eq!(load::cleanup(&settings(server.url())).unwrap().removed, 2);
+}
+
+#[test]
+fn a_crash_and_a_restart_cost_no_event() {
+    let Some(mut server) = Postgres::start() else { return };
+    let settings = LoadSettings {
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_secs(5),
+        retries_max: 100,
+        ..settings(server.url())
+    };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    let record = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(1));
+        server.crash();
+        server.restart();
+    });
+    assert_eq!((record.counts.planned, record.counts.failed), (500, 0), "{:?}", record.error_samples);
+    assert!(record.errors.connection > 0 && record.counts.retries > 0);
+    assert!(!record.outages.is_empty());
+}
+
+#[test]
+fn a_stop_gets_away_from_a_frozen_server() {
+    let Some(server) = Postgres::start() else { return };
+    let settings = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_hours(1),
+        ..settings(server.url())
+    };
+    let stop = Stop::new();
+    let mut intervals = 0;
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            intervals += 1;
+            match intervals {
+                1 => server.freeze(),
+                2 => stop.request(),
+                _ => {}
+            }
+        }
+    };
+    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+    // The server is still frozen: whoever waited for it would wait for ever.
+    assert_books(&record);
+    assert_eq!(record.verdict.state, Validity::Interrupted);
+    assert!(record.counts.unfinished >= 1, "{:?}", record.counts);
+    assert!(record.client.is_ok(), "every worker came back when its connection was cut: {:?}", record.client);
+    server.thaw();
+}
+
+#[test]
+fn a_killed_connection_is_made_again_and_its_statements_with_it() {
+    let Some(server) = Postgres::start() else { return };
+    let settings = LoadSettings { time: Duration::from_secs(3), ..settings(server.url()) };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    let record = run_with_trouble(&settings, || {
+        thread::sleep(Duration::from_secs(1));
+        let killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'";
+        assert_eq!(server.ask("bench", killed), "4");
+    });
+    assert_eq!((record.counts.planned, record.counts.failed), (600, 0), "{:?}", record.error_samples);
+    assert!(record.errors.connection >= 4);
+    assert!(record.outages.iter().all(|outage| outage.ended));
+}
+
+#[test]
+fn what_the_server_refuses_is_told_before_anything_is_measured() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.url();
+    let without_password = format!("postgres://app@127.0.0.1:{}/bench", server.port());
+    for (target, says) in [
+        (url.replace(PASSWORD, "wrong"), "check the user and the password"),
+        (url.replace("app:", "nobody:"), "check the user and the password"),
+        (url.replace("/bench", "/nowhere"), "create that database first"),
+        (without_password, "the server asks for a password"),
+    ] {
+        let error = error_of(&settings(target));
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(!error.to_string().contains(PASSWORD), "{error}");
+    }
+    let never = LoadSettings { prepare: PreparePolicy::Never, ..settings(&url) };
+    assert!(error_of(&never).to_string().contains("there is no table sbtest1: build the data set"));
+    let error = error_of(&LoadSettings { threads: 80, ..settings(&url) });
+    assert_eq!(error.class(), ErrorClass::Server);
+    assert!(error.to_string().contains("of 80 connected") && error.to_string().contains("53300"), "{error}");
+}
+
+#[test]
+fn a_build_that_is_stopped_leaves_no_table() {
+    let Some(server) = Postgres::start() else { return };
+    let mut settings = settings(server.url());
+    settings.oltp.rows = 500_000;
+    let stop = Stop::new();
+    let error = load::prepare(&settings, &stop, &mut |_| stop.request()).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
+    assert_eq!(server.ask("bench", "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'sbtest%'"), "0");
+}
+
+#[test]
+fn conflicts_are_tried_again() {
+    let Some(server) = Postgres::start() else { return };
+    server.ask("bench", "ALTER DATABASE bench SET default_transaction_isolation = 'repeatable read'");
+    // Eight writers on ten rows.
+    let mut settings = LoadSettings {
+        workload: Workload::OltpWriteOnly,
+        threads: 8,
+        retries_max: 10_000,
+        ..events(400, server.url())
+    };
+    settings.oltp.tables = 1;
+    settings.oltp.rows = 10;
+    let record = run(&settings);
+    assert!(record.errors.transient > 0 && record.counts.retries > 0, "{:?}", record.errors);
+    assert_eq!(record.counts.done, 400, "{:?}", record.error_samples);
+}
