@@ -11,7 +11,7 @@ use record::target::Target;
 /// Where the load goes, and what data it works on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataOptions {
-    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`, `exec:COMMAND` or `null:`
+    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`, `postgres://user:pw@host:port/db`, `exec:COMMAND` or `null:`
     target: String,
 
     /// What an event does [default: oltp-read-write for databases, native for exec: and null:]

@@ -11,9 +11,8 @@
 //! - response = end - due = wait + lateness + service, exactly.
 //!
 //! Between the intended start and the recorded latency of an event that succeeds, our code allocates nothing, takes no
-//! lock and writes no log; with `null:` and SQLite that is all there is. The `mysql` crate allocates for the parameters
-//! and rows of each statement, and `exec:` starts a process: both are in the service time. A failed try carries its
-//! message in a string, and a lost connection is noted under a lock.
+//! lock and writes no log, whether it goes to a database or to `null:`; `exec:` starts a process, which is in the service
+//! time. A failed try carries its message in a string, and a lost connection is noted under a lock.
 //!
 //! An event counts where its due time and its end lie in the measured phase. What was due and has not ended counts as
 //! unfinished, with how long it had lasted: nothing is ever dropped, and `planned = done + failed + skipped +

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use record::load::{LoadSettings, Rate, Workload};
+use support::mariadb::MariaDb;
+use support::postgres::Postgres;
 
 /// Counts every allocation of the process.
 struct Counting;
@@ -69,5 +71,23 @@ fn an_event_allocates_nothing() {
             ..support::settings(&target)
         };
         assert_free(&LoadSettings { workload, ..sqlite }, 100, 2_100);
+    }
+
+    let (mariadb, postgres) = (MariaDb::start(), Postgres::start());
+    let targets = [mariadb.as_ref().map(MariaDb::socket_url), postgres.as_ref().map(Postgres::url)];
+    for target in targets.into_iter().flatten() {
+        let server = LoadSettings {
+            rate: Rate::Max,
+            threads: 1,
+            time: hour,
+            interval: hour,
+            ..support::settings(target)
+        };
+        for workload in [Workload::OltpPointSelect, Workload::OltpReadWrite] {
+            assert_free(&LoadSettings { workload, ..server.clone() }, 100, 1_100);
+        }
+        let mut text = server;
+        text.oltp.prepared = false;
+        assert_free(&text, 100, 1_100);
     }
 }

@@ -161,7 +161,9 @@ fn every_sql_workload_does_what_it_says_in_sqlite() {
             (Workload::OltpInsert, 1),
         ] {
             let rate = Rate::PerSecond(50.0);
-            let record = run(&LoadSettings { workload, rate, ..sqlite(&dir, query) });
+            let is_first = workload == Workload::OltpReadWrite;
+            let prepare = if is_first { PreparePolicy::Always } else { PreparePolicy::Auto };
+            let record = run(&LoadSettings { workload, rate, prepare, ..sqlite(&dir, query) });
             let done = record.counts.done;
             assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
             assert!(done > 0);

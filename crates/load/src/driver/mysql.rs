@@ -227,13 +227,12 @@ impl Session {
     }
 
     fn write_request(&mut self, statement: usize, parameters: &[Parameter<'_>]) -> Result<(), Failure> {
-        let fits = match &mut self.statements[statement] {
-            Some(Ready::Prepared(prepared)) => codec::write_execute(prepared, parameters, &mut self.request),
-            _ => {
-                let text = &self.work.statements()[statement];
-                text.write_values(parameters, Quoting::Backslash, &mut self.sql);
-                codec::write_query(&self.sql, &mut self.request)
-            }
+        let fits = if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
+            codec::write_execute(prepared, parameters, &mut self.request)
+        } else {
+            let text = &self.work.statements()[statement];
+            text.write_values(parameters, Quoting::Backslash, &mut self.sql);
+            codec::write_query(&self.sql, &mut self.request)
         };
         let too_long =
             || Failure::new(FailureClass::Application, "a statement of more than 16 MiB was not sent");

@@ -282,7 +282,7 @@ fn step(
     }
     if let Some(kept) = &mut kept {
         kept.clear();
-        kept.names.extend(prepared.column_names().into_iter().map(str::to_owned));
+        kept.names.extend(prepared.column_names().map(str::to_owned));
     }
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {

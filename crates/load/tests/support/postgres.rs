@@ -113,7 +113,14 @@ impl Postgres {
         let mut command = as_server(&self.programs.join("postgres"));
         command.arg("-D").arg(self.dir.path().join("data")).arg("-k").arg(self.folder());
         command.args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
-        for setting in ["fsync=off", "shared_buffers=32MB", "max_connections=60", "autovacuum=off"] {
+        let settings = [
+            "fsync=off",
+            "shared_buffers=32MB",
+            "max_connections=60",
+            "autovacuum=off",
+            "deadlock_timeout=20ms",
+        ];
+        for setting in settings {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -293,10 +293,8 @@ fn status_of_ok(payload: &[u8]) -> Result<Status, Broken> {
 fn refusal(payload: &[u8]) -> Broken {
     let mut rest = Cursor(&payload[1..]);
     let Ok(code) = rest.array() else { return Broken::Garbled("an error is cut short") };
-    let message = match rest.0 {
-        [b'#', _, _, _, _, _, message @ ..] => message,
-        message => message,
-    };
+    // A mark and five characters of SQLSTATE stand before the message.
+    let message = if rest.0.first() == Some(&b'#') { rest.0.get(6..).unwrap_or_default() } else { rest.0 };
     Broken::Refused { code: u16::from_le_bytes(code), message: String::from_utf8_lossy(message).into_owned() }
 }
 

@@ -52,7 +52,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// A request that is too long to be sent.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct TooLong;
 
 /// Writes a request that carries a statement's text.
