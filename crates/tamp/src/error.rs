@@ -10,6 +10,9 @@ pub enum Error {
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// There is nothing at all, as where a disk was full; every format needs some bytes even for no content.
+    #[error("it is empty, which no compressed file is")]
+    Empty,
     /// The bytes begin no format that tamp reads.
     #[error("byte {offset}: not a .zst, .lz4 or .gz file")]
     UnknownFormat {
@@ -69,7 +72,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error {
             Error::Io(inner) => return inner,
-            Error::Truncated { .. } => io::ErrorKind::UnexpectedEof,
+            Error::Empty | Error::Truncated { .. } => io::ErrorKind::UnexpectedEof,
             Error::Unsupported { .. } => io::ErrorKind::Unsupported,
             Error::UnknownFormat { .. } | Error::Damaged { .. } => io::ErrorKind::InvalidData,
             Error::Verify { .. } | Error::Changed { .. } | Error::SizeHint { .. } | Error::Panicked => {

@@ -31,9 +31,12 @@ pub struct Loss {
 ///
 /// # Errors
 ///
-/// What reading `source` and writing `out` say. Damage is no error here: it is what is returned.
+/// What reading `source` and writing `out` say, and [`Error::Empty`]. Damage is no error here: it is what is returned.
 pub fn salvage<R: Read + Seek>(mut source: R, out: &mut dyn Write) -> Result<Vec<Loss>, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
+    if file_bytes == 0 {
+        return Err(Error::Empty);
+    }
     let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
     let mut output = Output { out, written: 0, losses: Vec::new() };
     if let Some(index) = Index::read(file_bytes, &mut read_at)? {

@@ -102,7 +102,9 @@ impl<R: Read> Splitter<R> {
     pub(crate) fn next(&mut self) -> Result<Option<Unit>, Error> {
         loop {
             let unit = match std::mem::replace(&mut self.inside, Inside::Nothing) {
-                Inside::Nothing | Inside::BehindGzip if self.input.show(1)?.is_empty() => return Ok(None),
+                Inside::Nothing | Inside::BehindGzip if self.input.show(1)?.is_empty() => {
+                    return if self.input.offset() == 0 { Err(Error::Empty) } else { Ok(None) };
+                }
                 Inside::Nothing => self.open_frame()?,
                 Inside::BehindGzip => self.pass_padding()?,
                 Inside::ZstStream { frame_at } => Some(self.stream_zst(frame_at)?),

@@ -184,7 +184,6 @@ impl<W: Write + Send + 'static> Writer<W> {
         let content = std::mem::replace(&mut self.block, self.spare.get());
         let offset = self.offset;
         self.offset += content.len() as u64;
-        self.meter.in_bytes.fetch_add(content.len() as u64, Relaxed);
         if let Some(ladder) = &mut self.ladder {
             let since_last = now().duration_since(self.last_cut);
             let load = self.ring.load();
@@ -230,6 +229,8 @@ impl<W: Write + Send> Sink<Result<Packed, Error>> for Output<W> {
     fn put(&mut self, block: Result<Packed, Error>) -> Result<(), Error> {
         let block = block?;
         self.write(&block.packed)?;
+        // Not before, so that progress tells what is done, and out of how much.
+        self.meter.in_bytes.fetch_add(block.content_bytes as u64, Relaxed);
         self.container.add(block.packed.len(), block.content_bytes);
         self.spare.put(block.packed);
         Ok(())

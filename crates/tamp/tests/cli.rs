@@ -250,7 +250,11 @@ fn empty_input_and_trailing_garbage_are_what_they_are_for_gzip() {
     let output = scratch.tamp_with("-d", &garbage);
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout == sample() && text(&output.stderr).contains("not a .zst"));
-    assert_eq!(scratch.tamp_with("-d", b"").status.code(), Some(0));
+    fs::write(scratch.path("cut.zst"), b"").unwrap();
+    for line in ["-d cut.zst", "-t cut.zst", "-l cut.zst", "--salvage cut.zst", "-t"] {
+        scratch.fails(line, 1, "it is empty, which no compressed file is");
+    }
+    assert!(scratch.exists("cut.zst") && !scratch.exists("cut"));
 }
 
 #[test]
@@ -327,6 +331,37 @@ fn of_a_cut_file_salvage_gives_all_whole_blocks() {
         assert!(found.len() > 1_400_000 && sample().starts_with(&found), "{file}: {}", found.len());
         scratch.fails(&format!("-t {file}"), 1, "the file ends inside");
     }
+}
+
+#[test]
+fn a_seek_table_that_lies_leaves_nothing_of_what_it_said() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("small"), b"0123456789").unwrap();
+    let frame = |scratch: &Scratch| {
+        let file = scratch.ok("-c small");
+        file[..file.len() - 25].to_vec()
+    };
+    let mut file = [frame(&scratch), frame(&scratch)].concat();
+    let frame_bytes = u32::try_from(file.len() / 2).unwrap();
+    let words = [0x184D_2A5E, 25, frame_bytes, 1_000_000, frame_bytes, 10, 2];
+    file.extend(words.into_iter().flat_map(u32::to_le_bytes));
+    file.extend([0, 0xb1, 0xea, 0x92, 0x8f]);
+    fs::write(scratch.path("lying.zst"), file).unwrap();
+    for line in ["-f -k lying.zst", "-f -k --no-sparse lying.zst"] {
+        scratch.ok(&format!("-d {line}"));
+        assert_eq!(scratch.read("lying"), b"01234567890123456789", "{line}");
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_in_nobodys_way() {
+    let scratch = Scratch::new();
+    // Whatever process id it gets, there is a file of that name already.
+    let script = format!("touch .sample.zst.tamp-$$; exec {} -k sample", env!("CARGO_BIN_EXE_tamp"));
+    let output =
+        Command::new("sh").args(["-c", &script]).current_dir(scratch.folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(scratch.exists("sample.zst"));
 }
 
 #[test]

@@ -77,13 +77,13 @@ fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyho
         return Ok(false);
     }
     let (to, output_at) = place.map_or((None, 0), |(file, at)| (Some(file), at));
-    let sparse = output.may_be_sparse(args, output_at)?;
+    let (free, sparse) = (output.is_free_from(output_at)?, output.may_be_sparse(args, output_at)?);
     let places = Places { input: &input.file, input_at, input_bytes, output: to, output_at, sparse };
     let content_bytes = tamp::decompress_file(&places, args.threads(), &watch.meter, &|| watch.look_up())?;
     match content_bytes {
         Some(bytes) => output.pass(output_at + bytes)?,
-        // Holes of the next attempt must not show what this one left.
-        None if sparse => to.map_or(Ok(()), |file| file.set_len(output_at))?,
+        // Nothing that this attempt left may show, in holes of the next or behind its end.
+        None if free => to.map_or(Ok(()), |file| file.set_len(output_at))?,
         None => {}
     }
     Ok(content_bytes.is_some())

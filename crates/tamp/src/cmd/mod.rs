@@ -13,6 +13,7 @@ use anyhow::Context;
 use args::Args;
 use input::Input;
 use std::fmt::Display;
+use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -85,6 +86,10 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
     if (found.dev(), found.ino()) != (input.metadata.dev(), input.metadata.ino()) {
         anyhow::bail!("it was replaced meanwhile, so it stays");
     }
+    let state = |metadata: &Metadata| (metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+    if state(&found) != state(&input.metadata) {
+        anyhow::bail!("it was written to meanwhile, so it stays");
+    }
     std::fs::remove_file(path).context("removing the input")
 }
 
@@ -99,4 +104,31 @@ fn warn(args: &Args, line: &dyn Display) -> Outcome {
         say(line);
     }
     Outcome::Warned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+
+    #[test]
+    fn an_input_that_was_written_to_or_replaced_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let args = Args::from_command_line(["tamp", "log"].map(OsString::from)).unwrap();
+        let open = || Input::open(&path, &args).unwrap().unwrap();
+        std::fs::write(&path, b"a line\n").unwrap();
+
+        let input = open();
+        std::fs::write(&path, b"a line\nand another\n").unwrap();
+        assert_eq!(remove_input(&input).unwrap_err().to_string(), "it was written to meanwhile, so it stays");
+
+        let input = open();
+        std::fs::rename(&path, folder.path().join("log.1")).unwrap();
+        std::fs::write(&path, b"a line\nand another\n").unwrap();
+        assert_eq!(remove_input(&input).unwrap_err().to_string(), "it was replaced meanwhile, so it stays");
+
+        remove_input(&open()).unwrap();
+        assert!(!path.exists());
+    }
 }

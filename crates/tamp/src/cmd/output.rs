@@ -6,6 +6,7 @@ use super::{attributes, warn};
 use crate::signal;
 use anyhow::{Context, bail};
 use rustix::fs::OFlags;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -74,12 +75,16 @@ impl Output {
         }
     }
 
-    /// Whether a run of zeros may be left out from `at` on: nothing must be there yet.
+    /// Whether a run of zeros may be left out from `at` on.
     pub(crate) fn may_be_sparse(&self, args: &Args, at: u64) -> io::Result<bool> {
+        Ok(!args.no_sparse && self.is_free_from(at)?)
+    }
+
+    /// Whether it is a regular file that has no bytes from `at` on.
+    pub(crate) fn is_free_from(&self, at: u64) -> io::Result<bool> {
         match self {
-            _ if args.no_sparse => Ok(false),
             Self::New(_) => Ok(true),
-            Self::Existing(file) => Ok(file.metadata()?.is_file() && file.metadata()?.len() <= at),
+            Self::Existing(file) => file.metadata().map(|found| found.is_file() && found.len() <= at),
             Self::None => Ok(false),
         }
     }
@@ -133,17 +138,19 @@ pub(crate) struct NewFile {
 impl NewFile {
     fn create(path: &Path) -> io::Result<Self> {
         let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
-        let mut temporary_name = std::ffi::OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".tamp-{}", std::process::id()));
-        // The longest names leave no room for more.
-        if temporary_name.len() > 255 {
-            temporary_name = format!(".tamp-{}", std::process::id()).into();
+        // In a container every run may have the same process id, and a killed one leaves its file behind.
+        for number in 0..TEMPORARY_NAMES {
+            let temporary = path.with_file_name(temporary_name(name, number));
+            match create_new(&temporary) {
+                Ok(file) => {
+                    signal::set_unfinished(Some(&temporary));
+                    return Ok(Self { file, temporary, path: path.to_owned(), is_named: false });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
         }
-        let temporary = path.with_file_name(temporary_name);
-        let file = create_new(&temporary)?;
-        signal::set_unfinished(Some(&temporary));
-        Ok(Self { file, temporary, path: path.to_owned(), is_named: false })
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     fn rename(mut self, args: &Args) -> anyhow::Result<()> {
@@ -175,6 +182,24 @@ impl NewFile {
         }
         Ok(())
     }
+}
+
+/// Tried before it is given up.
+const TEMPORARY_NAMES: u32 = 1000;
+
+fn temporary_name(name: &OsStr, number: u32) -> OsString {
+    let mut ending = format!(".tamp-{}", std::process::id());
+    if number > 0 {
+        ending = format!("{ending}-{number}");
+    }
+    // The longest names leave no room for more.
+    if 1 + name.len() + ending.len() > 255 {
+        return ending.into();
+    }
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(ending);
+    hidden
 }
 
 impl Drop for NewFile {

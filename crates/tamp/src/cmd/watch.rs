@@ -81,7 +81,8 @@ impl Watch {
             && self.due_ms.compare_exchange(due_ms, elapsed_ms + pause_ms, Relaxed, Relaxed).is_ok();
         if mine {
             self.drawn.store(1, Relaxed);
-            let _ = write!(io::stderr(), "{CLEAR_LINE}{}", self.line(&reading));
+            let line = self.line(&reading).to_string();
+            let _ = write!(io::stderr(), "{CLEAR_LINE}{}", fitting(&line, columns()));
         }
     }
 
@@ -194,6 +195,20 @@ impl Display for Line<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Width of the terminal that shows progress.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr());
+    // Some terminals do not know, and say zero.
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0).unwrap_or(80)
+}
+
+/// The end of `line`, where the numbers are, so that it stays on one row of `columns`.
+fn fitting(line: &str, columns: usize) -> &str {
+    let too_many = (line.chars().count() + 1).saturating_sub(columns);
+    let from = line.char_indices().nth(too_many).map_or(line.len(), |(at, _)| at);
+    &line[from..]
 }
 
 /// Text of limited length that needs no memory but its own.
@@ -320,6 +335,13 @@ mod tests {
             .map(|bytes| amount(bytes).to_string())
             .into();
         assert_eq!(found, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.5 GiB", "16777216.0 TiB"]);
+    }
+
+    #[test]
+    fn a_line_gives_up_its_beginning_to_stay_on_its_row() {
+        assert_eq!(fitting("name: 50%", 10), "name: 50%");
+        assert_eq!(fitting("näme: 50%", 5), " 50%");
+        assert_eq!((fitting("", 1), fitting("ä", 1), fitting("ä", 0)), ("", "", ""));
     }
 
     #[test]
