@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),
+    Io(cmd::io::Args),
+    Nic(cmd::nic::Args),
     Locks(cmd::locks::Args),
     Prove(cmd::prove::Args),
     Hog(cmd::hog::Args),

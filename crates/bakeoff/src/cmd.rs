@@ -4,8 +4,10 @@ pub(crate) mod cpu;
 pub(crate) mod generate;
 pub(crate) mod hog;
 pub(crate) mod import;
+pub(crate) mod io;
 pub(crate) mod load;
 pub(crate) mod locks;
+pub(crate) mod nic;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod prove;
@@ -62,6 +64,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Report(args) => report::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),
+        Command::Io(args) => io::run(args, &global, out),
+        Command::Nic(args) => nic::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),
         Command::Hog(args) => hog::run(args, &global, out),

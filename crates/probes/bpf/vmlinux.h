@@ -18,6 +18,11 @@ typedef __u64 u64;
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
 typedef __s64 ktime_t;
+typedef __u64 sector_t;
+typedef __u32 blk_opf_t;
+typedef __u32 dev_t;
+struct bio;
+typedef void bio_end_io_t(struct bio *);
 typedef _Bool bool;
 enum hrtimer_restart {
 	HRTIMER_NORESTART,
@@ -33,10 +38,12 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
@@ -120,6 +127,53 @@ struct hrtimer {
 	enum hrtimer_restart (*function)(struct hrtimer *);
 };
 
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+};
+
+struct bio {
+	struct bio_vec *bi_io_vec;
+	bio_end_io_t *bi_end_io;
+	void *bi_private;
+};
+
+struct request {
+	struct request_queue *q;
+	blk_opf_t cmd_flags;
+	unsigned int __data_len;
+	sector_t __sector;
+	struct bio *bio;
+};
+
+struct super_block {
+	dev_t s_dev;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct iomap_dio {
+	struct kiocb *iocb;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
 /* What an iterator is called with: written by hand, as the kernel wraps each field in a union. */
 struct seq_file;
 struct bpf_iter_meta {
@@ -128,6 +182,33 @@ struct bpf_iter_meta {
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+/* Those below by hand too: here the fields are in unions without a name, through which CO-RE finds them. */
+struct inode;
+struct address_space {
+	struct inode *host;
+};
+struct page {
+	struct address_space *mapping;
+	unsigned long compound_head;
+};
+struct hlist_node {
+	struct hlist_node *next;
+};
+struct hlist_head {
+	struct hlist_node *first;
+};
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	struct hlist_head i_dentry;
+};
+struct dentry {
+	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 };
 
 #pragma clang attribute pop

@@ -3,6 +3,7 @@
 //! One folder per probe, C and Rust side by side. Each probe climbs a ladder from the kernel's own events down to
 //! what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
 
+pub mod block_io;
 pub mod cpu_list;
 pub mod cpu_time;
 pub mod environment;
@@ -10,6 +11,7 @@ pub mod hog;
 #[cfg(feature = "bpf")]
 mod kernel_symbols;
 pub mod locks;
+pub mod nic;
 mod peers;
 pub mod proc_stat;
 #[cfg(feature = "bpf")]

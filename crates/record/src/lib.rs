@@ -5,6 +5,7 @@
 //! and on paper are promises, and those are made at the edges.
 
 pub mod bakeoff;
+pub mod block_io;
 pub mod clock;
 pub mod cpu;
 pub mod environment;
@@ -12,6 +13,7 @@ pub mod histogram;
 pub mod load;
 pub mod locks;
 pub mod missing;
+pub mod nic;
 pub mod proof;
 pub mod quantity;
 pub mod run;

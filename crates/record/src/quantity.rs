@@ -90,6 +90,35 @@ pub fn bytes(text: &str) -> Result<u64, NotAQuantity> {
     Ok(value.round() as u64)
 }
 
+/// Reads the speed of a link in bits per second: `10Gbit`, `2.5Gbit`, `100Mbit`, `9600bit`.
+///
+/// # Errors
+///
+/// [`NotAQuantity`] where the unit is missing or unknown, or the number is not over 0.
+pub fn bits_per_s(text: &str) -> Result<u64, NotAQuantity> {
+    let wrong =
+        || NotAQuantity { found: text.to_owned(), expected: "a link's speed such as 100Mbit or 25Gbit" };
+    let (number, unit) = split_unit(text);
+    let bits_per_unit = match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        "Tbit" => 1e12,
+        _ => return Err(wrong()),
+    };
+    let value = positive_number(number).ok_or_else(wrong)? * bits_per_unit;
+    if !(1.0..9_007_199_254_740_992.0).contains(&value) {
+        return Err(wrong());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 1 and 2^53, checked above"
+    )]
+    Ok(value.round() as u64)
+}
+
 /// Reads a share as percent: `1%`, `0.5%`; yields a ratio.
 ///
 /// # Errors
@@ -150,6 +179,16 @@ mod tests {
         }
         for text in ["-1", "1Kb", "KiB", "99999999999TiB"] {
             assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_speed_of_a_link_has_a_unit() {
+        for (text, n) in [("10Gbit", 10_000_000_000), ("2.5Gbit", 2_500_000_000), ("100Mbit", 100_000_000)] {
+            assert_eq!(bits_per_s(text), Ok(n), "{text}");
+        }
+        for text in ["10", "0Gbit", "-1Gbit", "Gbit", "10GB", "9999999Tbit"] {
+            assert!(bits_per_s(text).is_err(), "{text}");
         }
     }
 

@@ -11,8 +11,10 @@ pub mod text;
 
 mod chart;
 mod claim;
+mod heat_map;
 mod number;
 mod page;
 mod words;
 
 pub use claim::{Claim, Finding, Standing, claim};
+pub use heat_map::io_heat_map;

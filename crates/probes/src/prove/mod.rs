@@ -4,7 +4,9 @@
 //! process of its own, and tells what came of them through [`Bench::tell`]. What cannot be proved here (no such tool, no
 //! regular tick, no permission) is a proof that says so, never an error and never silence.
 
+mod block_io;
 mod cpu;
+mod nic;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,7 +20,7 @@ use record::missing::{Maybe, Missing};
 use record::proof::Proof;
 
 /// Everything that can be proved on this machine by its own probes.
-pub const SUBJECTS: &[Subject] = &[cpu::SUBJECT];
+pub const SUBJECTS: &[Subject] = &[cpu::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
 
 /// An instrument, or several that look at the same thing.
 #[derive(Debug, Clone, Copy)]

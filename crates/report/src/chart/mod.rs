@@ -4,11 +4,13 @@
 //! on both. Series differ by color, by marker and by the label at their end, so that none of the three is needed.
 
 mod forest;
+mod heat;
 mod lines;
 mod scale;
 mod svg;
 
 pub(crate) use forest::{Forest, ForestRow, forest};
+pub(crate) use heat::{Heat, HeatColumn, heat};
 pub(crate) use lines::{Line, Lines, Point, lines};
 pub(crate) use scale::{Kind, round_values};
 

@@ -38,6 +38,13 @@ impl Canvas {
         ));
     }
 
+    /// A cell of a heat map; `fullness` in [0, 1].
+    pub(crate) fn cell(&mut self, (x, y): (f64, f64), width: f64, height: f64, fullness: f64) {
+        self.put(format_args!(
+            r#"<rect class="heat" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill-opacity="{fullness:.2}"/>"#
+        ));
+    }
+
     /// A line through all points.
     pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         let Some(((x, y), rest)) = points.split_first() else { return };

@@ -2,17 +2,21 @@
 //! `null` with its reason in `missing`, never 0.
 
 mod bakeoff;
+mod block_io;
 mod cpu;
 mod load;
 mod locks;
+mod nic;
 mod object;
 mod prove;
 mod runs;
 
 pub use bakeoff::{compare, run};
+pub use block_io::io;
 pub use cpu::cpu;
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
 pub use locks::locks;
+pub use nic::{nic, nic_list};
 pub use prove::prove;
 pub use runs::{listed, recorded, runs};

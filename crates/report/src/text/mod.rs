@@ -1,9 +1,11 @@
 //! Tables and sentences for people at a terminal, from 40 columns up, and for pipes.
 
 mod bakeoff;
+mod block_io;
 mod cpu;
 mod load;
 mod locks;
+mod nic;
 pub(crate) mod proofs;
 mod recorded;
 mod runs;
@@ -12,10 +14,12 @@ mod table;
 use std::io::{self, Write};
 
 pub use bakeoff::{bakeoff, comparisons};
+pub use block_io::{IoHistogram, io_interval};
 pub use cpu::cpu_interval;
 pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
 pub use locks::{LockView, lock_interval, locks_csv};
+pub use nic::{NicView, nic_csv, nic_csv_head, nic_interval, nic_list};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;

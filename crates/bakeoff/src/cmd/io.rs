@@ -1,0 +1,194 @@
+//! `bakeoff io`: what is asked of the block devices, how long it takes, by whom and of which file.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use probes::block_io::{self, Options};
+use probes::schedule::Deadlines;
+use record::block_io::{IoBy, IoInterval, IoOp};
+use record::clock::{Clock as _, Monotonic};
+use report::text::IoHistogram;
+
+use crate::cmd::{Global, cpu};
+use crate::exit::{EndsWith as _, Exit};
+use crate::screen::{self, Screen};
+use crate::signals;
+use crate::whole_file;
+
+/// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file, thread, operation
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Seconds between reports, or a duration such as 500ms
+    #[arg(value_parser = cpu::interval, default_value = "1")]
+    interval: Duration,
+
+    /// Number of reports; without it until Ctrl-C
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// What requests are told apart by
+    #[arg(long, value_enum, value_name = "KEY,...", value_delimiter = ',', default_value = "device,op")]
+    by: Vec<By>,
+
+    /// Distributions to show below each table, by powers of two
+    #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
+    histogram: Vec<Histogram>,
+
+    /// Only requests that a thread of this name started
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+
+    /// Only requests that this process started
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
+    /// Only this device: its name, a path, or a name in /dev/disk/by-id
+    #[arg(long, value_name = "DEVICE")]
+    dev: Option<String>,
+
+    /// Only these operations
+    #[arg(long, value_enum, value_name = "OP,...", value_delimiter = ',')]
+    op: Vec<Op>,
+
+    /// At the end, write a heat map of latency over time to this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    heat_map: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// The device
+    Device,
+    /// The file, where it can be known: of the page cache, and of direct I/O by way of iomap (ext4, xfs)
+    File,
+    /// The name of the thread that started it
+    Comm,
+    /// read, write, flush, discard
+    Op,
+    /// Nothing: all in one
+    None,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Histogram {
+    Size,
+    /// From the start of a request, its time in queues included
+    Latency,
+    /// From its issue to the driver
+    IssueLatency,
+    Address,
+    Seek,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Op {
+    Read,
+    Write,
+    Flush,
+    Discard,
+    Other,
+}
+
+const EXAMPLES: &str = "\
+Latency counts from a request's start; `issue` counts from when the driver got it, so the difference is time in queues. seq %
+is the share of requests that begin where the one before them ended. Percentiles are exact to 1/32 of themselves.
+
+Examples:
+  bakeoff io 1 5                                  five reports, one a second
+  bakeoff io --by comm,op --histogram latency     who waits for how long
+  bakeoff io 10 1 --by file --dev nvme0n1         what is read and written there
+  bakeoff io 100ms 600 --heat-map io.svg          a minute as a picture";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.heat_map {
+        whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
+    }
+    let mut probe = block_io::open(&options(args)?)?;
+    if let Some(note) = probe.note() {
+        Screen::new().line(&format!("bakeoff io: {note}"));
+    }
+    signals::stop_on_interrupt()?;
+    probe.start()?;
+    let started_ns = Monotonic.now_ns();
+    let mut deadlines = Deadlines::new(started_ns, args.interval);
+    let (mut reports, mut kept) = (0, Vec::new());
+    let mut exit = Exit::Good;
+    while args.count.is_none_or(|count| reports < count) {
+        if !signals::wait_until(deadlines.next_ns()) {
+            exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
+            break;
+        }
+        let mut interval = probe.read()?;
+        interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+        print(args, global, &interval, started_ns, out)?;
+        out.flush()?;
+        reports += 1;
+        if args.heat_map.is_some() {
+            kept.push(interval);
+        }
+    }
+    if let Some(path) = &args.heat_map {
+        match report::io_heat_map(&kept, started_ns) {
+            Some(svg) => whole_file::write(path, svg.as_bytes())
+                .with_context(|| format!("writing {}", path.display()))?,
+            None => Screen::new().line("bakeoff io: there was no request, so there is no heat map"),
+        }
+    }
+    Ok(exit)
+}
+
+fn print(
+    args: &Args,
+    global: &Global,
+    interval: &IoInterval,
+    started_ns: u64,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if global.json {
+        let document = report::json::io(interval, started_ns, &block_io::aliases());
+        serde_json::to_writer(&mut *out, &document)?;
+        return Ok(writeln!(out)?);
+    }
+    let histograms: Vec<IoHistogram> = args.histogram.iter().map(|h| (*h).into()).collect();
+    Ok(report::text::io_interval(out, interval, started_ns, &histograms, screen::style())?)
+}
+
+fn options(args: &Args) -> anyhow::Result<Options> {
+    let by = |key: By| args.by.contains(&key);
+    let by = IoBy { device: by(By::Device), comm: by(By::Comm), file: by(By::File), op: by(By::Op) };
+    let device = args.dev.as_deref().map(block_io::find).transpose().ends_with(Exit::Usage)?;
+    Ok(Options {
+        device,
+        pid: args.pid,
+        comm: args.comm.clone(),
+        ops: args.op.iter().map(|op| (*op).into()).collect(),
+        ..Options::everything(by)
+    })
+}
+
+impl From<Histogram> for IoHistogram {
+    fn from(histogram: Histogram) -> Self {
+        match histogram {
+            Histogram::Size => Self::Size,
+            Histogram::Latency => Self::Latency,
+            Histogram::IssueLatency => Self::IssueLatency,
+            Histogram::Address => Self::Address,
+            Histogram::Seek => Self::Seek,
+        }
+    }
+}
+
+impl From<Op> for IoOp {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write => Self::Write,
+            Op::Flush => Self::Flush,
+            Op::Discard => Self::Discard,
+            Op::Other => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The programs in the kernel, and the sums that they keep.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::{fmt, ptr};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore};
+use nix::libc;
+use record::block_io::{
+    IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
+};
+use record::clock::{Clock, Monotonic};
+use record::missing::{Maybe, Missing};
+
+use self::skel::types::{group, group_key, io_lost};
+use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
+use super::{Cost, Device, Options};
+use crate::program::{KERNEL_BTF, RunTime, refusal, run_statistics, take_all, wait_for_running};
+
+#[allow(
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated from block_io.bpf.c"
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/block_io.skel.rs"));
+}
+
+/// As in `block_io.h`.
+const FINE_BITS: u32 = 5;
+const LATENCY_LOG2_MIN: u32 = 9;
+const COMM_BYTES: usize = 16;
+const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
+
+const _: () = assert!(size_of::<group>() == 8024);
+const _: () = assert!(size_of::<group_key>() == 40);
+
+/// Requests that are made to find out what watching one costs.
+const BURST: u64 = 200;
+
+/// Watches the block devices from [`IoProbe::start`] on; detached when dropped.
+pub struct IoProbe {
+    skel: BlockIoSkel<'static>,
+    by: IoBy,
+    events: IoEvents,
+    note: Option<String>,
+    /// Names of devices, kept for those that went.
+    names: BTreeMap<u32, String>,
+    lost: io_lost,
+    started_ns: u64,
+    from_ns: u64,
+    requests: u64,
+    _links: Vec<Link>,
+}
+
+impl IoProbe {
+    /// Loads and attaches the programs.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people: what is missing, and how to get it.
+    pub(super) fn open(options: &Options) -> Result<Self, String> {
+        // The library would write to stderr; what we have to say, we say in a note.
+        libbpf_rs::set_print(None);
+        if !Path::new(KERNEL_BTF).exists() {
+            return Err(format!("requests are not seen: this kernel has no BTF ({KERNEL_BTF})"));
+        }
+        Self::attach(options, IoEvents::StartToDone).or_else(|first| {
+            let mut probe = Self::attach(options, IoEvents::InsertToComplete)
+                .map_err(|_| refusal("requests to block devices", &first))?;
+            probe.note = Some(
+                "this kernel does not tell the start and end of a request (Linux 6.5 does): latency counts from its \
+                 way into a scheduler's queue, or from its issue"
+                    .into(),
+            );
+            Ok(probe)
+        })
+    }
+
+    /// Watches by these events, whether there are better ones or not.
+    pub(super) fn attach(options: &Options, events: IoEvents) -> libbpf_rs::Result<Self> {
+        // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = BlockIoSkelBuilder::default().open(place)?;
+        choose(&mut open, events);
+        set_up(&mut open, options)?;
+        let skel = open.load()?;
+        // The ends first: a start that is seen has an end that is seen.
+        let progs = &skel.progs;
+        let mut links = match events {
+            IoEvents::StartToDone => {
+                vec![progs.on_done.attach()?, progs.on_issue.attach()?]
+            }
+            IoEvents::InsertToComplete => vec![progs.on_complete_old.attach()?],
+        };
+        links.extend([progs.on_merge.attach()?, progs.on_backmerge.attach()?, progs.on_frontmerge.attach()?]);
+        if events == IoEvents::StartToDone {
+            // Linux 5.18 and later, so with these events always.
+            links.push(progs.on_error.attach()?);
+            links.push(progs.on_start.attach()?);
+        } else {
+            links.extend([progs.on_issue_old.attach()?, progs.on_insert_old.attach()?]);
+        }
+        let now_ns = Monotonic.now_ns();
+        let lost = io_lost::default();
+        let (by, names) = (options.by, BTreeMap::new());
+        Ok(Self {
+            skel,
+            by,
+            events,
+            note: None,
+            names,
+            lost,
+            started_ns: now_ns,
+            from_ns: now_ns,
+            requests: 0,
+            _links: links,
+        })
+    }
+
+    /// What keeps it from its own best, where anything does.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// The first interval starts here.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the sums so far cannot be emptied.
+    pub fn start(&mut self) -> Maybe<()> {
+        self.read()?;
+        self.started_ns = self.from_ns;
+        self.requests = 0;
+        Ok(())
+    }
+
+    /// What ended since the last reading, or since the start.
+    ///
+    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn read(&mut self) -> Maybe<IoInterval> {
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        let before = shared.half;
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        unsafe { ptr::write_volatile(&raw mut shared.half, before ^ 1) };
+        let until_ns = Monotonic.now_ns();
+        wait_for_running();
+        let rows = if before & 1 == 0 {
+            take_all(&self.skel.maps.groups_even)?
+        } else {
+            take_all(&self.skel.maps.groups_odd)?
+        };
+        let in_flight = self.skel.maps.flights.keys().count() as u64;
+        let (counts, groups) = self.sums(&rows);
+        self.requests += groups.iter().map(|g| g.count).sum::<u64>();
+        let since = self.lost_since();
+        let reasons = [
+            ("in-flight-full", since.flights_full),
+            ("groups-full", since.groups_full),
+            ("no-end", since.abandoned),
+        ];
+        let lost = reasons.into_iter().filter(|(_, n)| *n > 0).map(|(why, n)| (why.to_owned(), n));
+        let interval = IoInterval {
+            from_ns: self.from_ns,
+            until_ns,
+            missed_deadline: false,
+            events: self.events,
+            counts,
+            groups: fold(groups, self.by),
+            in_flight,
+            unmatched: since.unmatched,
+            merged: since.merged,
+            lost: lost.collect(),
+        };
+        self.from_ns = until_ns;
+        Ok(interval)
+    }
+
+    /// What watching costs: measured now, by a burst of small reads of the device under this program's own file
+    /// (some milliseconds on a quick one).
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel's run statistics cannot be had, or no request could be made.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
+        let _statistics =
+            run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
+        let nothing = &self.skel.progs.on_issue_nothing;
+        let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
+        let p = &self.skel.progs;
+        let ours = match self.events {
+            IoEvents::StartToDone => vec![p.on_start.as_fd(), p.on_issue.as_fd(), p.on_done.as_fd()],
+            IoEvents::InsertToComplete => vec![p.on_issue_old.as_fd(), p.on_complete_old.as_fd()],
+        };
+        let read = || -> Maybe<Vec<RunTime>> {
+            ours.iter().chain([&nothing.as_fd()]).map(|program| RunTime::of(*program)).collect()
+        };
+        let before = read()?;
+        burst().map_err(|e| failed("no burst of requests could be made", &e))?;
+        let per_run: Vec<f64> =
+            read()?.into_iter().zip(before).map(|(a, b)| a.ns_per_run_since(b)).collect::<Maybe<_>>()?;
+        let (nothing, ours) = per_run.split_last().expect("the empty one is there");
+        let ns_per_request: f64 = ours.iter().map(|ns| ns - nothing).sum();
+        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
+        let ratio_of_one_cpu = ns_per_request * self.requests as f64 / elapsed_ns.max(1) as f64;
+        Ok(Cost { ns_per_request, requests: self.requests, ratio_of_one_cpu })
+    }
+
+    fn lost_since(&mut self) -> io_lost {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
+        let now: io_lost = unsafe { ptr::read_volatile(&raw const shared.lost) };
+        let before = std::mem::replace(&mut self.lost, now);
+        io_lost {
+            flights_full: now.flights_full - before.flights_full,
+            groups_full: now.groups_full - before.groups_full,
+            unmatched: now.unmatched - before.unmatched,
+            abandoned: now.abandoned - before.abandoned,
+            merged: now.merged - before.merged,
+        }
+    }
+
+    fn sums(&mut self, rows: &[(Vec<u8>, Vec<u8>)]) -> (IoCounts, Vec<IoGroup>) {
+        let mut counts = IoCounts::default();
+        let mut groups = Vec::new();
+        for (key, value) in rows {
+            let (key, sums): (group_key, Box<group>) = (plain(key), Box::new(plain(value)));
+            let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
+            let of_op = match op {
+                IoOp::Read => &mut counts.reads,
+                IoOp::Write => &mut counts.writes,
+                IoOp::Flush => &mut counts.flushes,
+                IoOp::Discard => &mut counts.discards,
+                IoOp::Other => &mut counts.others,
+            };
+            *of_op += sums.count;
+            counts.asynchronous += sums.asynchronous;
+            if op == IoOp::Write {
+                counts.flushes += sums.preflush;
+            }
+            let name = self.names.entry(key.dev).or_insert_with(|| Device::from_number(key.dev).name());
+            groups.push(IoGroup {
+                device: Some(name.clone()),
+                comm: Some(text(&key.comm)),
+                file: Some(file(&key, &text(&sums.file))),
+                op: Some(op),
+                count: sums.count,
+                bytes: sums.bytes,
+                errors: sums.errors,
+                sizes: powers(&sums.sizes),
+                from_start: latencies(&sums.from_start, sums.start_ns_sum, sums.start_ns_max),
+                from_issue: latencies(&sums.from_issue, sums.issue_ns_sum, sums.issue_ns_max),
+                addresses: powers(&sums.addresses),
+                seeks: Seeks { ahead: powers(&sums.seeks_ahead), back: powers(&sums.seeks_back) },
+            });
+        }
+        (counts, groups)
+    }
+}
+
+impl fmt::Debug for IoProbe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoProbe").field("by", &self.by).field("events", &self.events).finish_non_exhaustive()
+    }
+}
+
+fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
+    let new = events == IoEvents::StartToDone;
+    open.progs.on_start.set_autoload(new);
+    open.progs.on_issue.set_autoload(new);
+    open.progs.on_done.set_autoload(new);
+    open.progs.on_error.set_autoload(new);
+    open.progs.on_insert_old.set_autoload(!new);
+    open.progs.on_issue_old.set_autoload(!new);
+    open.progs.on_complete_old.set_autoload(!new);
+}
+
+fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
+    open.maps.flights.set_max_entries(options.flights_max)?;
+    open.maps.groups_even.set_max_entries(options.groups_max)?;
+    open.maps.groups_odd.set_max_entries(options.groups_max)?;
+    let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    settings.by_comm = options.by.comm;
+    settings.by_file = options.by.file;
+    settings.only_dev = options.device.map_or(0, Device::number);
+    settings.only_pid = options.pid.unwrap_or(0);
+    let bit = |op: &IoOp| 1 << IO_OPS.iter().position(|o| o == op).expect("all of them are listed");
+    settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
+    settings.filters_comm = options.comm.is_some();
+    for (to, from) in
+        settings.only_comm.iter_mut().zip(options.comm.iter().flat_map(|c| c.bytes()).take(COMM_BYTES - 1))
+    {
+        *to = from.cast_signed();
+    }
+    Ok(())
+}
+
+/// A value of the maps, which are plain integers and bytes.
+fn plain<T: Copy>(bytes: &[u8]) -> T {
+    assert_eq!(bytes.len(), size_of::<T>(), "the maps have values of this size");
+    // SAFETY: long enough, checked above; every pattern of bits is a value of these types.
+    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
+}
+
+fn text(bytes: &[i8]) -> String {
+    let bytes: Vec<u8> = bytes.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn file(key: &group_key, name: &str) -> String {
+    match (key.inode, name) {
+        (0, _) => "(not known)".to_owned(),
+        (inode, "") => format!("(inode {inode})"),
+        (_, name) => name.to_owned(),
+    }
+}
+
+fn powers(buckets: &[u32]) -> Powers {
+    let bound = |b: usize| if b == 0 { 0 } else { 1_u64 << (b - 1) };
+    let occupied = buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+    occupied.map(|(b, n)| (bound(b), u64::from(*n))).collect()
+}
+
+fn latencies(buckets: &[u32], sum_ns: u64, max_ns: u64) -> Latencies {
+    let occupied = (0..).zip(buckets).filter(|(_, n)| **n > 0);
+    let buckets = occupied.map(|(b, n)| bucket(b, u64::from(*n), max_ns)).collect();
+    Latencies { buckets, sum_ns, max_ns }
+}
+
+/// The bounds of a bucket: 32 of equal width to each power of two. The first also holds what is shorter, the last what is
+/// longer.
+fn bucket(number: u32, count: u64, max_ns: u64) -> LatencyBucket {
+    let (power, place) =
+        (LATENCY_LOG2_MIN + (number >> FINE_BITS), u64::from(number & ((1 << FINE_BITS) - 1)));
+    let width = 1_u64 << (power - FINE_BITS);
+    let from_ns = if number == 0 { 0 } else { (1 << power) + place * width };
+    let end = (1 << power) + (place + 1) * width;
+    let is_last = number + 1 == u32::try_from(size_of::<[u32; 896]>() / 4).expect("896");
+    LatencyBucket { from_ns, until_ns: if is_last { end.max(max_ns + 1) } else { end }, count }
+}
+
+/// Small reads past the page cache, of the file that this program is.
+fn burst() -> std::io::Result<()> {
+    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open("/proc/self/exe")?;
+    let mut space = vec![0_u8; 8192];
+    let start = space.as_ptr().align_offset(4096);
+    for k in 0..BURST {
+        file.read_at(&mut space[start..start + 4096], k % 16 * 4096)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_without_gap_and_are_narrow() {
+        let mut end = 0;
+        for number in 0..896 {
+            let b = bucket(number, 1, u64::MAX - 1);
+            assert_eq!(b.from_ns, end, "bucket {number}");
+            if (1..895).contains(&number) {
+                assert!((b.until_ns - b.from_ns) * 32 <= b.from_ns, "bucket {number}");
+            }
+            end = b.until_ns;
+        }
+        assert_eq!(bucket(895, 1, u64::MAX - 1).until_ns, u64::MAX);
+    }
+
+    #[test]
+    fn powers_are_named_by_their_lower_bounds() {
+        let mut buckets = [0; 34];
+        (buckets[0], buckets[1], buckets[13]) = (5, 2, 7);
+        assert_eq!(powers(&buckets), [(0, 5), (1, 2), (4096, 7)].into());
+    }
+}

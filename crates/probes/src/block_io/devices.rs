@@ -1,0 +1,153 @@
+//! Block devices by name: as the kernel calls them, and by the aliases that survive a reboot.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// A whole device, as the kernel numbers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Device {
+    /// The driver's number.
+    pub major: u32,
+    /// The device's number with that driver.
+    pub minor: u32,
+}
+
+/// Why a name stands for no device whose requests can be seen.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// Nothing has that name.
+    #[error("there is no block device `{name}`; `ls /sys/block` lists them")]
+    Unknown {
+        /// As it was written.
+        name: String,
+    },
+    /// It is a part of another one.
+    #[error("`{name}` is a partition: requests are seen on the whole device, `{whole}`")]
+    Partition {
+        /// As it was written.
+        name: String,
+        /// The device that it is a part of.
+        whole: String,
+    },
+}
+
+impl Device {
+    /// As the programs in the kernel number it.
+    #[cfg(feature = "bpf")]
+    pub(super) fn number(self) -> u32 {
+        self.major << 20 | self.minor
+    }
+
+    /// The inverse of [`Self::number`].
+    #[cfg(feature = "bpf")]
+    pub(super) fn from_number(number: u32) -> Self {
+        Self { major: number >> 20, minor: number & 0xf_ffff }
+    }
+
+    /// What the kernel calls it now: `nvme0n1`; `7:3` where it has gone.
+    pub fn name(self) -> String {
+        let link = format!("/sys/dev/block/{}:{}", self.major, self.minor);
+        let name = fs::read_link(link).ok().and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));
+        name.unwrap_or_else(|| format!("{}:{}", self.major, self.minor))
+    }
+}
+
+/// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or `8:0`.
+///
+/// # Errors
+///
+/// [`DeviceError`]
+pub fn find(name: &str) -> Result<Device, DeviceError> {
+    let unknown = || DeviceError::Unknown { name: name.to_owned() };
+    let device = numbered(name)
+        .or_else(|| named(name))
+        .or_else(|| special(Path::new(name)))
+        .or_else(|| special(&Path::new("/dev").join(name)))
+        .or_else(|| special(&Path::new(BY_ID).join(name)))
+        .ok_or_else(unknown)?;
+    let place = fs::canonicalize(format!("/sys/dev/block/{}:{}", device.major, device.minor));
+    let place = place.map_err(|_| unknown())?;
+    if place.join("partition").exists() {
+        let whole = place.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
+        return Err(DeviceError::Partition { name: name.to_owned(), whole: whole.unwrap_or_default() });
+    }
+    Ok(device)
+}
+
+const BY_ID: &str = "/dev/disk/by-id";
+
+/// The names in `/dev/disk/by-id` by the device's own name: those that stay the same when the kernel counts otherwise.
+pub fn aliases() -> BTreeMap<String, Vec<String>> {
+    let mut aliases: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in fs::read_dir(BY_ID).into_iter().flatten().flatten() {
+        let target = fs::canonicalize(entry.path()).ok();
+        let device = target.and_then(|t: PathBuf| Some(t.file_name()?.to_str()?.to_owned()));
+        if let (Some(device), Ok(alias)) = (device, entry.file_name().into_string()) {
+            aliases.entry(device).or_default().push(alias);
+        }
+    }
+    // What people wrote on the device reads better than its number in the world.
+    for names in aliases.values_mut() {
+        names.sort_by_key(|n| (n.starts_with("wwn-") || n.starts_with("nvme-eui."), n.clone()));
+    }
+    aliases
+}
+
+fn numbered(text: &str) -> Option<Device> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
+}
+
+fn named(name: &str) -> Option<Device> {
+    if name.contains('/') {
+        return None;
+    }
+    numbered(&fs::read_to_string(format!("/sys/class/block/{name}/dev")).ok()?)
+}
+
+fn special(path: &Path) -> Option<Device> {
+    let metadata = fs::metadata(path).ok()?;
+    let number = metadata.rdev();
+    let of = |part: u64| u32::try_from(part).expect("12 and 20 bits");
+    let device =
+        Device { major: of(nix::libc::major(number).into()), minor: of(nix::libc::minor(number).into()) };
+    metadata.file_type().is_block_device().then_some(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_their_way_through_the_kernel() {
+        #[cfg(feature = "bpf")]
+        for device in [Device { major: 259, minor: 1_048_575 }, Device { major: 8, minor: 0 }] {
+            assert_eq!(Device::from_number(device.number()), device);
+        }
+        assert_eq!(numbered("8:16\n"), Some(Device { major: 8, minor: 16 }));
+        assert_eq!(numbered("sda"), None);
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused_by_name() {
+        let error = find("no-such-disk").unwrap_err();
+        assert!(error.to_string().contains("no-such-disk"), "{error}");
+        assert!(find("/etc/passwd").is_err());
+        assert!(find("4000:1").is_err());
+    }
+
+    #[test]
+    fn every_device_is_found_by_its_names_and_a_partition_names_its_whole() {
+        for entry in fs::read_dir("/sys/class/block").into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            match find(&name) {
+                Ok(device) => assert_eq!(device.name(), name),
+                Err(DeviceError::Partition { whole, .. }) => assert!(name.starts_with(&whole), "{name}"),
+                // It may have gone meanwhile.
+                Err(DeviceError::Unknown { .. }) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What was asked of the block devices: how much, how large, where, how long it took, by whom and of which file.
+//!
+//! *Traces* `block_io_start`, `block_rq_issue` and `block_io_done` (Linux 6.5 and later; before, `block_rq_insert`,
+//! `block_rq_issue` and `block_rq_complete`), `block_rq_error`, `block_rq_merge` and both merges of a bio; each request is
+//! known by its own address, never by device and sector.
+//! *Yields*, per interval and group: requests, bytes and errors (counts); histograms of size (bytes), latency from the start
+//! and from the issue (ns, in 32 buckets to each power of two), address and seek distance (sectors of 512 bytes).
+//! *Differs from* `iostat`, which has means only; from `biolatency` and `bitesize`, which find a latency's request by its
+//! address too but tell of one thing at a time, and do not say what they lost.
+//! *Blind to* what never becomes a request: reads that the page cache answers, devices that take bios directly (md, dm,
+//! zram), and the file of most direct I/O (ext4's and xfs's is seen, by way of iomap). Who started a write-back is the
+//! kernel's thread, not who dirtied the page.
+//! *Costs*: see `docs/io.md`; [`IoProbe::cost`] measures it where it runs.
+
+#[cfg(feature = "bpf")]
+mod bpf;
+mod devices;
+
+use record::block_io::{IoBy, IoOp};
+use record::missing::Maybe;
+
+#[cfg(feature = "bpf")]
+pub use self::bpf::IoProbe;
+pub use self::devices::{Device, DeviceError, aliases, find};
+
+/// What to watch, and how to tell it apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How requests are told apart.
+    pub by: IoBy,
+    /// Only this device.
+    pub device: Option<Device>,
+    /// Only requests that a thread of this process started.
+    pub pid: Option<u32>,
+    /// Only requests that a thread of this name started; at most 15 bytes count.
+    pub comm: Option<String>,
+    /// Only these; all where it is empty.
+    pub ops: Vec<IoOp>,
+    /// How many requests may be under way at once; more are counted as lost.
+    pub flights_max: u32,
+    /// How many groups an interval may have; more are counted as lost.
+    pub groups_max: u32,
+}
+
+impl Options {
+    /// All devices and everybody.
+    pub fn everything(by: IoBy) -> Self {
+        Self {
+            by,
+            device: None,
+            pid: None,
+            comm: None,
+            ops: Vec::new(),
+            flights_max: 16_384,
+            groups_max: if by.comm || by.file { 2_048 } else { 256 },
+        }
+    }
+}
+
+/// What watching costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Time of our programs per request, from start to end, by the kernel's own statistics, less what these cost by
+    /// themselves; in a burst of requests, so with warm caches.
+    pub ns_per_request: f64,
+    /// Requests seen since the start.
+    pub requests: u64,
+    /// CPU time that both make together, as a share of one CPU since the start.
+    pub ratio_of_one_cpu: f64,
+}
+
+/// What cannot be had in a build without BPF.
+#[cfg(not(feature = "bpf"))]
+#[derive(Debug)]
+pub enum IoProbe {}
+
+#[cfg(not(feature = "bpf"))]
+#[expect(missing_docs, reason = "as in bpf.rs")]
+impl IoProbe {
+    pub fn note(&self) -> Option<&str> {
+        match *self {}
+    }
+
+    pub fn start(&mut self) -> Maybe<()> {
+        match *self {}
+    }
+
+    pub fn read(&mut self) -> Maybe<record::block_io::IoInterval> {
+        match *self {}
+    }
+
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        match *self {}
+    }
+}
+
+/// Attaches the programs.
+///
+/// # Errors
+///
+/// Missing, with what to do about it: there is no lower rung, since `/proc/diskstats` has no distribution.
+pub fn open(options: &Options) -> Maybe<IoProbe> {
+    #[cfg(feature = "bpf")]
+    return IoProbe::open(options).map_err(record::missing::Missing::because);
+    #[cfg(not(feature = "bpf"))]
+    {
+        let _ = options;
+        let why = "requests are not seen: this build has no BPF; build it with the feature `bpf`";
+        Err(record::missing::Missing::because(why))
+    }
+}

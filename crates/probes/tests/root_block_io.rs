@@ -1,0 +1,267 @@
+//! Requests of known number and size on a loop device of our own: needs root, BTF and losetup; without them it prints
+//! what it skips. Others may use their disks meanwhile: only our device is looked at.
+
+#![cfg(feature = "bpf")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::Command;
+
+use bakeoff_probes::block_io::{self, IoProbe, Options};
+use nix::libc;
+use record::block_io::{IoBy, IoInterval, IoOp};
+
+#[test]
+fn root_every_request_is_counted_once_with_its_size_and_its_latency() {
+    let Some(disk) = Loop::new() else { return };
+    let by = IoBy { device: true, op: true, comm: true, file: false };
+    let Some(mut probe) = disk.probe(Options::everything(by)) else { return };
+    let file = disk.open();
+    write(&file, 64, 4096);
+    read(&file, 32, 16_384);
+    file.sync_all().unwrap();
+    let seen = settled(&mut probe, 64 + 32);
+
+    assert_eq!((seen.counts.reads, seen.counts.writes), (32, 64), "{seen:?}");
+    assert!(seen.counts.flushes >= 1, "{seen:?}");
+    assert_eq!((seen.unmatched, seen.lost.len()), (0, 0), "{seen:?}");
+    for (op, count, size) in [(IoOp::Write, 64, 4096), (IoOp::Read, 32, 16_384)] {
+        let group = seen.groups.iter().find(|g| g.op == Some(op)).unwrap();
+        assert_eq!((group.count, group.bytes, group.errors), (count, count * size, 0));
+        assert_eq!(group.device.as_deref(), Some(disk.name()));
+        assert_eq!(group.sizes, [(size, count)].into());
+        // The books balance: each request is once in each distribution.
+        assert_eq!((group.from_start.count(), group.from_issue.count()), (count, count));
+        assert!(group.from_start.sum_ns >= group.from_issue.sum_ns);
+        assert!(group.from_start.max_ns >= group.from_start.sum_ns / count);
+        let seeks: u64 = group.seeks.ahead.values().chain(group.seeks.back.values()).sum();
+        assert_eq!((group.addresses.values().sum::<u64>(), seeks), (count, count));
+        // Each followed the one before it but the first.
+        assert!(group.seeks.ahead[&0] >= count - 1, "{:?}", group.seeks);
+        assert!(group.comm.as_ref().unwrap().len() <= 15);
+    }
+}
+
+#[test]
+fn root_filters_let_only_theirs_through() {
+    let Some(disk) = Loop::new() else { return };
+    let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
+    let reads = Options { ops: vec![IoOp::Read], ..everything.clone() };
+    let ours = Options { pid: Some(std::process::id()), ..everything.clone() };
+    let nobodys = Options { comm: Some("no-such-thread".into()), ..everything };
+    let [Some(mut reads), Some(mut ours), Some(mut nobodys)] = [reads, ours, nobodys].map(|o| disk.probe(o))
+    else {
+        return;
+    };
+    let file = disk.open();
+    write(&file, 10, 4096);
+    read(&file, 5, 4096);
+    assert_eq!(settled(&mut reads, 5).counts.writes, 0);
+    let ours = settled(&mut ours, 15);
+    assert_eq!((ours.counts.reads, ours.counts.writes), (5, 10));
+    assert!(nobodys.read().unwrap().groups.is_empty());
+}
+
+#[test]
+fn root_a_full_map_is_counted_and_not_hidden() {
+    let Some(disk) = Loop::new() else { return };
+    let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
+    // One group: the second kind of request finds no room.
+    let Some(mut probe) = disk.probe(Options { groups_max: 1, ..everything }) else { return };
+    let file = disk.open();
+    write(&file, 7, 4096);
+    read(&file, 9, 4096);
+    let seen = probe.read().unwrap();
+    assert_eq!(seen.counts.writes + seen.counts.reads, 7, "{seen:?}");
+    assert_eq!(seen.lost, [("groups-full".to_owned(), 9)].into());
+}
+
+#[test]
+fn root_a_file_is_known_by_its_pages() {
+    let Some(disk) = Loop::new() else { return };
+    let Some(folder) = disk.with_ext4() else { return };
+    let by = IoBy { file: true, op: true, ..IoBy::default() };
+    let Some(mut probe) = disk.probe(Options::everything(by)) else { return };
+    // One by way of the page cache, one past it.
+    std::fs::write(folder.join("cached"), vec![1; 65_536]).unwrap();
+    File::open(folder.join("cached")).unwrap().sync_all().unwrap();
+    let direct = OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(folder.join("direct"))
+        .unwrap();
+    write(&direct, 4, 4096);
+    let seen = probe.read().unwrap();
+    for (name, bytes) in [("cached", 65_536), ("direct", 16_384)] {
+        let of =
+            |g: &&record::block_io::IoGroup| g.file.as_deref() == Some(name) && g.op == Some(IoOp::Write);
+        let found: u64 = seen.groups.iter().filter(of).map(|g| g.bytes).sum();
+        assert_eq!(found, bytes, "{name}: {:?}", seen.groups);
+    }
+}
+
+#[test]
+fn root_a_device_that_goes_leaves_its_numbers_behind() {
+    let Some(mut disk) = Loop::new() else { return };
+    let Some(mut probe) = disk.probe(Options::everything(IoBy { device: true, ..IoBy::default() })) else {
+        return;
+    };
+    let file = disk.open();
+    write(&file, 3, 4096);
+    drop(file);
+    disk.detach();
+    let seen = probe.read().unwrap();
+    assert_eq!(seen.counts.writes, 3, "{seen:?}");
+    assert!(probe.read().unwrap().groups.is_empty());
+}
+
+/// Reads until that many requests have ended: the last one's end may come after its caller has gone on.
+fn settled(probe: &mut IoProbe, requests: u64) -> IoInterval {
+    let mut whole: Option<IoInterval> = None;
+    for _ in 0..1_000 {
+        let next = probe.read().unwrap();
+        let sum = match whole.take() {
+            None => next,
+            Some(mut sum) => {
+                sum.counts.reads += next.counts.reads;
+                sum.counts.writes += next.counts.writes;
+                sum.counts.flushes += next.counts.flushes;
+                sum.groups.extend(next.groups);
+                sum
+            }
+        };
+        let seen = sum.counts.reads + sum.counts.writes;
+        whole = Some(sum);
+        if seen >= requests {
+            break;
+        }
+    }
+    let mut sum = whole.unwrap();
+    let by = IoBy { device: true, comm: true, file: true, op: true };
+    sum.groups = record::block_io::fold(std::mem::take(&mut sum.groups), by);
+    sum
+}
+
+fn write(file: &File, count: u64, size: usize) {
+    let space = Aligned::new(size);
+    for k in 0..count {
+        file.write_all_at(space.bytes(), k * size as u64).unwrap();
+    }
+}
+
+fn read(file: &File, count: u64, size: usize) {
+    let mut space = Aligned::new(size);
+    for k in 0..count {
+        file.read_exact_at(space.bytes_mut(), k * size as u64).unwrap();
+    }
+}
+
+/// A loop device over a file of our own; it goes when this is dropped, also when a test fails.
+struct Loop {
+    path: String,
+    attached: bool,
+    folder: tempfile::TempDir,
+}
+
+impl Loop {
+    fn new() -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            eprintln!("skipped: needs root and a kernel with BTF");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
+        let Some(made) = made.ok().filter(|o| o.status.success()) else {
+            eprintln!("skipped: no loop device can be made with losetup");
+            return None;
+        };
+        let path = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        Some(Self { path, attached: true, folder })
+    }
+
+    fn name(&self) -> &str {
+        self.path.trim_start_matches("/dev/")
+    }
+
+    /// A probe that looks at this device only, its first interval begun.
+    fn probe(&self, options: Options) -> Option<IoProbe> {
+        let device = Some(block_io::find(&self.path).unwrap());
+        match block_io::open(&Options { device, ..options }) {
+            Ok(mut probe) => {
+                probe.start().unwrap();
+                Some(probe)
+            }
+            Err(missing) => {
+                eprintln!("skipped: {missing}");
+                None
+            }
+        }
+    }
+
+    fn open(&self) -> File {
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&self.path).unwrap()
+    }
+
+    /// A file system on it; `None` where it cannot be had.
+    fn with_ext4(&self) -> Option<std::path::PathBuf> {
+        let place = self.folder.path().join("mounted");
+        std::fs::create_dir(&place).unwrap();
+        let made = Command::new("mkfs.ext4")
+            .args(["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &self.path])
+            .status();
+        let mounted = Command::new("mount").arg(&self.path).arg(&place).status();
+        if !made.is_ok_and(|s| s.success()) || !mounted.is_ok_and(|s| s.success()) {
+            eprintln!("skipped: no ext4 can be made and mounted here");
+            return None;
+        }
+        Some(place)
+    }
+
+    fn detach(&mut self) {
+        if self.attached {
+            Command::new("losetup").args(["--detach", &self.path]).status().unwrap();
+            self.attached = false;
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let place = self.folder.path().join("mounted");
+        if place.exists() {
+            let _ = Command::new("umount").arg(&place).status();
+        }
+        if self.attached {
+            let _ = Command::new("losetup").args(["--detach", &self.path]).status();
+        }
+    }
+}
+
+/// Space as direct I/O wants it.
+struct Aligned {
+    space: Vec<u8>,
+    from: usize,
+    size: usize,
+}
+
+impl Aligned {
+    fn new(size: usize) -> Self {
+        let space = vec![7; size + 4096];
+        let from = space.as_ptr().align_offset(4096);
+        Self { space, from, size }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.space[self.from..self.from + self.size]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.space[self.from..self.from + self.size]
+    }
+}

@@ -1,0 +1,323 @@
+//! What was asked of the block devices over an interval: how much, how large, where, and how long it took.
+
+use std::collections::BTreeMap;
+
+use crate::run::words;
+
+/// What a request asks of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IoOp {
+    /// Data from it.
+    Read,
+    /// Data to it.
+    Write,
+    /// That what was written before is kept.
+    Flush,
+    /// That data is given up, or zeroed without being sent.
+    Discard,
+    /// Anything else: a command of the driver's own.
+    Other,
+}
+
+words!(IoOp { Read = "read", Write = "write", Flush = "flush", Discard = "discard", Other = "other" });
+
+/// By which events of the kernel a request was followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IoEvents {
+    /// Its own start and end (Linux 6.5 and later).
+    StartToDone,
+    /// Its way into a scheduler's queue, where there is one, or else its issue; and the end of its last part.
+    InsertToComplete,
+}
+
+words!(IoEvents { StartToDone = "start-to-done", InsertToComplete = "insert-to-complete" });
+
+/// What requests can be told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key that the user names or not")]
+pub struct IoBy {
+    /// The device.
+    pub device: bool,
+    /// The name of the thread that started it.
+    pub comm: bool,
+    /// The file, where that can be known.
+    pub file: bool,
+    /// What was asked.
+    pub op: bool,
+}
+
+/// Counts by powers of two: the lower bound of each bucket with what was counted in it. The bucket of 0 holds 0 alone,
+/// every other one reaches to twice its bound.
+pub type Powers = BTreeMap<u64, u64>;
+
+/// One bucket of latencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyBucket {
+    /// The shortest that is counted here.
+    pub from_ns: u64,
+    /// The first that is not.
+    pub until_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// A distribution of latencies, in buckets as wide as 1/32 of their lower bound or less.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// The occupied buckets, in rising order.
+    pub buckets: Vec<LatencyBucket>,
+    /// Sum, exact.
+    pub sum_ns: u64,
+    /// The longest, exact.
+    pub max_ns: u64,
+}
+
+impl Latencies {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|b| b.count).sum()
+    }
+
+    /// Arithmetic mean, exact; `None` where there is none.
+    pub fn mean_ns(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum_ns as f64 / count as f64)
+    }
+
+    /// The latency that the share `q` of them does not exceed, in `[0, 1]`; `None` where there is none.
+    ///
+    /// Inside of its bucket it is taken from the rank, so its error is at most 1/32 of itself.
+    pub fn quantile_ns(&self, q: f64) -> Option<f64> {
+        assert!((0.0..=1.0).contains(&q), "a quantile lies in [0, 1]");
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = (q * count as f64).ceil().max(1.0);
+        let mut below = 0.0;
+        for bucket in &self.buckets {
+            let here = bucket.count as f64;
+            if below + here >= rank {
+                let width = (bucket.until_ns - bucket.from_ns) as f64;
+                let value = bucket.from_ns as f64 + width * (rank - below - 0.5) / here;
+                return Some(value.min(self.max_ns as f64));
+            }
+            below += here;
+        }
+        Some(self.max_ns as f64)
+    }
+
+    /// Adds all of `other` without loss.
+    pub fn add(&mut self, other: &Self) {
+        let mut all: BTreeMap<u64, LatencyBucket> = self.buckets.iter().map(|b| (b.from_ns, *b)).collect();
+        for bucket in &other.buckets {
+            all.entry(bucket.from_ns).or_insert(LatencyBucket { count: 0, ..*bucket }).count += bucket.count;
+        }
+        self.buckets = all.into_values().collect();
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+}
+
+/// Distances between the end of a request and the begin of the one that its device was given next, in sectors of 512 bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seeks {
+    /// Forward; 0 is the next sector: no seek at all.
+    pub ahead: Powers,
+    /// Backward.
+    pub back: Powers,
+}
+
+impl Seeks {
+    /// Share of requests that began where the one before them ended; `None` where there is none.
+    pub fn sequential_ratio(&self) -> Option<f64> {
+        let all: u64 = self.ahead.values().chain(self.back.values()).sum();
+        (all > 0).then(|| self.ahead.get(&0).copied().unwrap_or(0) as f64 / all as f64)
+    }
+}
+
+/// The requests of one kind over one interval.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct IoGroup {
+    /// The device; `None` where they are not told apart by it, as for the other keys.
+    pub device: Option<String>,
+    /// The name of the thread that started them.
+    pub comm: Option<String>,
+    /// The file that they read or write.
+    pub file: Option<String>,
+    /// What they asked.
+    pub op: Option<IoOp>,
+    /// How many ended.
+    pub count: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// Bytes each.
+    pub sizes: Powers,
+    /// From their start, which includes their time in queues.
+    pub from_start: Latencies,
+    /// From their issue to the driver.
+    pub from_issue: Latencies,
+    /// Where on the device reads and writes began, in sectors of 512 bytes.
+    pub addresses: Powers,
+    /// How far reads and writes were from the one issued before them.
+    pub seeks: Seeks,
+}
+
+impl IoGroup {
+    /// Adds all of `other`, whatever its keys, without loss.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.from_start.add(&other.from_start);
+        self.from_issue.add(&other.from_issue);
+        for (ours, theirs) in [
+            (&mut self.sizes, &other.sizes),
+            (&mut self.addresses, &other.addresses),
+            (&mut self.seeks.ahead, &other.seeks.ahead),
+            (&mut self.seeks.back, &other.seeks.back),
+        ] {
+            for (bound, n) in theirs {
+                *ours.entry(*bound).or_default() += n;
+            }
+        }
+    }
+}
+
+/// What was asked of all devices together. A write that also flushes is a write and a flush; asynchronous are those that
+/// nobody waits for, of whatever kind: write-back and read-ahead.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Those that nobody waits for.
+    pub asynchronous: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// Anything else.
+    pub others: u64,
+}
+
+/// All devices over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IoInterval {
+    /// Start, `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// End, `CLOCK_MONOTONIC`; the interval's length is measured, never assumed.
+    pub until_ns: u64,
+    /// Whether the reader came so late that a deadline passed unseen.
+    pub missed_deadline: bool,
+    /// By what requests were followed.
+    pub events: IoEvents,
+    /// What ended in the interval.
+    pub counts: IoCounts,
+    /// The same, told apart as was asked for; most bytes first.
+    pub groups: Vec<IoGroup>,
+    /// Requests that had begun and not ended when the interval did.
+    pub in_flight: u64,
+    /// Ends without a start, which began before we looked: in no group.
+    pub unmatched: u64,
+    /// Requests, or parts of some, that became part of another one.
+    pub merged: u64,
+    /// Requests that are in no group, by reason; empty where none are. Then every count is a lower bound.
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl IoInterval {
+    /// Length of the interval in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.until_ns - self.from_ns) as f64 * 1e-9
+    }
+
+    /// Everything in one group.
+    pub fn total(&self) -> IoGroup {
+        let mut total = IoGroup::default();
+        for group in &self.groups {
+            total.add(group);
+        }
+        total
+    }
+}
+
+/// Joins groups that differ only in keys that `by` does not name; most bytes first, then most requests.
+pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup> {
+    type Key = (Option<String>, Option<String>, Option<String>, Option<IoOp>);
+    let mut folded: BTreeMap<Key, IoGroup> = BTreeMap::new();
+    for group in groups {
+        let key = (
+            group.device.clone().filter(|_| by.device),
+            group.comm.clone().filter(|_| by.comm),
+            group.file.clone().filter(|_| by.file),
+            group.op.filter(|_| by.op),
+        );
+        let (device, comm, file, op) = key.clone();
+        let fresh = IoGroup { device, comm, file, op, ..IoGroup::default() };
+        folded.entry(key).or_insert(fresh).add(&group);
+    }
+    let mut groups: Vec<IoGroup> = folded.into_values().collect();
+    groups.sort_by_key(|g| std::cmp::Reverse((g.bytes, g.count)));
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latencies(values: &[(u64, u64, u64)], max_ns: u64) -> Latencies {
+        let bucket = |(from_ns, until_ns, count): &(u64, u64, u64)| LatencyBucket {
+            from_ns: *from_ns,
+            until_ns: *until_ns,
+            count: *count,
+        };
+        Latencies { buckets: values.iter().map(bucket).collect(), sum_ns: 0, max_ns }
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_buckets_and_never_above_the_maximum() {
+        let l = latencies(&[(1_000, 1_032, 50), (2_000, 2_064, 49), (8_000, 8_256, 1)], 8_010);
+        assert_eq!(l.quantile_ns(0.5), Some(1_000.0 + 32.0 * 49.5 / 50.0));
+        let p99 = l.quantile_ns(0.99).unwrap();
+        assert!((2_000.0..2_064.0).contains(&p99), "{p99}");
+        assert_eq!(l.quantile_ns(1.0), Some(8_010.0));
+        assert_eq!(Latencies::default().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn adding_distributions_loses_nothing() {
+        let mut a = latencies(&[(1_000, 1_032, 2)], 1_020);
+        a.add(&latencies(&[(512, 528, 1), (1_000, 1_032, 3)], 1_030));
+        assert_eq!(a, latencies(&[(512, 528, 1), (1_000, 1_032, 5)], 1_030));
+    }
+
+    #[test]
+    fn folding_keeps_every_request_and_sets_the_named_keys_only() {
+        let group = |device: &str, op, bytes| IoGroup {
+            device: Some(device.into()),
+            op: Some(op),
+            count: 1,
+            bytes,
+            sizes: [(bytes, 1)].into(),
+            ..IoGroup::default()
+        };
+        let groups =
+            [group("vda", IoOp::Read, 4096), group("vdb", IoOp::Read, 8192), group("vda", IoOp::Write, 4096)];
+        let by_op = fold(groups.clone(), IoBy { op: true, ..IoBy::default() });
+        assert_eq!(by_op.len(), 2);
+        assert_eq!((by_op[0].op, by_op[0].bytes, &by_op[0].device), (Some(IoOp::Read), 12_288, &None));
+        let all = fold(groups, IoBy::default());
+        assert_eq!((all.len(), all[0].count, all[0].sizes[&4096]), (1, 3, 2));
+    }
+
+    #[test]
+    fn a_request_that_begins_where_the_last_one_ended_is_sequential() {
+        let seeks = Seeks { ahead: [(0, 3), (8, 1)].into(), back: [(1024, 4)].into() };
+        assert_eq!(seeks.sequential_ratio(), Some(0.375));
+        assert_eq!(Seeks::default().sequential_ratio(), None);
+    }
+}

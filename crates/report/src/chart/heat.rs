@@ -1,0 +1,91 @@
+//! Counts over two axes, time and a value, as cells that are the fuller the more they hold.
+
+use super::scale::{Kind, Scale, round_values};
+use super::svg::{Anchor, Canvas};
+use super::{Drawing, Svg};
+
+/// A heat map.
+#[derive(Debug)]
+pub(crate) struct Heat<'a> {
+    pub(crate) x_title: &'a str,
+    pub(crate) y_title: &'a str,
+    pub(crate) y_label: fn(f64) -> String,
+    /// In rising order; without any, nothing is drawn.
+    pub(crate) columns: Vec<HeatColumn>,
+}
+
+/// What was counted from one moment to another.
+#[derive(Debug)]
+pub(crate) struct HeatColumn {
+    pub(crate) from: f64,
+    pub(crate) until: f64,
+    /// Lower bound, upper bound (both over 0) and count.
+    pub(crate) cells: Vec<(f64, f64, f64)>,
+}
+
+const LEFT: f64 = 62.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 46.0;
+const RIGHT: f64 = 12.0;
+/// The palest cell that can still be seen.
+const PALEST: f64 = 0.12;
+
+/// Draws it. A cell's fullness follows the logarithm of its count: one slow request among thousands is seen.
+pub(crate) fn heat(chart: &Heat) -> Drawing {
+    Drawing::of(|width| draw(chart, width))
+}
+
+fn draw(chart: &Heat, width: f64) -> Svg {
+    let height = if width < 500.0 { 260.0 } else { 350.0 };
+    let cells = || chart.columns.iter().flat_map(|c| &c.cells);
+    let low = cells().map(|c| c.0).fold(f64::INFINITY, f64::min);
+    let high = cells().map(|c| c.1).fold(f64::NEG_INFINITY, f64::max);
+    let most = cells().map(|c| c.2).fold(1.0, f64::max);
+    let (first, last) = match (chart.columns.first(), chart.columns.last()) {
+        (Some(first), Some(last)) if low < high => (first.from, last.until),
+        _ => return Svg { width, height, body: String::new() },
+    };
+    let x = Scale { kind: Kind::Linear, low: first, high: last, from: LEFT, to: width - RIGHT };
+    let y = Scale { kind: Kind::Log, low, high, from: height - BOTTOM, to: TOP };
+    let mut canvas = Canvas::default();
+    for value in y.ticks(6) {
+        canvas.line("grid", (LEFT, y.at(value)), (width - RIGHT, y.at(value)));
+        canvas.text("tick", (LEFT - 6.0, y.at(value) + 4.0), Anchor::End, &(chart.y_label)(value));
+    }
+    for column in &chart.columns {
+        for (from, until, count) in &column.cells {
+            let fullness = PALEST + (1.0 - PALEST) * ((1.0 + count).ln() / (1.0 + most).ln());
+            let (left, top) = (x.at(column.from), y.at(*until));
+            canvas.cell((left, top), (x.at(column.until) - left).max(1.0), y.at(*from) - top, fullness);
+        }
+    }
+    canvas.line("axis", (LEFT, height - BOTTOM), (width - RIGHT, height - BOTTOM));
+    for value in round_values(first, last, if width < 500.0 { 4 } else { 8 }) {
+        canvas.text("tick", (x.at(value), height - BOTTOM + 18.0), Anchor::Middle, &format!("{value}"));
+    }
+    canvas.text("axis-title", (f64::midpoint(LEFT, width), height - 8.0), Anchor::Middle, chart.x_title);
+    canvas.text("axis-title", (4.0, 16.0), Anchor::Start, chart.y_title);
+    Svg { width, height, body: canvas.finish() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_is_drawn_inside_of_the_axes_and_the_fullest_is_the_darkest() {
+        let columns = (0..10_u32)
+            .map(|t| HeatColumn {
+                from: f64::from(t),
+                until: f64::from(t + 1),
+                cells: vec![(1e-5, 2e-5, 1000.0), (1e-2, 2e-2, 1.0)],
+            })
+            .collect();
+        let chart = Heat { x_title: "s", y_title: "latency", y_label: |v| format!("{v}"), columns };
+        let svg = heat(&chart).wide;
+        assert_eq!(svg.body.matches(r#"class="heat""#).count(), 20);
+        assert_eq!(svg.body.matches(r#"fill-opacity="1.00""#).count(), 10);
+        let none = Heat { x_title: "s", y_title: "y", y_label: |v| format!("{v}"), columns: Vec::new() };
+        assert!(heat(&none).wide.body.is_empty());
+    }
+}
