@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::Command;
 
 use record::block_io::{IoBy, IoGroup, IoInterval, IoOp};
@@ -25,15 +26,26 @@ struct Job {
     op: IoOp,
     bytes: u64,
     requests: u64,
+    through: Through,
+}
+
+/// Who ends the requests of the loop device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Through {
+    /// A thread of the kernel, out of the page cache: quick, and every end can be seen.
+    Cache,
+    /// The interrupt of the disk below: slow enough for latencies. A kernel that keeps some tasks from tracers keeps the
+    /// interrupts from them that come while such a task runs, so counts are not proved here.
+    Disk,
 }
 
 const JOBS: [Job; 5] = [
-    Job { op: IoOp::Read, bytes: 4 << 10, requests: 4_000 },
-    Job { op: IoOp::Write, bytes: 4 << 10, requests: 2_000 },
-    Job { op: IoOp::Read, bytes: 64 << 10, requests: 1_000 },
-    Job { op: IoOp::Write, bytes: 256 << 10, requests: 300 },
+    Job { op: IoOp::Read, bytes: 4 << 10, requests: 4_000, through: Through::Cache },
+    Job { op: IoOp::Write, bytes: 4 << 10, requests: 2_000, through: Through::Cache },
+    Job { op: IoOp::Read, bytes: 64 << 10, requests: 1_000, through: Through::Cache },
+    Job { op: IoOp::Write, bytes: 256 << 10, requests: 300, through: Through::Cache },
     // As large as a request gets everywhere, so that the device takes its time.
-    Job { op: IoOp::Read, bytes: 1 << 20, requests: 300 },
+    Job { op: IoOp::Read, bytes: 1 << 20, requests: 300, through: Through::Disk },
 ];
 
 /// What fio said of it.
@@ -45,12 +57,13 @@ struct Said {
 }
 
 fn prove(bench: &mut Bench<'_>) {
-    let disk = LoopDisk::new();
+    let image = Image::new();
     for (number, job) in (1..).zip(JOBS) {
         if !bench.begin(&job.name(), number, JOBS.len()) {
             return;
         }
-        let seen = disk.as_ref().map_err(Clone::clone).and_then(|disk| watch(disk, job));
+        let disk = image.as_ref().map_err(Clone::clone).and_then(|image| LoopDisk::new(image, job.through));
+        let seen = disk.and_then(|disk| watch(&disk, job));
         match seen {
             Ok((said, interval, cost)) => {
                 for proof in proofs(job, &said, &interval, &cost) {
@@ -89,7 +102,7 @@ fn proofs(job: Job, said: &Said, interval: &IoInterval, cost: &Maybe<f64>) -> Ve
     let in_bucket = group.sizes.get(&job.bytes).copied().unwrap_or(0);
     let lost = (!interval.lost.is_empty()).then(|| format!("lost: {:?}", interval.lost));
     let requests = said.requests as f64;
-    let mut proofs = vec![
+    let counts = [
         Proof {
             truth: Ok(requests),
             found: Ok(group.count as f64),
@@ -108,6 +121,7 @@ fn proofs(job: Job, said: &Said, interval: &IoInterval, cost: &Maybe<f64>) -> Ve
             ..proof(job, "bytes", Unit::Bytes)
         },
     ];
+    let mut proofs = if job.through == Through::Cache { Vec::from(counts) } else { Vec::new() };
     // Where fio's own time counts, and in the tail, where it waits for a CPU, the difference is only shown.
     let is_slow = LATENCY_LIMIT * said.p50_ns >= FIOS_OWN_NS;
     for (name, q, truth) in [("latency p50", 0.5, said.p50_ns), ("latency p99", 0.99, said.p99_ns)] {
@@ -132,7 +146,8 @@ const FIOS_OWN_NS: f64 = 30_000.0;
 
 impl Job {
     fn name(self) -> String {
-        format!("{} {}s of {} KiB", self.requests, self.op.word(), self.bytes >> 10)
+        let from = if self.through == Through::Disk { ", from the disk" } else { "" };
+        format!("{} {}s of {} KiB{from}", self.requests, self.op.word(), self.bytes >> 10)
     }
 }
 
@@ -208,34 +223,46 @@ fn said(report: &str, op: IoOp) -> Option<Said> {
     })
 }
 
-/// A loop device over a file of our own; both go when this is dropped.
+/// A file for loop devices; it goes when this is dropped.
+#[derive(Debug)]
+struct Image(PathBuf);
+
+impl Image {
+    fn new() -> Maybe<Self> {
+        let failed = |e: io::Error| Missing::because(format!("no file for a loop device: {e}"));
+        let image = Self(std::env::temp_dir().join(format!("bakeoff-prove-{}.image", std::process::id())));
+        // Written, not only made: a hole is read without a disk.
+        File::create_new(&image.0).and_then(|mut file| fill(&mut file)).map_err(failed)?;
+        Ok(image)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A loop device over it; it goes when this is dropped.
 #[derive(Debug)]
 struct LoopDisk {
     path: String,
-    image: std::path::PathBuf,
 }
 
 impl LoopDisk {
-    fn new() -> Maybe<Self> {
-        let failed = |e: io::Error| Missing::because(format!("no file for a loop device: {e}"));
-        let image = std::env::temp_dir().join(format!("bakeoff-prove-{}.image", std::process::id()));
-        let mut disk = Self { path: String::new(), image };
-        // Written, not only made: a hole is read without a disk.
-        File::create_new(&disk.image).and_then(|mut file| fill(&mut file)).map_err(failed)?;
-        // Past the page cache where the file system lets it, so that the disk below is what takes time.
-        let losetup = |words: &[&str]| Command::new("losetup").args(words).arg(&disk.image).output();
-        let made = match losetup(&["--find", "--show", "--direct-io=on"]) {
-            Ok(made) if made.status.success() => Ok(made),
-            _ => losetup(&["--find", "--show"]),
-        };
-        let made = made.map_err(|e| Missing::because(format!("losetup cannot be run: {e}")))?;
+    fn new(image: &Image, through: Through) -> Maybe<Self> {
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show"]).arg(&image.0);
+        if through == Through::Disk {
+            losetup.arg("--direct-io=on");
+        }
+        let made = losetup.output().map_err(|e| Missing::because(format!("losetup cannot be run: {e}")))?;
         if !made.status.success() {
             let why = String::from_utf8_lossy(&made.stderr);
             let why = why.lines().next().unwrap_or_default().to_owned();
             return Err(Missing::because(format!("no loop device can be made (root can): {why}")));
         }
-        String::from_utf8_lossy(&made.stdout).trim().clone_into(&mut disk.path);
-        Ok(disk)
+        Ok(Self { path: String::from_utf8_lossy(&made.stdout).trim().to_owned() })
     }
 }
 
@@ -250,10 +277,7 @@ fn fill(file: &mut File) -> io::Result<()> {
 
 impl Drop for LoopDisk {
     fn drop(&mut self) {
-        if !self.path.is_empty() {
-            let _ = Command::new("losetup").args(["--detach", &self.path]).status();
-        }
-        let _ = std::fs::remove_file(&self.image);
+        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
     }
 }
 
@@ -279,8 +303,10 @@ mod tests {
 
     #[test]
     fn root_what_fio_did_is_what_was_counted() {
-        let job = Job { op: IoOp::Read, bytes: 8 << 10, requests: 300 };
-        let seen = LoopDisk::new().and_then(|disk| watch(&disk, job));
+        let job = Job { op: IoOp::Read, bytes: 8 << 10, requests: 300, through: Through::Cache };
+        let image = Image::new();
+        let disk = image.as_ref().map_err(Clone::clone).and_then(|image| LoopDisk::new(image, job.through));
+        let seen = disk.and_then(|disk| watch(&disk, job));
         let (said, interval, _) = match seen {
             Ok(seen) => seen,
             Err(why) => return eprintln!("skipped: {why}"),
