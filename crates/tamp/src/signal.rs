@@ -19,7 +19,7 @@ pub(crate) fn prepare() {
     // The runtime ignores SIGPIPE; a filter whose reader has gone should end quietly instead.
     // SAFETY: a default disposition is always valid.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
         handle(signal, end, 0);
     }
     // A read or write that is interrupted by this goes on: the handler does all there is to do.

@@ -334,6 +334,26 @@ fn of_a_cut_file_salvage_gives_all_whole_blocks() {
 }
 
 #[test]
+fn several_lz4_in_a_row_are_warned_of_because_old_lz4_reads_the_first_only() {
+    let scratch = Scratch::new();
+    let says = "one of several .lz4 in a row";
+    let warned = |line: &str, file: fs::File| {
+        let output = scratch.command(line).stdout(file).output().unwrap();
+        assert!(output.status.success(), "{line}");
+        text(&output.stderr).matches(says).count()
+    };
+    let open = || fs::OpenOptions::new().append(true).create(true).open(scratch.path("row.lz4")).unwrap();
+    assert_eq!(warned("-c --lz4 sample", open()), 0);
+    assert_eq!(warned("-c --lz4 sample", open()), 1);
+    assert_eq!(warned("-qc --lz4 sample", open()), 0);
+    assert_eq!(warned("-c --zst sample", open()), 0);
+    assert_eq!(text(&scratch.tamp("-c --lz4 sample sample").stderr).matches(says).count(), 0);
+    fs::copy(scratch.path("sample"), scratch.path("other")).unwrap();
+    assert_eq!(text(&scratch.tamp("-c --lz4 sample other").stderr).matches(says).count(), 1);
+    assert!(scratch.ok("-dc row.lz4") == sample().repeat(4));
+}
+
+#[test]
 fn a_seek_table_that_lies_leaves_nothing_of_what_it_said() {
     let scratch = Scratch::new();
     fs::write(scratch.path("small"), b"0123456789").unwrap();
@@ -490,7 +510,7 @@ fn sigusr1_asks_for_a_line_while_it_waits_for_input() {
 #[test]
 fn sigusr1_is_answered_inside_a_block_that_takes_minutes() {
     let scratch = Scratch::new();
-    fs::write(scratch.path("large"), sample().repeat(20)).unwrap();
+    fs::write(scratch.path("large"), sample().repeat(8)).unwrap();
     let mut child = scratch
         .command("-9 -k -T1 --block-size 128MiB large")
         .stdout(Stdio::null())

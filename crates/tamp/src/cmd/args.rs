@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Overwrite existing files, compress links, write to terminals
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Write to this file and keep the input
+    /// Write to this file, or to standard output if it is -, and keep the input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["stdout", "test", "list"])]
     pub(crate) output: Option<PathBuf>,
     /// Work on all files below folders
@@ -135,6 +135,9 @@ impl Args {
         }
         if args.range.is_some() || args.salvage {
             args.decompress = true;
+        }
+        if args.output.as_deref() == Some(Path::new("-")) {
+            (args.stdout, args.output) = (true, None);
         }
         args.stdout |= args.range.is_some() && args.output.is_none();
         if args.output.is_some() && args.files.len() > 1 {
@@ -276,6 +279,7 @@ mod tests {
         assert!(args("/usr/bin/untamp x.zst").decompress && !args("untamp x.zst").stdout);
         assert!(args("tampcat x.zst").decompress && args("tampcat x.zst").stdout);
         assert!(!args("tamp x").decompress);
+        assert!(args("tamp -o - x").stdout && args("tamp -o - x").output.is_none());
     }
 
     #[test]

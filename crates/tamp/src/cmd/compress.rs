@@ -37,6 +37,16 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     };
     let Some(output) = output else { return Ok(Outcome::Warned) };
 
+    if args.format() == Format::Lz4 && (is_another(args, input) || output.continues()?) {
+        let name = input.name();
+        warn(
+            args,
+            &format_args!(
+                "{name}: becomes one of several .lz4 in a row: lz4 before 1.10 reads only the first"
+            ),
+        );
+    }
+
     let mut options = args.options();
     options.verify = args.verify || replaces;
     let extent = input.extent()?;
@@ -70,6 +80,11 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         super::remove_input(input)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Whether it goes to standard output behind other files.
+fn is_another(args: &Args, input: &Input) -> bool {
+    args.stdout && args.files.len() > 1 && input.path.as_ref() != args.files.first()
 }
 
 /// Through a writer, block by block as it comes.

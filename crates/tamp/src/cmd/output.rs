@@ -66,6 +66,14 @@ impl Output {
         }
     }
 
+    /// Whether it goes behind what somebody wrote to the same file before.
+    pub(crate) fn continues(&self) -> io::Result<bool> {
+        let Self::Existing(file) = self else { return Ok(false) };
+        let metadata = file.metadata()?;
+        let at = self.place()?.map_or(metadata.len(), |(_, at)| at);
+        Ok(metadata.is_file() && at > 0)
+    }
+
     /// The file to write to as a stream.
     pub(crate) fn stream(&self) -> io::Result<Option<File>> {
         match self {
