@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, Think, Workload,
 };
 use record::quantity;
 use record::target::Target;
@@ -155,6 +156,10 @@ impl DataOptions {
             seed: self.seed,
             connects_at_once: 1,
             errors_ratio_max: 0.0,
+            think: Think::None,
+            ramp_up: Duration::ZERO,
+            ramp_down: Duration::ZERO,
+            client: ClientSettings::PLAIN,
         }
     }
 }

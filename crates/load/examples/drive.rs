@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, Think, Workload,
 };
 use record::target::Target;
 
@@ -47,6 +48,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         connects_at_once: 16,
         errors_ratio_max: 0.0,
+        think: Think::None,
+        ramp_up: Duration::ZERO,
+        ramp_down: Duration::ZERO,
+        client: ClientSettings::PLAIN,
     };
     let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
     let lateness = record.lateness.ok();

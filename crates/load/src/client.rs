@@ -28,6 +28,10 @@ impl Usage {
         }
     }
 
+    pub(crate) fn cpu_s(&self) -> f64 {
+        (self.user_us + self.system_us) as f64 / 1e6
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.user_us += other.user_us;
         self.system_us += other.system_us;
@@ -65,15 +69,22 @@ pub(crate) fn run_queue_waits_ns(posts: &[Post]) -> Vec<Option<u64>> {
 
 /// The same for one thread of this process.
 pub(crate) fn run_queue_wait_ns(thread_id: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    schedstat(thread_id, 1)
 }
 
-/// The largest share of `span_s` that any worker waited for a CPU, of waits read before and after.
-pub(crate) fn starved_ratio(before: &[Option<u64>], after: &[Option<u64>], span_s: f64) -> Option<f64> {
-    let waits = before.iter().zip(after).map(|(b, a)| Some(a.as_ref()?.saturating_sub(*b.as_ref()?) as f64));
-    let worst_ns = waits.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
-    Some(worst_ns / 1e9 / span_s)
+/// How long a thread of this process has been on a CPU; `None` where the kernel does not count it.
+pub(crate) fn on_cpu_ns(thread_id: i32) -> Option<u64> {
+    schedstat(thread_id, 0)
+}
+
+fn schedstat(thread_id: i32, field: usize) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+    text.split_whitespace().nth(field)?.parse().ok()
+}
+
+/// How long each worker waited for a CPU, of waits read before and after; `None` where that of any is unknown.
+pub(crate) fn waited_ns(before: &[Option<u64>], after: &[Option<u64>]) -> Option<Vec<u64>> {
+    before.iter().zip(after).map(|(b, a)| Some(a.as_ref()?.saturating_sub(*b.as_ref()?))).collect()
 }
 
 #[cfg(test)]
@@ -81,10 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_off_worker_decides_and_an_unknown_one_leaves_it_open() {
+    fn waits_are_differences_and_an_unknown_one_leaves_them_open() {
         let before = [Some(1_000_000_000), Some(0)];
-        assert_eq!(starved_ratio(&before, &[Some(1_500_000_000), Some(200_000_000)], 10.0), Some(0.05));
-        assert_eq!(starved_ratio(&before, &[Some(1_500_000_000), None], 10.0), None);
+        let after = [Some(1_500_000_000), Some(200_000_000)];
+        assert_eq!(waited_ns(&before, &after), Some(vec![500_000_000, 200_000_000]));
+        assert_eq!(waited_ns(&before, &[Some(1_500_000_000), None]), None);
     }
 
     #[test]

@@ -20,10 +20,11 @@ use crate::engine::{Engine, SharedClock, Timeline, to_ns};
 use crate::error::LoadError;
 use crate::latency::{self, Recorder, Writer};
 use crate::pace::Scratch;
+use crate::priority::{self, Awake};
 use crate::stop::{Stop, StopLevel};
 use crate::verdict::{self, Findings};
 use crate::worker::Worker;
-use crate::{Event, OnEvent, aside, closed, open};
+use crate::{Beside, Event, OnEvent, aside, closed, open};
 
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
@@ -77,15 +78,22 @@ pub(crate) fn cleanup(settings: &LoadSettings, driver: &Arc<dyn Driver>) -> Resu
 /// Drives the load.
 pub(crate) fn run(
     settings: &LoadSettings,
+    beside: &Beside,
     driver: &Arc<dyn Driver>,
     clock: SharedClock,
     stop: &Stop,
     on_event: OnEvent<'_>,
 ) -> Result<LoadRecord, LoadError> {
+    if settings.client.fifo {
+        priority::may_be_real_time().map_err(|source| LoadError::RealTime { source })?;
+    }
     let seen = look(settings, driver, stop, on_event)?;
-    let engine = Arc::new(Engine::new(settings.clone(), Arc::clone(driver), clock));
+    let recorded = beside.recorded.clone().unwrap_or_else(|| Arc::from([]));
+    let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(driver), clock));
+    let awake = settings.client.keep_awake.then(Awake::keep).transpose();
+    let awake = awake.map_err(|source| LoadError::Thread { source })?;
     let mut crew = Crew::connect(&engine, stop, on_event)?;
-    let mut conductor = Conductor::begin(&engine, &mut crew, stop, on_event);
+    let mut conductor = Conductor::begin(&engine, &mut crew, awake.as_ref(), stop, on_event);
     let ending = conductor.play();
     let books = conductor.books;
     crew.dismiss();
@@ -246,6 +254,10 @@ fn worker_thread(
         if let Some(connection) = connection
             && gate.await_start()
         {
+            if engine.settings.client.fifo {
+                // It was tried before; where it is refused now, the lateness tells.
+                let _ = priority::real_time();
+            }
             let mut worker = Worker::new(index, Arc::clone(engine), writer, connection);
             match engine.settings.rate {
                 Rate::PerSecond(_) => open::work(&mut worker),
@@ -326,11 +338,13 @@ fn await_connections(
 /// Plays the phases and keeps the intervals.
 struct Conductor<'a> {
     engine: &'a Engine,
+    awake: Option<&'a Awake>,
     stop: &'a Stop,
     on_event: OnEvent<'a>,
     books: Books,
     scratch: Scratch,
     waits_before: Vec<Option<u64>>,
+    awake_before: Option<Duration>,
     /// What had happened when the last interval ended.
     before: Mark,
 }
@@ -353,6 +367,8 @@ struct Measured {
     is_interrupted: bool,
     waits_before: Vec<Option<u64>>,
     waits_after: Vec<Option<u64>>,
+    /// CPU time of the threads that kept the CPUs awake.
+    awake_cpu: Option<Duration>,
 }
 
 /// Why waiting for a moment ended.
@@ -365,15 +381,22 @@ enum Woken {
 }
 
 impl<'a> Conductor<'a> {
-    fn begin(engine: &'a Engine, crew: &mut Crew, stop: &'a Stop, on_event: OnEvent<'a>) -> Self {
+    fn begin(
+        engine: &'a Engine,
+        crew: &mut Crew,
+        awake: Option<&'a Awake>,
+        stop: &'a Stop,
+        on_event: OnEvent<'a>,
+    ) -> Self {
         // The schedule may take a while to lay out; the workers wait at the gate.
-        let timeline = Timeline::new(&engine.settings, engine.clock.now_ns());
+        let timeline = Timeline::new(&engine.settings, &engine.recorded, engine.clock.now_ns());
         let timeline = timeline.moved_to(engine.clock.now_ns() + LEAD_NS);
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
         engine.begin(timeline);
         crew.go();
         let books = crew.books.take().expect("a crew that is connected has its books");
-        Self { engine, stop, on_event, books, scratch: Scratch::default(), waits_before: Vec::new(), before }
+        let (scratch, waits_before) = (Scratch::default(), Vec::new());
+        Self { engine, awake, stop, on_event, books, scratch, waits_before, awake_before: None, before }
     }
 
     /// Plays to the end; `None` where the measured phase was not reached.
@@ -390,7 +413,9 @@ impl<'a> Conductor<'a> {
             }
         }
         self.waits_before = client::run_queue_waits_ns(&self.engine.posts);
+        self.awake_before = self.awake.and_then(Awake::cpu);
         let woken = self.play_phase(Phase::Measure, from_ns, planned_until_ns);
+        let awake_after = self.awake.and_then(Awake::cpu);
         let until_ns = match woken {
             Woken::OnTime => planned_until_ns,
             Woken::ByStop => self.engine.end_now(),
@@ -421,6 +446,7 @@ impl<'a> Conductor<'a> {
             is_interrupted: woken == Woken::ByStop,
             waits_before: std::mem::take(&mut self.waits_before),
             waits_after,
+            awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })
     }
 
@@ -445,7 +471,7 @@ impl<'a> Conductor<'a> {
                 Phase::Measure => {
                     self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns);
                 }
-                Phase::Warmup | Phase::Drain => self.books.end_warmup_interval(),
+                _ => self.books.end_warmup_interval(),
             }
             if tick_ns == until_ns {
                 return Woken::OnTime;
@@ -624,6 +650,8 @@ fn record(engine: &Engine, books: &Books, measured: &Measured, server_version: M
         error_samples: engine.samples.all(),
         outages: outages(engine, until_ns, &mut scratch),
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
+        found_no_worker: fates.found_no_worker,
+        rate_changes: Vec::new(),
         connected: engine.settings.threads,
         client: cost.client,
         slices,
@@ -648,6 +676,7 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
         in_system_mean_ns: mean_of(in_system),
         starved_ratio: cost.starved_ratio,
         preemptions: cost.usage.preemptions,
+        busiest_ratio: cost.busiest_ratio,
         operations: &operations,
     };
     let checks = verdict::checks(&findings);
@@ -661,13 +690,18 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
 struct Cost {
     usage: Usage,
     starved_ratio: Option<f64>,
+    /// Share of the phase that the busiest worker was on a CPU.
+    busiest_ratio: f64,
     client: Maybe<ClientCost>,
 }
 
 impl Cost {
     fn of(engine: &Engine, measured: &Measured, done: u64) -> Self {
         let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
-        let starved_ratio = client::starved_ratio(&measured.waits_before, &measured.waits_after, measured_s);
+        let waited_ns = client::waited_ns(&measured.waits_before, &measured.waits_after);
+        let not_counted = || Missing::because("this kernel does not count run-queue wait");
+        let starved_ratio =
+            waited_ns.as_ref().map(|w| w.iter().max().map_or(0.0, |worst| *worst as f64 / 1e9 / measured_s));
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();
         for worker in &usages {
@@ -683,11 +717,15 @@ impl Cost {
                 user_us_per_event: usage.user_us as f64 / done as f64,
                 system_us_per_event: usage.system_us as f64 / done as f64,
                 switches_per_event: usage.switches as f64 / done as f64,
-                starved_ratio: starved_ratio
-                    .ok_or_else(|| Missing::because("this kernel does not count run-queue wait")),
+                starved_ratio: starved_ratio.ok_or_else(not_counted),
+                run_queue_wait_us_per_event: waited_ns
+                    .map(|w| w.iter().sum::<u64>() as f64 / 1e3 / done as f64)
+                    .ok_or_else(not_counted),
+                keep_awake_cpu: measured.awake_cpu,
             })
         };
-        Self { usage, starved_ratio, client }
+        let busiest_ratio = usages.iter().map(Usage::cpu_s).fold(0.0, f64::max) / measured_s;
+        Self { usage, starved_ratio, busiest_ratio, client }
     }
 }
 

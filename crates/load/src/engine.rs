@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use record::clock::Clock;
 use record::histogram::Histogram;
-use record::load::{LoadSettings, Rate, Schedule};
+use record::load::{Arrivals, LoadSettings, Rate, Schedule};
 
 use crate::client::Usage;
 use crate::driver::{Cut, Driver, FailureClass};
 use crate::outage::OutageLog;
-use crate::pace::{Pace, PaceSettings, Scratch};
+use crate::pace::{self, Pace, PaceSettings, Scratch};
 
 /// The clock of a run: the kernel's, or a test's.
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
@@ -24,6 +24,8 @@ const WARMUP_CHANCE: u64 = 1 << 63;
 /// Everything that the threads of one run share.
 pub(crate) struct Engine {
     pub(crate) settings: LoadSettings,
+    /// Recorded due times, where the arrivals are such.
+    pub(crate) recorded: Arc<[u64]>,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) clock: SharedClock,
     /// One a worker's thread.
@@ -42,6 +44,8 @@ pub(crate) struct Engine {
     abandoned: AtomicBool,
     /// Workers that may still take or finish events.
     pub(crate) working: AtomicU32,
+    /// When the next late event may start, where they are paced.
+    catch_up_ns: AtomicU64,
     pub(crate) outages: OutageLog,
     pub(crate) samples: ErrorSamples,
     pub(crate) usages: Mutex<Vec<Usage>>,
@@ -124,20 +128,26 @@ pub(crate) struct ErrorSamples {
 }
 
 impl Timeline {
-    pub(crate) fn new(settings: &LoadSettings, start_ns: u64) -> Self {
+    /// - `recorded`: due times, where the arrivals are recorded ones.
+    pub(crate) fn new(settings: &LoadSettings, recorded: &Arc<[u64]>, start_ns: u64) -> Self {
         let measured_from_ns = start_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
         let due = match settings.rate {
             Rate::Max => None,
             Rate::PerSecond(rate_per_s) => {
-                let pace = |span, seed, events_max| {
-                    let (arrivals, threads) = (settings.arrivals, settings.threads);
-                    Pace::new(&PaceSettings { arrivals, rate_per_s, threads, seed, span, events_max })
+                let measured = PaceSettings {
+                    arrivals: settings.arrivals.clone(),
+                    recorded: Arc::clone(recorded),
+                    rate_per_s,
+                    threads: settings.threads,
+                    seed: settings.seed,
+                    span: settings.time,
+                    events_max: settings.events_max,
                 };
-                let warmup = (!settings.warmup.is_zero())
-                    .then(|| pace(settings.warmup, settings.seed ^ WARMUP_CHANCE, None));
+                let warmup =
+                    (!settings.warmup.is_zero()).then(|| Pace::new(&before(&measured, settings.warmup)));
                 let warmup_count = warmup.as_ref().map_or(0, Pace::count);
-                let measured = pace(settings.time, settings.seed, settings.events_max);
+                let measured = Pace::new(&measured);
                 Some(Due { warmup, warmup_count, measured })
             }
         };
@@ -200,11 +210,31 @@ impl Timeline {
     }
 }
 
+/// The pace of a warm-up of length `span` before `measured`: the same arrivals, or, where those change their rate,
+/// even ones at the rate with which they begin.
+fn before(measured: &PaceSettings, span: std::time::Duration) -> PaceSettings {
+    let (arrivals, rate_per_s) = if measured.arrivals.say_their_rate() {
+        let opening_per_s = pace::opening_rate_per_s(&measured.arrivals, measured.span);
+        (Arrivals::Period, opening_per_s.unwrap_or(measured.rate_per_s))
+    } else {
+        (measured.arrivals.clone(), measured.rate_per_s)
+    };
+    let seed = measured.seed ^ WARMUP_CHANCE;
+    PaceSettings { arrivals, rate_per_s, seed, span, events_max: None, ..measured.clone() }
+}
+
 impl Engine {
-    pub(crate) fn new(settings: LoadSettings, driver: Arc<dyn Driver>, clock: SharedClock) -> Self {
+    pub(crate) fn new(
+        settings: LoadSettings,
+        recorded: Arc<[u64]>,
+        driver: Arc<dyn Driver>,
+        clock: SharedClock,
+    ) -> Self {
         let threads = settings.threads;
         Self {
             settings,
+            recorded,
+            catch_up_ns: AtomicU64::new(0),
             driver,
             clock,
             posts: (0..threads).map(|_| Post::default()).collect(),
@@ -287,6 +317,13 @@ impl Engine {
         let chance = if is_measured { slot - warmup_count } else { WARMUP_CHANCE | slot };
         self.hands[hand].hold(slot, due_ns, is_measured);
         Some(Taken { chance, due_ns, is_measured })
+    }
+
+    /// When a late event that asks at `now_ns` may start: late ones start at least `gap_ns` apart.
+    pub(crate) fn turn_ns(&self, now_ns: u64, gap_ns: u64) -> u64 {
+        let next = |turn_ns: u64| Some(turn_ns.max(now_ns) + gap_ns);
+        let turn_ns = self.catch_up_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        turn_ns.expect("there is always a next turn").max(now_ns)
     }
 
     /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].

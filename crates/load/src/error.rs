@@ -109,6 +109,15 @@ pub enum LoadError {
         /// What the system said.
         source: io::Error,
     },
+    /// The workers may not run at real-time priority.
+    #[error(
+        "the workers may not run at real-time priority: run as root, grant CAP_SYS_NICE or raise `ulimit -r`, or leave \
+         --fifo out"
+    )]
+    RealTime {
+        /// What the system said.
+        source: io::Error,
+    },
     /// The user stopped it before anything was measured.
     #[error("stopped before the measured phase: nothing was measured")]
     Interrupted,
@@ -125,7 +134,7 @@ impl LoadError {
             | Self::Refused { .. }
             | Self::NoDataSet { .. } => ErrorClass::Usage,
             Self::NotConnected { .. } | Self::DataSet { .. } => ErrorClass::Server,
-            Self::Machine { .. } | Self::Thread { .. } => ErrorClass::Environment,
+            Self::Machine { .. } | Self::Thread { .. } | Self::RealTime { .. } => ErrorClass::Environment,
             Self::Interrupted => ErrorClass::Interrupted,
         }
     }

@@ -126,6 +126,8 @@ pub(crate) struct Fates {
     pub(crate) done: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// Measured events that ended or were skipped, and had been taken after they were due.
+    pub(crate) found_no_worker: u64,
     pub(crate) retries: u64,
     pub(crate) errors: ErrorCounts,
     /// Time that done events spent in the system, from their stamps: Little's other side.
@@ -144,6 +146,7 @@ impl Fates {
         self.done += other.done;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.found_no_worker += other.found_no_worker;
         self.retries += other.retries;
         self.errors.transient += other.errors.transient;
         self.errors.connection += other.errors.connection;

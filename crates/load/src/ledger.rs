@@ -72,6 +72,7 @@ impl Ledger {
             return;
         } else {
             section.recorder.fates.skipped += 1;
+            section.recorder.fates.found_no_worker += 1;
         }
         self.engine.hands[hand].release(now_ns);
     }
@@ -92,6 +93,7 @@ impl Ledger {
         } else {
             let recorder = &mut *section.recorder;
             recorder.fates.done += 1;
+            recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
             recorder.fates.in_system_ns += u128::from(response_ns);
             recorder.service.record(service_ns);
             if is_open {
@@ -121,6 +123,7 @@ impl Ledger {
             return engine.hands[hand].ended_late(end_ns, false);
         } else {
             section.recorder.fates.failed += 1;
+            section.recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
         }
         engine.hands[hand].release(end_ns);
     }

@@ -33,6 +33,7 @@ mod oltp;
 mod open;
 mod outage;
 pub mod pace;
+mod priority;
 pub mod prove;
 pub mod random;
 mod rows;
@@ -47,7 +48,7 @@ use std::time::Duration;
 use record::clock::Monotonic;
 use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
-    Workload,
+    Think, Workload,
 };
 use record::target::Target;
 
@@ -91,6 +92,13 @@ pub enum Event {
 /// Who is told; called on the caller's thread, never from a worker.
 pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);
 
+/// What goes with the settings of a load and is no setting.
+#[derive(Debug, Clone, Default)]
+pub struct Beside {
+    /// The due times of [`Arrivals::File`]: in order, the first of them 0.
+    pub recorded: Option<Arc<[u64]>>,
+}
+
 /// Drives one load, from its data set to its record.
 ///
 /// The record is whole however the run ends: at its time, or, with what was measured until then and the verdict
@@ -104,8 +112,23 @@ pub fn run(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
+    run_with(settings, &Beside::default(), stop, on_progress)
+}
+
+/// As [`run`], with what goes beside the settings.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(
+    settings: &LoadSettings,
+    beside: &Beside,
+    stop: &Stop,
+    on_progress: &mut dyn FnMut(&Event),
+) -> Result<LoadRecord, LoadError> {
     let driver = open(settings)?;
-    conduct::run(settings, &driver, Arc::new(Monotonic), stop, on_progress)
+    check_beside(settings, beside)?;
+    conduct::run(settings, beside, &driver, Arc::new(Monotonic), stop, on_progress)
 }
 
 /// Builds the data set of a workload where it is missing, by `settings.prepare`.
@@ -168,32 +191,69 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
     (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))
 }
 
+/// A recorded schedule is there, in order, and what the settings say it is.
+fn check_beside(s: &LoadSettings, beside: &Beside) -> Result<(), LoadError> {
+    let Arrivals::File(file) = &s.arrivals else { return Ok(()) };
+    let recorded = beside.recorded.as_deref().unwrap_or(&[]);
+    let is_good = !recorded.is_empty() && recorded[0] == 0 && recorded.is_sorted();
+    if is_good && recorded.len() as u64 == file.events {
+        return Ok(());
+    }
+    let (found, expected) = (
+        format!("{} with {} due times", s.arrivals, recorded.len()),
+        "at least one due time, in order, from 0 on",
+    );
+    Err(LoadError::Setting { name: "arrivals", found, expected })
+}
+
 /// The bounds that the engine relies on, whoever filled in the settings.
 fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
     let rate_is_good = match s.rate {
         Rate::Max => true,
         Rate::PerSecond(rate) => rate > 0.0 && rate <= RATE_MAX,
     };
+    let rate_text = match s.rate {
+        Rate::Max => "none".to_owned(),
+        Rate::PerSecond(rate) => format!("{rate}/s"),
+    };
+    let is_open = s.rate != Rate::Max;
     let jitter_is_good = match s.arrivals {
         Arrivals::Jitter { ratio } => (0.0..=1.0).contains(&ratio),
-        Arrivals::Period | Arrivals::Poisson => true,
+        _ => true,
+    };
+    let late_is_good = match s.late {
+        LatePolicy::Skip { limit } => !limit.is_zero(),
+        LatePolicy::Pace { times } => times > 1.0 && times.is_finite(),
+        LatePolicy::Queue | LatePolicy::Drop => true,
     };
     let distribution_is_good = match s.oltp.distribution {
         Distribution::Zipfian { exponent } => exponent.is_finite() && exponent >= 0.0,
         Distribution::Pareto { h } => h > 0.0 && h < 1.0,
         Distribution::Uniform | Distribution::Special => true,
     };
-    let late_is_good = s.late != LatePolicy::Skip { limit: Duration::ZERO };
-    let rules: [(bool, &'static str, String, &'static str); 14] = [
+    let rules: [(bool, &'static str, String, &'static str); 17] = [
         (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
-        (
-            rate_is_good,
-            "rate",
-            format!("{:?}", s.rate),
-            "over 0 and up to 10 million a second, or none for a closed loop",
-        ),
+        (rate_is_good, "rate", rate_text, "over 0 and up to 10 million a second, or none for a closed loop"),
         (jitter_is_good, "jitter", s.arrivals.to_string(), "a share of the period from 0% to 100%"),
-        (late_is_good, "late", s.late.to_string(), "a limit over 0"),
+        (late_is_good, "late", s.late.to_string(), "a limit over 0, or a speed over 1x"),
+        (
+            is_open || !s.client.fifo,
+            "fifo",
+            "on".to_owned(),
+            "a rate: as fast as it goes nothing else would run",
+        ),
+        (
+            is_open || s.client.spin.is_zero(),
+            "spin",
+            format!("{:?}", s.client.spin),
+            "a rate: a closed loop waits for nothing",
+        ),
+        (
+            !is_open || s.think == Think::None,
+            "think",
+            s.think.to_string(),
+            "no rate: users who think set the pace themselves",
+        ),
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
         (s.events_max != Some(0), "events", "0".to_owned(), "at least 1"),
         (!s.interval.is_zero(), "interval", format!("{:?}", s.interval), "a duration over 0"),

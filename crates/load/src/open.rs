@@ -3,7 +3,7 @@
 //! A free worker takes the next slot by one atomic add and sleeps until it is due. When all are busy, slots fall due
 //! and wait: the queue is the distance between two integers, and it cannot overflow.
 
-use record::load::LatePolicy;
+use record::load::{LatePolicy, LoadSettings, Rate};
 
 use crate::engine::{Taken, to_ns};
 use crate::ledger::Started;
@@ -12,20 +12,49 @@ use crate::worker::Worker;
 /// Takes and does events until none is left or the run ends.
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
-    let skip_from_ns = match engine.settings.late {
-        LatePolicy::Queue => u64::MAX,
-        LatePolicy::Skip { limit } => to_ns(limit),
-    };
+    let late = Late::of(&engine.settings);
     while worker.is_ready() {
         let Some((taken, claim_ns)) = take(worker) else { return };
-        if claim_ns.saturating_sub(taken.due_ns) > skip_from_ns {
+        if claim_ns.saturating_sub(taken.due_ns) > late.skip_from_ns {
             worker.ledger.skip(worker.index, &taken);
             continue;
         }
+        let is_late = claim_ns > taken.due_ns;
+        // Nobody starts it before its turn: to the event that is as if no worker were free.
+        let claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
+        let from_ns = claim_ns.max(taken.due_ns);
+        let waits = from_ns > claim_ns || (is_late && late.gap_ns.is_some());
         // An event that is due already starts with the stamp of its taking: nothing lies between.
-        let start_ns = if claim_ns < taken.due_ns { worker.wait_until(taken.due_ns) } else { Some(claim_ns) };
+        let start_ns = if waits { worker.wait_until(from_ns) } else { Some(claim_ns) };
         let Some(start_ns) = start_ns else { return };
         worker.perform(&Started { taken, claim_ns, start_ns });
+    }
+}
+
+/// What happens to an event that is taken after it was due.
+struct Late {
+    /// It is not done where it is later than this.
+    skip_from_ns: u64,
+    /// Between the starts of late events; `None`: they start at once.
+    gap_ns: Option<u64>,
+}
+
+impl Late {
+    fn of(settings: &LoadSettings) -> Self {
+        let (skip_from_ns, gap_ns) = match (settings.late, settings.rate) {
+            (LatePolicy::Skip { limit }, _) => (to_ns(limit), None),
+            (LatePolicy::Drop, _) => (0, None),
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a gap, over 0")]
+            (LatePolicy::Pace { times }, Rate::PerSecond(per_s)) => {
+                (u64::MAX, Some((1e9 / (times * per_s)).round() as u64))
+            }
+            (LatePolicy::Queue | LatePolicy::Pace { .. }, _) => (u64::MAX, None),
+        };
+        Self { skip_from_ns, gap_ns }
+    }
+
+    fn turn_ns(&self, claim_ns: u64, engine: &crate::engine::Engine) -> u64 {
+        self.gap_ns.map_or(claim_ns, |gap_ns| engine.turn_ns(claim_ns, gap_ns))
     }
 }
 

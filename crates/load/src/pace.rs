@@ -5,24 +5,31 @@
 
 mod even;
 mod poisson;
+mod replay;
+mod shape;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::Arrivals;
 
 use self::even::Even;
 use self::poisson::Poisson;
+use self::replay::Replay;
+use self::shape::{Shape, Shaped};
 
 /// The intended starts of one phase's events, in nanoseconds since the start of the phase.
 #[derive(Debug)]
 pub struct Pace(Box<dyn DueTimes>);
 
 /// What a pace is made from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct PaceSettings {
     /// How due times are spread.
     pub arrivals: Arrivals,
-    /// Events per second over all threads; over 0.
+    /// Recorded due times for [`Arrivals::File`], in order, the first of them 0; empty for all other arrivals.
+    pub recorded: Arc<[u64]>,
+    /// Events per second over all threads; over 0. Unused where the arrivals say their rates themselves.
     pub rate_per_s: f64,
     /// Workers; a thread's period is `threads / rate_per_s`.
     pub threads: u32,
@@ -59,10 +66,13 @@ impl Pace {
     pub fn new(settings: &PaceSettings) -> Self {
         assert!(settings.rate_per_s.is_finite() && settings.rate_per_s > 0.0, "a rate is over 0");
         assert!(settings.threads > 0, "somebody has to do it");
-        Self(match settings.arrivals {
-            Arrivals::Jitter { ratio } => Box::new(Even::new(settings, ratio)),
-            Arrivals::Period => Box::new(Even::new(settings, 0.0)),
-            Arrivals::Poisson => Box::new(Poisson::new(settings)),
+        let shape = Shape::of(&settings.arrivals, settings.span);
+        Self(match (&settings.arrivals, shape) {
+            (_, Some(shape)) => Box::new(Shaped::new(settings, shape)),
+            (Arrivals::Jitter { ratio }, _) => Box::new(Even::new(settings, *ratio)),
+            (Arrivals::Poisson, _) => Box::new(Poisson::new(settings)),
+            (Arrivals::File(_), _) => Box::new(Replay::new(settings, Arc::clone(&settings.recorded))),
+            (_, None) => Box::new(Even::new(settings, 0.0)),
         })
     }
 
@@ -96,6 +106,35 @@ impl Pace {
     }
 }
 
+/// Mean rate over a phase of length `span` of arrivals that say their rates themselves; `None` for all others.
+pub fn mean_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
+    if let Arrivals::File(recorded) = arrivals {
+        // The last gap is not in the file: it is taken for a mean one.
+        let gaps = recorded.events.saturating_sub(1).max(1);
+        return Some(gaps as f64 / recorded.span.as_secs_f64().max(1e-9));
+    }
+    let shape = Shape::of(arrivals, span)?;
+    Some(shape.events_until(span.as_secs_f64()) / span.as_secs_f64())
+}
+
+/// The rate at which such arrivals begin, over a phase of length `span`; `None` where that is 0 or unknown.
+pub(crate) fn opening_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
+    Shape::of(arrivals, span).map(|shape| shape.opening_per_s()).filter(|per_s| *per_s > 0.0)
+}
+
+/// The number of events due at 0, 1, 2, ... before `events` of them are due.
+///
+/// 500/s x 20 s is 10,000 events, also where the product of the two floats is 10,000.000000000002.
+fn whole_events(events: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of events, from 0 on"
+    )]
+    let whole = (events * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
+    whole
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +143,18 @@ mod tests {
 
     fn pace(arrivals: Arrivals, rate_per_s: f64, threads: u32, span_s: u64) -> Pace {
         let span = Duration::from_secs(span_s);
-        Pace::new(&PaceSettings { arrivals, rate_per_s, threads, seed: 7, span, events_max: None })
+        let recorded = Arc::from([]);
+        Pace::new(&PaceSettings { arrivals, recorded, rate_per_s, threads, seed: 7, span, events_max: None })
+    }
+
+    fn shaped(text: &str, span_s: u64) -> Vec<u64> {
+        in_order(&pace(Arrivals::parse(text).unwrap(), 1.0, 4, span_s))
+    }
+
+    /// How many are due in [`from_s`, `until_s`).
+    fn within(due: &[u64], from_s: f64, until_s: f64) -> usize {
+        let at = |s: f64| due.partition_point(|t| (*t as f64) < s * 1e9);
+        at(until_s) - at(from_s)
     }
 
     fn in_order(pace: &Pace) -> Vec<u64> {
@@ -129,7 +179,7 @@ mod tests {
             for arrivals in
                 [Arrivals::Period, Arrivals::Jitter { ratio: 0.1 }, Arrivals::Jitter { ratio: 1.0 }]
             {
-                let due = in_order(&pace(arrivals, rate, threads, span_s));
+                let due = in_order(&pace(arrivals.clone(), rate, threads, span_s));
                 assert_eq!(due.len(), expected, "{arrivals} {rate}/s {threads} threads");
                 assert!(due.iter().all(|t| *t < span_s * SECOND_NS), "{arrivals} {rate}/s");
             }
@@ -195,10 +245,129 @@ mod tests {
         assert!((98_500..101_500).contains(&due.len()), "{}", due.len());
     }
 
+    /// How far gaps are from the exponential distribution of mean `mean`: Anderson and Darling's A^2 of a
+    /// distribution that is fully known. Its mean is 1; above 3.86 lies one sample in a hundred, above 6 one in a
+    /// thousand.
+    ///
+    /// # Source
+    ///
+    /// Anderson and Darling, *A test of goodness of fit*, JASA 49 (1954).
+    fn anderson_darling(gaps: &[f64], mean: f64) -> f64 {
+        let mut sorted = gaps.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        // ln F and ln(1 - F) of the exponential; the latter is exact at any gap.
+        let ln_f = |gap: f64| (-(-gap / mean).exp_m1()).ln();
+        let terms =
+            (0..n).map(|i| (2 * i + 1) as f64 * (ln_f(sorted[i].max(0.5)) - sorted[n - 1 - i] / mean));
+        -(n as f64) - terms.sum::<f64>() / n as f64
+    }
+
+    #[test]
+    fn poisson_gaps_pass_the_test_of_anderson_and_darling_and_other_gaps_fail_it() {
+        let a2 = |arrivals: Arrivals, seed| {
+            let span = Duration::from_secs(10);
+            let recorded = Arc::from([]);
+            let settings = PaceSettings {
+                arrivals,
+                recorded,
+                rate_per_s: 1_000.0,
+                threads: 8,
+                seed,
+                span,
+                events_max: None,
+            };
+            let due = in_order(&Pace::new(&settings));
+            let gaps: Vec<f64> = due.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+            anderson_darling(&gaps, 1e6)
+        };
+        let found: Vec<f64> = (1..=40).map(|seed| a2(Arrivals::Poisson, seed)).collect();
+        assert!(found.iter().all(|a2| *a2 < 6.0), "{found:?}");
+        assert!(found.iter().filter(|a2| **a2 > 2.492).count() <= 6, "one in twenty is expected: {found:?}");
+        let mean = found.iter().sum::<f64>() / 40.0;
+        assert!((0.6..1.6).contains(&mean), "A^2 has mean 1 where the gaps are exponential: {mean}");
+        assert!(a2(Arrivals::Jitter { ratio: 0.1 }, 1) > 100.0);
+    }
+
+    #[test]
+    fn a_ramp_rises_evenly_and_has_the_mean_of_its_ends() {
+        let due = shaped("ramp:100-900", 10);
+        assert_eq!(due.len(), 5_000);
+        // At 5 s the rate is 500: the half second around it has 250.
+        for (from_s, until_s, expected) in [(0.0, 1.0, 140), (4.75, 5.25, 250), (9.0, 10.0, 860)] {
+            assert!(within(&due, from_s, until_s).abs_diff(expected) <= 1, "{from_s}");
+        }
+        assert_eq!(shaped("ramp:0-100", 10).len(), 500);
+        assert_eq!(shaped("ramp:100-0", 10).len(), 500);
+        assert_eq!(shaped("ramp:100-100", 10), in_order(&pace(Arrivals::Period, 100.0, 4, 10)));
+    }
+
+    #[test]
+    fn steps_keep_their_rates_and_pauses_their_silence() {
+        let due = shaped("step:100,0,300", 9);
+        assert_eq!(due.len(), 1_200);
+        let found =
+            [(0.0, 3.0), (3.0, 6.0), (6.0, 9.0)].map(|(from_s, until_s)| within(&due, from_s, until_s));
+        assert_eq!(found, [300, 0, 900]);
+        let due = shaped("step:100@1s,200@500ms,50", 4);
+        let found =
+            [(0.0, 1.0), (1.0, 1.5), (1.5, 4.0)].map(|(from_s, until_s)| within(&due, from_s, until_s));
+        assert_eq!(found, [100, 100, 125]);
+    }
+
+    #[test]
+    fn bursts_come_back() {
+        let due = shaped("burst:10-1000@100ms/1s", 5);
+        assert_eq!(due.len(), 5 * 109);
+        for second in 0..5 {
+            let from_s = f64::from(second);
+            let found = (within(&due, from_s, from_s + 0.1), within(&due, from_s + 0.1, from_s + 1.0));
+            assert!(found.0.abs_diff(100) <= 1 && found.1.abs_diff(9) <= 1, "{second}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_sine_swings_around_its_mean() {
+        let due = shaped("sine:100-500@10s", 20);
+        assert_eq!(due.len(), 6_000);
+        // In the upper half of a swing it is over the mean of 300 by 200 x 2 / pi in the mean.
+        let expected = 5.0 * (300.0 + 400.0 / std::f64::consts::PI);
+        for from_s in [0.0, 10.0] {
+            assert!((within(&due, from_s, from_s + 5.0) as f64 - expected).abs() <= 1.0);
+        }
+        assert!(due.is_sorted());
+        assert_eq!(shaped("sine:0-100@1s", 3).len(), 150);
+    }
+
+    #[test]
+    fn a_recording_is_played_as_it_was_until_the_phase_ends() {
+        let arrivals = Arrivals::parse("file:x").unwrap();
+        let recorded = Arc::from([0, 5, 5, 700, 2 * SECOND_NS]);
+        let span = Duration::from_secs(2);
+        let settings =
+            PaceSettings { arrivals, recorded, rate_per_s: 1.0, threads: 2, seed: 1, span, events_max: None };
+        assert_eq!(in_order(&Pace::new(&settings)), [0, 5, 5, 700]);
+        assert_eq!(in_order(&Pace::new(&PaceSettings { events_max: Some(2), ..settings })), [0, 5]);
+    }
+
+    #[test]
+    fn the_mean_of_a_shape_is_its_events_over_its_time() {
+        for (text, span_s, per_s) in [
+            ("ramp:100-300", 10, 200.0),
+            ("step:100@1s,400", 3, 300.0),
+            ("burst:0-100@1s/2s", 10, 50.0),
+            ("sine:100-300@2s", 4, 200.0),
+        ] {
+            let mean = mean_rate_per_s(&Arrivals::parse(text).unwrap(), Duration::from_secs(span_s)).unwrap();
+            assert!((mean - per_s).abs() < 1e-6, "{text}: {mean}");
+        }
+        assert_eq!(mean_rate_per_s(&Arrivals::Poisson, Duration::from_secs(1)), None);
+    }
+
     #[test]
     fn counting_agrees_with_listing() {
         for arrivals in [Arrivals::Period, Arrivals::Jitter { ratio: 0.3 }, Arrivals::Poisson] {
-            let pace = pace(arrivals, 333.0, 5, 3);
+            let pace = pace(arrivals.clone(), 333.0, 5, 3);
             let due = in_order(&pace);
             assert!(due.is_sorted());
             for t_ns in [0, 1, 5_000_000, SECOND_NS, 3 * SECOND_NS, u64::MAX] {
@@ -213,13 +382,14 @@ mod tests {
         for arrivals in [Arrivals::Period, Arrivals::Jitter { ratio: 0.1 }, Arrivals::Poisson] {
             let all = PaceSettings {
                 arrivals,
+                recorded: Arc::from([]),
                 rate_per_s: 100.0,
                 threads: 1,
                 seed: 1,
                 span: Duration::from_secs(10),
                 events_max: None,
             };
-            let few = Pace::new(&PaceSettings { events_max: Some(100), ..all });
+            let few = Pace::new(&PaceSettings { events_max: Some(100), ..all.clone() });
             assert_eq!(few.count(), 100);
             assert_eq!(in_order(&few)[..98], in_order(&Pace::new(&all))[..98]);
         }

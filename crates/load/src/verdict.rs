@@ -20,6 +20,8 @@ const LATENESS_OF_PERIOD: f64 = 0.01;
 const STARVED_MAX: f64 = 0.05;
 /// Preemptions per second of the workers that are taken for starvation where the kernel does not count waits.
 const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
+/// Share of the phase that a worker may have been on a CPU, in an open loop.
+const CLIENT_CPU_MAX: f64 = 0.8;
 /// How far the mix may be from the one asked for.
 const MIX_MAX: f64 = 0.02;
 /// How far the two sides of Little's law may be apart.
@@ -41,6 +43,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) in_system_mean_ns: Option<f64>,
     pub(crate) starved_ratio: Option<f64>,
     pub(crate) preemptions: i64,
+    /// Share of the phase that the busiest worker was on a CPU.
+    pub(crate) busiest_ratio: f64,
     /// Operations as planned, with the number that was done.
     pub(crate) operations: &'a [(&'a OperationShare, u64)],
 }
@@ -54,6 +58,9 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they
         // waited is part of what was measured, and is in the record.
         checks.push(starvation(findings));
+        if findings.settings.client.spin.is_zero() {
+            checks.push(client_cpu(findings));
+        }
     }
     checks.extend(findings.in_system_mean_ns.map(|mean_ns| little(findings, mean_ns)));
     if findings.counts.done > 0 {
@@ -108,6 +115,8 @@ fn achieved(f: &Findings<'_>) -> Check {
     let policy = match f.settings.late {
         LatePolicy::Queue => String::new(),
         LatePolicy::Skip { .. } => format!(", {} skipped", f.counts.skipped),
+        LatePolicy::Drop => format!(", {} dropped", f.counts.skipped),
+        LatePolicy::Pace { .. } => ", late ones paced".to_owned(),
     };
     let text = format!(
         "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} kept up, {} needed",
@@ -143,6 +152,16 @@ fn starvation(f: &Findings<'_>) -> Check {
          {PREEMPTIONS_PER_S_MAX:.0} allowed"
     );
     at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
+}
+
+/// By the kernel's account, not by ours: a worker that is hardly ever off its CPU is the bottleneck itself.
+fn client_cpu(f: &Findings<'_>) -> Check {
+    let text = format!(
+        "the busiest worker was on a CPU {} of the time, {} allowed",
+        percent(f.busiest_ratio),
+        percent(CLIENT_CPU_MAX)
+    );
+    at_most("client-cpu", f.busiest_ratio, CLIENT_CPU_MAX, text)
 }
 
 /// Little's law on the done events: the mean number in the system, summed from their stamps, against their rate times

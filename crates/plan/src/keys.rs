@@ -358,10 +358,10 @@ pub(crate) const TABLES: &[Table] = &[
             .with(Placeholders::Any),
             key(
                 "late",
-                Kind::Form("\"queue\", or \"skip=\" and a duration such as \"skip=100ms\""),
+                Kind::Form("\"queue\", \"drop\", \"skip=\" and a duration, or \"pace=\" and a speed such as \"pace=2x\""),
                 Need::Default("\"queue\""),
                 "\"skip=100ms\"",
-                "what happens to a late event: it starts at once, or is given up when later than that",
+                "what happens to a late event: it starts at once, is given up, is given up when later than that, or waits for its turn",
             )
             .with(Placeholders::Any),
             key(

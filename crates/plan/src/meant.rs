@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, Think, Workload,
 };
 use record::target::Target;
 
@@ -448,6 +449,10 @@ impl Plan {
             seed: self.seed.wrapping_add(u64::from(trial.block)),
             connects_at_once: load.connects_at_once.of(levels, &scratch),
             errors_ratio_max: load.max_errors.of(levels, &scratch),
+            think: Think::None,
+            ramp_up: Duration::ZERO,
+            ramp_down: Duration::ZERO,
+            client: ClientSettings::PLAIN,
         }
     }
 
@@ -587,16 +592,9 @@ impl GateRule {
     }
 }
 
-/// Reads `queue`, `skip=100ms`.
+/// Reads `queue`, `skip=100ms`, `drop`, `pace=2x`.
 pub(crate) fn late_policy(text: &str) -> Option<LatePolicy> {
-    match text.split_once('=') {
-        None if text == "queue" => Some(LatePolicy::Queue),
-        Some(("skip", limit)) => {
-            let limit = record::quantity::duration(limit).ok().filter(|limit| !limit.is_zero());
-            limit.map(|limit| LatePolicy::Skip { limit })
-        }
-        _ => None,
-    }
+    LatePolicy::parse(text).ok()
 }
 
 /// Reads `0`, `0-3`, `0,2,8-11`: CPUs in rising order, each once.

@@ -4,6 +4,7 @@
 //! report) reads them. Nothing here opens a file or a socket. Nothing here is serialised either: the forms on disk
 //! and on paper are promises, and those are made at the edges.
 
+pub mod arrivals;
 pub mod bakeoff;
 pub mod block_io;
 pub mod clock;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+pub use crate::arrivals::Arrivals;
 use crate::histogram::{CensoredHistogram, Histogram};
 use crate::missing::Maybe;
+use crate::quantity::{NotAQuantity, duration, written_duration};
 use crate::run::words;
 use crate::series::HistogramSlice;
 use crate::target::Target;
@@ -55,30 +57,6 @@ pub enum Rate {
     PerSecond(f64),
 }
 
-/// How due times are spread at a given rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrivals {
-    /// Each thread has its period, moved by up to this share of it either way, uniformly.
-    Jitter {
-        /// Share of a thread's period, in [0, 1].
-        ratio: f64,
-    },
-    /// Exactly even.
-    Period,
-    /// Exponential gaps: independent users.
-    Poisson,
-}
-
-impl fmt::Display for Arrivals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Jitter { ratio } => write!(f, "jitter {}%", ratio * 100.0),
-            Self::Period => f.write_str("period"),
-            Self::Poisson => f.write_str("poisson"),
-        }
-    }
-}
-
 /// Who takes the next due event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
@@ -91,7 +69,7 @@ pub enum Schedule {
 words!(Schedule { Shared = "shared", Own = "own" });
 
 /// What happens to an event that is taken late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LatePolicy {
     /// It starts at once; it counts from its due time.
     Queue,
@@ -100,15 +78,105 @@ pub enum LatePolicy {
         /// The lateness from which an event is given up.
         limit: Duration,
     },
+    /// It is not done where no worker was free when it was due, and is counted as skipped.
+    Drop,
+    /// It waits for its turn: late events start at no more than this many times the rate, however many there are.
+    Pace {
+        /// Over 1, or the backlog never shrinks.
+        times: f64,
+    },
 }
 
 impl fmt::Display for LatePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue => f.write_str("queue"),
-            Self::Skip { limit } => write!(f, "skip={limit:?}"),
+            Self::Skip { limit } => write!(f, "skip={}", written_duration(*limit)),
+            Self::Drop => f.write_str("drop"),
+            Self::Pace { times } => write!(f, "pace={times}x"),
         }
     }
+}
+
+impl LatePolicy {
+    /// Reads what [`fmt::Display`] writes: `queue`, `skip=100ms`, `drop`, `pace=2x`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            None if text == "queue" => Ok(Self::Queue),
+            None if text == "drop" => Ok(Self::Drop),
+            Some(("skip", limit)) => match duration(limit) {
+                Ok(Duration::ZERO) => Err("skip= needs a limit over 0; drop is the one without".to_owned()),
+                Ok(limit) => Ok(Self::Skip { limit }),
+                Err(e) => Err(e.to_string()),
+            },
+            Some(("pace", times)) => match times.strip_suffix('x').map(str::parse) {
+                Some(Ok(times)) if times > 1.0 && f64::is_finite(times) => Ok(Self::Pace { times }),
+                _ => Err(format!("`{times}` is no speed to catch up at: over 1x, such as pace=2x")),
+            },
+            _ => {
+                Err("expected queue, skip=DURATION such as skip=100ms, drop, or pace=TIMESx such as pace=2x"
+                    .into())
+            }
+        }
+    }
+}
+
+/// How long a worker of a closed loop rests after each event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Think {
+    /// Not at all.
+    None,
+    /// Always this long.
+    Constant(Duration),
+    /// Exponentially distributed, with this mean.
+    Exponential(Duration),
+}
+
+impl Think {
+    /// Reads what [`fmt::Display`] writes: `10ms`, `exp:10ms`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAQuantity`] where it holds no duration.
+    pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
+        let (is_exponential, time) = text.strip_prefix("exp:").map_or((false, text), |time| (true, time));
+        let time = duration(time)?;
+        Ok(match (time.is_zero(), is_exponential) {
+            (true, _) => Self::None,
+            (false, true) => Self::Exponential(time),
+            (false, false) => Self::Constant(time),
+        })
+    }
+}
+
+impl fmt::Display for Think {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("0"),
+            Self::Constant(time) => f.write_str(&written_duration(*time)),
+            Self::Exponential(mean) => write!(f, "exp:{}", written_duration(*mean)),
+        }
+    }
+}
+
+/// What the generator does to be on time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// Its workers sleep until this long before a due time, and spin the rest.
+    pub spin: Duration,
+    /// Its workers run at real-time priority (`SCHED_FIFO`), before everything else.
+    pub fifo: bool,
+    /// A thread at idle priority (`SCHED_IDLE`) keeps each CPU from falling asleep.
+    pub keep_awake: bool,
+}
+
+impl ClientSettings {
+    /// Sleeps, at ordinary priority.
+    pub const PLAIN: Self = Self { spin: Duration::ZERO, fifo: false, keep_awake: false };
 }
 
 /// How row numbers are chosen.
@@ -228,6 +296,14 @@ pub struct LoadSettings {
     pub connects_at_once: u32,
     /// Share of planned events that may fail in a valid run.
     pub errors_ratio_max: f64,
+    /// Rest of a worker after each event, in a closed loop.
+    pub think: Think,
+    /// The load rises over this time, before the warm-up; nothing of it counts.
+    pub ramp_up: Duration,
+    /// The load falls over this time, after the measured phase; nothing of it counts.
+    pub ramp_down: Duration,
+    /// What the generator does to be on time.
+    pub client: ClientSettings,
 }
 
 /// What became of the planned events: `planned = done + failed + skipped + unfinished`, always.
@@ -299,6 +375,19 @@ pub struct ClientCost {
     /// Share of the measured phase that the worst-off worker was runnable and did not run; missing where the
     /// kernel does not count it.
     pub starved_ratio: Maybe<f64>,
+    /// How long the workers together were runnable and did not run, per done event, microseconds.
+    pub run_queue_wait_us_per_event: Maybe<f64>,
+    /// CPU time of the threads that kept the CPUs awake, which is in none of the above; `None` where there were none.
+    pub keep_awake_cpu: Option<Duration>,
+}
+
+/// The rate was changed while the load ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateChange {
+    /// From here on, seconds since the start of the measured phase; negative in what came before it.
+    pub at_s: f64,
+    /// The rate from there on.
+    pub per_s: f64,
 }
 
 /// What a load did, whole.
@@ -338,6 +427,10 @@ pub struct LoadRecord {
     pub outages: Vec<Outage>,
     /// Events due and not ended at the end of warm-up.
     pub backlog_after_warmup: u64,
+    /// Events that began, or were skipped, later than they were due because no worker was free then.
+    pub found_no_worker: u64,
+    /// Each change of the rate while it ran.
+    pub rate_changes: Vec<RateChange>,
     /// Connections that were made, of `settings.threads`.
     pub connected: u32,
     /// What the generator cost.
@@ -374,19 +467,43 @@ pub struct Progress {
 /// Where in its life a load is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// Load that rises, and does not count.
+    RampUp,
     /// Load that does not count.
     Warmup,
     /// Load that counts.
     Measure,
+    /// Load that falls, and does not count.
+    RampDown,
     /// Waiting for what is in flight.
     Drain,
 }
 
-words!(Phase { Warmup = "warm-up", Measure = "measure", Drain = "drain" });
+words!(Phase {
+    RampUp = "ramp-up",
+    Warmup = "warm-up",
+    Measure = "measure",
+    RampDown = "ramp-down",
+    Drain = "drain",
+});
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_and_think_times_read_back_as_they_are_written() {
+        for text in ["queue", "skip=100ms", "drop", "pace=2x", "pace=1.5x"] {
+            assert_eq!(LatePolicy::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["skip=0", "skip=5", "pace=1x", "pace=2", "pace=infx", "wait", "drop=1s"] {
+            assert!(LatePolicy::parse(text).is_err(), "{text}");
+        }
+        for text in ["0", "10ms", "exp:1s"] {
+            assert_eq!(Think::parse(text).unwrap().to_string(), text);
+        }
+        assert!(Think::parse("exp:").is_err() && Think::parse("gauss:1s").is_err());
+    }
 
     #[test]
     fn counts_balance_only_when_every_event_has_one_fate() {

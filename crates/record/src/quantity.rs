@@ -37,6 +37,24 @@ pub fn duration(text: &str) -> Result<Duration, NotAQuantity> {
     Duration::try_from_secs_f64(value * seconds_per_unit).map_err(|_| wrong())
 }
 
+/// Writes a duration so that [`duration`] reads it back exactly, in the largest unit that divides it.
+pub fn written_duration(time: Duration) -> String {
+    const UNITS: [(u128, &str); 5] = [
+        (3_600_000_000_000, "h"),
+        (60_000_000_000, "m"),
+        (1_000_000_000, "s"),
+        (1_000_000, "ms"),
+        (1_000, "us"),
+    ];
+    let ns = time.as_nanos();
+    let unit = UNITS.into_iter().find(|(unit_ns, _)| ns.is_multiple_of(*unit_ns));
+    match unit {
+        _ if ns == 0 => "0".to_owned(),
+        Some((unit_ns, unit)) => format!("{}{unit}", ns / unit_ns),
+        None => format!("{ns}ns"),
+    }
+}
+
 /// Reads a rate per second: `500`, `0.5`, `500/s`, `30/m`, `7200/h`.
 ///
 /// # Errors
@@ -157,6 +175,15 @@ mod tests {
         for text in ["", "5", "s", "-1s", "1e3s", "5 parsecs", "infs", "nans", "9999999999999999999999d"] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_duration_that_is_written_reads_back() {
+        for ns in [0, 1, 1_500, 250_000, 1_500_000_000, 60_000_000_000, 86_400_000_000_000, 123_456_789] {
+            let time = Duration::from_nanos(ns);
+            assert_eq!(duration(&written_duration(time)), Ok(time), "{}", written_duration(time));
+        }
+        assert_eq!(written_duration(Duration::from_millis(1_500)), "1500ms");
     }
 
     #[test]

@@ -18,8 +18,8 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings,
-    OltpSettings, Operation, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, Think, Workload,
 };
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -234,12 +234,16 @@ impl Recipe {
             error_samples: vec!["database is locked".into()],
             outages: Vec::new(),
             backlog_after_warmup: 0,
+            found_no_worker: 0,
+            rate_changes: Vec::new(),
             connected: threads,
             client: Ok(ClientCost {
                 user_us_per_event: 41.2,
                 system_us_per_event: 18.9,
                 switches_per_event: 2.13,
                 starved_ratio: Err(Missing::because("the kernel counts no run-queue wait")),
+                run_queue_wait_us_per_event: Err(Missing::because("the kernel counts no run-queue wait")),
+                keep_awake_cpu: None,
             }),
             slices: self.rate_per_s.map_or(Vec::new(), |_| slices(typical_ns, chance)),
             verdict: Verdict::of(vec![
@@ -292,6 +296,10 @@ impl Recipe {
             seed: self.seed,
             connects_at_once: 8,
             errors_ratio_max: 0.01,
+            think: Think::None,
+            ramp_up: Duration::ZERO,
+            ramp_down: Duration::ZERO,
+            client: ClientSettings::PLAIN,
         }
     }
 }

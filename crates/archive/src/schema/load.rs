@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use record::arrivals::Recorded;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings,
-    OltpSettings, Operation, Outage, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, Think,
+    Workload,
 };
 use record::series::HistogramSlice;
 use record::target::Target;
@@ -31,6 +33,10 @@ pub(crate) struct Load {
     error_samples: Vec<String>,
     outages: Vec<Gap>,
     backlog_after_warmup: u64,
+    #[serde(default)]
+    found_no_worker: u64,
+    #[serde(default)]
+    rate_changes: Vec<Change>,
     connected: u32,
     client: Option<Client>,
     verdict: Judgement,
@@ -59,6 +65,21 @@ struct Settings {
     seed: u64,
     connects_at_once: u32,
     errors_ratio_max: Real,
+    #[serde(default)]
+    think: String,
+    #[serde(default)]
+    ramp_up_ns: u64,
+    #[serde(default)]
+    ramp_down_ns: u64,
+    #[serde(default)]
+    client: Generator,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Generator {
+    spin_ns: u64,
+    fifo: bool,
+    keep_awake: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,9 +103,21 @@ enum Pace {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Spread {
-    Jitter { ratio: Real },
+    Jitter {
+        ratio: Real,
+    },
     Period,
     Poisson,
+    /// As the user writes it.
+    Shape {
+        text: String,
+    },
+    File {
+        path: String,
+        events: u64,
+        span_ns: u64,
+        sha256: String,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,6 +125,8 @@ enum Spread {
 enum Late {
     Queue,
     Skip { limit_ns: u64 },
+    Drop,
+    Pace { times: Real },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,11 +165,21 @@ struct Gap {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct Change {
+    at_s: Real,
+    per_s: Real,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct Client {
     user_us_per_event: Real,
     system_us_per_event: Real,
     switches_per_event: Real,
     starved_ratio: Option<Real>,
+    #[serde(default)]
+    run_queue_wait_us_per_event: Option<Real>,
+    #[serde(default)]
+    keep_awake_cpu_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
 }
@@ -187,6 +232,8 @@ impl Load {
             error_samples,
             outages,
             backlog_after_warmup,
+            found_no_worker,
+            rate_changes,
             connected,
             client,
             slices: _,
@@ -219,6 +266,11 @@ impl Load {
             error_samples: error_samples.clone(),
             outages: outages.iter().map(Gap::of).collect(),
             backlog_after_warmup: *backlog_after_warmup,
+            found_no_worker: *found_no_worker,
+            rate_changes: rate_changes
+                .iter()
+                .map(|c| Change { at_s: Real(c.at_s), per_s: Real(c.per_s) })
+                .collect(),
             connected: *connected,
             client: missing.split("client", client, Client::of),
             verdict: Judgement::of(verdict),
@@ -258,6 +310,12 @@ impl Load {
             error_samples: self.error_samples,
             outages: self.outages.iter().map(Gap::read).collect(),
             backlog_after_warmup: self.backlog_after_warmup,
+            found_no_worker: self.found_no_worker,
+            rate_changes: self
+                .rate_changes
+                .iter()
+                .map(|c| RateChange { at_s: c.at_s.0, per_s: c.per_s.0 })
+                .collect(),
             connected: self.connected,
             client: m.join("client", self.client, Client::read)?,
             slices,
@@ -287,7 +345,12 @@ impl Settings {
             seed,
             connects_at_once,
             errors_ratio_max,
+            think,
+            ramp_up,
+            ramp_down,
+            client,
         } = settings;
+        let ClientSettings { spin, fifo, keep_awake } = *client;
         Self {
             target: target.masked(),
             workload: workload.word().to_owned(),
@@ -302,11 +365,23 @@ impl Settings {
                 Arrivals::Jitter { ratio } => Spread::Jitter { ratio: Real(*ratio) },
                 Arrivals::Period => Spread::Period,
                 Arrivals::Poisson => Spread::Poisson,
+                Arrivals::Ramp { .. }
+                | Arrivals::Step(_)
+                | Arrivals::Burst { .. }
+                | Arrivals::Sine { .. } => Spread::Shape { text: arrivals.to_string() },
+                Arrivals::File(Recorded { path, events, span, sha256 }) => Spread::File {
+                    path: path.clone(),
+                    events: *events,
+                    span_ns: ns(*span),
+                    sha256: sha256.clone(),
+                },
             },
             schedule: schedule.word().to_owned(),
             late: match late {
                 LatePolicy::Queue => Late::Queue,
                 LatePolicy::Skip { limit } => Late::Skip { limit_ns: ns(*limit) },
+                LatePolicy::Drop => Late::Drop,
+                LatePolicy::Pace { times } => Late::Pace { times: Real(*times) },
             },
             warmup_ns: ns(*warmup),
             time_ns: ns(*time),
@@ -317,6 +392,10 @@ impl Settings {
             seed: *seed,
             connects_at_once: *connects_at_once,
             errors_ratio_max: Real(*errors_ratio_max),
+            think: think.to_string(),
+            ramp_up_ns: ns(*ramp_up),
+            ramp_down_ns: ns(*ramp_down),
+            client: Generator { spin_ns: ns(spin), fifo, keep_awake },
         }
     }
 
@@ -335,11 +414,20 @@ impl Settings {
                 Spread::Jitter { ratio } => Arrivals::Jitter { ratio: ratio.0 },
                 Spread::Period => Arrivals::Period,
                 Spread::Poisson => Arrivals::Poisson,
+                Spread::Shape { text } => {
+                    Arrivals::parse(&text).map_err(|e| Wrong(format!("arrivals: {e}")))?
+                }
+                Spread::File { path, events, span_ns, sha256 } => {
+                    let span = Duration::from_nanos(span_ns);
+                    Arrivals::File(Recorded { path, events, span, sha256 })
+                }
             },
             schedule: word("schedule", &self.schedule, Schedule::from_word)?,
             late: match self.late {
                 Late::Queue => LatePolicy::Queue,
                 Late::Skip { limit_ns } => LatePolicy::Skip { limit: Duration::from_nanos(limit_ns) },
+                Late::Drop => LatePolicy::Drop,
+                Late::Pace { times } => LatePolicy::Pace { times: times.0 },
             },
             warmup: Duration::from_nanos(self.warmup_ns),
             time: Duration::from_nanos(self.time_ns),
@@ -350,6 +438,17 @@ impl Settings {
             seed: self.seed,
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.errors_ratio_max.0,
+            think: match self.think.as_str() {
+                "" => Think::None,
+                text => Think::parse(text).map_err(|e| Wrong(format!("think: {e}")))?,
+            },
+            ramp_up: Duration::from_nanos(self.ramp_up_ns),
+            ramp_down: Duration::from_nanos(self.ramp_down_ns),
+            client: ClientSettings {
+                spin: Duration::from_nanos(self.client.spin_ns),
+                fifo: self.client.fifo,
+                keep_awake: self.client.keep_awake,
+            },
         })
     }
 }
@@ -399,13 +498,26 @@ impl Gap {
 
 impl Client {
     fn of(cost: &ClientCost) -> Self {
-        let ClientCost { user_us_per_event, system_us_per_event, switches_per_event, starved_ratio } = cost;
+        let ClientCost {
+            user_us_per_event,
+            system_us_per_event,
+            switches_per_event,
+            starved_ratio,
+            run_queue_wait_us_per_event,
+            keep_awake_cpu,
+        } = cost;
         let mut missing = Reasons::default();
         Self {
             user_us_per_event: Real(*user_us_per_event),
             system_us_per_event: Real(*system_us_per_event),
             switches_per_event: Real(*switches_per_event),
             starved_ratio: missing.split("starved_ratio", starved_ratio, |v| Real(*v)),
+            run_queue_wait_us_per_event: missing.split(
+                "run_queue_wait_us_per_event",
+                run_queue_wait_us_per_event,
+                |v| Real(*v),
+            ),
+            keep_awake_cpu_ns: keep_awake_cpu.map(ns),
             missing,
         }
     }
@@ -416,6 +528,12 @@ impl Client {
             system_us_per_event: self.system_us_per_event.0,
             switches_per_event: self.switches_per_event.0,
             starved_ratio: self.missing.join("starved_ratio", self.starved_ratio, |Real(v)| Ok(v))?,
+            run_queue_wait_us_per_event: self.missing.join_later(
+                "run_queue_wait_us_per_event",
+                self.run_queue_wait_us_per_event,
+                |Real(v)| Ok(v),
+            )?,
+            keep_awake_cpu: self.keep_awake_cpu_ns.map(Duration::from_nanos),
         })
     }
 }

@@ -156,6 +156,21 @@ impl Reasons {
     }
 }
 
+impl Reasons {
+    /// As [`Self::join`], of a field that earlier versions did not write.
+    pub(crate) fn join_later<T, F>(
+        &self,
+        field: &str,
+        value: Option<F>,
+        read: impl FnOnce(F) -> Result<T, Wrong>,
+    ) -> Result<Maybe<T>, Wrong> {
+        if value.is_none() && !self.0.contains_key(field) {
+            return Ok(Err(Missing::because("the version that stored this run did not know it")));
+        }
+        self.join(field, value, read)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use record::arrivals::Recorded;
 use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
 use record::clock::WallAnchor;
 use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings,
-    OltpSettings, Operation, Outage, PreparePolicy, Rate, Schedule, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, Think,
+    Workload,
 };
 use record::missing::{Maybe, Missing};
 use record::proof::{Calibration, Proof, Unit};
@@ -232,12 +234,16 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             ended: d.flip(),
         }),
         backlog_after_warmup: dice.next(),
+        found_no_worker: dice.next(),
+        rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), per_s: d.real() }),
         connected: dice.small(),
         client: dice.maybe(|d| ClientCost {
             user_us_per_event: d.real(),
             system_us_per_event: d.real(),
             switches_per_event: d.real(),
             starved_ratio: d.maybe(Dice::real),
+            run_queue_wait_us_per_event: d.maybe(Dice::real),
+            keep_awake_cpu: d.option(Dice::span),
         }),
         slices: dice.some(20, |d| HistogramSlice {
             from_ns: d.next() >> 10,
@@ -285,9 +291,14 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         prepare: dice.one_of(PreparePolicy::ALL),
         threads: dice.small(),
         rate: dice.one_of(&[Rate::Max, Rate::PerSecond(ratio)]),
-        arrivals: dice.one_of(&[Arrivals::Jitter { ratio }, Arrivals::Period, Arrivals::Poisson]),
+        arrivals: arrivals(dice, ratio),
         schedule: dice.one_of(Schedule::ALL),
-        late: dice.one_of(&[LatePolicy::Queue, LatePolicy::Skip { limit }]),
+        late: dice.one_of(&[
+            LatePolicy::Queue,
+            LatePolicy::Skip { limit },
+            LatePolicy::Drop,
+            LatePolicy::Pace { times: ratio },
+        ]),
         warmup: dice.span(),
         time: dice.span(),
         events_max: dice.option(Dice::next),
@@ -297,6 +308,31 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         seed: dice.next(),
         connects_at_once: dice.small(),
         errors_ratio_max: dice.real(),
+        think: dice.one_of(&[
+            Think::None,
+            Think::Constant(Duration::from_micros(1_500)),
+            Think::Exponential(Duration::from_secs(2)),
+        ]),
+        ramp_up: dice.span(),
+        ramp_down: dice.span(),
+        client: ClientSettings { spin: dice.span(), fifo: dice.flip(), keep_awake: dice.flip() },
+    }
+}
+
+fn arrivals(dice: &mut Dice, ratio: f64) -> Arrivals {
+    let file = Recorded {
+        path: "events of monday.parquet".into(),
+        events: dice.next(),
+        span: dice.span(),
+        sha256: "00ff".into(),
+    };
+    let shapes = ["ramp:0-100", "step:10@1s,0@2500ms,30", "burst:0-50@1s/10s", "sine:1-2@1m"];
+    match dice.one_of(&[0, 1, 2, 3, 4]) {
+        0 => Arrivals::Jitter { ratio },
+        1 => Arrivals::Period,
+        2 => Arrivals::Poisson,
+        3 => Arrivals::File(file),
+        _ => Arrivals::parse(dice.one_of(&shapes)).unwrap(),
     }
 }
 

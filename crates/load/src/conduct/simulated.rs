@@ -4,7 +4,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use record::clock::Clock;
-use record::load::{Arrivals, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, Workload};
+use record::load::{
+    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, Think,
+    Workload,
+};
 use record::target::Target;
 
 use super::*;
@@ -110,6 +113,10 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
         seed: 1,
         connects_at_once: 1,
         errors_ratio_max: 0.0,
+        think: Think::None,
+        ramp_up: Duration::ZERO,
+        ramp_down: Duration::ZERO,
+        client: ClientSettings::PLAIN,
     }
 }
 
@@ -124,9 +131,10 @@ fn simulate_with_outage(
         Arc::new(Simulation { clock: Arc::clone(&clock), engine: OnceLock::new(), serve, down_ns });
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
     let is_open = settings.rate != Rate::Max;
-    let engine = Arc::new(Engine::new(settings, Arc::clone(&driver), Arc::<HandClock>::clone(&clock)));
+    let engine =
+        Arc::new(Engine::new(settings, Arc::from([]), Arc::clone(&driver), Arc::<HandClock>::clone(&clock)));
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
-    engine.begin(Timeline::new(&engine.settings, 0));
+    engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0));
 
     let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0)));
     let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
@@ -150,6 +158,7 @@ fn simulate_with_outage(
         is_interrupted: false,
         waits_before: vec![Some(0)],
         waits_after: vec![Some(0)],
+        awake_cpu: None,
     };
     record(&engine, &books, &measured, Err(Missing::because("simulated")))
 }

@@ -30,8 +30,7 @@ impl Even {
     pub(super) fn new(settings: &PaceSettings, jitter_ratio: f64) -> Self {
         assert!((0.0..=1.0).contains(&jitter_ratio), "jitter is a share of the period: {jitter_ratio}");
         let per_span = settings.rate_per_s * settings.span.as_secs_f64();
-        // 500/s x 20 s is 10,000 events, also where the product of the two floats is 10,000.000000000002.
-        let count = to_u64((per_span * (1.0 - 4.0 * f64::EPSILON)).ceil());
+        let count = super::whole_events(per_span);
         let jitter_slots = jitter_ratio * f64::from(settings.threads);
         let gap_ns = 1e9 / settings.rate_per_s;
         Self {

@@ -28,7 +28,7 @@ impl Poisson {
         let gap_mean_ns = 1e9 / settings.rate_per_s;
         let span_ns = settings.span.as_nanos();
         let count_max = settings.events_max.unwrap_or(u64::MAX);
-        let count_mean = settings.rate_per_s * settings.span.as_secs_f64();
+        let count_mean = (settings.rate_per_s * settings.span.as_secs_f64()).min(count_max as f64);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of events")]
         let stride = (count_mean as u64 / KEPT_MAX).max(STRIDE_MIN);
         let mut poisson =

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings,
+    PreparePolicy, Rate, Schedule, Think,
 };
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
@@ -45,6 +46,10 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
         seed: 1,
         connects_at_once: 8,
         errors_ratio_max: 0.0,
+        think: Think::None,
+        ramp_up: Duration::ZERO,
+        ramp_down: Duration::ZERO,
+        client: ClientSettings::PLAIN,
     }
 }
 

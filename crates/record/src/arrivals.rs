@@ -1,0 +1,298 @@
+//! How due times are spread over a load, and how people write it: `poisson`, `ramp:100-1000`, `burst:50-2000@1s/10s`.
+//!
+//! One reader and one writer of these words, for the command line, for plans and for the archive.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::quantity::{self, NotAQuantity};
+
+/// How due times are spread.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrivals {
+    /// Each thread has its period, moved by up to this share of it either way, uniformly.
+    Jitter {
+        /// Share of a thread's period, in [0, 1].
+        ratio: f64,
+    },
+    /// Exactly even.
+    Period,
+    /// Exponential gaps: independent users.
+    Poisson,
+    /// The rate goes from one to the other in a straight line over the measured phase.
+    Ramp {
+        /// Rate at the beginning.
+        from_per_s: f64,
+        /// Rate at the end.
+        to_per_s: f64,
+    },
+    /// One rate after the other.
+    Step(Vec<Step>),
+    /// A low rate, and for the first part of each cycle a high one.
+    Burst {
+        /// Rate between bursts; may be 0.
+        low_per_s: f64,
+        /// Rate in a burst.
+        high_per_s: f64,
+        /// How long a burst lasts.
+        length: Duration,
+        /// From the beginning of one burst to that of the next.
+        every: Duration,
+    },
+    /// The rate swings between two, as a sine; it begins in the middle, and rises.
+    Sine {
+        /// Lowest rate; may be 0.
+        low_per_s: f64,
+        /// Highest rate.
+        high_per_s: f64,
+        /// Length of a swing there and back.
+        period: Duration,
+    },
+    /// Due times that were recorded.
+    File(Recorded),
+}
+
+/// One stair of [`Arrivals::Step`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Its rate; may be 0.
+    pub per_s: f64,
+    /// How long it lasts; the last one lasts to the end. Where no step has a length, all have the same.
+    pub length: Option<Duration>,
+}
+
+/// A schedule that was recorded, by name; the due times themselves are handed over beside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The file it came from, as the user wrote it.
+    pub path: String,
+    /// Due times in it; 0 while it has not been read.
+    pub events: u64,
+    /// From the first due time to the last.
+    pub span: Duration,
+    /// SHA-256 of the due times; empty while they have not been read.
+    pub sha256: String,
+}
+
+/// Why a text names no arrivals.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArrivalsError {
+    /// Nothing goes by this word.
+    #[error(
+        "`{0}` names no arrivals: expected jitter, period, poisson, ramp:A-B, step:R1,R2,.., burst:LOW-HIGH@LENGTH/EVERY, \
+         sine:LOW-HIGH@PERIOD or file:PATH"
+    )]
+    Unknown(String),
+    /// The word is known, what follows its colon is not as it should be.
+    #[error("`{text}`: {problem}; write {example}")]
+    Malformed {
+        /// The text.
+        text: String,
+        /// What is wrong.
+        problem: String,
+        /// A text that would do.
+        example: &'static str,
+    },
+}
+
+impl Arrivals {
+    /// How far jitter moves an event where nobody says.
+    pub const JITTER_RATIO: f64 = 0.1;
+
+    /// Whether they say their rates themselves, so that none is given beside.
+    pub fn say_their_rate(&self) -> bool {
+        !matches!(self, Self::Jitter { .. } | Self::Period | Self::Poisson)
+    }
+
+    /// Reads what [`fmt::Display`] writes; jitter by its word alone is that of [`Self::JITTER_RATIO`].
+    ///
+    /// # Errors
+    ///
+    /// [`ArrivalsError`], with what to write instead.
+    pub fn parse(text: &str) -> Result<Self, ArrivalsError> {
+        let (word, rest) = text.split_once(':').unwrap_or((text, ""));
+        let parse = match (word, text.contains(':')) {
+            ("jitter", false) => return Ok(Self::Jitter { ratio: Self::JITTER_RATIO }),
+            ("period", false) => return Ok(Self::Period),
+            ("poisson", false) => return Ok(Self::Poisson),
+            ("ramp", _) => ramp,
+            ("step", _) => step,
+            ("burst", _) => burst,
+            ("sine", _) => sine,
+            ("file", _) => file,
+            _ => return Err(ArrivalsError::Unknown(text.to_owned())),
+        };
+        parse(rest).map_err(|(problem, example)| ArrivalsError::Malformed {
+            text: text.to_owned(),
+            problem,
+            example,
+        })
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = quantity::written_duration;
+        match self {
+            Self::Jitter { ratio } => write!(f, "jitter {}%", ratio * 100.0),
+            Self::Period => f.write_str("period"),
+            Self::Poisson => f.write_str("poisson"),
+            Self::Ramp { from_per_s, to_per_s } => write!(f, "ramp:{from_per_s}-{to_per_s}"),
+            Self::Step(steps) => {
+                for (index, step) in steps.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "step:" } else { "," }, step.per_s)?;
+                    if let Some(length) = step.length {
+                        write!(f, "@{}", time(length))?;
+                    }
+                }
+                Ok(())
+            }
+            Self::Burst { low_per_s, high_per_s, length, every } => {
+                write!(f, "burst:{low_per_s}-{high_per_s}@{}/{}", time(*length), time(*every))
+            }
+            Self::Sine { low_per_s, high_per_s, period } => {
+                write!(f, "sine:{low_per_s}-{high_per_s}@{}", time(*period))
+            }
+            Self::File(recorded) => write!(f, "file:{}", recorded.path),
+        }
+    }
+}
+
+/// What is wrong, and a text that would do.
+type Problem = (String, &'static str);
+
+fn ramp(text: &str) -> Result<Arrivals, Problem> {
+    let example = "ramp:100-1000, the rates at the beginning and at the end";
+    let (from, to) = two_rates(text).map_err(|problem| (problem, example))?;
+    Ok(Arrivals::Ramp { from_per_s: from, to_per_s: to })
+}
+
+fn step(text: &str) -> Result<Arrivals, Problem> {
+    let example = "step:100,200,400 for steps of the same length, or step:100@10s,200@30s,400";
+    let one = |part: &str| {
+        let (per_s, length) = part.split_once('@').map_or((part, None), |(r, l)| (r, Some(l)));
+        let length = length.map(over_zero).transpose()?;
+        Ok(Step { per_s: rate(per_s)?, length })
+    };
+    let steps: Result<Vec<Step>, String> = text.split(',').map(one).collect();
+    let steps = steps.map_err(|problem| (problem, example))?;
+    let with_length = steps.iter().filter(|s| s.length.is_some()).count();
+    let all_but_the_last = steps[..steps.len() - 1].iter().all(|s| s.length.is_some());
+    if with_length > 0 && !all_but_the_last {
+        return Err(("either no step has a length, or every one but the last".to_owned(), example));
+    }
+    if steps.iter().all(|s| s.per_s == 0.0) {
+        return Err(("every rate is 0: no event would ever be due".to_owned(), example));
+    }
+    Ok(Arrivals::Step(steps))
+}
+
+fn burst(text: &str) -> Result<Arrivals, Problem> {
+    let example = "burst:50-2000@1s/10s: 50/s, and at the beginning of every 10 s 2000/s for 1 s";
+    let read = || {
+        let (rates, times) = text.split_once('@').ok_or("the lengths are missing")?;
+        let (low_per_s, high_per_s) = two_rates(rates)?;
+        let (length, every) = times.split_once('/').ok_or("how often it bursts is missing")?;
+        let (length, every) = (over_zero(length)?, over_zero(every)?);
+        if length >= every {
+            return Err("a burst is shorter than what it recurs in".to_owned());
+        }
+        Ok(Arrivals::Burst { low_per_s, high_per_s, length, every })
+    };
+    read().map_err(|problem| (problem, example))
+}
+
+fn sine(text: &str) -> Result<Arrivals, Problem> {
+    let example = "sine:100-500@60s: between 100/s and 500/s, there and back in a minute";
+    let read = || {
+        let (rates, period) = text.split_once('@').ok_or("its period is missing")?;
+        let (low_per_s, high_per_s) = two_rates(rates)?;
+        if low_per_s > high_per_s {
+            return Err("the lower rate comes first".to_owned());
+        }
+        Ok(Arrivals::Sine { low_per_s, high_per_s, period: over_zero(period)? })
+    };
+    read().map_err(|problem| (problem, example))
+}
+
+fn file(text: &str) -> Result<Arrivals, Problem> {
+    if text.is_empty() {
+        let example = "file:events.parquet, a file that --log wrote, or one of seconds, one a line";
+        return Err(("there is no path after the colon".to_owned(), example));
+    }
+    Ok(Arrivals::File(Recorded {
+        path: text.to_owned(),
+        events: 0,
+        span: Duration::ZERO,
+        sha256: String::new(),
+    }))
+}
+
+fn two_rates(text: &str) -> Result<(f64, f64), String> {
+    let (first, second) = text.split_once('-').ok_or("two rates with a `-` between them are needed")?;
+    let (first, second) = (rate(first)?, rate(second)?);
+    if first == 0.0 && second == 0.0 { Err("both rates are 0".to_owned()) } else { Ok((first, second)) }
+}
+
+/// A rate, or 0 for a pause.
+fn rate(text: &str) -> Result<f64, String> {
+    if text == "0" {
+        return Ok(0.0);
+    }
+    quantity::rate_per_s(text).map_err(|NotAQuantity { found, .. }| format!("`{found}` is no rate"))
+}
+
+fn over_zero(text: &str) -> Result<Duration, String> {
+    let time = quantity::duration(text).map_err(|e| e.to_string())?;
+    if time.is_zero() { Err(format!("`{text}` is no time")) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for text in [
+            "period",
+            "poisson",
+            "ramp:100-1000",
+            "ramp:0-0.5",
+            "step:100,0,200",
+            "step:100@10s,200@1500ms,400",
+            "burst:50-2000@1s/10s",
+            "sine:0-500@1m",
+            "file:/tmp/a b:c.parquet",
+        ] {
+            assert_eq!(Arrivals::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Arrivals::parse("jitter"), Ok(Arrivals::Jitter { ratio: 0.1 }));
+        assert_eq!(Arrivals::parse("ramp:6000/m-100/s"), Arrivals::parse("ramp:100-100"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_would_do() {
+        for (text, says) in [
+            ("gauss", "names no arrivals"),
+            ("poisson:3", "names no arrivals"),
+            ("ramp", "two rates"),
+            ("ramp:100", "two rates"),
+            ("ramp:0-0", "both rates are 0"),
+            ("ramp:fast-100", "`fast` is no rate"),
+            ("step:", "`` is no rate"),
+            ("step:100@10s,200,300", "every one but the last"),
+            ("step:0", "no event"),
+            ("step:100@10", "a duration"),
+            ("burst:1-2", "lengths are missing"),
+            ("burst:1-2@1s", "how often"),
+            ("burst:1-2@2s/1s", "shorter"),
+            ("sine:5-1@1s", "lower rate comes first"),
+            ("sine:1-5@0", "is no time"),
+            ("file:", "no path"),
+        ] {
+            let error = Arrivals::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+            assert!(!error.contains("; write") || error.contains("; write "), "{error}");
+        }
+    }
+}
