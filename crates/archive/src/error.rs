@@ -35,6 +35,14 @@ pub enum ArchiveError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that should hold due times does not.
+    #[error("{}: {problem}", path.display())]
+    NoSchedule {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// There is no archive in that folder.
     #[error("no archive in {}: `bakeoff load` or `bakeoff run` make one, or name another with --archive", path.display())]
     NoArchive {

@@ -19,6 +19,7 @@ mod catalog;
 mod checksum;
 mod disk;
 mod error;
+pub mod event_log;
 mod export;
 pub mod hlog;
 mod journal;

@@ -247,6 +247,19 @@ fn for_each_group(
     Ok(())
 }
 
+/// All values of the column of that name, which must be of whole numbers.
+pub(crate) fn read_whole_column(bytes: &Bytes, name: &str) -> Result<Vec<i64>, Wrong> {
+    let mut values = Vec::new();
+    for_each_group(bytes, |group, rows| {
+        let mut columns = group.metadata().columns().iter();
+        let column = columns.position(|c| c.column_path().string() == name);
+        let column = column.ok_or_else(|| Wrong(format!("it has no column {name}")))?;
+        values.extend(read_whole(group, column, rows)?);
+        Ok(())
+    })?;
+    Ok(values)
+}
+
 fn read_text(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<String>, Wrong> {
     let values: Vec<ByteArray> = read_column::<ByteArrayType>(group, column, rows)?;
     values.iter().map(|v| v.as_utf8().map(str::to_owned).map_err(wrong)).collect()

@@ -85,7 +85,8 @@ impl<T, E: Into<Box<dyn std::error::Error + Send + Sync>>> EndsWith<T> for Resul
     }
 }
 
-/// Says what is wrong with a command line: one line, what else is known in brackets. Help and version are no errors.
+/// Says what is wrong with a command line: what it is on the first line, what would do on lines of their own. Help and
+/// version are no errors.
 pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         // Nobody is left to tell where standard output is closed.
@@ -101,9 +102,12 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("For more information"));
-    let said = said.map(|line| line.trim_start_matches("error: ")).collect::<Vec<_>>().join(" ");
+    let mut said = said.map(|line| line.trim_start_matches("error: "));
+    let first = said.next().unwrap_or("the command line is not understood");
+    let mut told = format!("bakeoff: {first}\n");
+    said.for_each(|line| told.extend(["  ", line, "\n"]));
     // Standard error may be closed too.
-    let _ = writeln!(std::io::stderr(), "bakeoff: {said} (see --help)");
+    let _ = write!(std::io::stderr(), "{told}  --help lists every option\n");
     Exit::Usage.into()
 }
 

@@ -1,5 +1,6 @@
 //! The options that say what a load is, shared by `load`, `prepare` and `cleanup`, and what they resolve to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{
@@ -8,6 +9,8 @@ use record::load::{
 };
 use record::quantity;
 use record::target::Target;
+
+use crate::exit::{EndsWith as _, Exit};
 
 /// Where the load goes, and what data it works on.
 #[derive(Debug, clap::Args)]
@@ -43,11 +46,11 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     threads: u32,
 
-    /// Length of the measured phase
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = over_zero)]
-    time: Duration,
+    /// Length of the measured phase [default: 10s; as long as --events takes; of file: arrivals, their own]
+    #[arg(long, value_name = "DURATION", value_parser = over_zero)]
+    time: Option<Duration>,
 
-    /// End the measured phase after this many events
+    /// Measure exactly this many events, or as many as --time leaves room for where that is given too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
 
@@ -59,25 +62,46 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
 
-    /// How due times are spread: jitter, period or poisson
-    #[arg(long, value_name = "HOW", default_value = "jitter", value_parser = ["jitter", "period", "poisson"])]
-    arrivals: String,
+    /// How due times are spread: jitter, period, poisson; or, saying their rates themselves, ramp:100-1000,
+    /// step:100@10s,200, burst:50-2000@1s/10s, sine:100-500@60s, file:PATH (what --log wrote, or seconds, one a line)
+    /// [default: jitter]
+    #[arg(long, value_name = "HOW", value_parser = Arrivals::parse)]
+    arrivals: Option<Arrivals>,
 
-    /// With jitter arrivals, how far an event moves: a share of a thread's period
-    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = jitter_ratio)]
-    jitter: f64,
+    /// With jitter arrivals, how far an event moves: a share of a thread's period [default: 10%]
+    #[arg(long, value_name = "PERCENT", value_parser = jitter_ratio)]
+    jitter: Option<f64>,
 
     /// The same in microseconds, as the steady-rate patch of sysbench took it
     #[arg(long, value_name = "USEC", conflicts_with = "jitter", requires = "rate")]
     tx_jitter: Option<u64>,
 
-    /// Who takes the next event: any free worker (shared), or its owner (own)
-    #[arg(long, value_name = "HOW", default_value = "shared", value_parser = schedule)]
-    schedule: Schedule,
+    /// Who takes the next event: any free worker (shared), or its owner (own) [default: shared]
+    #[arg(long, value_name = "HOW", value_parser = schedule)]
+    schedule: Option<Schedule>,
 
-    /// What happens to a late event: queue (it starts at once), or skip=DURATION (given up when later than that)
-    #[arg(long, value_name = "POLICY", default_value = "queue", value_parser = late_policy)]
-    late: LatePolicy,
+    /// What happens to an event that no worker was free for when it was due: queue (it starts as soon as one is),
+    /// skip=DURATION (given up when later than that), drop (given up), pace=2x (late ones start at no more than twice
+    /// the rate) [default: queue]
+    #[arg(long, value_name = "POLICY", value_parser = LatePolicy::parse)]
+    late: Option<LatePolicy>,
+
+    /// Without --rate, how long a worker rests after each event: 10ms, or exp:10ms for exponential rests of that mean
+    #[arg(long, value_name = "TIME", value_parser = Think::parse)]
+    think: Option<Think>,
+
+    /// Workers stop sleeping this many microseconds before a due time and spin: on time, at the cost of CPU
+    #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    spin_us: u64,
+
+    /// Workers run at real-time priority (SCHED_FIFO), before everything else
+    #[arg(long)]
+    fifo: bool,
+
+    /// Keep every CPU from falling asleep by a thread at idle priority (SCHED_IDLE), so that low rates do not measure
+    /// how long a CPU takes to wake up
+    #[arg(long)]
+    keep_awake: bool,
 
     /// Tries after the first for an event that failed in a way that may pass
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -164,11 +188,33 @@ impl DataOptions {
     }
 }
 
+/// A load, every default resolved.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    /// What it does.
+    pub(crate) settings: LoadSettings,
+    /// The due times of `file:` arrivals.
+    pub(crate) recorded: Option<Arc<[u64]>>,
+}
+
+/// Length of the measured phase where nobody says.
+const TIME: Duration = Duration::from_secs(10);
+/// How long a number of events may take: as long as anybody waits.
+const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
+
 impl PaceOptions {
     /// Everything resolved: what `load` will do.
-    pub(crate) fn settings(&self, data: &DataOptions) -> LoadSettings {
+    ///
+    /// # Errors
+    ///
+    /// Options that cannot go together, and `file:` arrivals that cannot be read.
+    pub(crate) fn meant(&self, data: &DataOptions) -> anyhow::Result<Meant> {
+        self.check().map_err(|problem| Exit::Usage.with(problem))?;
         let base = data.settings(self.prepare);
-        LoadSettings {
+        let (arrivals, recorded) = self.arrivals()?;
+        let time = self.time_of(&arrivals);
+        let rate = self.rate.or_else(|| load::pace::mean_rate_per_s(&arrivals, time));
+        let settings = LoadSettings {
             oltp: OltpSettings {
                 point_selects: self.point_selects,
                 range_size: self.range_size,
@@ -178,32 +224,99 @@ impl PaceOptions {
                 ..base.oltp
             },
             threads: self.threads,
-            rate: self.rate.map_or(Rate::Max, Rate::PerSecond),
-            arrivals: self.arrivals(),
-            schedule: self.schedule,
-            late: self.late,
+            rate: rate.map_or(Rate::Max, Rate::PerSecond),
+            arrivals,
+            schedule: self.schedule.unwrap_or(Schedule::Shared),
+            late: self.late.unwrap_or(LatePolicy::Queue),
             warmup: self.warmup,
-            time: self.time,
+            time,
             events_max: self.events,
             interval: self.interval,
             retries_max: self.retry,
             drain: self.drain,
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.max_errors,
+            think: self.think.unwrap_or(Think::None),
+            client: ClientSettings {
+                spin: Duration::from_micros(self.spin_us),
+                fifo: self.fifo,
+                keep_awake: self.keep_awake,
+            },
             ..base
+        };
+        Ok(Meant { settings, recorded })
+    }
+
+    /// Whether the options go together: none is ignored in silence.
+    fn check(&self) -> Result<(), String> {
+        let says_rate = self.arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
+        if let (Some(arrivals), true, true) = (&self.arrivals, says_rate, self.rate.is_some()) {
+            return Err(format!("{arrivals} says its rates itself: leave --rate out"));
+        }
+        let jitters = matches!(self.arrivals, None | Some(Arrivals::Jitter { .. }));
+        if let (Some(arrivals), false, true) =
+            (&self.arrivals, jitters, self.jitter.is_some() || self.tx_jitter.is_some())
+        {
+            return Err(format!("--jitter moves jitter arrivals only: leave it out with {arrivals}"));
+        }
+        if says_rate || self.rate.is_some() {
+            let closed_only = self.think.is_some_and(|think| think != Think::None);
+            return match closed_only {
+                true => {
+                    Err("--think is for a closed loop: with a rate, the schedule says when events begin"
+                        .into())
+                }
+                false => Ok(()),
+            };
+        }
+        let open_only = [
+            ("--arrivals", self.arrivals.is_some()),
+            ("--jitter", self.jitter.is_some()),
+            ("--schedule", self.schedule.is_some()),
+            ("--late", self.late.is_some()),
+            ("--spin-us", self.spin_us > 0),
+            ("--fifo", self.fifo),
+        ];
+        match open_only.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => Err(format!(
+                "{name} needs --rate: without one the loop is closed, and nothing is due at any time"
+            )),
+            None => Ok(()),
         }
     }
 
-    fn arrivals(&self) -> Arrivals {
-        let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
-        match (self.arrivals.as_str(), self.tx_jitter, thread_period_s) {
-            ("period", ..) => Arrivals::Period,
-            ("poisson", ..) => Arrivals::Poisson,
-            (_, Some(us), Some(period_s)) => {
-                Arrivals::Jitter { ratio: (us as f64 * 1e-6 / period_s).min(1.0) }
+    fn arrivals(&self) -> anyhow::Result<(Arrivals, Option<Arc<[u64]>>)> {
+        match &self.arrivals {
+            None | Some(Arrivals::Jitter { .. }) => {
+                let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
+                let of_period = |us: u64| Some((us as f64 * 1e-6 / thread_period_s?).min(1.0));
+                let ratio = self.jitter.or_else(|| self.tx_jitter.and_then(of_period));
+                Ok((Arrivals::Jitter { ratio: ratio.unwrap_or(Arrivals::JITTER_RATIO) }, None))
             }
-            _ => Arrivals::Jitter { ratio: self.jitter },
+            Some(Arrivals::File(file)) => {
+                let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
+                Ok((Arrivals::File(schedule.recorded), Some(schedule.due_ns)))
+            }
+            Some(other) => Ok((other.clone(), None)),
         }
+    }
+
+    fn time_of(&self, arrivals: &Arrivals) -> Duration {
+        let own = match (arrivals, self.rate, self.events) {
+            // The last gap is not in the file: it is taken for a mean one.
+            (Arrivals::File(file), ..) => {
+                let gaps = u32::try_from(file.events.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
+                file.span + (file.span / gaps).max(Duration::from_millis(1))
+            }
+            (arrivals, ..) if arrivals.say_their_rate() => TIME,
+            (.., None) => TIME,
+            (_, None, Some(_)) => AS_LONG_AS_IT_TAKES,
+            // Twice its mean and a minute: Poisson arrivals come when they come.
+            (_, Some(per_s), Some(events)) => Duration::try_from_secs_f64(2.0 * events as f64 / per_s + 60.0)
+                .unwrap_or(AS_LONG_AS_IT_TAKES)
+                .min(AS_LONG_AS_IT_TAKES),
+        };
+        self.time.unwrap_or(own)
     }
 }
 
@@ -232,16 +345,6 @@ fn share(text: &str) -> Result<f64, String> {
     match quantity::ratio(text) {
         Ok(r) if r > 1.0 => Err("at most 100% of the events can fail".into()),
         other => other.map_err(|e| e.to_string()),
-    }
-}
-
-fn late_policy(text: &str) -> Result<LatePolicy, String> {
-    match text.split_once('=') {
-        None if text == "queue" => Ok(LatePolicy::Queue),
-        Some(("skip", limit)) => {
-            quantity::duration(limit).map(|limit| LatePolicy::Skip { limit }).map_err(|e| e.to_string())
-        }
-        _ => Err("expected queue, or skip=DURATION such as skip=100ms".into()),
     }
 }
 

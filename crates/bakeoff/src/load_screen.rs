@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use load::Event;
-use record::load::{LoadSettings, Phase, Progress};
+use record::load::{LoadSettings, Phase, Progress, Rate};
 
 use crate::screen::{self, Screen};
 
@@ -66,10 +66,22 @@ impl<'a> LoadScreen<'a> {
         self.screen.at(Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
     }
 
+    /// The measured phase, or what its number of events takes at their rate.
+    fn measured(&self) -> Duration {
+        let (time, events) = (self.settings.time, self.settings.events_max);
+        let of_events = |events: u64| match self.settings.rate {
+            Rate::PerSecond(per_s) => Duration::try_from_secs_f64(events as f64 / per_s).ok(),
+            Rate::Max => None,
+        };
+        events.and_then(of_events).map_or(time, |needed| needed.min(time))
+    }
+
     fn length_of(&self, phase: Phase) -> Duration {
         match phase {
+            Phase::RampUp => self.settings.ramp_up,
             Phase::Warmup => self.settings.warmup,
-            Phase::Measure => self.settings.time,
+            Phase::Measure => self.measured(),
+            Phase::RampDown => self.settings.ramp_down,
             Phase::Drain => self.settings.drain,
         }
     }

@@ -10,6 +10,7 @@ pub mod block_io;
 pub mod clock;
 pub mod cpu;
 pub mod environment;
+pub mod event;
 pub mod histogram;
 pub mod load;
 pub mod locks;

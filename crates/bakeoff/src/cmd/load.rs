@@ -14,7 +14,7 @@ use runner::Beside;
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
-use crate::load_options::{DataOptions, PaceOptions};
+use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::{screen, signals, whole_file};
 
@@ -71,7 +71,7 @@ Examples:
   bakeoff load null: --rate 10000 --threads 4        the generator's own cost";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let settings = args.pace.settings(&args.data);
+    let Meant { settings, recorded } = args.pace.meant(&args.data)?;
     load::check_target(&settings.target).map_err(of_load)?;
 
     let anchor = WallAnchor::now();
@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     for note in beside.notes() {
         screen.line(&format!("bakeoff load: {note}"));
     }
-    let record = load::run(&settings, &signals::STOP, &mut |event| {
+    let with = load::Beside { recorded };
+    let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
         beside.follow(event);
         screen.show(event);
     });

@@ -50,6 +50,12 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("arrivals", settings.arrivals.to_string())
         .with("schedule", settings.schedule.word())
         .with("late", settings.late.to_string())
+        .with("think", settings.think.to_string())
+        .with("ramp_up_s", settings.ramp_up.as_secs_f64())
+        .with("ramp_down_s", settings.ramp_down.as_secs_f64())
+        .with("spin_us", settings.client.spin.as_secs_f64() * 1e6)
+        .with("fifo", settings.client.fifo)
+        .with("keep_awake", settings.client.keep_awake)
         .maybe("server_version", record.server_version.clone())
         .maybe("rate_per_s", rate_per_s(record))
         .maybe("offered_per_s", offered_per_s(record))
@@ -57,6 +63,11 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("warmup_s", settings.warmup.as_secs_f64())
         .with("measured_s", record.measured.as_secs_f64())
         .with("backlog_after_warmup", record.backlog_after_warmup)
+        .with("found_no_worker", record.found_no_worker)
+        .with(
+            "rate_changes",
+            record.rate_changes.iter().map(|c| json!({"at_s": c.at_s, "per_s": c.per_s})).collect::<Vec<_>>(),
+        )
         .with("planned", counts.planned)
         .with("done", counts.done)
         .with("failed", counts.failed)
@@ -154,6 +165,14 @@ fn client(record: &LoadRecord) -> Maybe<Value> {
         .with("system_us_per_event", client.system_us_per_event)
         .with("switches_per_event", client.switches_per_event)
         .maybe("starved_ratio", client.starved_ratio)
+        .maybe("run_queue_wait_us_per_event", client.run_queue_wait_us_per_event)
+        .maybe(
+            "keep_awake_cpu_s",
+            client
+                .keep_awake_cpu
+                .map(|cpu| cpu.as_secs_f64())
+                .ok_or_else(|| Missing::because("nothing kept them awake")),
+        )
         .finish())
 }
 

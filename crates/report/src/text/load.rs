@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::machine;
 use record::cpu::CpuInterval;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
-use record::load::{LoadRecord, Phase, Progress, Rate};
+use record::load::{ClientSettings, LoadRecord, Phase, Progress, Rate, Think};
 use record::missing::Maybe;
 use record::verdict::Validity;
 
@@ -126,15 +126,36 @@ fn verdict(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result
 fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let s = &record.settings;
     let pace = match s.rate {
-        Rate::PerSecond(r) => format!("{}/s, {}, {} schedule", rate(r), s.arrivals, s.schedule.word()),
-        Rate::Max => "closed loop".to_owned(),
+        Rate::PerSecond(r) if s.arrivals.say_their_rate() => {
+            format!(
+                "{}, {}/s in the mean, {} schedule, late: {}",
+                s.arrivals,
+                rate(r),
+                s.schedule.word(),
+                s.late
+            )
+        }
+        Rate::PerSecond(r) => {
+            format!("{}/s, {}, {} schedule, late: {}", rate(r), s.arrivals, s.schedule.word(), s.late)
+        }
+        Rate::Max if s.think == Think::None => "closed loop".to_owned(),
+        Rate::Max => format!("closed loop, think time {}", s.think),
     };
     labelled(out, ("target", None), &format!("{} {}", s.target, s.workload.word()), 10, style)?;
     if let Ok(version) = &record.server_version {
         labelled(out, ("server", None), version, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
-    labelled(out, ("load", None), &format!("{threads}, {pace}, late: {}", s.late), 10, style)
+    labelled(out, ("load", None), &format!("{threads}, {pace}{}", on_time(&s.client)), 10, style)
+}
+
+/// What the generator did to be on time.
+fn on_time(client: &ClientSettings) -> String {
+    let spin =
+        (!client.spin.is_zero()).then(|| format!(", spins the last {}", span(client.spin.as_secs_f64())));
+    let fifo = client.fifo.then(|| ", at real-time priority".to_owned());
+    let awake = client.keep_awake.then(|| ", CPUs kept awake".to_owned());
+    [spin, fifo, awake].into_iter().flatten().collect()
 }
 
 fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
@@ -161,6 +182,16 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
         let outcomes: Vec<String> =
             record.outcomes.iter().map(|(name, n)| format!("{} {name}", count(*n))).collect();
         labelled(out, ("outcomes", None), &outcomes.join(", "), 10, style)?;
+    }
+    if record.found_no_worker > 0 {
+        let text =
+            format!("{} events found no worker free when they were due", count(record.found_no_worker));
+        labelled(out, ("waiting", None), &text, 10, style)?;
+    }
+    for change in &record.rate_changes {
+        let text =
+            format!("{}/s from {} on, changed while it ran", rate(change.per_s), span(change.at_s.max(0.0)));
+        labelled(out, ("rate", None), &text, 10, style)?;
     }
     if record.backlog_after_warmup > 0 {
         let text = format!("{} events at the end of warm-up", count(record.backlog_after_warmup));
@@ -269,13 +300,24 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
 
 fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: Style) -> io::Result<()> {
     let client = match &record.client {
-        Ok(c) => format!(
-            "{:.1} us user + {:.1} us system CPU, {:.2} switches per event",
-            c.user_us_per_event, c.system_us_per_event, c.switches_per_event
-        ),
+        Ok(c) => {
+            let waited = c.run_queue_wait_us_per_event.as_ref().ok();
+            let waited = waited.map_or(String::new(), |us| format!(", {us:.1} us waiting for a CPU"));
+            format!(
+                "{:.1} us user + {:.1} us system CPU, {:.2} switches{waited} per event",
+                c.user_us_per_event, c.system_us_per_event, c.switches_per_event
+            )
+        }
         Err(missing) => format!("unknown: {missing}"),
     };
     labelled(out, ("client", None), &client, 10, style)?;
+    if let Some(cpu) = record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu) {
+        let text = format!(
+            "{} of CPU at idle priority kept the CPUs awake: not the client's, but among the machine's busy",
+            span(cpu.as_secs_f64())
+        );
+        labelled(out, ("awake", None), &text, 10, style)?;
+    }
     let machine = machine(record, cpu);
     let text = match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {

@@ -1,0 +1,323 @@
+//! `--log FILE.parquet`: one row an event, and the schedule that such a file replays.
+//!
+//! A thread of its own compresses and writes, because the one that hands the rows over has a load to conduct.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+use record::arrivals::Recorded;
+use record::event::EventRow;
+
+use crate::error::ArchiveError;
+use crate::{checksum, series};
+
+/// One event a row; stamps are nanoseconds of `CLOCK_MONOTONIC`.
+const EVENTS: &str = "message events {
+    required int64 due_ns;
+    optional int64 claim_ns;
+    optional int64 start_ns;
+    optional int64 end_ns;
+    required binary operation (STRING);
+    required binary outcome (STRING);
+}";
+const STAMPS: [&str; 4] = ["due_ns", "claim_ns", "start_ns", "end_ns"];
+/// Rows in a group: what the writer holds at a time.
+const GROUP_ROWS: usize = 1 << 18;
+/// Batches that may wait for the writer; more are refused, and counted by whoever hands them over.
+const BATCHES_MAX: usize = 64;
+
+/// A log of events that is being written.
+#[derive(Debug)]
+pub struct EventLog {
+    path: PathBuf,
+    sender: SyncSender<Vec<EventRow>>,
+    writer: JoinHandle<Result<u64, ParquetError>>,
+}
+
+impl EventLog {
+    /// Begins a log in `path`, which has its name only when it is whole.
+    ///
+    /// - `operations`: the operations of the load, by number.
+    /// - `otherwise`: what an event is called that does not consist of one operation: the workload.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be made.
+    pub fn create(path: &Path, operations: Vec<String>, otherwise: &str) -> Result<Self, ArchiveError> {
+        let partial = partial(path);
+        let file = File::create(&partial).map_err(ArchiveError::writing(&partial))?;
+        let (sender, receiver) = sync_channel(BATCHES_MAX);
+        let mut names: Vec<ByteArray> =
+            operations.iter().map(|name| ByteArray::from(name.as_str())).collect();
+        names.push(ByteArray::from(otherwise));
+        let writer = thread::Builder::new().name("event-log".to_owned());
+        let writer =
+            writer.spawn(move || write(file, &receiver, &names)).map_err(ArchiveError::writing(&partial))?;
+        Ok(Self { path: path.to_owned(), sender, writer })
+    }
+
+    /// Where batches of rows are handed over.
+    pub fn sender(&self) -> SyncSender<Vec<EventRow>> {
+        self.sender.clone()
+    }
+
+    /// Waits until all is written and gives the file its name; yields the number of rows. Every sender must be gone.
+    ///
+    /// # Errors
+    ///
+    /// Where it could not be written; nothing half-written is left then.
+    pub fn finish(self) -> Result<u64, ArchiveError> {
+        let partial = partial(&self.path);
+        drop(self.sender);
+        let rows = self.writer.join().expect("the writer of the log returns its errors");
+        let rows = rows.map_err(of_writing).and_then(|rows| fs::rename(&partial, &self.path).map(|()| rows));
+        rows.map_err(|error| {
+            // The first error is the one to tell.
+            let _ = fs::remove_file(&partial);
+            ArchiveError::writing(&self.path)(error)
+        })
+    }
+
+    /// Gives up: leaves nothing behind.
+    pub fn abandon(self) {
+        drop(self.sender);
+        let _ = self.writer.join();
+        let _ = fs::remove_file(partial(&self.path));
+    }
+}
+
+/// A schedule that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// What a run stores of it.
+    pub recorded: Recorded,
+    /// Its due times: in order, the first of them 0.
+    pub due_ns: Arc<[u64]>,
+}
+
+/// Reads the due times of a file that `--log` wrote, or of a text with one a line, in seconds.
+///
+/// - `path`: as the user wrote it.
+///
+/// # Errors
+///
+/// Where it cannot be read, is neither, or holds no due time.
+pub fn schedule(path: &str) -> Result<Schedule, ArchiveError> {
+    let file = Path::new(path);
+    let mut due_ns = read_due(file).map_err(|error| match error {
+        ReadError::Io(source) => ArchiveError::Unreadable { path: file.to_owned(), source },
+        ReadError::Wrong(problem) => ArchiveError::NoSchedule { path: file.to_owned(), problem },
+    })?;
+    due_ns.sort_unstable();
+    let Some(&first_ns) = due_ns.first() else {
+        return Err(ArchiveError::NoSchedule {
+            path: file.to_owned(),
+            problem: "it holds no due time".into(),
+        });
+    };
+    due_ns.iter_mut().for_each(|ns| *ns -= first_ns);
+    let bytes: Vec<u8> = due_ns.iter().flat_map(|ns| ns.to_le_bytes()).collect();
+    let recorded = Recorded {
+        path: path.to_owned(),
+        events: due_ns.len() as u64,
+        span: Duration::from_nanos(*due_ns.last().expect("there is a first one")),
+        sha256: checksum::of(&bytes),
+    };
+    Ok(Schedule { recorded, due_ns: due_ns.into() })
+}
+
+enum ReadError {
+    Io(io::Error),
+    Wrong(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn read_due(path: &Path) -> Result<Vec<u64>, ReadError> {
+    let mut file = File::open(path)?;
+    let mut magic = [0; 4];
+    let is_parquet = file.read(&mut magic)? == 4 && magic == *b"PAR1";
+    file.seek(SeekFrom::Start(0))?;
+    if is_parquet {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let due_ns = series::read_whole_column(&Bytes::from(bytes), "due_ns");
+        let due_ns = due_ns.map_err(|wrong| ReadError::Wrong(wrong.0))?;
+        let whole: Result<Vec<u64>, _> = due_ns.into_iter().map(u64::try_from).collect();
+        return whole.map_err(|_| ReadError::Wrong("a due time is negative".to_owned()));
+    }
+    let mut due_ns = Vec::new();
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        let line = line?;
+        let text = line.split('#').next().unwrap_or("").trim();
+        if !text.is_empty() {
+            due_ns.push(of_seconds(text).ok_or_else(|| {
+                ReadError::Wrong(format!("line {number}: `{text}` is no due time in seconds, such as 0.25"))
+            })?);
+        }
+    }
+    Ok(due_ns)
+}
+
+/// Seconds to whole nanoseconds, at most some centuries.
+fn of_seconds(text: &str) -> Option<u64> {
+    let seconds: f64 = text.parse().ok()?;
+    let time = Duration::try_from_secs_f64(seconds).ok()?;
+    u64::try_from(time.as_nanos()).ok()
+}
+
+fn write(file: File, batches: &Receiver<Vec<EventRow>>, names: &[ByteArray]) -> Result<u64, ParquetError> {
+    // The quickest level: it runs beside the load.
+    let level = ZstdLevel::try_new(1).expect("zstd has a level 1");
+    let properties = STAMPS.iter().fold(
+        WriterProperties::builder().set_compression(Compression::ZSTD(level)),
+        |properties, name| {
+            let path = ColumnPath::from(*name);
+            properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+        },
+    );
+    let schema = Arc::new(parse_message_type(EVENTS).expect("our schemas parse"));
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
+    let (mut waiting, mut rows) = (Vec::with_capacity(GROUP_ROWS), 0);
+    for batch in batches {
+        rows += batch.len() as u64;
+        waiting.extend(batch);
+        if waiting.len() >= GROUP_ROWS {
+            write_group(&mut writer, &waiting, names)?;
+            waiting.clear();
+        }
+    }
+    write_group(&mut writer, &waiting, names)?;
+    writer.into_inner()?.sync_all()?;
+    Ok(rows)
+}
+
+fn write_group(
+    writer: &mut SerializedFileWriter<File>,
+    rows: &[EventRow],
+    names: &[ByteArray],
+) -> Result<(), ParquetError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut group = writer.next_row_group()?;
+    let stamps: [fn(&EventRow) -> Option<u64>; 4] = [
+        |row| Some(row.due_ns),
+        |row| row.claim_ns.map(Into::into),
+        |row| row.start_ns.map(Into::into),
+        |row| row.end_ns.map(Into::into),
+    ];
+    for (index, stamp) in stamps.into_iter().enumerate() {
+        let mut column = group.next_column()?.expect("as many columns as the schema has");
+        let values: Vec<i64> = rows.iter().filter_map(stamp).map(u64::cast_signed).collect();
+        let levels: Vec<i16> = rows.iter().map(|row| i16::from(stamp(row).is_some())).collect();
+        column.typed::<Int64Type>().write_batch(&values, (index > 0).then_some(&levels), None)?;
+        column.close()?;
+    }
+    let otherwise = names.len() - 1;
+    let operation = |row: &EventRow| names[row.operation.map_or(otherwise, usize::from)].clone();
+    let outcome = |row: &EventRow| ByteArray::from(row.fate.word());
+    for text in [&operation as &dyn Fn(&EventRow) -> ByteArray, &outcome] {
+        let mut column = group.next_column()?.expect("as many columns as the schema has");
+        let values: Vec<ByteArray> = rows.iter().map(text).collect();
+        column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+        column.close()?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+/// What the disk said, out of what the format made of it.
+fn of_writing(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use record::event::Fate;
+
+    use super::*;
+
+    fn row(due_ns: u64) -> EventRow {
+        let stamp = NonZeroU64::new(due_ns + 7);
+        let (fate, end_ns) =
+            if due_ns.is_multiple_of(3) { (Fate::Unfinished, None) } else { (Fate::Done, stamp) };
+        EventRow { due_ns, claim_ns: stamp, start_ns: stamp, end_ns, operation: Some(0), fate }
+    }
+
+    #[test]
+    fn a_log_replays_as_the_schedule_that_it_recorded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.parquet");
+        let log = EventLog::create(&path, vec!["get".into()], "kv").unwrap();
+        let sender = log.sender();
+        // Workers hand over what they did in batches: not in order.
+        for from in [5_000u64, 1_000, 3_000] {
+            sender.send((0..10).map(|i| row(from + 100 * i)).collect()).unwrap();
+        }
+        drop(sender);
+        assert!(!path.exists());
+        assert_eq!(log.finish().unwrap(), 30);
+        let read = schedule(path.to_str().unwrap()).unwrap();
+        assert_eq!(read.due_ns[..3], [0, 100, 200]);
+        assert_eq!((read.recorded.events, read.recorded.span), (30, Duration::from_nanos(4_900)));
+        assert_eq!(read.recorded.sha256.len(), 64);
+    }
+
+    #[test]
+    fn a_text_of_seconds_is_a_schedule_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("due.txt");
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            schedule(path.to_str().unwrap()).map(|s| s.due_ns.to_vec()).map_err(|e| e.to_string())
+        };
+        assert_eq!(read("# one a line\n10.5\n\n10.25 # earlier\n"), Ok(vec![0, 250_000_000]));
+        assert!(read("1\nsoon\n").unwrap_err().contains("line 2: `soon`"));
+        assert!(read("1\n-1\n").unwrap_err().contains("line 2"));
+        assert!(read("").unwrap_err().contains("no due time"));
+        assert!(read("PAR1 or so").is_err());
+        let none = dir.path().join("none");
+        assert!(matches!(schedule(none.to_str().unwrap()), Err(ArchiveError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_log_that_is_given_up_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        EventLog::create(&dir.path().join("x.parquet"), Vec::new(), "native").unwrap().abandon();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
