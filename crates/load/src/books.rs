@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use record::event::EventRow;
 use record::histogram::{CompactHistogram, Histogram};
 use record::load::Operation;
 use record::series::{HistogramSlice, LatencyKind};
 
 use crate::driver::OperationShare;
-use crate::latency::{Fates, Reader, Recorder};
+use crate::latency::{Fates, Log, Reader, Recorder};
 
 /// Everything recorded so far.
 #[derive(Debug)]
@@ -27,6 +28,12 @@ pub(crate) struct Books {
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
     pub(crate) slices: Vec<HistogramSlice>,
+    /// Room for events in each recorder; 0 where they are not logged.
+    log_room: usize,
+    /// Events that have ended and were not handed over yet.
+    pub(crate) logged: Vec<EventRow>,
+    /// Events for which there was no room.
+    pub(crate) unlogged: u64,
 }
 
 /// One histogram of each kind.
@@ -96,15 +103,26 @@ impl Books {
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
             slices: Vec::new(),
+            log_room: 0,
+            logged: Vec::new(),
+            unlogged: 0,
         }
+    }
+
+    /// The same, with recorders that have room for so many events.
+    pub(crate) fn with_log(self, log_room: usize) -> Self {
+        Self { log_room, ..self }
     }
 
     /// Takes over what the workers have recorded since the last time.
     pub(crate) fn read(&mut self) {
         for reader in 0..self.readers.len() {
             let spare = self.spare.take();
-            let empty = spare
-                .unwrap_or_else(|| Box::new(Recorder::new(self.operations.len(), self.outcome_names.len())));
+            let empty = spare.unwrap_or_else(|| {
+                let mut empty = Box::new(Recorder::new(self.operations.len(), self.outcome_names.len()));
+                empty.log = Log::with_room(self.log_room);
+                empty
+            });
             let Some(mut taken) = self.readers[reader].swap(empty) else { continue };
             self.take(&mut taken);
             self.spare = Some(taken);
@@ -123,6 +141,7 @@ impl Books {
     fn take(&mut self, taken: &mut Recorder) {
         self.interval.take(taken);
         self.fates.add(&std::mem::take(&mut taken.fates));
+        self.unlogged += taken.log.drain_into(&mut self.logged);
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);
         }

@@ -1,11 +1,12 @@
 //! Conducts a load: data set, connections, phases, intervals, the end however it comes, the record.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use record::event::EventRow;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::{ClientCost, Counts, LoadRecord, LoadSettings, Outage, Phase, Progress, Rate};
 use record::missing::{Maybe, Missing};
@@ -16,9 +17,9 @@ use crate::books::Books;
 use crate::client::{self, Usage};
 use crate::dataset::{self, Cleaned, Prepared};
 use crate::driver::{Driver, Failure, FailureClass, OperationShare};
-use crate::engine::{Engine, SharedClock, Timeline, to_ns};
+use crate::engine::{Engine, SharedClock, Timeline, Unfinished, to_ns};
 use crate::error::LoadError;
-use crate::latency::{self, Recorder, Writer};
+use crate::latency::{self, Log, Recorder, Writer};
 use crate::pace::Scratch;
 use crate::priority::{self, Awake};
 use crate::stop::{Stop, StopLevel};
@@ -28,6 +29,14 @@ use crate::{Beside, Event, OnEvent, aside, closed, open};
 
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
+/// How often it takes what is logged.
+const LOG_POLL_NS: u64 = 10_000_000;
+/// Events that are handed to the writer of the log at once, at least.
+const LOG_BATCH: usize = 1 << 15;
+/// Events that wait for a writer who is busy, at most.
+const LOG_WAITING_MAX: usize = 1 << 22;
+/// Events of all workers together that are logged between two looks.
+const LOG_ROOM: usize = 1 << 20;
 /// What a stopped run gives to what is in flight: with the rest, it is over within a second.
 const GRACE_NS: u64 = 700_000_000;
 /// How long workers may take to come back after their connections were cut.
@@ -92,13 +101,23 @@ pub(crate) fn run(
     let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(driver), clock));
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
-    let mut crew = Crew::connect(&engine, stop, on_event)?;
+    let log_room = beside.log.as_ref().map_or(0, |_| log_room(settings.threads));
+    let mut crew = Crew::connect(&engine, log_room, stop, on_event)?;
     let mut conductor = Conductor::begin(&engine, &mut crew, awake.as_ref(), stop, on_event);
+    conductor.log = beside.log.as_ref();
     let ending = conductor.play();
-    let books = conductor.books;
+    let (mut books, on_event) = (conductor.books, conductor.on_event);
     crew.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
-    Ok(record(&engine, &books, &measured, seen.version))
+    let (record, unfinished) = record(&engine, &books, &measured, beside.log.is_some(), seen.version);
+    if let Some(log) = &beside.log {
+        books.logged.extend(unfinished.rows);
+        let rows = books.logged.len() as u64;
+        // The load is over: now there is time to wait for the writer. One that has failed tells so by itself.
+        let _ = log.send(std::mem::take(&mut books.logged));
+        on_event(&Event::Logged { last_rows: rows, lost: books.unlogged });
+    }
+    Ok(record)
 }
 
 /// What a failure before the first event means for the user.
@@ -140,7 +159,12 @@ type Connected = Result<Duration, Failure>;
 
 impl Crew {
     /// Starts the workers and waits until each has its connection.
-    fn connect(engine: &Arc<Engine>, stop: &Stop, on_event: OnEvent<'_>) -> Result<Self, LoadError> {
+    fn connect(
+        engine: &Arc<Engine>,
+        log_room: usize,
+        stop: &Stop,
+        on_event: OnEvent<'_>,
+    ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
         let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
         let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
@@ -149,7 +173,9 @@ impl Crew {
         let mut crew = Self { threads: Vec::new(), books: None, gate };
         let mut readers = Vec::new();
         for index in 0..settings.threads {
-            let (writer, reader) = latency::cell(Box::new(Recorder::new(operations.len(), outcomes.len())));
+            let mut recorder = Box::new(Recorder::new(operations.len(), outcomes.len()));
+            recorder.log = Log::with_room(log_room);
+            let (writer, reader) = latency::cell(recorder);
             readers.push(reader);
             let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
             if let Err(error) = spawned {
@@ -158,7 +184,8 @@ impl Crew {
             }
         }
         drop(sender);
-        crew.books = Some(Books::new(readers, operations, outcomes, settings.rate != Rate::Max));
+        let books = Books::new(readers, operations, outcomes, settings.rate != Rate::Max);
+        crew.books = Some(books.with_log(log_room));
         match await_connections(engine, &receiver, stop, on_event) {
             Ok(()) => Ok(crew),
             Err(error) => {
@@ -338,6 +365,7 @@ fn await_connections(
 /// Plays the phases and keeps the intervals.
 struct Conductor<'a> {
     engine: &'a Engine,
+    log: Option<&'a SyncSender<Vec<EventRow>>>,
     awake: Option<&'a Awake>,
     stop: &'a Stop,
     on_event: OnEvent<'a>,
@@ -396,7 +424,18 @@ impl<'a> Conductor<'a> {
         crew.go();
         let books = crew.books.take().expect("a crew that is connected has its books");
         let (scratch, waits_before) = (Scratch::default(), Vec::new());
-        Self { engine, awake, stop, on_event, books, scratch, waits_before, awake_before: None, before }
+        Self {
+            engine,
+            log: None,
+            awake,
+            stop,
+            on_event,
+            books,
+            scratch,
+            waits_before,
+            awake_before: None,
+            before,
+        }
     }
 
     /// Plays to the end; `None` where the measured phase was not reached.
@@ -479,7 +518,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    fn wait_until(&self, deadline_ns: u64, phase: Phase) -> Woken {
+    fn wait_until(&mut self, deadline_ns: u64, phase: Phase) -> Woken {
         loop {
             if self.stop.is_requested() {
                 return Woken::ByStop;
@@ -491,7 +530,27 @@ impl<'a> Conductor<'a> {
             if phase == Phase::Measure && self.is_done_early(now_ns) {
                 return Woken::ByIdleness;
             }
-            self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + POLL_NS));
+            let poll_ns = if self.log.is_some() { LOG_POLL_NS } else { POLL_NS };
+            self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + poll_ns));
+            self.hand_over_log();
+        }
+    }
+
+    /// Takes what the workers have logged, and hands it to the writer where that has time.
+    fn hand_over_log(&mut self) {
+        let Some(log) = self.log else { return };
+        self.books.read();
+        if self.books.logged.len() < LOG_BATCH {
+            return;
+        }
+        if let Err(TrySendError::Full(rows) | TrySendError::Disconnected(rows)) =
+            log.try_send(std::mem::take(&mut self.books.logged))
+        {
+            self.books.logged = rows;
+            if self.books.logged.len() > LOG_WAITING_MAX {
+                self.books.unlogged += self.books.logged.len() as u64;
+                self.books.logged.clear();
+            }
         }
     }
 
@@ -598,12 +657,23 @@ fn span_of_ns(events: u64, rate: Rate) -> u64 {
     }
 }
 
-fn record(engine: &Engine, books: &Books, measured: &Measured, server_version: Maybe<String>) -> LoadRecord {
+/// Room for the log of each of `threads` workers.
+fn log_room(threads: u32) -> usize {
+    (LOG_ROOM / threads.max(1) as usize).clamp(1 << 10, 1 << 17)
+}
+
+fn record(
+    engine: &Engine,
+    books: &Books,
+    measured: &Measured,
+    is_logged: bool,
+    server_version: Maybe<String>,
+) -> (LoadRecord, Unfinished) {
     let timeline = engine.timeline();
     let mut scratch = Scratch::default();
     let until_ns = measured.until_ns;
     let is_open = timeline.due.is_some();
-    let unfinished = engine.unfinished(until_ns, measured.looked_until_ns, &mut scratch);
+    let unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     let fates = &books.fates;
     let planned = if is_open { timeline.measured_due_before(until_ns, &mut scratch) } else { fates.started };
     let counts = Counts {
@@ -632,7 +702,7 @@ fn record(engine: &Engine, books: &Books, measured: &Measured, server_version: M
         });
     }
     let verdict = judge(engine, books, &counts, measured, &cost);
-    LoadRecord {
+    let record = LoadRecord {
         settings: engine.settings.clone(),
         server_version,
         measured_from_ns: timeline.measured_from_ns,
@@ -656,7 +726,8 @@ fn record(engine: &Engine, books: &Books, measured: &Measured, server_version: M
         client: cost.client,
         slices,
         verdict,
-    }
+    };
+    (record, unfinished)
 }
 
 fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, cost: &Cost) -> Verdict {

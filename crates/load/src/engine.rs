@@ -1,9 +1,11 @@
 //! What workers and conductor share: the timeline, who has taken which event, and when to stop.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use record::clock::Clock;
+use record::event::{EventRow, Fate};
 use record::histogram::Histogram;
 use record::load::{Arrivals, LoadSettings, Rate, Schedule};
 
@@ -117,6 +119,8 @@ pub(crate) struct Unfinished {
     pub(crate) at_least: Histogram,
     /// Of the warm-up.
     pub(crate) warmup: u64,
+    /// Of the measured phase, as they go into the log of events.
+    pub(crate) rows: Vec<EventRow>,
 }
 
 /// The first message of each class of error.
@@ -346,12 +350,22 @@ impl Engine {
     ///
     /// - `until_ns`: end of the measured phase.
     /// - `looked_until_ns`: when we stopped looking at what was in flight then.
+    /// - `is_logged`: whether each goes into the log of events.
     pub(crate) fn unfinished(
         &self,
         until_ns: u64,
         looked_until_ns: u64,
+        is_logged: bool,
         scratch: &mut Scratch,
     ) -> Unfinished {
+        let row = |due_ns, ended_ns| EventRow {
+            due_ns,
+            claim_ns: None,
+            start_ns: None,
+            end_ns: NonZeroU64::new(ended_ns),
+            operation: None,
+            fate: Fate::Unfinished,
+        };
         let timeline = self.timeline();
         let mut unfinished = Unfinished::default();
         for hand in self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE) {
@@ -362,6 +376,7 @@ impl Engine {
                 let ended_ns = hand.ended_ns.load(Ordering::SeqCst);
                 let seen_ns = if ended_ns == 0 { looked_until_ns } else { ended_ns };
                 unfinished.at_least.record(seen_ns.saturating_sub(due_ns));
+                unfinished.rows.extend(is_logged.then(|| row(due_ns, ended_ns)));
             }
         }
         let mut never_taken = |slot| {
@@ -372,6 +387,7 @@ impl Engine {
             let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
             if due_ns < until_ns {
                 unfinished.at_least.record(until_ns - due_ns);
+                unfinished.rows.extend(is_logged.then(|| row(due_ns, 0)));
             }
         };
         match self.settings.schedule {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::thread;
 
+use record::event::{EventRow, Fate};
 use record::histogram::{Histogram, LATENCY_NS_MAX};
 use record::load::ErrorCounts;
 
@@ -98,6 +99,8 @@ pub(crate) struct Recorder {
     pub(crate) operations: Box<[Tally]>,
     /// How often each outcome was noted.
     pub(crate) outcomes: Box<[u64]>,
+    /// The events themselves, where they are logged.
+    pub(crate) log: Log,
     /// What became of the events.
     pub(crate) fates: Fates,
 }
@@ -113,8 +116,48 @@ impl Recorder {
             warmup: Tally::new(),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
+            log: Log::default(),
             fates: Fates::default(),
         }
+    }
+}
+
+/// Events as they ended, in room made beforehand; without room, none.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    rows: Vec<EventRow>,
+    /// Events that came when the room was full.
+    lost: u64,
+}
+
+impl Log {
+    /// Room for so many events, every page of it touched.
+    pub(crate) fn with_room(rows: usize) -> Self {
+        let nothing = EventRow {
+            due_ns: 1,
+            claim_ns: None,
+            start_ns: None,
+            end_ns: None,
+            operation: None,
+            fate: Fate::Done,
+        };
+        let mut log = Self { rows: vec![nothing; rows], lost: 0 };
+        log.rows.clear();
+        log
+    }
+
+    pub(crate) fn push(&mut self, row: EventRow) {
+        if self.rows.len() < self.rows.capacity() {
+            self.rows.push(row);
+        } else if self.rows.capacity() > 0 {
+            self.lost += 1;
+        }
+    }
+
+    /// Moves all events to `rows`; yields how many had found no room.
+    pub(crate) fn drain_into(&mut self, rows: &mut Vec<EventRow>) -> u64 {
+        rows.append(&mut self.rows);
+        std::mem::take(&mut self.lost)
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! One a thread, whether the thread has one connection and waits for it or has thousands and waits for any.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use record::event::{EventRow, Fate};
 use record::load::ErrorCounts;
 
 use crate::client::{self, Usage};
@@ -71,6 +73,14 @@ impl Ledger {
             // Too late for everything: it stays in hand and counts as unfinished.
             return;
         } else {
+            section.recorder.log.push(EventRow {
+                due_ns: taken.due_ns,
+                claim_ns: None,
+                start_ns: None,
+                end_ns: NonZeroU64::new(now_ns),
+                operation: None,
+                fate: Fate::Skipped,
+            });
             section.recorder.fates.skipped += 1;
             section.recorder.fates.found_no_worker += 1;
         }
@@ -102,6 +112,7 @@ impl Ledger {
                 recorder.wait.record(free_ns - taken.due_ns);
                 recorder.lateness.record(start_ns - free_ns);
             }
+            recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             for (operation, took_ns) in laps.taken() {
                 recorder.operations[*operation].record(*took_ns);
             }
@@ -122,6 +133,7 @@ impl Ledger {
         } else if end_ns >= phase_end_ns {
             return engine.hands[hand].ended_late(end_ns, false);
         } else {
+            section.recorder.log.push(row(event, end_ns, &[], Fate::Failed));
             section.recorder.fates.failed += 1;
             section.recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
         }
@@ -159,6 +171,22 @@ impl Ledger {
         if is_measured && let Some(section) = self.writer.enter() {
             count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
         }
+    }
+}
+
+/// The event as it goes into the log.
+fn row(event: &Started, end_ns: u64, operations: &[(usize, u64)], fate: Fate) -> EventRow {
+    let operation = match operations {
+        [(operation, _)] => u16::try_from(*operation).ok(),
+        _ => None,
+    };
+    EventRow {
+        due_ns: event.taken.due_ns,
+        claim_ns: NonZeroU64::new(event.claim_ns),
+        start_ns: NonZeroU64::new(event.start_ns),
+        end_ns: NonZeroU64::new(end_ns),
+        operation,
+        fate,
     }
 }
 

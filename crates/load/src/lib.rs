@@ -43,9 +43,11 @@ mod verdict;
 mod worker;
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use record::clock::Monotonic;
+use record::event::EventRow;
 use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
     Think, Workload,
@@ -87,6 +89,13 @@ pub enum Event {
     },
     /// An interval has ended.
     Interval(Progress),
+    /// The log of events is complete.
+    Logged {
+        /// Events in the last batch.
+        last_rows: u64,
+        /// Events that found no room and are not in it.
+        lost: u64,
+    },
 }
 
 /// Who is told; called on the caller's thread, never from a worker.
@@ -97,6 +106,8 @@ pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);
 pub struct Beside {
     /// The due times of [`Arrivals::File`]: in order, the first of them 0.
     pub recorded: Option<Arc<[u64]>>,
+    /// Where the events are handed over as they end, in no order; see [`operations`] for what their numbers mean.
+    pub log: Option<SyncSender<Vec<EventRow>>>,
 }
 
 /// Drives one load, from its data set to its record.
@@ -155,6 +166,15 @@ pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
     let settings = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
     let driver = open(&settings)?;
     conduct::cleanup(&settings, &driver)
+}
+
+/// The operations of a load's events, by the numbers that [`EventRow::operation`] has.
+///
+/// # Errors
+///
+/// [`LoadError`] where the settings make no load.
+pub fn operations(settings: &LoadSettings) -> Result<Vec<String>, LoadError> {
+    Ok(open(settings)?.operations().into_iter().map(|share| share.name.into_owned()).collect())
 }
 
 /// Judges the scheme and the form of a target, without connecting.

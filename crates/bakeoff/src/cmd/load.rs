@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use archive::event_log::EventLog;
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
@@ -43,6 +44,11 @@ pub(crate) struct Args {
     /// Also write the latencies to this file: HdrHistogram log V2, or its percentile text where it ends in .hgrm
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
+
+    /// Also write one row an event to this Parquet file: due, claim, start and end times, operation, outcome; `--arrivals
+    /// file:` replays it
+    #[arg(long, value_name = "FILE.parquet")]
+    log: Option<PathBuf>,
 
     /// End with exit code 3 where the verdict is INVALID
     #[arg(long)]
@@ -87,13 +93,26 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     for note in beside.notes() {
         screen.line(&format!("bakeoff load: {note}"));
     }
-    let with = load::Beside { recorded };
+    let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
+    let with = load::Beside { recorded, log: log.as_ref().map(EventLog::sender) };
+    let mut unlogged = 0;
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
         beside.follow(event);
         screen.show(event);
+        if let load::Event::Logged { lost, .. } = event {
+            unlogged = *lost;
+        }
     });
     let mut screen = screen.finish();
-    let record = record.map_err(of_load)?;
+    // The writer of the log ends when nobody can hand it anything any more.
+    drop(with);
+    let record = match record {
+        Ok(record) => record,
+        Err(error) => {
+            log.map(EventLog::abandon).unwrap_or_default();
+            return Err(of_load(error));
+        }
+    };
 
     let run = Run {
         header: ended(header, &record),
@@ -108,8 +127,17 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
     let printed = print(&run, id, global, out);
     let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, path));
+    let events_logged = log.map(EventLog::finish).transpose();
     let kept = kept?;
     logged?;
+    if let (Some(rows), Some(path)) = (events_logged?, &args.log) {
+        screen.line(&format!("{rows} events in {}", path.display()));
+    }
+    if unlogged > 0 {
+        screen.line(&format!(
+            "bakeoff load: {unlogged} events are not in the log: they ended faster than it was written"
+        ));
+    }
     if let Some(folder) = kept {
         screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
     }
@@ -181,6 +209,12 @@ fn server_failed(run: &Run) -> bool {
 /// How a command ends that could not load.
 pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
     Exit::from(error.class()).with(error)
+}
+
+/// Begins the log of events.
+fn event_log(path: &Path, settings: &LoadSettings) -> anyhow::Result<EventLog> {
+    let operations = load::operations(settings).map_err(of_load)?;
+    Ok(EventLog::create(path, operations, settings.workload.word())?)
 }
 
 fn write_hlog(run: &Run, path: &Path) -> anyhow::Result<()> {

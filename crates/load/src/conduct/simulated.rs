@@ -160,7 +160,7 @@ fn simulate_with_outage(
         waits_after: vec![Some(0)],
         awake_cpu: None,
     };
-    record(&engine, &books, &measured, Err(Missing::because("simulated")))
+    record(&engine, &books, &measured, false, Err(Missing::because("simulated"))).0
 }
 
 fn simulate(

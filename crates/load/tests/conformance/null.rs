@@ -1,0 +1,22 @@
+//! `null:` has no other side.
+
+use record::load::LoadSettings;
+
+use crate::subject::Subject;
+use crate::support;
+
+struct Null;
+
+pub(crate) fn start() -> Option<impl Subject> {
+    Some(Null)
+}
+
+impl Subject for Null {
+    fn settings(&self) -> LoadSettings {
+        support::settings("null:")
+    }
+
+    fn served(&self) -> Option<u64> {
+        None
+    }
+}
