@@ -56,7 +56,7 @@ impl EventLog {
     /// # Errors
     ///
     /// Where the file cannot be made.
-    pub fn create(path: &Path, operations: Vec<String>, otherwise: &str) -> Result<Self, ArchiveError> {
+    pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
         let partial = partial(path);
         let file = File::create(&partial).map_err(ArchiveError::writing(&partial))?;
         let (sender, receiver) = sync_channel(BATCHES_MAX);
@@ -128,7 +128,9 @@ pub fn schedule(path: &str) -> Result<Schedule, ArchiveError> {
             problem: "it holds no due time".into(),
         });
     };
-    due_ns.iter_mut().for_each(|ns| *ns -= first_ns);
+    for ns in &mut due_ns {
+        *ns -= first_ns;
+    }
     let bytes: Vec<u8> = due_ns.iter().flat_map(|ns| ns.to_le_bytes()).collect();
     let recorded = Recorded {
         path: path.to_owned(),
@@ -282,7 +284,7 @@ mod tests {
     fn a_log_replays_as_the_schedule_that_it_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events.parquet");
-        let log = EventLog::create(&path, vec!["get".into()], "kv").unwrap();
+        let log = EventLog::create(&path, &["get".into()], "kv").unwrap();
         let sender = log.sender();
         // Workers hand over what they did in batches: not in order.
         for from in [5_000u64, 1_000, 3_000] {
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn a_log_that_is_given_up_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        EventLog::create(&dir.path().join("x.parquet"), Vec::new(), "native").unwrap().abandon();
+        EventLog::create(&dir.path().join("x.parquet"), &[], "native").unwrap().abandon();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    Load(cmd::load::Args),
+    Load(Box<cmd::load::Args>),
     Prepare(cmd::prepare::PrepareArgs),
     Cleanup(cmd::prepare::CleanupArgs),
     Run(cmd::run::RunArgs),

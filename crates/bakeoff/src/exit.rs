@@ -107,7 +107,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     let mut told = format!("bakeoff: {first}\n");
     said.for_each(|line| told.extend(["  ", line, "\n"]));
     // Standard error may be closed too.
-    let _ = write!(std::io::stderr(), "{told}  --help lists every option\n");
+    let _ = writeln!(std::io::stderr(), "{told}  --help lists every option");
     Exit::Usage.into()
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct DataOptions {
 
 /// How the load arrives, for how long, and what becomes of what is late or fails.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct PaceOptions {
     /// Events per second over all threads: 500, 0.5, 500/s, 30/m; without it as fast as it goes (closed loop)
     #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = quantity::rate_per_s)]
@@ -63,7 +64,7 @@ pub(crate) struct PaceOptions {
     interval: Duration,
 
     /// How due times are spread: jitter, period, poisson; or, saying their rates themselves, ramp:100-1000,
-    /// step:100@10s,200, burst:50-2000@1s/10s, sine:100-500@60s, file:PATH (what --log wrote, or seconds, one a line)
+    /// step:100@10s,200, burst:50-2000@1s/10s, sine:100-500@60s, `file:PATH` (what --log wrote, or seconds, one a line)
     /// [default: jitter]
     #[arg(long, value_name = "HOW", value_parser = Arrivals::parse)]
     arrivals: Option<Arrivals>,
@@ -94,11 +95,11 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: u64,
 
-    /// Workers run at real-time priority (SCHED_FIFO), before everything else
+    /// Workers run at real-time priority (`SCHED_FIFO`), before everything else
     #[arg(long)]
     fifo: bool,
 
-    /// Keep every CPU from falling asleep by a thread at idle priority (SCHED_IDLE), so that low rates do not measure
+    /// Keep every CPU from falling asleep by a thread at idle priority (`SCHED_IDLE`), so that low rates do not measure
     /// how long a CPU takes to wake up
     #[arg(long)]
     keep_awake: bool,
@@ -261,13 +262,12 @@ impl PaceOptions {
         }
         if says_rate || self.rate.is_some() {
             let closed_only = self.think.is_some_and(|think| think != Think::None);
-            return match closed_only {
-                true => {
-                    Err("--think is for a closed loop: with a rate, the schedule says when events begin"
-                        .into())
-                }
-                false => Ok(()),
-            };
+            if closed_only {
+                return Err(
+                    "--think is for a closed loop: with a rate, the schedule says when events begin".into()
+                );
+            }
+            return Ok(());
         }
         let open_only = [
             ("--arrivals", self.arrivals.is_some()),

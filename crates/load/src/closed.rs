@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::worker::Worker;
 
 /// Tells the chance of the rests from all other.
-const THINK_SALT: u64 = 0x7468_696e_6b;
+const THINK_SALT: u64 = 0x0074_6869_6e6b;
 
 /// Does events one after the other until the run ends.
 pub(crate) fn work(worker: &mut Worker) {

@@ -21,7 +21,6 @@ words!(Fate { Done = "done", Failed = "failed", Skipped = "skipped", Unfinished 
 
 /// One event of the measured phase. All stamps are `CLOCK_MONOTONIC`, as those of every probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "units end the name")]
 pub struct EventRow {
     /// When it was due; in a closed loop, when it was taken.
     pub due_ns: u64,

@@ -214,7 +214,7 @@ pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
 /// Begins the log of events.
 fn event_log(path: &Path, settings: &LoadSettings) -> anyhow::Result<EventLog> {
     let operations = load::operations(settings).map_err(of_load)?;
-    Ok(EventLog::create(path, operations, settings.workload.word())?)
+    Ok(EventLog::create(path, &operations, settings.workload.word())?)
 }
 
 fn write_hlog(run: &Run, path: &Path) -> anyhow::Result<()> {

@@ -24,6 +24,7 @@ macro_rules! conform {
     ($($driver:ident)*) => {$(
         #[test]
         fn $driver() {
+            // One that is not installed has said so.
             if let Some(mut subject) = $driver::start() {
                 $crate::checks::all(&mut subject);
             }
