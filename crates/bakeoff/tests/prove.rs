@@ -1,7 +1,5 @@
 //! Proofs and the work they are made of, as a user runs them. How well instruments do on a busy machine is not asserted.
 
-#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
-
 mod lab;
 
 use lab::Lab;

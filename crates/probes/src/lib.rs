@@ -6,6 +6,7 @@
 pub mod block_io;
 pub mod cpu_list;
 pub mod cpu_time;
+mod cycles;
 pub mod environment;
 pub mod hog;
 #[cfg(feature = "bpf")]

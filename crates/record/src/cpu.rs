@@ -50,6 +50,13 @@ pub struct CpuSample {
     pub unaccounted_ratio: Maybe<f64>,
     /// 1 - (idle + iowait as `/proc/stat` books them) / wall: the busy share that needs no root.
     pub not_idle_ratio: Maybe<f64>,
+    /// Share of wall time that the hypervisor gave to others, as `/proc/stat` books it. By events it is part of the time
+    /// of whoever had the CPU.
+    pub stolen_ratio: Maybe<f64>,
+    /// Cycles of its clock while it was not halted.
+    pub cycles: Maybe<u64>,
+    /// Instructions that it retired.
+    pub instructions: Maybe<u64>,
     /// busy + idle - wall by events: 0 where the books balance.
     pub balance_ns: Maybe<i64>,
     /// Context switches.
@@ -73,6 +80,9 @@ impl CpuSample {
         self.busy_ratio().is_ok_and(|r| r >= SATURATED_RATIO)
     }
 }
+
+/// What the books of one CPU may be off by, busy + idle against wall, over up to ten seconds.
+pub const IMBALANCE_NS_MAX: f64 = 1e6;
 
 /// One thread over one interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +147,13 @@ impl CpuInterval {
         (self.until_ns - self.from_ns) as f64 * 1e-9
     }
 
+    /// The CPUs whose books do not balance, and by how much: more than [`IMBALANCE_NS_MAX`], or that for each ten seconds.
+    pub fn imbalances(&self) -> impl Iterator<Item = (u32, i64)> {
+        let limit_ns = IMBALANCE_NS_MAX * (self.seconds() / 10.0).max(1.0);
+        let balances = self.cpus.iter().filter_map(|s| Some((s.cpu, *s.balance_ns.as_ref().ok()?)));
+        balances.filter(move |(_, ns)| ns.unsigned_abs() as f64 > limit_ns)
+    }
+
     /// Mean over the CPUs of what `of` yields; missing where it is missing on any of them.
     ///
     /// # Errors
@@ -148,5 +165,50 @@ impl CpuInterval {
             return Err(crate::missing::Missing::because("no CPU was seen"));
         }
         Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::missing::Missing;
+
+    fn interval(seconds: u64, balances: &[Maybe<i64>]) -> CpuInterval {
+        let none = || Err(Missing::because("nobody looked"));
+        let sample = |(cpu, balance): (u32, &Maybe<i64>)| CpuSample {
+            cpu,
+            event_ratio: none(),
+            tick_before_ratio: none(),
+            tick_after_ratio: none(),
+            sampled_ratio: none(),
+            procstat_busy_ratio: none(),
+            unaccounted_ratio: none(),
+            not_idle_ratio: none(),
+            stolen_ratio: none(),
+            cycles: Err(Missing::because("nobody looked")),
+            instructions: Err(Missing::because("nobody looked")),
+            balance_ns: balance.clone(),
+            switches: Err(Missing::because("nobody looked")),
+            top: Err(Missing::because("nobody looked")),
+        };
+        CpuInterval {
+            from_ns: 0,
+            until_ns: seconds * 1_000_000_000,
+            rung: Rung::Bpf,
+            missed_deadline: false,
+            cpus: (0..).zip(balances).map(sample).collect(),
+            lost: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn books_may_be_off_by_a_millisecond_in_ten_seconds_and_no_more() {
+        let found = |seconds, ns: &[i64]| -> Vec<(u32, i64)> {
+            let balances: Vec<Maybe<i64>> = ns.iter().map(|n| Ok(*n)).collect();
+            interval(seconds, &balances).imbalances().collect()
+        };
+        assert_eq!(found(1, &[0, -1_000_001, 1_000_000]), [(1, -1_000_001)]);
+        assert_eq!(found(20, &[1_999_999, 2_000_001]), [(1, 2_000_001)]);
+        assert_eq!(interval(1, &[Err(Missing::because("x"))]).imbalances().count(), 0);
     }
 }

@@ -327,6 +327,11 @@ pub(crate) fn cpu(from_ns: u64, busy: f64, chance: &mut ChaCha8Rng) -> CpuInterv
         procstat_busy_ratio: Ok(busy * 0.9),
         unaccounted_ratio: Ok(0.012),
         not_idle_ratio: Ok(busy * 1.01),
+        stolen_ratio: Ok(0.0),
+        cycles: Err(Missing::because("this machine has no hardware counters, or its hypervisor lends none")),
+        instructions: Err(Missing::because(
+            "this machine has no hardware counters, or its hypervisor lends none",
+        )),
         balance_ns: Ok(-31),
         switches: Ok(4_821 + u64::from(cpu) * 100),
         top: Ok(TopThread { pid: 4_711, tid: 4_720 + cpu, comm: "bakeoff".into(), ratio: busy * 0.8 }),

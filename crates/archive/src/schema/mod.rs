@@ -141,6 +141,19 @@ impl Reasons {
         }
     }
 
+    /// The inverse of [`Self::split`] for a field that earlier versions did not have.
+    pub(crate) fn join_newer<T, F>(
+        &self,
+        field: &str,
+        value: Option<F>,
+        read: impl FnOnce(F) -> Result<T, Wrong>,
+    ) -> Result<Maybe<T>, Wrong> {
+        if value.is_none() && !self.0.contains_key(field) {
+            return Ok(Err(Missing::because("the version that measured did not look")));
+        }
+        self.join(field, value, read)
+    }
+
     /// The inverse of [`Self::split`].
     pub(crate) fn join<T, F>(
         &self,

@@ -185,6 +185,9 @@ fn cpu_interval(dice: &mut Dice) -> CpuInterval {
             procstat_busy_ratio: dice.maybe(Dice::real),
             unaccounted_ratio: dice.maybe(Dice::real),
             not_idle_ratio: dice.maybe(Dice::real),
+            stolen_ratio: dice.maybe(Dice::real),
+            cycles: dice.maybe(Dice::next),
+            instructions: dice.maybe(Dice::next),
             balance_ns: dice.maybe(|d| d.next().cast_signed()),
             switches: dice.maybe(Dice::next),
             top: dice.maybe(|d| TopThread {

@@ -1,14 +1,19 @@
 //! `bakeoff cpu`: what every CPU did, by events and by ticks, side by side.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use probes::cpu_time::{self, Options};
+use probes::cpu_time::{self, CpuProbe, Options};
 use probes::schedule::Deadlines;
+use probes::topology::Cores;
 use record::clock::{Clock as _, Monotonic};
+use record::cpu::CpuInterval;
 use record::quantity;
+use serde_json::{Value, json};
 
 use crate::cmd::Global;
+use crate::cmd::hog::{CpuList, cpu_list};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -24,18 +29,53 @@ pub(crate) struct Args {
     /// Number of reports; without it until Ctrl-C
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+
+    /// Only these CPUs: 0-3,8
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+
+    /// Also what each thread had of the CPUs, and how much of that its core's other hardware threads were busy
+    #[arg(long)]
+    tasks: bool,
+
+    /// With --tasks, so many threads (--json lists all)
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "tasks")]
+    top: usize,
+
+    /// Which CPUs make up a core, instead of what the kernel says: 0,1;2,3
+    #[arg(long, value_name = "CORES", value_parser = cores, requires = "tasks")]
+    topology: Option<Cores>,
+
+    /// Comma-separated values, a row a CPU and interval
+    #[arg(long, conflicts_with_all = ["json", "tasks"])]
+    csv: bool,
+
+    /// The folder in which `proc` and `sys` are found: a copy of another machine's
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  bakeoff cpu 1 5             five reports, one a second
-  bakeoff cpu 100ms --json    one JSON object a line, ten a second, until Ctrl-C";
+  bakeoff cpu 1 5                five reports, one a second
+  bakeoff cpu 100ms --json       one JSON object a line, ten a second, until Ctrl-C
+  bakeoff cpu 5 --tasks          threads too; on cores with hardware threads, what they really had
+  bakeoff cpu --csv > cpu.csv    for a spreadsheet
+
+event % is busy by context switches; tick-before, tick-after and sampled % are what samplers see of it; /proc % is what
+/proc/stat says and unacc % what it left out: far from 0, every tool that counts ticks errs by about as much.";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
-    let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks());
+    let cores = args.topology.clone().unwrap_or_else(|| Cores::read(&args.root));
+    let cores_shared = !cores.shared().is_empty();
+    let options = Options { root: args.root.clone(), ..Options::of_this_machine() }.with_ticks();
+    let mut probe = cpu_time::open(&if args.tasks { options.with_tasks(cores) } else { options });
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
+    }
+    if args.csv {
+        report::text::cpu_csv_header(out)?;
     }
     probe.start();
     let started_ns = Monotonic.now_ns();
@@ -47,16 +87,62 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
         let mut interval = probe.read();
         interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
-        if global.json {
-            serde_json::to_writer(&mut *out, &report::json::cpu(&interval, started_ns))?;
-            writeln!(out)?;
-        } else {
-            report::text::cpu_interval(out, &interval, started_ns, screen::style())?;
-        }
+        args.keep_named(&mut interval)?;
+        args.print(&interval, &probe, (started_ns, cores_shared), global, out)?;
         out.flush()?;
         reports += 1;
     }
     Ok(Exit::Good)
+}
+
+impl Args {
+    fn keep_named(&self, interval: &mut CpuInterval) -> anyhow::Result<()> {
+        let Some(CpuList(named)) = &self.cpus else { return Ok(()) };
+        interval.cpus.retain(|sample| named.contains(&sample.cpu));
+        if interval.cpus.is_empty() {
+            return Err(Exit::Usage.with("none of the CPUs of --cpus is online"));
+        }
+        Ok(())
+    }
+
+    fn print(
+        &self,
+        interval: &CpuInterval,
+        probe: &CpuProbe,
+        (started_ns, cores_shared): (u64, bool),
+        global: &Global,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        if self.csv {
+            return Ok(report::text::cpu_csv(out, interval, started_ns)?);
+        }
+        let tasks = self.tasks.then(|| probe.tasks());
+        if global.json {
+            let mut document = report::json::cpu(interval, started_ns);
+            match &tasks {
+                Some(Ok(tasks)) => document["tasks"] = report::json::tasks(tasks),
+                Some(Err(why)) => {
+                    document["tasks"] = Value::Null;
+                    document["missing"] = json!({ "tasks": why.reason });
+                }
+                None => {}
+            }
+            serde_json::to_writer(&mut *out, &document)?;
+            return Ok(writeln!(out)?);
+        }
+        let style = screen::style();
+        report::text::cpu_interval(out, interval, started_ns, style)?;
+        match tasks {
+            Some(Ok(tasks)) => report::text::tasks(out, tasks, self.top, cores_shared, style)?,
+            Some(Err(why)) => writeln!(out, "threads: missing ({why})")?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    Cores::declared(text).map_err(|e| e.to_string())
 }
 
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {

@@ -52,7 +52,7 @@ pub(super) struct Events {
 /// What happened between two closings.
 ///
 /// The share is of the time between the closings by the kernel's clock, which is exact. The balance is held against
-/// user space's clock, read around each closing: it also holds half of how long the closing took.
+/// user space's clock, read before and after each closing: whatever lies outside of the two readings counts.
 ///
 /// # Errors
 ///

@@ -177,11 +177,13 @@ impl Source for Bpf {
         if cpu as usize >= CPU_TIME_CPUS {
             return Err(Missing::because(format!("the layout has room for {CPU_TIME_CPUS} CPUs")));
         }
-        // When on the wall the kernel closed them is known to half of how long that took.
+        // By our own clock the kernel closed them between these two readings. Where its own stamp lies between them,
+        // both clocks agree as far as can be known; what is outside of that shows in the balance.
         let before_ns = Monotonic.now_ns();
         self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
-        let wall_ns = before_ns.midpoint(Monotonic.now_ns());
-        Ok(Edge { wall_ns, books: self.books(cpu) })
+        let after_ns = Monotonic.now_ns();
+        let books = self.books(cpu);
+        Ok(Edge { wall_ns: books.at_ns.clamp(before_ns, after_ns), books })
     }
 
     fn ns_per_switch(&mut self) -> Maybe<f64> {

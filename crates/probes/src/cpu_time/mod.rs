@@ -29,6 +29,7 @@ use record::missing::{Maybe, Missing};
 
 use self::books::Edge;
 use crate::cpu_list;
+use crate::cycles::{Counted, Cycles};
 use crate::proc_stat::{self, Booked, ProcStat};
 use crate::ticks::{self, Shares, Tally, Ticks};
 use crate::topology::Cores;
@@ -42,7 +43,8 @@ pub struct Options {
     pub root: PathBuf,
     /// The rung to start from; lower ones are taken where it cannot be had.
     pub highest: Rung,
-    /// Also take the samplers' view: at the tick, after it, and out of phase. Needs the BPF rung.
+    /// Also take the samplers' view (at the tick, after it, and out of phase; needs the BPF rung), and the hardware's:
+    /// cycles and instructions.
     pub ticks: bool,
     /// Also account for every thread, on these cores. Needs the BPF rung.
     pub tasks: Option<Cores>,
@@ -87,7 +89,7 @@ pub struct CpuProbe {
     source: Option<Box<dyn Source>>,
     samplers: Maybe<Ticks>,
     tasks: Maybe<Vec<TaskSample>>,
-    stolen: BTreeMap<u32, Maybe<f64>>,
+    cycles: Maybe<Cycles>,
     notes: Vec<String>,
     ticks_per_s: f64,
     started_ns: u64,
@@ -124,6 +126,7 @@ struct Look {
     online: BTreeSet<u32>,
     edges: BTreeMap<u32, Maybe<Edge>>,
     tally: Maybe<Tally>,
+    cycles: BTreeMap<u32, Maybe<Counted>>,
     stat: Maybe<(u64, ProcStat)>,
 }
 
@@ -138,12 +141,13 @@ pub fn open(options: &Options) -> CpuProbe {
     let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100.0, |t| t as f64);
     let root = options.root.clone();
     let tasks = Err(Missing::because("nothing was read yet"));
+    let cycles = open_cycles(options);
     CpuProbe {
         root,
         source,
         samplers,
         tasks,
-        stolen: BTreeMap::new(),
+        cycles,
         notes,
         ticks_per_s,
         started_ns: 0,
@@ -180,8 +184,6 @@ impl CpuProbe {
         let after = self.look();
         let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
         let interval = self.between(&before, &after);
-        let stolen = |cpu: u32| self.booked(cpu, &before, &after).map(|b| b.steal_s / b.wall_s);
-        self.stolen = interval.cpus.iter().map(|c| (c.cpu, stolen(c.cpu))).collect();
         self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
         self.last = Some(after);
         interval
@@ -194,13 +196,6 @@ impl CpuProbe {
     /// Missing where tasks were not asked for, or this rung does not see them.
     pub fn tasks(&self) -> Maybe<&[TaskSample]> {
         self.tasks.as_deref().map_err(Clone::clone)
-    }
-
-    /// Share of time, by CPU, that the hypervisor gave to others in the interval that was read last, as `/proc/stat` books it.
-    ///
-    /// By events it is part of the time of whoever had the CPU.
-    pub fn stolen_ratios(&self) -> &BTreeMap<u32, Maybe<f64>> {
-        &self.stolen
     }
 
     /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
@@ -232,7 +227,13 @@ impl CpuProbe {
             None => BTreeMap::new(),
         };
         let tally = self.samplers.as_ref().map(|s| s.tally(&online)).map_err(Clone::clone);
-        let look = Look { at_ns: before_ns.midpoint(Monotonic.now_ns()), online, edges, tally, stat };
+        let counted = |cycles: &mut Maybe<Cycles>, cpu: u32| match cycles {
+            Ok(cycles) => cycles.read(cpu),
+            Err(why) => Err(why.clone()),
+        };
+        let cycles = online.iter().map(|cpu| (*cpu, counted(&mut self.cycles, *cpu))).collect();
+        let at_ns = before_ns.midpoint(Monotonic.now_ns());
+        let look = Look { at_ns, online, edges, tally, cycles, stat };
         self.tasks = match &mut self.source {
             Some(source) => source.tasks(),
             None => Err(Missing::because("tasks are not seen on the /proc rung")),
@@ -263,6 +264,7 @@ impl CpuProbe {
             (Ok(before), Ok(after)) => ticks::shares(cpu, before, after),
             (Err(why), _) | (_, Err(why)) => Shares::missing(why),
         };
+        let counted = counted(cpu, before, after);
         CpuSample {
             cpu,
             event_ratio: events.as_ref().map(|e| e.busy_ratio).map_err(Clone::clone),
@@ -271,7 +273,10 @@ impl CpuProbe {
             sampled_ratio: sampled.out_of_phase,
             procstat_busy_ratio: booked.clone().and_then(|b| b.busy_ratio()),
             unaccounted_ratio: booked.clone().map(|b| b.unaccounted_ratio()),
-            not_idle_ratio: booked.map(|b| b.not_idle_ratio()),
+            not_idle_ratio: booked.clone().map(|b| b.not_idle_ratio()),
+            stolen_ratio: booked.map(|b| b.steal_s / b.wall_s),
+            cycles: counted.clone().map(|c| c.cycles),
+            instructions: counted.map(|c| c.instructions),
             balance_ns: events.as_ref().map(|e| e.balance_ns).map_err(Clone::clone),
             switches: events.as_ref().map(|e| e.switches).map_err(Clone::clone),
             top: events.and_then(|e| e.top),
@@ -310,9 +315,31 @@ impl Look {
             online: self.online.clone(),
             edges,
             tally: Err(never()),
+            cycles: BTreeMap::new(),
             stat: Err(never()),
         }
     }
+}
+
+/// What one CPU's counters counted between two looks.
+fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
+    let of = |look: &Look| {
+        let gone = || Err(Missing::because("the CPU was not online at both ends of the interval"));
+        look.cycles.get(&cpu).cloned().unwrap_or_else(gone)
+    };
+    let (before, after) = (of(before)?, of(after)?);
+    Ok(Counted {
+        cycles: after.cycles.saturating_sub(before.cycles),
+        instructions: after.instructions.saturating_sub(before.instructions),
+    })
+}
+
+fn open_cycles(options: &Options) -> Maybe<Cycles> {
+    if !options.ticks || options.root != Path::new("/") {
+        return Err(Missing::because("cycles and instructions were not asked for"));
+    }
+    let online = cpu_list::online(&options.root).unwrap_or_default();
+    Cycles::open(&online).map_err(Missing::because)
 }
 
 fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks> {

@@ -1,6 +1,6 @@
 //! `bakeoff.cpu/1`: one interval of the CPUs.
 
-use record::cpu::{CpuInterval, CpuSample, TopThread};
+use record::cpu::{CpuInterval, CpuSample, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -23,6 +23,27 @@ pub fn cpu(interval: &CpuInterval, start_ns: u64) -> Value {
     })
 }
 
+/// The `tasks` of an interval: threads in the order given; times in seconds.
+pub fn tasks(tasks: &[TaskSample]) -> Value {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let one = |task: &TaskSample| {
+        Object::default()
+            .with("pid", task.pid)
+            .with("tid", task.tid)
+            .with("comm", task.comm.clone())
+            .with("on_cpu_s", seconds(task.on_cpu_ns))
+            .with("alone_s", seconds(task.alone_ns))
+            .with("sibling_busy_s", seconds(task.sibling_busy_ns))
+            .with("core_share_s", seconds(task.core_share_ns))
+            .with("stints", task.stints)
+            .maybe("user_s", task.user_ns.clone().map(seconds))
+            .maybe("system_s", task.system_ns.clone().map(seconds))
+            .with("ended", task.ended)
+            .finish()
+    };
+    tasks.iter().map(one).collect()
+}
+
 fn sample(sample: &CpuSample) -> Value {
     Object::default()
         .with("cpu", sample.cpu)
@@ -33,6 +54,9 @@ fn sample(sample: &CpuSample) -> Value {
         .maybe("procstat_busy_ratio", sample.procstat_busy_ratio.clone())
         .maybe("unaccounted_ratio", sample.unaccounted_ratio.clone())
         .maybe("not_idle_ratio", sample.not_idle_ratio.clone())
+        .maybe("stolen_ratio", sample.stolen_ratio.clone())
+        .maybe("cycles", sample.cycles.clone())
+        .maybe("instructions", sample.instructions.clone())
         .maybe("balance_ns", sample.balance_ns.clone())
         .maybe("switches", sample.switches.clone())
         .maybe("saturated", sample.busy_ratio().map(|_| sample.saturated()))
@@ -68,8 +92,10 @@ fn all(interval: &CpuInterval) -> Value {
         .maybe("procstat_busy_ratio", interval.mean(|s| s.procstat_busy_ratio.clone()))
         .maybe("unaccounted_ratio", interval.mean(|s| s.unaccounted_ratio.clone()))
         .maybe("not_idle_ratio", interval.mean(|s| s.not_idle_ratio.clone()))
+        .maybe("stolen_ratio", interval.mean(|s| s.stolen_ratio.clone()))
         .maybe("balance_ns", balance)
         .maybe("switches", sum(|s| &s.switches))
         .with("saturated_cpus", saturated)
+        .with("unbalanced_cpus", interval.imbalances().map(|(cpu, _)| cpu).collect::<Vec<_>>())
         .finish()
 }

@@ -13,7 +13,7 @@ mod runs;
 
 pub use bakeoff::{compare, run};
 pub use block_io::io;
-pub use cpu::cpu;
+pub use cpu::{cpu, tasks};
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
 pub use locks::locks;

@@ -12,7 +12,7 @@ use crate::number::{count, percent, percent_digits};
 type Ratio = fn(&CpuSample) -> Maybe<f64>;
 
 /// The columns of shares: head, how expendable, and where the value is.
-const RATIOS: [(&str, u8, Ratio); 7] = [
+const RATIOS: [(&str, u8, Ratio); 8] = [
     ("event %", 0, |s| s.event_ratio.clone()),
     ("tick-before %", 5, |s| s.tick_before_ratio.clone()),
     ("tick-after %", 6, |s| s.tick_after_ratio.clone()),
@@ -20,12 +20,20 @@ const RATIOS: [(&str, u8, Ratio); 7] = [
     ("not-idle %", 0, |s| s.not_idle_ratio.clone()),
     ("/proc %", 0, |s| s.procstat_busy_ratio.clone()),
     ("unacc %", 0, |s| s.unaccounted_ratio.clone()),
+    ("steal %", 1, |s| s.stolen_ratio.clone()),
 ];
 
-/// One interval: a row for each CPU and one for all, then a line for each saturated CPU.
+/// So many CPUs have a row each; of more, only those that stand out.
+const ROWS_MAX: usize = 32;
+/// How many of those that stand out.
+const ROWS_OF_MANY: usize = 8;
+
+/// One interval: a row for each CPU and one for all, then a line for each saturated CPU, for each whose books do not
+/// balance, and for each that came or went.
 ///
 /// `event %` is busy by context switches, `/proc %` what `/proc/stat` says, `unacc %` what `/proc/stat` did not book.
-/// Columns that no CPU has a value for are left out; why is said once, below the first interval.
+/// Columns that no CPU has a value for are left out; why is said once, below the first interval. Of more than 32 CPUs
+/// only the busiest have a row, with a line that says how busy all are.
 ///
 /// - `start_ns`: start of the first interval, from which the time shown counts.
 ///
@@ -44,9 +52,16 @@ pub fn cpu_interval(
         format!("{until_s:.1} s, over {:.3} s, by {}{missed}", interval.seconds(), interval.rung.word());
     paragraph(out, &title, 2, style)?;
     table(interval).write(out, style)?;
+    if interval.cpus.len() > ROWS_MAX {
+        paragraph(out, &spread(interval), 2, style)?;
+    }
     for sample in interval.cpus.iter().filter(|s| s.saturated()) {
         paragraph(out, &saturated(sample), 2, style)?;
     }
+    for (cpu, ns) in interval.imbalances() {
+        paragraph(out, &imbalance(cpu, ns), 2, style)?;
+    }
+    came_and_went(out, interval, style)?;
     let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && *reason != UNSURE_NS);
     let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
     if !counts.is_empty() {
@@ -57,16 +72,54 @@ pub fn cpu_interval(
     if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
 }
 
+/// The CPUs that have a row, by number.
+fn shown_rows(interval: &CpuInterval) -> Vec<&CpuSample> {
+    let mut rows: Vec<&CpuSample> = interval.cpus.iter().collect();
+    if rows.len() <= ROWS_MAX {
+        return rows;
+    }
+    rows.sort_by(|a, b| {
+        let busy = |s: &CpuSample| s.busy_ratio().unwrap_or(-1.0);
+        busy(b).total_cmp(&busy(a)).then(a.cpu.cmp(&b.cpu))
+    });
+    rows.truncate(ROWS_OF_MANY);
+    rows.sort_by_key(|s| s.cpu);
+    rows
+}
+
+/// How many of all CPUs are how busy.
+fn spread(interval: &CpuInterval) -> String {
+    let busy: Vec<f64> = interval.cpus.iter().filter_map(|s| s.busy_ratio().ok()).collect();
+    let between = |low: f64, high: f64| busy.iter().filter(|r| (low..high).contains(*r)).count();
+    let saturated = interval.cpus.iter().filter(|s| s.saturated()).count();
+    let unknown = interval.cpus.len() - busy.len();
+    let mut parts = vec![
+        format!("{} under 10 %", between(f64::NEG_INFINITY, 0.1)),
+        format!("{} from 10 to 50 %", between(0.1, 0.5)),
+        format!("{} from 50 to 90 %", between(0.5, 0.9)),
+        format!("{} over 90 %", between(0.9, f64::INFINITY)),
+    ];
+    parts.extend((unknown > 0).then(|| format!("{unknown} unknown")));
+    format!(
+        "of {} CPUs the {ROWS_OF_MANY} busiest are shown; busy: {}; {saturated} saturated (--cpus LIST shows others)",
+        interval.cpus.len(),
+        parts.join(", ")
+    )
+}
+
 fn table(interval: &CpuInterval) -> Table {
     let shown: Vec<&(&str, u8, Ratio)> = RATIOS
         .iter()
         .filter(|(name, _, of)| {
             // Where events are seen, what is not idle adds nothing but doubt.
             let redundant = *name == "not-idle %" && interval.cpus.iter().all(|s| s.event_ratio.is_ok());
-            !redundant && interval.cpus.iter().any(|s| of(s).is_ok())
+            // A machine of one's own has none; where there is some, it matters.
+            let nothing = *name == "steal %" && interval.cpus.iter().all(|s| of(s).is_ok_and(|r| r < 0.0005));
+            !redundant && !nothing && interval.cpus.iter().any(|s| of(s).is_ok())
         })
         .collect();
     let has_switches = interval.cpus.iter().any(|s| s.switches.is_ok());
+    let has_cycles = interval.cpus.iter().any(|s| per_cycle(s).is_ok());
     let has_top = interval.cpus.iter().any(|s| s.top.is_ok());
     let head = Table::default().column("CPU", Align::Right, 0);
     let mut table =
@@ -74,17 +127,25 @@ fn table(interval: &CpuInterval) -> Table {
     if has_switches {
         table = table.column("sw/s", Align::Right, 2);
     }
+    if has_cycles {
+        table = table.column("instr/cycle", Align::Right, 7);
+    }
     if has_top {
         table = table.column("hottest thread", Align::Elastic, 3);
     }
     let per_s = |n: Maybe<u64>| {
         n.map_or("-".to_owned(), |n| crate::number::significant_4(n as f64 / interval.seconds()))
     };
-    for sample in &interval.cpus {
-        let mut row = vec![(sample.cpu.to_string(), None)];
+    let unbalanced: Vec<u32> = interval.imbalances().map(|(cpu, _)| cpu).collect();
+    for sample in shown_rows(interval) {
+        let mark = if unbalanced.contains(&sample.cpu) { "!" } else { "" };
+        let mut row = vec![(format!("{}{mark}", sample.cpu), (!mark.is_empty()).then_some(Tint::Bad))];
         let tint = sample.saturated().then_some(Tint::Bad);
         row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(of(sample)), tint)));
         row.extend(has_switches.then(|| (per_s(sample.switches.clone()), None)));
+        row.extend(
+            has_cycles.then(|| (per_cycle(sample).map_or("-".to_owned(), |r| format!("{r:.2}")), None)),
+        );
         row.extend(has_top.then(|| (hottest(sample).unwrap_or_default(), None)));
         table.row(row);
     }
@@ -93,9 +154,41 @@ fn table(interval: &CpuInterval) -> Table {
     row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(interval.mean(of)), strong)));
     let switches: Maybe<u64> = interval.cpus.iter().map(|s| s.switches.clone()).sum();
     row.extend(has_switches.then(|| (per_s(switches), strong)));
+    row.extend(has_cycles.then(|| (String::new(), None)));
     row.extend(has_top.then(|| (String::new(), None)));
     table.row(row);
     table
+}
+
+fn per_cycle(sample: &CpuSample) -> Maybe<f64> {
+    let (instructions, cycles) = (sample.instructions.clone()?, sample.cycles.clone()?);
+    Ok(instructions as f64 / cycles.max(1) as f64)
+}
+
+fn imbalance(cpu: u32, ns: i64) -> String {
+    let ms = ns as f64 * 1e-6;
+    let what = if ns < 0 { "nobody was booked for" } else { "too much was booked" };
+    format!("CPU {cpu}: the books do not balance: {:.3} ms {what}; do not trust its row", ms.abs())
+}
+
+/// CPUs that lack what others have, each reason once.
+fn came_and_went(out: &mut dyn Write, interval: &CpuInterval, style: Style) -> io::Result<()> {
+    if interval.cpus.iter().all(|s| s.event_ratio.is_err()) {
+        return Ok(());
+    }
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for sample in &interval.cpus {
+        let Err(why) = &sample.event_ratio else { continue };
+        match reasons.iter_mut().find(|(r, _)| *r == why.reason) {
+            Some((_, cpus)) => cpus.push(sample.cpu.to_string()),
+            None => reasons.push((&why.reason, vec![sample.cpu.to_string()])),
+        }
+    }
+    for (reason, cpus) in reasons {
+        let of = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        paragraph(out, &format!("{of} {}: {reason}", cpus.join(", ")), 2, style)?;
+    }
+    Ok(())
 }
 
 fn ratio_cell(ratio: Maybe<f64>) -> String {

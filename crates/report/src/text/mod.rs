@@ -3,6 +3,7 @@
 mod bakeoff;
 mod block_io;
 mod cpu;
+mod cpu_csv;
 mod load;
 mod locks;
 mod nic;
@@ -10,12 +11,14 @@ pub(crate) mod proofs;
 mod recorded;
 mod runs;
 mod table;
+mod tasks;
 
 use std::io::{self, Write};
 
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, io_interval};
 pub use cpu::cpu_interval;
+pub use cpu_csv::{cpu_csv, cpu_csv_header};
 pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
 pub use locks::{LockView, lock_interval, locks_csv};
@@ -24,6 +27,7 @@ pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;
 pub use runs::runs_list;
+pub use tasks::tasks;
 
 /// How a terminal, or what stands for one, can be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

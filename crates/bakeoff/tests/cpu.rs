@@ -1,0 +1,110 @@
+//! The CPUs as a user watches them: on this machine whatever it gives, and on machines made of files.
+
+#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
+
+mod lab;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::Lab;
+
+/// A machine of 256 CPUs that idle, but for one that is busy, as of that many ticks.
+fn big_machine(root: &Path, ticks: u64) {
+    let mut stat = String::from("cpu  0 0 0 0\n");
+    for cpu in 0..256 {
+        let (busy, idle) = if cpu == 137 { (ticks, 0) } else { (0, ticks) };
+        writeln!(stat, "cpu{cpu} {busy} 0 0 {idle} 0 0 0 0 0 0").unwrap();
+    }
+    let sys = root.join("sys/devices/system/cpu");
+    fs::create_dir_all(&sys).unwrap();
+    fs::create_dir_all(root.join("proc")).unwrap();
+    fs::write(sys.join("online"), "0-255\n").unwrap();
+    fs::write(root.join("proc/stat.new"), stat).unwrap();
+    fs::rename(root.join("proc/stat.new"), root.join("proc/stat")).unwrap();
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the fixture's clock must be the machine's")]
+fn of_256_cpus_the_full_one_is_named_in_one_line() {
+    let lab = Lab::new();
+    let root = lab.path("machine");
+    big_machine(&root, 0);
+    let began = Instant::now();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Its time goes on as ours does; where this thread starves, an interval may look busier than it was.
+            while !done.load(Ordering::Relaxed) {
+                big_machine(&root, u64::try_from(began.elapsed().as_millis()).unwrap() / 10);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let mut command = lab.command(&["cpu", "500ms", "--root", root.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut saturated: Vec<String> = Vec::new();
+        loop {
+            let line = lines.next().expect("it goes on until it is stopped");
+            if line.contains("over 0.") || line.contains("over 1.") {
+                if saturated.len() == 1 && saturated[0].starts_with("CPU 137 is saturated") {
+                    break;
+                }
+                saturated.clear();
+            }
+            assert!(line.chars().count() <= 120, "{line}");
+            if line.contains("is saturated") {
+                saturated.push(line);
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn every_form_of_output_holds_every_cpu() {
+    let lab = Lab::new();
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let json = lab.json(&["cpu", "100ms", "1", "--tasks"]);
+    let cpus = json["cpus"].as_array().unwrap();
+    assert_eq!(json["schema"], "bakeoff.cpu/1");
+    for cpu in cpus {
+        assert!(cpu["stolen_ratio"].is_number() || cpu["missing"]["stolen_ratio"].is_string(), "{cpu}");
+        assert!(cpu["cycles"].is_number() || cpu["missing"]["cycles"].is_string(), "{cpu}");
+    }
+    assert!(json["tasks"].is_array() || json["missing"]["tasks"].is_string(), "{json}");
+
+    let csv = lab.run(&["cpu", "100ms", "2", "--csv"]);
+    let rows: Vec<&str> = csv.out.lines().collect();
+    assert_eq!(rows.len(), 1 + 2 * cpus.len(), "{}", csv.out);
+    let columns = rows[0].split(',').count();
+    assert!(rows[0].starts_with("t_s,interval_s,rung"), "{}", rows[0]);
+    assert!(rows[1..].iter().all(|row| row.split(',').count() >= columns), "{}", csv.out);
+
+    let first = online.trim().split(['-', ',']).next().unwrap();
+    let one = lab.json(&["cpu", "100ms", "1", "--cpus", first]);
+    assert_eq!(one["cpus"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_watched_is_told() {
+    let lab = Lab::new();
+    for (words, word) in [
+        (&["cpu", "--topology", "0,1;1,2", "--tasks"][..], "two cores"),
+        (&["cpu", "--topology", "0,1"], "--tasks"),
+        (&["cpu", "--cpus", "9-1"], "list of CPUs"),
+        (&["cpu", "100ms", "1", "--cpus", "60000"], "none of the CPUs"),
+        (&["cpu", "--csv", "--json"], "--json"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(word), "{words:?}: {}", ended.err);
+    }
+}

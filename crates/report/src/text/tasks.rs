@@ -1,0 +1,117 @@
+//! Threads at a terminal: what each had of the CPUs, and how much of that it shared its core.
+
+use std::io::{self, Write};
+
+use record::cpu::TaskSample;
+use record::missing::Maybe;
+
+use super::table::{Align, Table};
+use super::{Style, paragraph};
+use crate::number::count;
+
+/// The threads that had most, `rows` of them, then a line for the rest.
+///
+/// - `tasks`: most time first.
+/// - `cores_shared`: whether any core has several CPUs; without, the columns of sharing say nothing and are left out.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn tasks(
+    out: &mut dyn Write,
+    tasks: &[TaskSample],
+    rows: usize,
+    cores_shared: bool,
+    style: Style,
+) -> io::Result<()> {
+    let mut table = Table::default().column("thread", Align::Elastic, 0).column("on CPU s", Align::Right, 0);
+    if cores_shared {
+        table = table.column("alone s", Align::Right, 3).column("sibling busy s", Align::Right, 2).column(
+            "core share s",
+            Align::Right,
+            1,
+        );
+    }
+    table = table.column("stints", Align::Right, 4).column("user s", Align::Right, 5).column(
+        "system s",
+        Align::Right,
+        5,
+    );
+    let seconds = |ns: u64| format!("{:.6}", ns as f64 * 1e-9);
+    let maybe =
+        |ns: &Maybe<u64>| ns.as_ref().map_or("-".to_owned(), |ns| format!("{:.3}", *ns as f64 * 1e-9));
+    for task in tasks.iter().take(rows) {
+        let mut row = vec![(name(task), None), (seconds(task.on_cpu_ns), None)];
+        if cores_shared {
+            row.extend(
+                [task.alone_ns, task.sibling_busy_ns, task.core_share_ns].map(|ns| (seconds(ns), None)),
+            );
+        }
+        row.extend([
+            (count(task.stints), None),
+            (maybe(&task.user_ns), None),
+            (maybe(&task.system_ns), None),
+        ]);
+        table.row(row);
+    }
+    table.write(out, style)?;
+    let rest = tasks.get(rows..).unwrap_or_default();
+    if !rest.is_empty() {
+        let ns: u64 = rest.iter().map(|t| t.on_cpu_ns).sum();
+        paragraph(
+            out,
+            &format!("{} more threads: {} s together", count(rest.len() as u64), seconds(ns)),
+            2,
+            style,
+        )?;
+    }
+    Ok(())
+}
+
+/// `mariadbd/4711`; of a thread that ended, with a cross.
+fn name(task: &TaskSample) -> String {
+    format!("{}/{}{}", task.comm, task.tid, if task.ended { " (ended)" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use record::missing::Missing;
+
+    use super::*;
+
+    fn task(tid: u32, on_cpu_ns: u64) -> TaskSample {
+        TaskSample {
+            pid: 1,
+            tid,
+            comm: "hog".into(),
+            on_cpu_ns,
+            alone_ns: on_cpu_ns / 4,
+            sibling_busy_ns: on_cpu_ns - on_cpu_ns / 4,
+            core_share_ns: on_cpu_ns / 2,
+            stints: 3,
+            user_ns: Ok(on_cpu_ns),
+            system_ns: Err(Missing::because("no tick found the thread running")),
+            ended: tid == 2,
+        }
+    }
+
+    #[test]
+    fn sharing_shows_where_cores_are_shared_and_the_rest_is_summed() {
+        let all = [task(1, 800_000_000), task(2, 400_000_000), task(3, 100_000_000), task(4, 50_000_000)];
+        let written = |rows, shared, width| {
+            let mut out = Vec::new();
+            tasks(&mut out, &all, rows, shared, Style { width, color: false }).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = written(2, true, 120);
+        assert!(text.contains("core share s") && text.contains("0.400000"), "{text}");
+        assert!(
+            text.contains("hog/2 (ended)") && text.contains("2 more threads: 0.150000 s together"),
+            "{text}"
+        );
+        assert!(!written(4, false, 120).contains("core share"));
+        for line in written(4, true, 40).lines() {
+            assert!(line.chars().count() <= 40, "{line}");
+        }
+    }
+}
