@@ -9,6 +9,7 @@ use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
 
 use crate::error::ArchiveError;
+use crate::schema::command::RecordedForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
 use crate::schema::{Wrong, cpu};
@@ -47,7 +48,9 @@ impl Archive {
         let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>();
         let proofs = proofs.map_err(in_file(&folder, MANIFEST))?;
         let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run { header, environment, load, cpu, series, proofs })
+        let recorded = manifest.recorded.map(RecordedForm::read).transpose();
+        let recorded = recorded.map_err(in_file(&folder, MANIFEST))?;
+        Ok(Run { header, environment, load, cpu, series, proofs, recorded })
     }
 }
 

@@ -76,6 +76,7 @@ impl Archive {
             cpu: Vec::new(),
             series: Vec::new(),
             proofs: Vec::new(),
+            recorded: None,
         };
         writer.write_manifest(&draft).map_err(ArchiveError::writing(&path))?;
         Ok(writer)

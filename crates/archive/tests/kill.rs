@@ -256,7 +256,8 @@ fn root_a_full_disk_is_one_clear_error_and_leaves_nothing() {
         }
     };
     assert!(matches!(error, ArchiveError::NoSpace { .. }), "{error:?}");
-    archive.remove(kept[1]).unwrap();
+    // A run of few events may be smaller than a block: all of them make room.
+    kept[1..].iter().for_each(|id| archive.remove(*id).unwrap());
     journal.append(&event()).unwrap();
     drop(journal);
     let text =

@@ -34,7 +34,9 @@ pub(crate) enum Command {
     Io(cmd::io::Args),
     Nic(cmd::nic::Args),
     Locks(cmd::locks::Args),
+    Record(cmd::record::Args),
     Prove(cmd::prove::Args),
+    Host(cmd::host::Args),
     Hog(cmd::hog::Args),
     Import(cmd::import::Args),
     /// Print the man page or shell completions

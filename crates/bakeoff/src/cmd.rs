@@ -3,6 +3,7 @@
 pub(crate) mod cpu;
 pub(crate) mod generate;
 pub(crate) mod hog;
+pub(crate) mod host;
 pub(crate) mod import;
 pub(crate) mod io;
 pub(crate) mod load;
@@ -11,6 +12,7 @@ pub(crate) mod nic;
 pub(crate) mod plan;
 pub(crate) mod prepare;
 pub(crate) mod prove;
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
@@ -18,8 +20,8 @@ pub(crate) mod runs;
 use std::io::Write;
 use std::path::PathBuf;
 
+use ::record::target::Target;
 use archive::Archive;
-use record::target::Target;
 
 use crate::cli::{Cli, Command};
 use crate::exit::Exit;
@@ -67,7 +69,9 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Io(args) => io::run(args, &global, out),
         Command::Nic(args) => nic::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
+        Command::Record(args) => record::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),
+        Command::Host(args) => host::run(args, &global, out),
         Command::Hog(args) => hog::run(args, &global, out),
         Command::Import(args) => import::run(args, &global, out),
         Command::Generate(args) => generate::run(args, out),
@@ -86,7 +90,7 @@ pub(crate) fn command_line(target: Option<&Target>) -> String {
         Some(target) if word == target.expose() => target.masked(),
         _ => word,
     };
-    record::run::command_line(std::env::args().map(masked))
+    ::record::run::command_line(std::env::args().map(masked))
 }
 
 /// How a command ends that the archive refused: what the user named wrongly is a wrong command line.

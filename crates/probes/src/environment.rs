@@ -34,6 +34,14 @@ pub fn read(root: &Path) -> Environment {
     add("memory.bytes", files.text("proc/meminfo").and_then(|t| memory_bytes(&t)));
     add("os.name", files.text("etc/os-release").and_then(|t| os_name(&t)));
     add("numa.nodes", files.line("sys/devices/system/node/online").and_then(|l| count_of(&l)));
+    add("cpu.tlb", cpu_info.clone().and_then(|t| tlb(&t)));
+    add("cpu.clock_mhz", clock_mhz(&files, &cpu_info));
+    for (name, value) in caches(&files, root) {
+        add(&name, Ok(value));
+    }
+    for (name, value) in distances(&files) {
+        add(&name, Ok(value));
+    }
     for (name, value) in mitigations(&files) {
         add(&name, Ok(value));
     }
@@ -136,6 +144,66 @@ fn mitigations(files: &Files<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The caches that CPU 0 sees: `cpu.cache.l1d` is `48 KiB, 12 ways, lines of 64 B, 1 CPU each, 2 in all`.
+fn caches(files: &Files<'_>, root: &Path) -> Vec<(String, String)> {
+    let folder = |cpu: u32, index: u32| format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
+    let online = cpu_list::online(root).unwrap_or_default();
+    let one = |index: u32| {
+        let of = |file: &str| files.line(&format!("{}/{file}", folder(0, index))).ok();
+        let kind = match of("type")?.as_str() {
+            "Data" => "d".to_owned(),
+            "Instruction" => "i".to_owned(),
+            "Unified" => String::new(),
+            other => format!("-{}", other.to_lowercase()),
+        };
+        let name = format!("cpu.cache.l{}{kind}", of("level")?);
+        let mut parts = vec![of("size")?.replace('K', " KiB")];
+        parts.extend(of("ways_of_associativity").filter(|w| w != "0").map(|w| format!("{w} ways")));
+        parts.extend(of("coherency_line_size").map(|l| format!("lines of {l} B")));
+        let shared: BTreeSet<String> = online
+            .iter()
+            .filter_map(|cpu| files.line(&format!("{}/shared_cpu_list", folder(*cpu, index))).ok())
+            .collect();
+        let cpus = of("shared_cpu_list").and_then(|list| cpu_list::parse(&list).ok()).map(|l| l.len());
+        parts.extend(cpus.map(|n| if n == 1 { "1 CPU each".to_owned() } else { format!("{n} CPUs each") }));
+        if !shared.is_empty() {
+            parts.push(format!("{} in all", shared.len()));
+        }
+        Some((name, parts.join(", ")))
+    };
+    (0..8).map_while(one).collect()
+}
+
+/// Some kernels tell the second level's size; for the rest, a manual does.
+fn tlb(cpu_info: &str) -> Maybe<String> {
+    let told = field(cpu_info, "TLB size").map(str::to_owned);
+    told.ok_or_else(|| Missing::because("/proc/cpuinfo does not tell the TLB's size on this processor"))
+}
+
+/// The clock that the processor is sold by; where only the present one is told, that is it on a machine whose clock does not
+/// change, and it is left out on others.
+fn clock_mhz(files: &Files<'_>, cpu_info: &Maybe<String>) -> Maybe<String> {
+    let base = files.line("sys/devices/system/cpu/cpu0/cpufreq/base_frequency");
+    if let Some(khz) = base.ok().and_then(|l| l.parse::<u64>().ok()) {
+        return Ok((khz / 1_000).to_string());
+    }
+    if files.line("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver").is_ok() {
+        return Err(Missing::because("the clock changes, and this driver does not tell its base"));
+    }
+    let text = cpu_info.as_ref().map_err(Clone::clone)?;
+    let now = field(text, "cpu MHz").map(|mhz| mhz.split('.').next().unwrap_or(mhz).to_owned());
+    now.ok_or_else(|| Missing::because("neither cpufreq nor /proc/cpuinfo tells a clock"))
+}
+
+/// How far each NUMA node is from each, as the firmware has it.
+fn distances(files: &Files<'_>) -> Vec<(String, String)> {
+    let one = |node: u32| {
+        let line = files.line(&format!("sys/devices/system/node/node{node}/distance")).ok()?;
+        Some((format!("numa.distance.{node}"), line))
+    };
+    (0..1024).map_while(one).collect()
+}
+
 fn count_of(list: &str) -> Maybe<String> {
     cpu_list::parse(list).map(|l| l.len().to_string()).map_err(|e| Missing::because(e.to_string()))
 }
@@ -171,13 +239,21 @@ mod tests {
         let root = machine(&[
             (
                 "proc/cpuinfo",
-                "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nflags\t\t: fpu hypervisor sse\n",
+                "processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\ncpu MHz\t: 2596.124\nflags\t\t: fpu hypervisor sse\n",
             ),
             ("proc/meminfo", "MemTotal:        2048 kB\nMemFree: 1 kB\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             ("sys/devices/system/cpu/online", "0-1\n"),
             ("sys/devices/system/cpu/cpu0/topology/core_cpus_list", "0-1\n"),
             ("sys/devices/system/cpu/cpu1/topology/core_cpus_list", "0-1\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/type", "Data\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/level", "1\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/size", "48K\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/ways_of_associativity", "12\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", "64\n"),
+            ("sys/devices/system/cpu/cpu0/cache/index0/shared_cpu_list", "0-1\n"),
+            ("sys/devices/system/cpu/cpu1/cache/index0/shared_cpu_list", "0-1\n"),
+            ("sys/devices/system/node/node0/distance", "10 21\n"),
             ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
             ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
             ("etc/os-release", "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n"),
@@ -193,6 +269,9 @@ mod tests {
             ("mitigation.meltdown", "Mitigation: PTI"),
             ("os.name", "Some Linux 1"),
             ("virtualization", "guest"),
+            ("cpu.cache.l1d", "48 KiB, 12 ways, lines of 64 B, 2 CPUs each, 1 in all"),
+            ("cpu.clock_mhz", "2596"),
+            ("numa.distance.0", "10 21"),
         ] {
             assert_eq!(environment.fact(name), Some(value), "{name}");
         }

@@ -13,8 +13,10 @@ pub mod hog;
 mod kernel_symbols;
 pub mod locks;
 pub mod nic;
+pub mod observe;
 mod peers;
 pub mod proc_stat;
+pub mod process_time;
 #[cfg(feature = "bpf")]
 mod program;
 pub mod prove;

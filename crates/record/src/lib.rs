@@ -8,6 +8,7 @@ pub mod arrivals;
 pub mod bakeoff;
 pub mod block_io;
 pub mod clock;
+pub mod command;
 pub mod cpu;
 pub mod environment;
 pub mod event;

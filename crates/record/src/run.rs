@@ -8,6 +8,7 @@ use std::str::FromStr;
 use ulid::Ulid;
 
 use crate::clock::WallAnchor;
+use crate::command::Recorded;
 use crate::cpu::CpuInterval;
 use crate::environment::Environment;
 use crate::load::LoadRecord;
@@ -182,6 +183,8 @@ pub struct Run {
     pub series: Vec<Sample>,
     /// What instruments said of known truths, where the run proved any.
     pub proofs: Vec<Proof>,
+    /// What was recorded around a command or a stretch of time, where the run did that.
+    pub recorded: Option<Recorded>,
 }
 
 #[cfg(test)]

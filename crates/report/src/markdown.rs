@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use analysis::Comparisons;
 use record::bakeoff::Bakeoff;
+use record::environment::Environment;
 use record::run::Run;
 
 use crate::page::{self, Block, Page, Table};
@@ -16,6 +17,11 @@ pub fn page(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
 /// The page of a single load run.
 pub fn load(run: &Run) -> String {
     render(&page::load(run))
+}
+
+/// One machine, or several side by side.
+pub fn hosts(hosts: &[(String, &Environment)]) -> String {
+    render(&page::hosts(hosts))
 }
 
 fn render(page: &Page) -> String {

@@ -8,6 +8,7 @@
 //! - a trial that failed is done once more, on a fresh server at the end of its block, and then has failed for good;
 //! - a series whose server died gets a fresh server for the trials that it still lacks.
 
+mod around;
 mod beside;
 mod conduct;
 mod error;
@@ -24,6 +25,7 @@ mod trial;
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunState};
 
+pub use around::{Around, RecordError, RecordSettings, Recording, record};
 pub use beside::Beside;
 pub use conduct::{resume, run};
 pub use error::RunnerError;

@@ -67,6 +67,7 @@ pub(crate) fn conduct(
                 cpu,
                 series: Vec::new(),
                 proofs: Vec::new(),
+                recorded: None,
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
             seal(conductor, trial, writer, run, server)?;

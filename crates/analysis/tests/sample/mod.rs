@@ -192,6 +192,7 @@ impl Recipe {
             load: Some(load),
             series: Vec::new(),
             proofs: Vec::new(),
+            recorded: None,
         }
     }
 

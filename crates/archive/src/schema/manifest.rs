@@ -6,6 +6,7 @@ use record::clock::WallAnchor;
 use record::run::{Run, RunHeader, RunKind, RunState};
 use serde::{Deserialize, Serialize};
 
+use super::command::RecordedForm;
 use super::environment::Facts;
 use super::load::Load;
 use super::proof::ProofForm;
@@ -24,6 +25,8 @@ pub(crate) struct Manifest {
     pub(crate) load: Option<Load>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) proofs: Vec<ProofForm>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) recorded: Option<RecordedForm>,
     pub(crate) files: Vec<StoredFile>,
 }
 
@@ -64,6 +67,7 @@ impl Manifest {
             environment: Facts::of(&run.environment),
             load: run.load.as_ref().map(Load::of),
             proofs: run.proofs.iter().map(ProofForm::of).collect(),
+            recorded: run.recorded.as_ref().map(RecordedForm::of),
             files,
         }
     }

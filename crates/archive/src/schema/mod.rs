@@ -5,6 +5,7 @@
 //! field does not compile until it has a place on disk.
 
 pub(crate) mod bakeoff;
+pub(crate) mod command;
 pub(crate) mod cpu;
 pub(crate) mod environment;
 pub(crate) mod event;

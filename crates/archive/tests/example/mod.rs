@@ -6,6 +6,7 @@ use std::time::Duration;
 use record::arrivals::Recorded;
 use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
 use record::clock::WallAnchor;
+use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
@@ -133,6 +134,17 @@ fn calibration(dice: &mut Dice) -> Calibration {
     }
 }
 
+fn recorded(dice: &mut Dice) -> Recorded {
+    let code = 1 + i32::try_from(dice.small()).unwrap();
+    Recorded {
+        end: dice.one_of(&[CommandEnd::Code(code), CommandEnd::Signal(code), CommandEnd::NoCommand]),
+        window: dice.maybe(cpu_interval),
+        by_events_ns: dice.maybe(Dice::next),
+        by_proc_ns: dice.maybe(Dice::next),
+        by_rusage: dice.maybe(|d| CpuSplit { user_ns: d.next(), system_ns: d.next() }),
+    }
+}
+
 fn proof(dice: &mut Dice) -> Proof {
     Proof {
         subject: dice.text(),
@@ -157,6 +169,7 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         cpu: dice.some(4, cpu_interval),
         series: dice.some(20, sample),
         proofs: dice.some(3, proof),
+        recorded: dice.option(recorded),
     }
 }
 

@@ -121,6 +121,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         cpu: beside.take(),
         series: Vec::new(),
         proofs: Vec::new(),
+        recorded: None,
     };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
@@ -156,7 +157,7 @@ fn print(run: &Run, id: Option<RunId>, global: &Global, out: &mut dyn Write) -> 
 }
 
 /// This machine, and how our instruments were last proved on it.
-fn environment(global: &Global) -> Environment {
+pub(crate) fn environment(global: &Global) -> Environment {
     let machine = probes::environment::read(Path::new("/"));
     // An archive that cannot be read has no proofs to cite; what is wrong with it, others tell.
     let calibration = global.archive().ok().and_then(|archive| archive.calibration(&machine).ok());
@@ -233,7 +234,7 @@ fn felt(record: &LoadRecord) -> Histogram {
     record.response.as_ref().map_or_else(|_| record.service.clone(), CensoredHistogram::merged)
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
         _ => Err("expected KEY=VALUE".into()),

@@ -11,7 +11,7 @@ use record::missing::Missing;
 use record::proof::{Proof, ProofVerdict, Unit};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 
-use crate::cmd::{Global, print_json};
+use crate::cmd::{Global, command_line, print_json};
 use crate::exit::Exit;
 use crate::load_options::{DataOptions, PaceOptions};
 use crate::screen::{self, Screen};
@@ -95,6 +95,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         cpu: Vec::new(),
         series: Vec::new(),
         proofs,
+        recorded: None,
     };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
@@ -216,7 +217,7 @@ fn header(what: &[What], anchor: WallAnchor) -> RunHeader {
         labels: std::collections::BTreeMap::new(),
         bakeoff: None,
         tool_version: env!("CARGO_PKG_VERSION").into(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: command_line(None),
     }
 }
 

@@ -135,6 +135,13 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
         prove::print(&run.proofs, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
+    if run.recorded.is_some() {
+        if !global.json {
+            writeln!(out, "{id}  {}\n", run.header.title)?;
+        }
+        crate::cmd::record::print(&run, Some(id), global, out)?;
+        return Ok(Exit::Good);
+    }
     match &run.load {
         Some(record) if global.json => {
             print_json(out, &report::json::load(Some(id), record, &run.cpu))?;

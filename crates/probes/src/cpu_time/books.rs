@@ -11,6 +11,8 @@ pub(super) struct Books {
     pub(super) busy_ns: u64,
     pub(super) idle_ns: u64,
     pub(super) switches: u64,
+    /// The part of busy time that members had: see [`super::CpuProbe::adopt`].
+    pub(super) member_ns: u64,
     /// What was lost, in the order of [`LOST`].
     pub(super) lost: [u64; LOST.len()],
     /// The thread that ran most since the closing before; `None` where no thread ran.

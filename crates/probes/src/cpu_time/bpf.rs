@@ -17,9 +17,9 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{contender, contest, cpu_time, task_record, task_time};
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
-use super::Source;
 use super::books::{Books, Edge, Top};
 use super::tasks::{Ledger, Sums, Told};
+use super::{Adopt, Source};
 use crate::hog;
 use crate::program::{self, KERNEL_BTF};
 use crate::topology::Cores;
@@ -44,7 +44,7 @@ const CPU_TIME_CPUS: usize = 1024;
 const _: () = assert!(size_of::<cpu_time>() == 128);
 const _: () = assert!(size_of::<contest>() == 80);
 const _: () = assert!(size_of::<contender>() == 24);
-const _: () = assert!(size_of::<task_record>() == 120);
+const _: () = assert!(size_of::<task_record>() == 128);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -53,7 +53,7 @@ pub(super) struct Bpf {
     epoch: u64,
     ledger: Option<Ledger>,
     note: Option<String>,
-    _switches: Link,
+    _links: Vec<Link>,
 }
 
 /// Where on the switch we hook.
@@ -95,9 +95,12 @@ impl Bpf {
         open.progs.replay.set_autoload(false);
         ask_for_tasks(&mut open, tasks)?;
         let skel = open.load()?;
-        let switches = attach_hook(&skel, hook)?;
+        let mut links = vec![attach_hook(&skel, hook)?];
+        if tasks.is_some() {
+            links.push(skel.progs.on_fork.attach()?);
+        }
         let ledger = tasks.map(|_| Ledger::default());
-        let mut bpf = Self { skel, hook, epoch: 0, ledger, note: None, _switches: switches };
+        let mut bpf = Self { skel, hook, epoch: 0, ledger, note: None, _links: links };
         // Kernels before 5.10 cannot run a program on a CPU of our choice: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
@@ -135,6 +138,7 @@ impl Bpf {
             busy_ns: closed.busy_ns,
             idle_ns: closed.idle_ns,
             switches: closed.switches,
+            member_ns: closed.member_ns,
             lost: [
                 closed.unseen,
                 closed.unsure_ns,
@@ -171,6 +175,20 @@ impl Source for Bpf {
             told(&self.skel).map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
         let ledger = self.ledger.as_mut().expect("checked above");
         Ok(ledger.settle(self.epoch, told))
+    }
+
+    fn adopt(&mut self, adopt: Adopt) -> Maybe<()> {
+        if self.ledger.is_none() {
+            return Err(Missing::because("whose thread is whose is seen where tasks are accounted for"));
+        }
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        let adopter = match adopt {
+            Adopt::Children => std::process::id(),
+            Adopt::Nobody => 0,
+        };
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        unsafe { ptr::write_volatile(&raw mut shared.adopter, adopter) };
+        Ok(())
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
@@ -219,6 +237,7 @@ fn attach_hook(skel: &CpuTimeSkel<'_>, hook: Hook) -> libbpf_rs::Result<Link> {
 
 fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbpf_rs::Result<()> {
     open.progs.tell_tasks.set_autoload(tasks.is_some());
+    open.progs.on_fork.set_autoload(tasks.is_some());
     // What is not used need not exist: older kernels lack some of these.
     open.maps.task_sums.set_autocreate(tasks.is_some())?;
     open.maps.ended.set_autocreate(tasks.is_some())?;

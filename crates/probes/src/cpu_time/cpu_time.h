@@ -27,7 +27,8 @@ struct cpu_time {
 	__u64 lost_tasks; /* stints that no task's sums could be found for */
 	__u64 lost_core;  /* stints whose core's clocks were held by another CPU for too long */
 	__u64 lost_ended; /* tasks that ended, and nobody had read of the ones before */
-	__u64 unused[2];
+	__u64 member_ns;  /* the part of busy_ns that members had: a command and all it started */
+	__u64 unused;
 };
 _Static_assert(sizeof(struct cpu_time) == 128,
 	       "mod.rs expects 128 bytes: two cache lines, no neighbour in them");
@@ -65,7 +66,8 @@ struct task_time {
 
 /* A task's sums as they are, and as of the closing before which they were not touched again. */
 struct task_books {
-	__u64 epoch; /* of the CPU that touched them last */
+	__u64 epoch;  /* of the CPU that touched them last */
+	__u64 member; /* 1: of the command that is watched, or started by a member */
 	struct task_time now;
 	struct task_time then;
 };
@@ -80,7 +82,7 @@ struct task_record {
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 120, "tasks.rs expects 120 bytes");
+_Static_assert(sizeof(struct task_record) == 128, "tasks.rs expects 128 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

@@ -94,6 +94,8 @@ pub struct CpuProbe {
     ticks_per_s: f64,
     started_ns: u64,
     switches: u64,
+    members: Maybe<()>,
+    first: Option<Look>,
     last: Option<Look>,
 }
 
@@ -105,6 +107,9 @@ trait Source: std::fmt::Debug {
     fn note(&self) -> Option<&str> {
         None
     }
+
+    /// Says who becomes a member from now on.
+    fn adopt(&mut self, adopt: Adopt) -> Maybe<()>;
 
     /// Called before the CPUs are closed one by one.
     fn next_edge(&mut self);
@@ -119,8 +124,17 @@ trait Source: std::fmt::Debug {
     fn ns_per_switch(&mut self) -> Maybe<f64>;
 }
 
+/// Whose time is counted apart, as that of members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adopt {
+    /// The processes that this one starts from now on, with everything that they start.
+    Children,
+    /// Nobody new; who is a member stays one.
+    Nobody,
+}
+
 /// Everything that was read at one edge of a window.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Look {
     at_ns: u64,
     online: BTreeSet<u32>,
@@ -152,6 +166,8 @@ pub fn open(options: &Options) -> CpuProbe {
         ticks_per_s,
         started_ns: 0,
         switches: 0,
+        members: Err(Missing::because("nobody was adopted")),
+        first: None,
         last: None,
     }
 }
@@ -174,7 +190,56 @@ impl CpuProbe {
         let look = self.look();
         self.started_ns = look.at_ns;
         self.switches = 0;
-        self.last = Some(look);
+        self.last = Some(look.clone());
+        self.first = Some(look);
+    }
+
+    /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is said.
+    ///
+    /// A child is a member from its first instruction on, and so is everything that it starts, however short its life.
+    pub fn adopt(&mut self, adopt: Adopt) {
+        let no_source = || Err(Missing::because("whose thread is whose is not seen on the /proc rung"));
+        let done = self.source.as_mut().map_or_else(no_source, |source| source.adopt(adopt));
+        if adopt == Adopt::Children {
+            self.members = done;
+        }
+    }
+
+    /// CPU time of the members from the start to the last reading, by events.
+    ///
+    /// # Errors
+    ///
+    /// Missing where nobody was adopted, or this rung does not tell whose thread is whose.
+    pub fn members_ns(&self) -> Maybe<u64> {
+        self.members.clone()?;
+        let nothing = || Missing::because("nothing was read yet");
+        let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
+        let had = |look: &Look, cpu: u32| match look.edges.get(&cpu) {
+            Some(edge) => edge.as_ref().map(|e| e.books.member_ns).map_err(Clone::clone),
+            // A CPU that is offline keeps what its books were closed with, which is not known here.
+            None => Err(Missing::because("a CPU came or went")),
+        };
+        let of = |cpu: &u32| Ok(had(last, *cpu)? - had(first, *cpu)?);
+        first.online.union(&last.online).map(of).sum()
+    }
+
+    /// The whole time from the start to the last reading, as one interval, from the counters at its two edges.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the probe was not started, or not read since.
+    pub fn since_start(&self) -> Maybe<CpuInterval> {
+        let nothing = || Missing::because("nothing was read yet");
+        let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
+        if last.at_ns == first.at_ns {
+            return Err(nothing());
+        }
+        let mut whole = self.between(first, last);
+        for sample in &mut whole.cpus {
+            // Who ran most is known of each interval, not of their sum.
+            sample.top = Err(Missing::because("it is known interval by interval"));
+        }
+        Ok(whole)
     }
 
     /// Closes the books on every CPU: what happened since the last reading, or since the start.

@@ -18,8 +18,8 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
-use super::Source;
 use super::books::{Books, Edge, LOST, Top};
+use super::{Adopt, Source};
 use crate::hog;
 
 /// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.
@@ -85,6 +85,10 @@ impl Source for Perf {
 
     fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
         Err(Missing::because("tasks are accounted for on the BPF rung only"))
+    }
+
+    fn adopt(&mut self, _: Adopt) -> Maybe<()> {
+        Err(Missing::because("whose thread is whose is seen on the BPF rung only"))
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
@@ -267,6 +271,7 @@ impl Account {
             busy_ns: self.busy_ns,
             idle_ns: self.idle_ns,
             switches: self.switches,
+            member_ns: 0,
             lost,
             top: most.map(|(thread, ns)| Top { pid: thread.pid, tid: thread.tid, comm: name_of(thread), ns }),
         })

@@ -108,6 +108,8 @@ static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_st
 		books->then = books->now;
 		books->epoch = c->epoch;
 	}
+	if (books->member)
+		c->member_ns += busy_ns;
 	books->now.on_cpu_ns += busy_ns;
 	books->now.stints += came_off;
 	if (core_of[cpu]) {
@@ -117,6 +119,32 @@ static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_st
 		books->now.alone_ns += busy_ns;
 		books->now.share += busy_ns * SHARE_UNITS;
 	}
+}
+
+/* The process whose next children become members; 0: none. Set and cleared by user space. */
+__u32 adopter;
+
+/* Whoever a member starts is a member from its first instruction on. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct task_books *books;
+	bool member = parent->tgid == adopter && child->tgid != parent->tgid;
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	if (!member) {
+		books = bpf_task_storage_get(&task_sums, parent, 0, 0);
+		if (!books || !books->member)
+			return 0;
+	}
+	books = bpf_task_storage_get(&task_sums, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (books)
+		books->member = 1;
+	else
+		now[cpu].lost_tasks++;
+	return 0;
 }
 
 static __always_inline void describe(struct task_record *record, struct task_struct *task,

@@ -4,6 +4,7 @@
 //! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
 //! events is added to the truth, and it is small on a quiet machine.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use record::clock::{Clock, Monotonic};
@@ -198,6 +199,7 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let events = Proof {
         truth: Ok(window.truth),
         cost_ratio: window.cost.clone(),
+        remark: crowded(hog, window.truth),
         ..proof("events", true, window.by_events.clone(), EVENTS_LIMIT)
     };
     let not_idle = match hog {
@@ -238,6 +240,25 @@ fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     window.peers.iter().map(proof).collect()
 }
 
+/// What to say where the hog did not get what it wanted: ticks then meet whoever had the CPU instead.
+fn crowded(hog: &Hog, truth: f64) -> Option<String> {
+    let wanted = match hog {
+        Hog::Hide { ratio, .. } => *ratio,
+        Hog::Antihide { .. } => ANTIHIDE_RATIO,
+        Hog::Spin { cpus } => cpus.iter().collect::<BTreeSet<_>>().len() as f64,
+    };
+    let percent = |ratio: f64| ratio * 100.0;
+    (truth < 0.8 * wanted).then(|| {
+        format!(
+            "others wanted the CPU too, it got {:.0} of {:.0} %: what ticks miss shows on a quiet machine only",
+            percent(truth),
+            percent(wanted)
+        )
+    })
+}
+
+/// A twentieth of the period before the tick and one after; somewhat less in truth, since waking takes time.
+const ANTIHIDE_RATIO: f64 = 0.1;
 /// Half a point.
 const EVENTS_LIMIT: f64 = 0.005;
 /// Two points: ticks of 10 ms at both edges, and the noise between.

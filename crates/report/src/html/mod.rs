@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use analysis::Comparisons;
 use record::bakeoff::Bakeoff;
+use record::environment::Environment;
 use record::run::Run;
 
 use crate::page::{self, Block, Figure, Page, Section, Table, Tone, Words};
@@ -18,6 +19,11 @@ pub fn page(bakeoff: &Bakeoff, comparisons: &Comparisons) -> String {
 /// The page of a single load run.
 pub fn load(run: &Run) -> String {
     render(&page::load(run))
+}
+
+/// The page of one machine, or of several side by side.
+pub fn hosts(hosts: &[(String, &Environment)]) -> String {
+    render(&page::hosts(hosts))
 }
 
 /// Text that is safe between tags and in attributes.

@@ -3,7 +3,9 @@
 
 mod bakeoff;
 mod block_io;
+mod command;
 mod cpu;
+mod hosts;
 mod load;
 mod locks;
 mod nic;
@@ -13,7 +15,9 @@ mod runs;
 
 pub use bakeoff::{compare, run};
 pub use block_io::io;
+pub use command::command;
 pub use cpu::{cpu, tasks};
+pub use hosts::{host, hosts};
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
 pub use locks::locks;

@@ -1,6 +1,8 @@
 //! The page of a single load run.
 
 use analysis::machine;
+use record::command::Recorded;
+use record::cpu::CpuSample;
 use record::histogram::{Histogram, QUANTILES, Summary};
 use record::load::LoadRecord;
 use record::run::{Run, RunState};
@@ -13,7 +15,7 @@ use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
-use crate::text::{cited, on_paper};
+use crate::text::{Style, cited, on_paper};
 
 /// Lays out the page; that of a run without a load is of what was recorded.
 pub(crate) fn load(run: &Run) -> Page {
@@ -24,7 +26,9 @@ pub(crate) fn load(run: &Run) -> Page {
         format!("state: {}", header.state.word()),
     ];
     let Some(record) = &run.load else {
-        return if run.proofs.is_empty() {
+        return if let Some(recorded) = &run.recorded {
+            recorded_page(run, recorded, byline)
+        } else if run.proofs.is_empty() {
             without_load(run, byline)
         } else {
             proofs(run, byline, disclosure(run, None))
@@ -70,6 +74,32 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
         standing: Words::toned(word, tone),
         claim: super::series::claim(&recorded),
         caveats: header.reason.iter().cloned().collect(),
+        byline,
+        sections,
+    }
+}
+
+/// The page of a command with instruments around it.
+fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
+    let mut text = Vec::new();
+    crate::text::command(&mut text, recorded, Style::PIPE).expect("memory takes all that is written to it");
+    let cpu_time = match &recorded.by_events_ns {
+        Ok(ns) => format!("{} of CPU time by events; ", span(*ns as f64 * 1e-9)),
+        Err(_) => String::new(),
+    };
+    let busy = recorded.window.as_ref().map_err(Clone::clone).and_then(|w| w.mean(CpuSample::busy_ratio));
+    let busy = busy.map_or("unknown".to_owned(), percent);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let block = Block::Code { title: "What was recorded".into(), text };
+    let mut sections = vec![Section { id: "recorded", title: "What it took", blocks: vec![block] }];
+    sections.extend(super::series::section(&analysis::series(&run.series)));
+    sections.push(disclosure(run, None));
+    Page {
+        title: run.header.title.clone(),
+        question: String::new(),
+        standing: Words::from("recorded"),
+        claim: format!("{cpu_time}the machine was {busy} busy over exactly that window."),
+        caveats: run.header.reason.iter().cloned().collect(),
         byline,
         sections,
     }

@@ -4,6 +4,7 @@ mod account;
 mod bakeoff;
 mod configuration;
 mod figures;
+mod hosts;
 mod load;
 mod method;
 mod over_time;
@@ -11,6 +12,7 @@ mod proofs;
 mod series;
 
 pub(crate) use bakeoff::bakeoff;
+pub(crate) use hosts::{differs, facts, hosts};
 pub(crate) use load::load;
 pub(crate) use series::written as series_value;
 

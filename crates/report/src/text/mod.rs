@@ -2,8 +2,10 @@
 
 mod bakeoff;
 mod block_io;
+mod command;
 mod cpu;
 mod cpu_csv;
+mod hosts;
 mod load;
 mod locks;
 mod nic;
@@ -17,8 +19,10 @@ use std::io::{self, Write};
 
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, io_interval};
+pub use command::command;
 pub use cpu::cpu_interval;
 pub use cpu_csv::{cpu_csv, cpu_csv_header};
+pub use hosts::hosts;
 pub(crate) use load::on_paper;
 pub use load::{load_record, progress_header, progress_line};
 pub use locks::{LockView, lock_interval, locks_csv};

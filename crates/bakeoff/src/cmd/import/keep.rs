@@ -133,7 +133,8 @@ impl Keeper {
             calibration: Vec::new(),
         };
         let series = self.series;
-        let run = Run { header, environment, load: None, cpu: Vec::new(), series, proofs: Vec::new() };
+        let (cpu, proofs) = (Vec::new(), Vec::new());
+        let run = Run { header, environment, load: None, cpu, series, proofs, recorded: None };
         let folder = writer.seal(&run)?;
         source::tell(&format!("kept as {id} in {}", folder.display()));
         Ok(())

@@ -1,0 +1,132 @@
+//! `bakeoff host`: this machine as a table, and machines side by side.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use record::environment::Environment;
+use record::missing::Missing;
+use serde_json::{Value, json};
+
+use crate::cmd::{Global, print_json};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+use crate::whole_file;
+
+/// Show what a machine is: processor, caches, NUMA, memory, kernel, mitigations; or compare several
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// One machine, this one unless told otherwise
+    Show {
+        /// A run of the archive, or a file that `bakeoff host show --json` wrote; without it this machine
+        host: Option<String>,
+
+        /// Write a page instead: a name that ends in .html or .md
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Two machines or more, side by side, what differs first
+    Compare {
+        /// Each a run of the archive, a file that `bakeoff host show --json` wrote, or `here` for this machine
+        #[arg(required = true, num_args = 2.., value_name = "HOST")]
+        hosts: Vec<String>,
+
+        /// Write a page instead: a name that ends in .html or .md
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff host
+  ssh db7 bakeoff host show --json > db7.json; bakeoff host compare here db7.json
+  bakeoff host compare 01ARZ 01BX5 -o hosts.html      the machines of two runs";
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let here = ["here".to_owned()];
+    let (names, output): (&[String], _) = match &args.what {
+        None => (&here, None),
+        Some(What::Show { host, output }) => {
+            (host.as_ref().map_or(&here[..], std::slice::from_ref), output.as_deref())
+        }
+        Some(What::Compare { hosts, output }) => (hosts, output.as_deref()),
+    };
+    let environments: Vec<Environment> =
+        names.iter().map(|name| named(name, global)).collect::<anyhow::Result<_>>()?;
+    let hosts: Vec<(String, &Environment)> =
+        names.iter().zip(&environments).map(|(name, e)| (title(name, e), e)).collect();
+    if let Some(path) = output {
+        return page(path, &hosts, global, out);
+    }
+    if global.json {
+        let document = match &hosts[..] {
+            [(_, only)] => report::json::host(only),
+            _ => report::json::hosts(&hosts),
+        };
+        print_json(out, &document)?;
+    } else {
+        report::text::hosts(out, &hosts, screen::style())?;
+    }
+    Ok(Exit::Good)
+}
+
+fn page(
+    path: &Path,
+    hosts: &[(String, &Environment)],
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let text = match path.extension().and_then(|e| e.to_str()) {
+        Some("html" | "htm") => report::html::hosts(hosts),
+        Some("md" | "markdown") => report::markdown::hosts(hosts),
+        _ => return Err(Exit::Usage.with(format!("{}: a page's name ends in .html or .md", path.display()))),
+    };
+    whole_file::write(path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
+    if global.json {
+        print_json(out, &json!({"schema": "bakeoff.report/1", "wrote": path}))?;
+    } else {
+        Screen::new().line(&format!("wrote {}", path.display()));
+    }
+    Ok(Exit::Good)
+}
+
+/// This machine, the machine of a file, or that of a run.
+fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
+    if name == "here" {
+        return Ok(probes::environment::read(Path::new("/")));
+    }
+    if Path::new(name).is_file() {
+        let text = fs::read_to_string(name).with_context(|| format!("reading {name}"))?;
+        return of_document(&text).map_err(|why| Exit::Usage.with(format!("{name}: {why}")));
+    }
+    let archive = global.archive().with_context(|| format!("{name} is no file; looking for a run"))?;
+    let id = crate::cmd::runs::find(&archive, name)?;
+    Ok(if archive.is_bakeoff(id) { archive.bakeoff(id)?.environment } else { archive.run(id)?.environment })
+}
+
+fn of_document(text: &str) -> Result<Environment, String> {
+    let document: Value = serde_json::from_str(text).map_err(|e| format!("it is no JSON ({e})"))?;
+    if document["schema"] != "bakeoff.host/1" {
+        return Err("it is no bakeoff.host/1: write it with `bakeoff host show --json`".into());
+    }
+    let entries = |name: &str| document[name].as_object().into_iter().flatten();
+    let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let known = entries("facts").map(|(name, value)| (name.clone(), Ok(text_of(value))));
+    let missing =
+        entries("facts_missing").map(|(name, why)| (name.clone(), Err(Missing::because(text_of(why)))));
+    Ok(Environment { facts: known.chain(missing).collect(), calibration: Vec::new() })
+}
+
+fn title(name: &str, environment: &Environment) -> String {
+    let host = environment.fact("host.name").unwrap_or("unknown");
+    if name == "here" { format!("{host} (here)") } else { format!("{host} ({name})") }
+}

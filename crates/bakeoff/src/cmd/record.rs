@@ -1,0 +1,179 @@
+//! `bakeoff record`: instruments around a command, or around a stretch of time.
+
+use std::io::Write;
+use std::os::fd::AsFd as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use record::clock::WallAnchor;
+use record::command::{CommandEnd, Recorded};
+use record::environment::Environment;
+use record::quantity;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use runner::{Around, RecordError, RecordSettings, Recording};
+
+use crate::cmd::{Global, command_line, print_json};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+use crate::signals;
+
+/// Record what a command, or the machine for some time, took: CPU time by events, /proc and rusage; archived
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, group = clap::ArgGroup::new("around").required(true).args(["time", "command"]))]
+pub(crate) struct Args {
+    /// Record the machine for so long, without a command
+    #[arg(long, value_name = "DURATION", value_parser = quantity::duration)]
+    time: Option<Duration>,
+
+    /// Length of an interval of the series
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::cmd::cpu::interval)]
+    interval: Duration,
+
+    /// Instruments, separated by commas, or all
+    #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
+    observe: Observed,
+
+    /// A line that says what this run is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// A mark to find the run by; may be given more than once
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = crate::cmd::load::key_value)]
+    labels: Vec<(String, String)>,
+
+    /// Do not keep the run in the archive
+    #[arg(long)]
+    no_archive: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff record -- make -j4
+  bakeoff record --time 10s
+  bakeoff record --title 'nightly build' -- sh -c 'make clean && make'
+The command keeps its input and output; with --json its output goes to standard error. Ends with 1 where the command
+did not end with 0, whose exit code is shown.";
+
+/// Instruments besides the CPUs', which are always there.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed(Vec<probes::observe::Kind>);
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let anchor = WallAnchor::now();
+    let environment = crate::cmd::load::environment(global);
+    let header = header(args, anchor);
+    let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+
+    signals::stop_on_interrupt()?;
+    let settings = RecordSettings {
+        interval: args.interval,
+        others: args.observe.0.clone(),
+        host: environment.fact("host.name").unwrap_or("localhost").to_owned(),
+        anchor,
+    };
+    let recording = runner::record(around(args, global)?, &settings, &signals::STOP).map_err(of_record)?;
+    let mut screen = Screen::new();
+    for note in &recording.notes {
+        screen.line(&format!("bakeoff record: {note}"));
+    }
+    let run = run_of(header, environment, recording);
+    // First it is kept: what cannot be printed is not lost.
+    let kept = writer.map(|writer| writer.seal(&run)).transpose();
+    let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
+    print(&run, id, global, out)?;
+    if let Some(folder) = kept? {
+        screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
+    }
+    Ok(exit_of(&run))
+}
+
+/// Prints what was recorded in a run.
+pub(crate) fn print(
+    run: &Run,
+    id: Option<RunId>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let recorded = run.recorded.as_ref().expect("the caller has one");
+    if global.json {
+        print_json(out, &report::json::command(id, &run.header.title, recorded, run.series.len()))?;
+    } else {
+        report::text::command(out, recorded, screen::style())?;
+    }
+    Ok(out.flush()?)
+}
+
+fn around(args: &Args, global: &Global) -> anyhow::Result<Around> {
+    let Some((program, words)) = args.command.split_first() else {
+        return Ok(Around::Time(args.time.unwrap_or_default()));
+    };
+    let mut command = Command::new(program);
+    command.args(words);
+    if global.json {
+        // Standard output is one document.
+        command.stdout(Stdio::from(std::io::stderr().as_fd().try_clone_to_owned()?));
+    }
+    Ok(Around::Command(command))
+}
+
+fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> Run {
+    let Recording { recorded, cpu, series, notes: _, stopped } = recording;
+    let (state, reason) = if stopped {
+        (RunState::Interrupted, Some("stopped by its user".to_owned()))
+    } else {
+        (RunState::Sealed, None)
+    };
+    let header = RunHeader { state, reason, ..header };
+    Run { header, environment, load: None, cpu, series, proofs: Vec::new(), recorded: Some(recorded) }
+}
+
+fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
+    let what = match args.time {
+        Some(time) => format!("the machine for {} s", time.as_secs_f64()),
+        None => args.command.join(" "),
+    };
+    RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Record,
+        state: RunState::Running,
+        reason: None,
+        anchor,
+        title: args.title.clone().unwrap_or(what),
+        labels: args.labels.iter().cloned().collect(),
+        bakeoff: None,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        command: command_line(None),
+    }
+}
+
+fn exit_of(run: &Run) -> Exit {
+    match (run.header.state, run.recorded.as_ref().map(|Recorded { end, .. }| *end)) {
+        (RunState::Interrupted, _) => Exit::Interrupted,
+        (_, Some(CommandEnd::Code(0) | CommandEnd::NoCommand)) => Exit::Good,
+        _ => Exit::Bad,
+    }
+}
+
+fn of_record(error: RecordError) -> anyhow::Error {
+    match &error {
+        RecordError::Start { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Exit::Usage.with(error)
+        }
+        _ => error.into(),
+    }
+}
+
+fn observed(text: &str) -> Result<Observed, String> {
+    use probes::observe::{KINDS, named};
+    if text == "all" {
+        return Ok(Observed(KINDS.to_vec()));
+    }
+    let known = || ["cpu"].into_iter().chain(KINDS.iter().map(|k| k.name)).collect::<Vec<_>>().join(", ");
+    named(text.split(','))
+        .map(Observed)
+        .map_err(|word| format!("`{word}` is no instrument: expected {} or all", known()))
+}

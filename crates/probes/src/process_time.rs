@@ -1,0 +1,43 @@
+//! CPU time of one process as `/proc` tells it, in ticks of 10 ms.
+
+use std::fs;
+
+use nix::unistd::{SysconfVar, sysconf};
+use record::missing::{Maybe, Missing};
+
+/// CPU time of the process and of the children that it has waited for, ended ones too as long as nobody waited for it.
+///
+/// # Errors
+///
+/// Missing where `/proc` does not tell.
+pub fn with_children_ns(pid: u32) -> Maybe<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).map_err(|e| Missing::because(format!("{path}: {e}")))?;
+    let ticks =
+        ticks(&text).ok_or_else(|| Missing::because(format!("{path} reads otherwise than expected")))?;
+    let per_s =
+        sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|t| u64::try_from(t).ok()).unwrap_or(100);
+    Ok(ticks * 1_000_000_000 / per_s)
+}
+
+/// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last parenthesis.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
+    fields.get(11..15)?.iter().map(|f| f.parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_columns_are_summed_whatever_the_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 100 200 0 0 11 22 33 44 20 0 1 0 5 6 7";
+        assert_eq!(ticks(stat), Some(110));
+        assert_eq!(ticks("7 (a) S 1"), None);
+        assert_eq!(ticks(""), None);
+        assert!(with_children_ns(std::process::id()).is_ok());
+        assert!(with_children_ns(u32::MAX).is_err());
+    }
+}

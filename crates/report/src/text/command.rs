@@ -1,0 +1,79 @@
+//! A command with instruments around it, at a terminal.
+
+use std::io::{self, Write};
+
+use record::command::{CommandEnd, CpuSplit, Recorded};
+use record::missing::Maybe;
+
+use super::{Style, cpu_interval, labelled, paragraph};
+use crate::number::{percent, span};
+
+/// How the command ended, its CPU time as three see it, and the machine over exactly that window.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Result<()> {
+    const INDENT: usize = 11;
+    let end = match recorded.end {
+        CommandEnd::Code(code) => Some(format!("exit code {code}")),
+        CommandEnd::Signal(signal) => Some(format!("ended by signal {signal}")),
+        CommandEnd::NoCommand => None,
+    };
+    if let Some(end) = &end {
+        labelled(out, ("command", None), end, INDENT, style)?;
+    }
+    let wall_s = recorded.window.as_ref().ok().map(record::cpu::CpuInterval::seconds);
+    if let Some(wall_s) = wall_s {
+        labelled(out, ("wall", None), &format!("{wall_s:.3} s ({})", span(wall_s)), INDENT, style)?;
+    }
+    if end.is_some() {
+        let seconds = |ns: &Maybe<u64>| match ns {
+            Ok(ns) => format!("{:.3} s", *ns as f64 * 1e-9),
+            Err(why) => format!("missing ({why})"),
+        };
+        let mode = |s: &CpuSplit| {
+            let [user, system] = [s.user_ns, s.system_ns].map(|ns| ns as f64 * 1e-9);
+            format!(" (user {user:.3} s, system {system:.3} s)")
+        };
+        let rusage = recorded.by_rusage.as_ref().map(|s| s.sum_ns()).map_err(Clone::clone);
+        let split = recorded.by_rusage.as_ref().map_or(String::new(), mode);
+        labelled(out, ("CPU time", None), "of the command and everything that it started", INDENT, style)?;
+        labelled(out, ("  events", None), &seconds(&recorded.by_events_ns), INDENT, style)?;
+        labelled(out, ("  /proc", None), &seconds(&recorded.by_proc_ns), INDENT, style)?;
+        labelled(out, ("  rusage", None), &format!("{}{split}", seconds(&rusage)), INDENT, style)?;
+        if let (Ok(events), Some(wall_s)) = (&recorded.by_events_ns, wall_s) {
+            let cpus = *events as f64 * 1e-9 / wall_s;
+            labelled(out, ("  used", None), &format!("{cpus:.2} CPUs on average"), INDENT, style)?;
+        }
+        if let Some(text) = difference(recorded) {
+            paragraph(out, &text, 2, style)?;
+        }
+    }
+    writeln!(out)?;
+    match &recorded.window {
+        Ok(window) => {
+            let busy = window.mean(record::cpu::CpuSample::busy_ratio);
+            let busy = busy.map_or_else(|why| format!("unknown ({why})"), percent);
+            paragraph(out, &format!("The machine over exactly that window: {busy} busy."), 2, style)?;
+            cpu_interval(out, window, window.from_ns, style)
+        }
+        Err(why) => paragraph(out, &format!("The machine over that window: missing ({why})"), 2, style),
+    }
+}
+
+/// What explains that events saw more than the parent was told.
+fn difference(recorded: &Recorded) -> Option<String> {
+    let (events, rusage) = (recorded.by_events_ns.as_ref().ok()?, recorded.by_rusage.as_ref().ok()?.sum_ns());
+    let more_ns = events.saturating_sub(rusage);
+    (more_ns > NOTED_NS && more_ns > events / 100).then(|| {
+        format!(
+            "Events saw {:.3} s more than the parent was told: processes that nobody waited for, or that still run, are \
+             in no rusage and in no /proc column.",
+            more_ns as f64 * 1e-9
+        )
+    })
+}
+
+/// Less than a few ticks is nothing to explain.
+const NOTED_NS: u64 = 30_000_000;

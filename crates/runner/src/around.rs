@@ -1,0 +1,293 @@
+//! Instruments around a command, or around a stretch of time: from its first instruction to its last.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use load::{Stop, StopLevel};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+use probes::cpu_time::{self, Adopt, CpuProbe, Options};
+use probes::observe::{Instrument, Kind};
+use probes::process_time;
+use probes::schedule::Deadlines;
+use probes::topology::Cores;
+use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::command::{CommandEnd, CpuSplit, Recorded};
+use record::cpu::CpuInterval;
+use record::missing::{Maybe, Missing};
+use record::series::Sample;
+
+/// How a command or a stretch of time is recorded.
+#[derive(Debug, Clone)]
+pub struct RecordSettings {
+    /// Length of an interval of the series.
+    pub interval: Duration,
+    /// Instruments besides the CPUs'.
+    pub others: Vec<Kind>,
+    /// The machine's name in the series.
+    pub host: String,
+    /// What the series count from.
+    pub anchor: WallAnchor,
+}
+
+/// What is recorded.
+#[derive(Debug)]
+pub enum Around {
+    /// A command, from its first instruction until it has ended.
+    Command(Command),
+    /// So much time.
+    Time(Duration),
+}
+
+/// Everything that was recorded.
+#[derive(Debug)]
+pub struct Recording {
+    /// What it comes to.
+    pub recorded: Recorded,
+    /// The CPUs, interval by interval.
+    pub cpu: Vec<CpuInterval>,
+    /// The other instruments, interval by interval.
+    pub series: Vec<Sample>,
+    /// What is missing for a better look and how to get it.
+    pub notes: Vec<String>,
+    /// Whether the user ended it.
+    pub stopped: bool,
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The command cannot be started.
+    #[error("`{program}` cannot be started")]
+    Start {
+        /// Its name.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The command was lost.
+    #[error("the command cannot be waited for")]
+    Wait(#[source] io::Error),
+}
+
+/// Records until the command has ended, the time is over, or the user stops it.
+///
+/// A first stop gives the command a second to end by itself, since the terminal has told it too; a second one kills it.
+///
+/// # Errors
+///
+/// [`RecordError`].
+pub fn record(around: Around, settings: &RecordSettings, stop: &Stop) -> Result<Recording, RecordError> {
+    let mut instruments = Instruments::open(settings);
+    match around {
+        Around::Time(length) => {
+            instruments.start();
+            let end_ns = Monotonic.now_ns() + u64::try_from(length.as_nanos()).unwrap_or(u64::MAX / 2);
+            let stopped = instruments.watch_until(stop, |wait_ns| {
+                let now_ns = Monotonic.now_ns();
+                Monotonic.sleep_until_ns(end_ns.min(now_ns + wait_ns));
+                Monotonic.now_ns() >= end_ns
+            });
+            instruments.read();
+            let none = || Missing::because("no command was recorded");
+            let recorded = Recorded {
+                end: CommandEnd::NoCommand,
+                window: instruments.cpu.since_start(),
+                by_events_ns: Err(none()),
+                by_proc_ns: Err(none()),
+                by_rusage: Err(none()),
+            };
+            Ok(instruments.finish(recorded, stopped))
+        }
+        Around::Command(command) => record_command(command, instruments, stop),
+    }
+}
+
+fn record_command(
+    mut command: Command,
+    mut instruments: Instruments<'_>,
+    stop: &Stop,
+) -> Result<Recording, RecordError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let before = children_usage();
+    instruments.start();
+    instruments.cpu.adopt(Adopt::Children);
+    let child = command.spawn();
+    instruments.cpu.adopt(Adopt::Nobody);
+    let child = child.map_err(|source| RecordError::Start { program, source })?;
+    let pid = child.id();
+    let ended = watch_end(pid).map_err(RecordError::Wait)?;
+    let mut asked = Asked::default();
+    let stopped = instruments.watch_until(stop, |wait_ns| {
+        asked.ask(pid, stop);
+        ended.recv_timeout(Duration::from_nanos(wait_ns)) != Err(RecvTimeoutError::Timeout)
+    });
+    let stopped = stopped && {
+        // It was told to end: it is recorded until it has.
+        while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            asked.ask(pid, stop);
+        }
+        true
+    };
+    instruments.read();
+    let by_proc_ns = process_time::with_children_ns(pid);
+    let status = reap(child).map_err(RecordError::Wait)?;
+    let recorded = Recorded {
+        end: end_of(status),
+        window: instruments.cpu.since_start(),
+        by_events_ns: instruments.cpu.members_ns(),
+        by_proc_ns,
+        by_rusage: before.and_then(|before| Ok(since(before, children_usage()?))),
+    };
+    Ok(instruments.finish(recorded, stopped))
+}
+
+/// How often the user's wish is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What is recorded, at work.
+struct Instruments<'a> {
+    settings: &'a RecordSettings,
+    cpu: CpuProbe,
+    others: Vec<Box<dyn Instrument>>,
+    deadlines: Deadlines,
+    intervals: Vec<CpuInterval>,
+    series: Vec<Sample>,
+}
+
+impl<'a> Instruments<'a> {
+    fn open(settings: &'a RecordSettings) -> Self {
+        // Whose thread is whose is part of the accounting by tasks; the cores' shares are not asked for.
+        let cpu = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
+        let others = settings.others.iter().map(|kind| (kind.open)()).collect();
+        let deadlines = Deadlines::new(Monotonic.now_ns(), settings.interval);
+        Self { settings, cpu, others, deadlines, intervals: Vec::new(), series: Vec::new() }
+    }
+
+    fn start(&mut self) {
+        self.others.iter_mut().for_each(|o| o.start());
+        // Last, so that its window is the command's.
+        self.cpu.start();
+        self.deadlines = Deadlines::new(Monotonic.now_ns(), self.settings.interval);
+    }
+
+    /// Reads at every deadline until `wait`, which waits for so many nanoseconds at most, says that it is over; `true`
+    /// where the user stopped it before.
+    fn watch_until(&mut self, stop: &Stop, mut wait: impl FnMut(u64) -> bool) -> bool {
+        let look_ns = u64::try_from(LOOK_EVERY.as_nanos()).expect("a few milliseconds");
+        loop {
+            let left_ns = self.deadlines.next_ns().saturating_sub(Monotonic.now_ns());
+            if wait(left_ns.min(look_ns)) {
+                return false;
+            }
+            if stop.is_requested() {
+                return true;
+            }
+            if Monotonic.now_ns() >= self.deadlines.next_ns() {
+                self.read();
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut interval = self.cpu.read();
+        interval.missed_deadline = self.deadlines.answered_at(interval.until_ns) > 0;
+        let anchor = self.settings.anchor;
+        let t_ns = anchor.unix_ns_at(interval.until_ns).cast_signed() - anchor.unix_ns.cast_signed();
+        for reading in self.others.iter_mut().flat_map(|o| o.read()) {
+            self.series.push(Sample {
+                t_ms: t_ns / 1_000_000,
+                host: self.settings.host.clone(),
+                name: reading.name,
+                labels: reading.labels,
+                value: reading.value,
+            });
+        }
+        self.intervals.push(interval);
+    }
+
+    fn finish(self, recorded: Recorded, stopped: bool) -> Recording {
+        let mut notes = self.cpu.notes().to_vec();
+        notes.extend(self.others.iter().flat_map(|o| o.notes()));
+        Recording { recorded, cpu: self.intervals, series: self.series, notes, stopped }
+    }
+}
+
+/// Says once that the process has ended, and leaves it to be waited for: until then `/proc` still tells of it.
+fn watch_end(pid: u32) -> io::Result<mpsc::Receiver<()>> {
+    let (tell, told) = mpsc::channel();
+    let id = Pid::from_raw(pid.cast_signed());
+    let wait = move || {
+        while waitid(Id::Pid(id), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
+            == Err(nix::errno::Errno::EINTR)
+        {}
+        // Nobody listens any more where the recording has failed.
+        let _ = tell.send(());
+    };
+    thread::Builder::new().name("command-end".into()).spawn(wait)?;
+    Ok(told)
+}
+
+fn reap(mut child: Child) -> io::Result<ExitStatus> {
+    child.wait()
+}
+
+/// How far the command was asked to end.
+#[derive(Debug, Default)]
+struct Asked {
+    since_ns: Option<u64>,
+    told: bool,
+    killed: bool,
+}
+
+impl Asked {
+    fn ask(&mut self, pid: u32, stop: &Stop) {
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        if !stop.is_requested() {
+            return;
+        }
+        let now_ns = Monotonic.now_ns();
+        let since_ns = *self.since_ns.get_or_insert(now_ns);
+        let send = |signal: Signal| {
+            // It may just have ended.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        };
+        if stop.level() > StopLevel::Finish && !self.killed {
+            send(Signal::SIGKILL);
+            self.killed = true;
+        } else if now_ns - since_ns > PATIENCE_NS && !self.told {
+            send(Signal::SIGTERM);
+            self.told = true;
+        }
+    }
+}
+
+fn end_of(status: ExitStatus) -> CommandEnd {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => CommandEnd::Code(code),
+        (None, signal) => CommandEnd::Signal(signal.unwrap_or(0)),
+    }
+}
+
+/// CPU time of the children that this process has waited for, theirs included.
+fn children_usage() -> Maybe<CpuSplit> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN);
+    let usage = usage.map_err(|e| Missing::because(format!("getrusage: {e}")))?;
+    let ns = |t: nix::sys::time::TimeVal| {
+        t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_usec().cast_unsigned() * 1_000
+    };
+    Ok(CpuSplit { user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) })
+}
+
+fn since(before: CpuSplit, after: CpuSplit) -> CpuSplit {
+    CpuSplit {
+        user_ns: after.user_ns.saturating_sub(before.user_ns),
+        system_ns: after.system_ns.saturating_sub(before.system_ns),
+    }
+}
