@@ -55,7 +55,7 @@ fn a_stretch_of_time_is_recorded_without_a_command() {
 #[test]
 fn an_interrupt_ends_the_command_and_keeps_what_was_recorded() {
     let lab = Lab::new();
-    let mut command = lab.command(&["record", "--", "sh", "-c", "echo started; sleep 600"]);
+    let mut command = lab.command(&["record", "--", "sh", "-c", "echo started; exec sleep 600"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 7];
     std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
