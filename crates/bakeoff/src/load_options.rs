@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
 use record::target::Target;
@@ -21,6 +20,15 @@ pub(crate) struct DataOptions {
     /// What an event does [default: oltp-read-write for databases, native for exec: and null:]
     #[arg(long, value_parser = workload, value_name = "NAME")]
     workload: Option<Workload>,
+
+    /// Do this script of SQL statements, as pgbench has them, instead of a workload; with several, each event does one,
+    /// drawn by their weights
+    #[arg(long = "script", value_name = "FILE[@WEIGHT]", conflicts_with = "workload", value_parser = script)]
+    scripts: Vec<ScriptFile>,
+
+    /// Set a variable of the scripts
+    #[arg(long = "define", value_name = "NAME=VALUE", requires = "scripts", value_parser = define)]
+    defines: Vec<(String, String)>,
 
     /// Tables of the data set
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -151,11 +159,19 @@ impl DataOptions {
         Target::new(&self.target)
     }
 
+    fn workload(&self, target: &Target) -> Workload {
+        if self.scripts.is_empty() {
+            self.workload.unwrap_or_else(|| load::default_workload(target))
+        } else {
+            Workload::Script
+        }
+    }
+
     /// A load on this data with nothing said about its pace.
     pub(crate) fn settings(&self, prepare: PreparePolicy) -> LoadSettings {
         let target = self.target();
         LoadSettings {
-            workload: self.workload.unwrap_or_else(|| load::default_workload(&target)),
+            workload: self.workload(&target),
             target,
             oltp: OltpSettings {
                 tables: self.tables,
@@ -166,6 +182,7 @@ impl DataOptions {
                 skip_transaction: false,
                 prepared: true,
             },
+            scripts: ScriptSettings { files: self.scripts.clone(), defines: self.defines.clone() },
             prepare,
             threads: 1,
             rate: Rate::Max,
@@ -350,6 +367,31 @@ fn share(text: &str) -> Result<f64, String> {
 
 fn workload(text: &str) -> Result<Workload, String> {
     Workload::from_word(text).ok_or_else(|| expected(Workload::ALL.iter().map(|w| w.word())))
+}
+
+/// `FILE` or `FILE@WEIGHT`, as pgbench has it; the file is read at once.
+fn script(text: &str) -> Result<ScriptFile, String> {
+    let (name, weight) = match text.rsplit_once('@') {
+        Some((name, weight)) if !weight.contains('/') => {
+            let weight = weight.parse();
+            (
+                name,
+                weight
+                    .map_err(|_| "the weight after `@` is a whole number, as in transfer.sql@3".to_owned())?,
+            )
+        }
+        _ => (text, 1),
+    };
+    let text = std::fs::read_to_string(name).map_err(|e| format!("cannot read {name}: {e}"))?;
+    Ok(ScriptFile { name: name.to_owned(), weight, text })
+}
+
+fn define(text: &str) -> Result<(String, String), String> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE, where a name is letters, digits and underscores".into()),
+    }
 }
 
 fn schedule(text: &str) -> Result<Schedule, String> {

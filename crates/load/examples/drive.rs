@@ -1,6 +1,6 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES`
+//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES`
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 
@@ -28,10 +27,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         skip_transaction: false,
         prepared: true,
     };
+    let mut scripts = ScriptSettings::default();
+    if workload.ends_with(".sql") {
+        let text = std::fs::read_to_string(workload)?;
+        scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
+    }
+    let word = if scripts.files.is_empty() { workload } else { Workload::Script.word() };
     let settings = LoadSettings {
         target: Target::new(target),
-        workload: Workload::from_word(workload).ok_or("unknown workload")?,
+        workload: Workload::from_word(word).ok_or("unknown workload")?,
         oltp,
+        scripts,
         prepare: PreparePolicy::Auto,
         threads: threads.parse()?,
         rate,

@@ -14,6 +14,7 @@ mod wire;
 use std::borrow::Cow;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use record::clock::Clock;
@@ -102,6 +103,9 @@ pub(crate) struct Attempt<'a> {
 /// Stamps between the operations of an event, in room made beforehand.
 pub(crate) struct Laps {
     clock: Arc<dyn Clock + Send + Sync>,
+    /// Whether the run has given up its connection.
+    is_cut: Arc<AtomicBool>,
+    start_ns: u64,
     last_ns: u64,
     taken: Vec<(usize, u64)>,
     outcome: Option<usize>,
@@ -109,16 +113,20 @@ pub(crate) struct Laps {
 
 impl Laps {
     /// Room for the operations of one event.
-    pub(crate) fn new(clock: Arc<dyn Clock + Send + Sync>, operations: &[OperationShare]) -> Self {
+    pub(crate) fn new(
+        clock: Arc<dyn Clock + Send + Sync>,
+        operations: &[OperationShare],
+        is_cut: Arc<AtomicBool>,
+    ) -> Self {
         let room = operations.iter().map(|o| o.per_event_max as usize).sum();
-        Self { clock, last_ns: 0, taken: Vec::with_capacity(room), outcome: None }
+        Self { clock, is_cut, start_ns: 0, last_ns: 0, taken: Vec::with_capacity(room), outcome: None }
     }
 
     /// Begins a try at `start_ns`.
     pub(crate) fn begin(&mut self, start_ns: u64) {
         self.taken.clear();
         self.outcome = None;
-        self.last_ns = start_ns;
+        (self.start_ns, self.last_ns) = (start_ns, start_ns);
     }
 
     /// Ends an operation: number `operation` of [`Driver::operations`]; the next one begins.
@@ -138,6 +146,26 @@ impl Laps {
     /// What was noted.
     pub(crate) fn outcome(&self) -> Option<usize> {
         self.outcome
+    }
+
+    /// Ends an operation that spans the others, from the beginning of the try to the end of the last of them.
+    pub(crate) fn end_span(&mut self, operation: usize) {
+        assert!(self.taken.len() < self.taken.capacity(), "more operations than the driver announced");
+        self.last_ns = self.end_ns();
+        self.taken.push((operation, self.last_ns - self.start_ns));
+    }
+
+    /// Waits, within the event; no operation lasts meanwhile.
+    pub(crate) fn rest(&mut self, for_ns: u64) {
+        let until_ns = self.clock.now_ns().saturating_add(for_ns);
+        loop {
+            let now_ns = self.clock.now_ns();
+            self.last_ns = now_ns;
+            if now_ns >= until_ns || self.is_cut.load(Ordering::SeqCst) {
+                return;
+            }
+            self.clock.sleep_until_ns(until_ns.min(now_ns + REST_SLICE_NS));
+        }
     }
 
     /// The end of the last operation, or now where the event has none.
@@ -186,14 +214,20 @@ impl Failure {
     }
 }
 
+/// A rest within an event is cut into slices of this, so that a stop is seen.
+const REST_SLICE_NS: u64 = 20_000_000;
+
 /// How a hung connection is cut from outside.
 #[derive(Default)]
-pub(crate) struct Cut(Mutex<Option<Box<dyn Fn() + Send>>>);
+pub(crate) struct Cut {
+    action: Mutex<Option<Box<dyn Fn() + Send>>>,
+    is_cut: Arc<AtomicBool>,
+}
 
 impl Cut {
     /// Says how to cut the connection that was just made; replaces what was said before.
     pub(crate) fn arm(&self, cut: impl Fn() + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cut));
+        *self.action.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cut));
     }
 
     /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns at once.
@@ -212,14 +246,20 @@ impl Cut {
         });
     }
 
+    /// Whether it was cut, for whoever waits for something else than the connection.
+    pub(crate) fn is_cut(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_cut)
+    }
+
     /// There is nothing to cut any more.
     pub(crate) fn disarm(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.action.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Cuts the connection, where there is one.
     pub(crate) fn cut(&self) {
-        if let Some(cut) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        if let Some(cut) = &*self.action.lock().unwrap_or_else(PoisonError::into_inner) {
             cut();
         }
     }

@@ -37,6 +37,7 @@ mod priority;
 pub mod prove;
 pub mod random;
 mod rows;
+mod script;
 mod sql;
 mod stop;
 mod verdict;

@@ -7,7 +7,7 @@ use crate::driver::{Attempt, Failure, FailureClass, OperationShare};
 use crate::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
 use crate::sql::{Parameter, Sql, StatementText};
 
-/// What the SQL workloads are, in the order of their fame.
+/// What SQL targets can do, in the order of its fame.
 pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::OltpReadWrite,
     Workload::OltpReadOnly,
@@ -17,6 +17,7 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::OltpDelete,
     Workload::OltpUpdateIndex,
     Workload::OltpUpdateNonIndex,
+    Workload::Script,
 ];
 
 /// One statement of a transaction.

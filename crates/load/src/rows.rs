@@ -55,6 +55,11 @@ impl RowPicker {
     }
 }
 
+/// One number from 1 to `n` by Zipf's law.
+pub(crate) fn zipfian(n: u64, exponent: f64, random: &mut Random) -> u64 {
+    Zipf::new(n, exponent).draw(random).min(n)
+}
+
 /// A quarter of the draws falls like a bell over all rows, the rest evenly into a hundredth of them in the middle.
 ///
 /// sysbench derives those latter from the same number that made the choice, so that they only reach the upper three

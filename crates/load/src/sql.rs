@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use record::load::LoadSettings;
+use record::load::{LoadSettings, Workload};
 
-use crate::driver::{Attempt, Connection, Failure, OperationShare};
+use crate::driver::{Attempt, Connection, Failure, FailureClass, OperationShare};
 use crate::oltp::{self, Shape, Texts};
+use crate::script::{self, Room, Scripts};
 
 /// One statement: the text around its parameters, one piece more than it has parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,6 @@ impl StatementText {
 pub(crate) enum Parameter<'a> {
     Null,
     Integer(i64),
-    #[allow(dead_code, reason = "no workload of this version draws one")]
     Real(f64),
     Text(&'a str),
 }
@@ -130,23 +130,35 @@ pub(crate) trait Sql {
 #[derive(Debug)]
 pub(crate) enum Work {
     Oltp(Shape),
+    Script(Scripts),
 }
 
 impl Work {
-    pub(crate) fn new(settings: &LoadSettings) -> Self {
-        Self::Oltp(Shape::new(settings))
+    pub(crate) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
+        if settings.workload != Workload::Script {
+            return Ok(Self::Oltp(Shape::new(settings)));
+        }
+        let scripts = Scripts::new(&settings.scripts, settings.seed);
+        scripts.map(Self::Script).map_err(|text| Failure::new(FailureClass::Configuration, text))
+    }
+
+    /// Whether it works on the tables that bakeoff builds.
+    pub(crate) fn has_data_set(&self) -> bool {
+        matches!(self, Self::Oltp(_))
     }
 
     /// Every statement that occurs, by its number.
     pub(crate) fn statements(&self) -> &[StatementText] {
         match self {
             Self::Oltp(shape) => shape.statements(),
+            Self::Script(scripts) => scripts.statements(),
         }
     }
 
     pub(crate) fn operations(&self) -> Vec<OperationShare> {
         match self {
             Self::Oltp(shape) => shape.operations(),
+            Self::Script(scripts) => scripts.operations(),
         }
     }
 
@@ -154,6 +166,8 @@ impl Work {
     pub(crate) fn writes(&self) -> bool {
         match self {
             Self::Oltp(shape) => shape.writes(),
+            // A script says itself how its transactions begin.
+            Self::Script(_) => false,
         }
     }
 }
@@ -163,11 +177,12 @@ pub(crate) struct Worker<S> {
     session: S,
     work: Arc<Work>,
     texts: Texts,
+    room: Room,
 }
 
 impl<S: Sql> Worker<S> {
     pub(crate) fn new(session: S, work: Arc<Work>) -> Self {
-        Self { session, work, texts: Texts::new() }
+        Self { session, work, texts: Texts::new(), room: Room::default() }
     }
 }
 
@@ -175,6 +190,7 @@ impl<S: Sql> Connection for Worker<S> {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
         match &*self.work {
             Work::Oltp(shape) => oltp::transaction(&mut self.session, shape, &mut self.texts, attempt),
+            Work::Script(scripts) => script::run(&mut self.session, scripts, &mut self.room, attempt),
         }
     }
 }

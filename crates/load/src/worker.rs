@@ -39,7 +39,8 @@ impl Worker {
         writer: Writer,
         connection: Box<dyn Connection>,
     ) -> Self {
-        let laps = Laps::new(Arc::clone(&engine.clock), &engine.driver.operations());
+        let is_cut = engine.posts[index].cut.is_cut();
+        let laps = Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), is_cut);
         let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
         let connection = Some(connection);
         let connected_ns = engine.clock.now_ns();

@@ -15,7 +15,9 @@ use load::{ErrorClass, Event, LoadError, Stop};
 use record::load::{LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
 use record::target::Target;
 use record::verdict::Validity;
-use support::{assert_books, check_of, run, settings};
+use support::{
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+};
 
 fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
     settings(format!("sqlite:{}?{query}", dir.path().join("x.db").display()))
@@ -298,4 +300,58 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     assert!(load::check_target(&Target::new("mysql://h/d")).is_ok());
     assert_eq!(load::default_workload(&Target::new("sqlite:x")), Workload::OltpReadWrite);
     assert_eq!(load::default_workload(&Target::new("null:")), Workload::Native);
+}
+
+#[test]
+fn the_example_script_of_the_docs_runs_on_sqlite_prepared_and_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("x.db")).unwrap();
+    database.execute_batch("PRAGMA journal_mode=wal").unwrap();
+    for sql in TRANSFER_TABLES.into_iter().chain([insert_accounts().as_str()]) {
+        database.execute_batch(sql).unwrap();
+    }
+    let target = format!("sqlite:{}", dir.path().join("x.db").display());
+    for prepared in [true, false] {
+        let mut settings = LoadSettings { threads: 1, ..transfers(&target, 100) };
+        settings.oltp.prepared = prepared;
+        assert_transfers(&run(&settings), 100);
+    }
+    let one = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(one("SELECT SUM(balance) FROM account"), 100_000);
+    assert!(one("SELECT COUNT(*) FROM transfer") > 100);
+
+    let mut wrong = transfers(&target, 1);
+    wrong.scripts.files[0].text = "SELECT x FROM nowhere;".to_owned();
+    let error = error_of(&wrong);
+    assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    assert!(error.to_string().contains("no such table: nowhere"), "{error}");
+    wrong.scripts.files[0].text = "SELECT 1;\n\\set x rand(1, 2)".to_owned();
+    let error = error_of(&wrong);
+    assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    assert!(error.to_string().contains("transfer.sql:2:8: unknown function `rand`"), "{error}");
+}
+
+#[test]
+fn a_sleep_in_a_script_is_seen_in_the_event_and_ends_at_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("sqlite:{}", dir.path().join("x.db").display());
+    let mut settings = LoadSettings { threads: 1, ..transfers(&target, 3) };
+    settings.scripts.files[0].text = "SELECT 1;\n\\sleep 5 ms\nSELECT 2;".to_owned();
+    let record = run(&settings);
+    assert!(record.service.quantile_ns(0.0).unwrap() >= 5_000_000 * 99 / 100);
+    let statements: u128 =
+        record.operations.values().map(|o| u128::from(o.service.quantile_ns(1.0).unwrap())).sum();
+    assert!(statements > 0 && record.operations.len() == 2);
+
+    settings.scripts.files[0].text = "SELECT 1;\n\\sleep 3000 s".to_owned();
+    settings.interval = Duration::from_millis(200);
+    let stop = Stop::new();
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            stop.request();
+        }
+    };
+    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!((record.counts.done, record.counts.unfinished), (0, 1));
 }

@@ -20,7 +20,9 @@ use record::clock::{Clock, Monotonic};
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workload};
 use record::verdict::Validity;
 use support::mariadb::{MariaDb, PASSWORD, installed};
-use support::{assert_books, check_of, run, settings};
+use support::{
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+};
 
 fn error_of(settings: &LoadSettings) -> LoadError {
     load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
@@ -342,4 +344,24 @@ fn deadlocks_are_tried_again() {
     let record = run(&settings);
     assert!(record.errors.transient > 0 && record.counts.retries > 0, "{:?}", record.errors);
     assert_eq!((record.counts.failed, record.errors.application), (0, 0), "{:?}", record.error_samples);
+}
+
+#[test]
+fn the_example_script_of_the_docs_runs_prepared_and_as_text() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut root = server.connect("root", None, "bench");
+    for sql in TRANSFER_TABLES.into_iter().chain([insert_accounts().as_str()]) {
+        root.query_drop(sql).unwrap();
+    }
+    for prepared in [true, false] {
+        let mut settings = transfers(server.url(), 200);
+        settings.oltp.prepared = prepared;
+        assert_transfers(&run(&settings), 200);
+    }
+    assert_eq!(root.query_first("SELECT SUM(balance) FROM account").unwrap(), Some(100_000));
+    let mut wrong = transfers(server.url(), 1);
+    wrong.scripts.files[0].text = "SELEC 1;".to_owned();
+    let error = error_of(&wrong);
+    assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    assert!(error.to_string().contains("error in your SQL syntax"), "{error}");
 }

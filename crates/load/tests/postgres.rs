@@ -19,7 +19,9 @@ use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workloa
 use record::verdict::Validity;
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
-use support::{assert_books, check_of, run, settings};
+use support::{
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+};
 
 fn error_of(settings: &LoadSettings) -> LoadError {
     load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
@@ -252,4 +254,24 @@ fn conflicts_are_tried_again() {
     let record = run(&settings);
     assert!(record.errors.transient > 0 && record.counts.retries > 0, "{:?}", record.errors);
     assert_eq!(record.counts.done, 100, "{:?}", record.error_samples);
+}
+
+#[test]
+fn the_example_script_of_the_docs_runs_prepared_and_as_text() {
+    let Some(server) = Postgres::start() else { return };
+    for sql in TRANSFER_TABLES.into_iter().chain([insert_accounts().as_str()]) {
+        server.ask("bench", sql);
+    }
+    server.ask("bench", "GRANT ALL ON account, transfer TO app");
+    for prepared in [true, false] {
+        let mut settings = transfers(server.url(), 200);
+        settings.oltp.prepared = prepared;
+        assert_transfers(&run(&settings), 200);
+    }
+    assert_eq!(server.ask("bench", "SELECT sum(balance) FROM account"), "100000");
+    let mut wrong = transfers(server.url(), 1);
+    wrong.scripts.files[0].text = "SELEC 1;".to_owned();
+    let error = error_of(&wrong);
+    assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+    assert!(error.to_string().contains("42601"), "{error}");
 }

@@ -160,7 +160,8 @@ fn plots() -> Vec<&'static str> {
     Plot::ALL.iter().map(|p| p.word()).collect()
 }
 fn workloads() -> Vec<&'static str> {
-    Workload::ALL.iter().map(|w| w.word()).collect()
+    // A plan has no scripts.
+    Workload::ALL.iter().filter(|w| **w != Workload::Script).map(|w| w.word()).collect()
 }
 fn distributions() -> Vec<&'static str> {
     Distribution::NAMES.to_vec()

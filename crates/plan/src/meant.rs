@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 
@@ -427,6 +426,7 @@ impl Plan {
                 skip_transaction: load.skip_trx.of(levels, &scratch),
                 prepared: load.prepared.of(levels, &scratch),
             },
+            scripts: ScriptSettings::default(),
             prepare: match self.prepare {
                 PreparePlan::Builtin => PreparePolicy::Auto,
                 PreparePlan::Nothing | PreparePlan::Run(_) => PreparePolicy::Never,

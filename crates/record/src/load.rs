@@ -32,6 +32,8 @@ pub enum Workload {
     OltpUpdateIndex,
     /// One row's other column updated, no transaction.
     OltpUpdateNonIndex,
+    /// A script of SQL statements.
+    Script,
     /// What the target itself is: one run of the command, or nothing at all.
     Native,
 }
@@ -45,6 +47,7 @@ words!(Workload {
     OltpDelete = "oltp-delete",
     OltpUpdateIndex = "oltp-update-index",
     OltpUpdateNonIndex = "oltp-update-non-index",
+    Script = "script",
     Native = "native",
 });
 
@@ -244,6 +247,26 @@ pub struct OltpSettings {
     pub prepared: bool,
 }
 
+/// The scripts whose statements events send; none for other workloads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScriptSettings {
+    /// Each event does one of them, drawn by weight.
+    pub files: Vec<ScriptFile>,
+    /// Variables that are set when an event begins, by name.
+    pub defines: Vec<(String, String)>,
+}
+
+/// One script, as it was read: a file may change after a run, what the run did may not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptFile {
+    /// Its file, as the user named it.
+    pub name: String,
+    /// How often it is drawn, beside the other scripts' weights.
+    pub weight: u32,
+    /// What it says.
+    pub text: String,
+}
+
 /// Whether missing data is built before the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreparePolicy {
@@ -266,6 +289,8 @@ pub struct LoadSettings {
     pub workload: Workload,
     /// The SQL data set; unused by targets without one.
     pub oltp: OltpSettings,
+    /// The scripts, where the workload is one.
+    pub scripts: ScriptSettings,
     /// Whether missing data is built.
     pub prepare: PreparePolicy,
     /// Workers, each with its own connection.

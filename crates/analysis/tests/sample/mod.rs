@@ -18,8 +18,7 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
-    LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
 };
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -282,6 +281,7 @@ impl Recipe {
                 skip_transaction: false,
                 prepared: true,
             },
+            scripts: ScriptSettings::default(),
             prepare: PreparePolicy::Auto,
             threads,
             rate: self.rate_per_s.map_or(Rate::Max, Rate::PerSecond),

@@ -6,9 +6,7 @@ use std::time::Duration;
 use record::arrivals::Recorded;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
-    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, Think,
-    Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::series::HistogramSlice;
 use record::target::Target;
@@ -50,6 +48,8 @@ struct Settings {
     target: String,
     workload: String,
     oltp: Oltp,
+    #[serde(default, skip_serializing_if = "Scripts::is_empty")]
+    scripts: Scripts,
     prepare: String,
     threads: u32,
     rate: Pace,
@@ -91,6 +91,20 @@ struct Oltp {
     distribution: Rows,
     skip_transaction: bool,
     prepared: bool,
+}
+
+/// Whole, so that a run can be repeated when its files have changed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Scripts {
+    files: Vec<ScriptText>,
+    defines: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ScriptText {
+    name: String,
+    weight: u32,
+    text: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -330,6 +344,7 @@ impl Settings {
             target,
             workload,
             oltp,
+            scripts,
             prepare,
             threads,
             rate,
@@ -355,6 +370,7 @@ impl Settings {
             target: target.masked(),
             workload: workload.word().to_owned(),
             oltp: Oltp::of(oltp),
+            scripts: Scripts::of(scripts),
             prepare: prepare.word().to_owned(),
             threads: *threads,
             rate: match rate {
@@ -404,6 +420,7 @@ impl Settings {
             target: Target::new(self.target),
             workload: word("workload", &self.workload, Workload::from_word)?,
             oltp: self.oltp.read(),
+            scripts: self.scripts.read(),
             prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
             threads: self.threads,
             rate: match self.rate {
@@ -450,6 +467,26 @@ impl Settings {
                 keep_awake: self.client.keep_awake,
             },
         })
+    }
+}
+
+impl Scripts {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.defines.is_empty()
+    }
+
+    fn of(scripts: &ScriptSettings) -> Self {
+        let ScriptSettings { files, defines } = scripts;
+        let of_file = |file: &ScriptFile| {
+            let ScriptFile { name, weight, text } = file.clone();
+            ScriptText { name, weight, text }
+        };
+        Self { files: files.iter().map(of_file).collect(), defines: defines.clone() }
+    }
+
+    fn read(self) -> ScriptSettings {
+        let file = |ScriptText { name, weight, text }| ScriptFile { name, weight, text };
+        ScriptSettings { files: self.files.into_iter().map(file).collect(), defines: self.defines }
     }
 }
 

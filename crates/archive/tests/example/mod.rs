@@ -11,9 +11,7 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
-    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, Think,
-    Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::missing::{Maybe, Missing};
 use record::proof::{Calibration, Proof, Unit};
@@ -303,6 +301,14 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             ]),
             skip_transaction: dice.flip(),
             prepared: dice.flip(),
+        },
+        scripts: ScriptSettings {
+            files: vec![ScriptFile {
+                name: "transfer.sql".to_owned(),
+                weight: dice.small(),
+                text: "\\set id random(1, 10)\nSELECT :id;\n".to_owned(),
+            }],
+            defines: vec![("scale".to_owned(), "10".to_owned())],
         },
         prepare: dice.one_of(PreparePolicy::ALL),
         threads: dice.small(),

@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use record::clock::Clock;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, Think,
-    Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 
@@ -98,6 +97,7 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
             skip_transaction: false,
             prepared: false,
         },
+        scripts: ScriptSettings::default(),
         prepare: PreparePolicy::Never,
         threads: 1,
         rate,

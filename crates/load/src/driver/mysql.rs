@@ -39,7 +39,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(MySql::new(place, settings)))
+        Ok(Arc::new(MySql::new(place, settings)?))
     },
 };
 
@@ -127,10 +127,10 @@ struct MySql {
 }
 
 impl MySql {
-    fn new(place: Place, settings: &LoadSettings) -> Self {
+    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
         let first_connects = AtomicU32::new(settings.threads);
-        let work = Arc::new(Work::new(settings));
-        Self { place, work, is_prepared: settings.oltp.prepared, first_connects }
+        let work = Arc::new(Work::new(settings)?);
+        Ok(Self { place, work, is_prepared: settings.oltp.prepared, first_connects })
     }
 }
 
@@ -160,7 +160,8 @@ impl Driver for MySql {
         let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(|e| failure(&e))?;
         let version = version.map(|v| version_name(&v));
         let version = version.ok_or_else(|| record::missing::Missing::because("the server does not say"));
-        Ok(Look { version, store: Some(Box::new(Tables { connection, sql: String::new() })) })
+        let tables = || Box::new(Tables { connection, sql: String::new() }) as Box<dyn Store>;
+        Ok(Look { version, store: self.work.has_data_set().then(tables) })
     }
 
     fn operations(&self) -> Vec<OperationShare> {

@@ -42,7 +42,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(Postgres::new(place, settings)))
+        Ok(Arc::new(Postgres::new(place, settings)?))
     },
 };
 
@@ -194,10 +194,10 @@ struct Postgres {
 }
 
 impl Postgres {
-    fn new(place: Place, settings: &LoadSettings) -> Self {
+    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
         let first_connects = AtomicU32::new(settings.threads);
-        let work = Arc::new(Work::new(settings));
-        Self { place, work, is_prepared: settings.oltp.prepared, first_connects }
+        let work = Arc::new(Work::new(settings)?);
+        Ok(Self { place, work, is_prepared: settings.oltp.prepared, first_connects })
     }
 }
 
@@ -233,7 +233,8 @@ impl Driver for Postgres {
         let version = number.map(|v| format!("PostgreSQL {v}"));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
         let exchange = Exchange::new(wire, false);
-        Ok(Look { version, store: Some(Box::new(Tables { exchange, sql: String::new() })) })
+        let tables = || Box::new(Tables { exchange, sql: String::new() }) as Box<dyn Store>;
+        Ok(Look { version, store: self.work.has_data_set().then(tables) })
     }
 
     fn operations(&self) -> Vec<OperationShare> {

@@ -27,7 +27,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(Sqlite::new(place, settings)))
+        Ok(Arc::new(Sqlite::new(place, settings)?))
     },
 };
 
@@ -136,10 +136,10 @@ fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failur
 }
 
 impl Sqlite {
-    fn new(place: Place, settings: &LoadSettings) -> Self {
+    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
         let may_create = settings.prepare != PreparePolicy::Never;
         let is_prepared = settings.oltp.prepared;
-        Self { place, work: Arc::new(Work::new(settings)), is_prepared, may_create }
+        Ok(Self { place, work: Arc::new(Work::new(settings)?), is_prepared, may_create })
     }
 
     /// Takes away the empty file that SQLite makes before it refuses a pragma.
@@ -174,7 +174,13 @@ impl Driver for Sqlite {
         let (work, sql) = (Arc::clone(&self.work), String::new());
         let mut session = Session { statements, work, sql, database };
         if self.is_prepared {
-            session.prepare().map_err(|e| failure(&e))?;
+            session.prepare().map_err(|e| match failure(&e) {
+                // A statement that is wrong here is wrong in every event.
+                Failure { class: FailureClass::Application, text } => {
+                    Failure::new(FailureClass::Configuration, text)
+                }
+                other => other,
+            })?;
         }
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
@@ -192,7 +198,8 @@ impl Driver for Sqlite {
         let handle = database.get_interrupt_handle();
         cut.arm(move || handle.interrupt());
         let version = Ok(format!("SQLite {}", rusqlite::version()));
-        Ok(Look { version, store: Some(Box::new(Tables { database })) })
+        let tables = || Box::new(Tables { database }) as Box<dyn Store>;
+        Ok(Look { version, store: self.work.has_data_set().then(tables) })
     }
 
     fn operations(&self) -> Vec<OperationShare> {

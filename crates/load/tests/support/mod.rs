@@ -10,8 +10,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings,
-    PreparePolicy, Rate, Schedule, Think,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
@@ -31,6 +30,7 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
             skip_transaction: false,
             prepared: true,
         },
+        scripts: ScriptSettings::default(),
         prepare: PreparePolicy::Auto,
         threads: 4,
         rate: Rate::PerSecond(200.0),
@@ -51,6 +51,47 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
         ramp_down: Duration::ZERO,
         client: ClientSettings::PLAIN,
     }
+}
+
+/// The example of `docs/scripts.md`, done `events` times on tables that are there.
+pub(crate) fn transfers(target: impl Into<String>, events: u64) -> LoadSettings {
+    let page = include_str!("../../../../docs/scripts.md");
+    let text = page.split("```sql\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
+    let files = vec![ScriptFile { name: "transfer.sql".to_owned(), weight: 1, text }];
+    let defines = vec![("scale".to_owned(), "1".to_owned())];
+    LoadSettings {
+        workload: Workload::Script,
+        scripts: ScriptSettings { files, defines },
+        rate: Rate::Max,
+        events_max: Some(events),
+        time: Duration::from_mins(10),
+        retries_max: 1_000,
+        ..settings(target)
+    }
+}
+
+/// What must hold for a record of [`transfers`].
+pub(crate) fn assert_transfers(record: &LoadRecord, events: u64) {
+    assert_eq!((record.counts.done, record.counts.failed), (events, 0), "{:?}", record.error_samples);
+    let count = |name: &str| record.operations[name].service.count();
+    for (name, expected) in
+        [("transfer:7-begin", events), ("transfer:8-select", events), ("transfer:14-commit", events)]
+    {
+        assert_eq!(count(name), expected, "{name}: {:?}", record.operations.keys());
+    }
+    assert_eq!(count("transfer:12-insert"), count("transfer:10-update"));
+}
+
+/// The tables of [`transfers`].
+pub(crate) const TRANSFER_TABLES: [&str; 2] = [
+    "CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL)",
+    "CREATE TABLE transfer (sender INTEGER NOT NULL, receiver INTEGER NOT NULL, amount INTEGER NOT NULL)",
+];
+
+/// Fills the accounts.
+pub(crate) fn insert_accounts() -> String {
+    let rows: Vec<_> = (1..=1_000).map(|id| format!("({id}, 100)")).collect();
+    format!("INSERT INTO account VALUES {}", rows.join(", "))
 }
 
 /// Runs it to its planned end, and checks what must hold for every run.

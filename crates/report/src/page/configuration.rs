@@ -128,7 +128,10 @@ pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
             ("late events", s.late.to_string()),
         ]),
     }
-    if s.workload != Workload::Native {
+    for file in &s.scripts.files {
+        told.push(("script", format!("{}, weight {}", file.name, file.weight)));
+    }
+    if !matches!(s.workload, Workload::Native | Workload::Script) {
         let o = &s.oltp;
         told.extend([
             ("tables", o.tables.to_string()),

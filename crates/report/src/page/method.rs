@@ -31,6 +31,7 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
             Workload::OltpDelete => "Each event deletes one row by its primary key".to_owned(),
             Workload::OltpUpdateIndex => "Each event updates the indexed column of one row".to_owned(),
             Workload::OltpUpdateNonIndex => "Each event updates a column without index of one row".to_owned(),
+            Workload::Script => format!("Each event does one of {} SQL scripts", s.scripts.files.len()),
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match s.rate {

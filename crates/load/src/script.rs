@@ -1,0 +1,409 @@
+//! Scripts of SQL statements: what pgbench's can say, on any SQL target.
+//!
+//! An event does one script, drawn by the scripts' weights. Its variables begin unset, or as the command line defines
+//! them, and everything random in it follows from the event's number: an event that is tried again does the same.
+
+mod expression;
+mod parse;
+mod place;
+mod value;
+
+use std::collections::BTreeSet;
+
+use record::load::ScriptSettings;
+
+use self::expression::{Expression, Scene};
+use self::parse::{Command, Keep, Names};
+use self::place::{Place, Problem};
+use self::value::Value;
+use crate::driver::{Attempt, Failure, FailureClass, OperationShare};
+use crate::sql::{Parameter, Row, Sql, StatementText};
+
+/// The scripts of a load, ready to be done.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    each: Vec<Script>,
+    weights: u64,
+    statements: Vec<StatementText>,
+    operations: Vec<OperationShare>,
+    names: Vec<String>,
+    /// What variables hold when an event begins.
+    defined: Vec<Option<Value>>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Script {
+    name: String,
+    weight: u32,
+    steps: Vec<(Place, Step)>,
+    /// The operation that spans all of it, where there are several.
+    span: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Set {
+        slot: usize,
+        to: Expression,
+    },
+    Sql {
+        statement: usize,
+        operation: usize,
+        parameters: Vec<(Place, usize)>,
+        keep: Keep,
+    },
+    Sleep {
+        amount: Expression,
+        unit_ns: u64,
+    },
+    /// Goes on at a later step where it is not true.
+    Unless {
+        condition: Expression,
+        to: usize,
+    },
+    Jump {
+        to: usize,
+    },
+}
+
+/// Statements with more parameters than this need room that is made for them.
+const PARAMETERS_INLINE: usize = 16;
+
+impl Scripts {
+    /// Reads the scripts; what is wrong is told by file, line and column.
+    pub(crate) fn new(settings: &ScriptSettings, seed: u64) -> Result<Self, String> {
+        if settings.files.is_empty() {
+            return Err("no script is given: name one with --script FILE".to_owned());
+        }
+        let mut names = Names::default();
+        let slots: Vec<usize> = settings.defines.iter().map(|(name, _)| names.slot(name)).collect();
+        let mut scripts = Self {
+            each: Vec::new(),
+            weights: settings.files.iter().map(|f| u64::from(f.weight)).sum(),
+            statements: Vec::new(),
+            operations: Vec::new(),
+            names: Vec::new(),
+            defined: Vec::new(),
+            seed,
+        };
+        if scripts.weights == 0 {
+            return Err("every script has a weight of 0: none would be done".to_owned());
+        }
+        let mut stems = BTreeSet::new();
+        for file in &settings.files {
+            let problem = |problem: Problem| problem.in_file(&file.name);
+            let written = parse::parse(&file.text, &mut names).map_err(problem)?;
+            check_variables(&written.commands, &names, &slots).map_err(problem)?;
+            let stem = unused_stem(&file.name, &mut stems);
+            let span = (settings.files.len() > 1).then(|| scripts.add_operation(stem.clone(), 1));
+            let steps = scripts.compile(written.commands, &stem).map_err(problem)?;
+            scripts.each.push(Script { name: file.name.clone(), weight: file.weight, steps, span });
+        }
+        scripts.defined = vec![None; names.0.len()];
+        for (slot, (_, value)) in slots.into_iter().zip(&settings.defines) {
+            let text = Value::Text(value.clone());
+            scripts.defined[slot] = Some(text.number(Place::START).unwrap_or(text));
+        }
+        scripts.names = names.0;
+        Ok(scripts)
+    }
+
+    pub(crate) fn statements(&self) -> &[StatementText] {
+        &self.statements
+    }
+
+    pub(crate) fn operations(&self) -> Vec<OperationShare> {
+        self.operations.clone()
+    }
+
+    fn add_operation(&mut self, name: String, per_event_max: u32) -> usize {
+        self.operations.push(OperationShare { name: name.into(), per_event: None, per_event_max });
+        self.operations.len() - 1
+    }
+
+    /// Steps with jumps in place of `\if`.
+    fn compile(
+        &mut self,
+        commands: Vec<(Place, Command)>,
+        stem: &str,
+    ) -> Result<Vec<(Place, Step)>, Problem> {
+        let mut steps: Vec<(Place, Step)> = Vec::new();
+        let mut open: Vec<Branches> = Vec::new();
+        for (at, command) in commands {
+            match command {
+                Command::Set { slot, to } => steps.push((at, Step::Set { slot, to })),
+                Command::Sleep { amount, unit_ns } => steps.push((at, Step::Sleep { amount, unit_ns })),
+                Command::Sql { text, parameters, keep } => {
+                    let operation = self.add_operation(operation_name(stem, at, &text), 1);
+                    self.statements.push(text);
+                    let statement = self.statements.len() - 1;
+                    steps.push((at, Step::Sql { statement, operation, parameters, keep }));
+                }
+                Command::If(condition) => {
+                    open.push(Branches { at, condition_at: Some(steps.len()), ends: Vec::new() });
+                    steps.push((at, Step::Unless { condition, to: 0 }));
+                }
+                Command::ElseIf(condition) => {
+                    let branches = open.last_mut().ok_or_else(|| at.problem("\\elif without \\if"))?;
+                    branches.next(at, &mut steps)?;
+                    branches.condition_at = Some(steps.len());
+                    steps.push((at, Step::Unless { condition, to: 0 }));
+                }
+                Command::Else => {
+                    let branches = open.last_mut().ok_or_else(|| at.problem("\\else without \\if"))?;
+                    branches.next(at, &mut steps)?;
+                }
+                Command::EndIf => {
+                    let branches = open.pop().ok_or_else(|| at.problem("\\endif without \\if"))?;
+                    branches.close(&mut steps);
+                }
+            }
+        }
+        match open.pop() {
+            Some(branches) => Err(branches.at.problem("this \\if is not ended: \\endif is missing")),
+            None => Ok(steps),
+        }
+    }
+}
+
+/// An `\if` that is still open.
+struct Branches {
+    at: Place,
+    /// The condition whose branch is being read; `None` after `\else`.
+    condition_at: Option<usize>,
+    /// Jumps to behind `\endif`.
+    ends: Vec<usize>,
+}
+
+impl Branches {
+    /// Ends a branch; the next begins.
+    fn next(&mut self, at: Place, steps: &mut Vec<(Place, Step)>) -> Result<(), Problem> {
+        let condition_at =
+            self.condition_at.take().ok_or_else(|| at.problem("nothing but \\endif can follow \\else"))?;
+        self.ends.push(steps.len());
+        steps.push((at, Step::Jump { to: 0 }));
+        let here = steps.len();
+        jump(&mut steps[condition_at].1, here);
+        Ok(())
+    }
+
+    fn close(self, steps: &mut [(Place, Step)]) {
+        let here = steps.len();
+        for from in self.condition_at.into_iter().chain(self.ends) {
+            jump(&mut steps[from].1, here);
+        }
+    }
+}
+
+fn jump(step: &mut Step, here: usize) {
+    match step {
+        Step::Unless { to, .. } | Step::Jump { to } => *to = here,
+        _ => unreachable!("only jumps are mended"),
+    }
+}
+
+/// Every variable that is read must be able to have a value: from the command line, a `\set`, or an answer.
+fn check_variables(commands: &[(Place, Command)], names: &Names, defined: &[usize]) -> Result<(), Problem> {
+    let keeps = |c: &Command| matches!(c, Command::Sql { keep, .. } if *keep != Keep::Nothing);
+    // What the columns of an answer are called, only the server knows.
+    if commands.iter().any(|(_, c)| keeps(c)) {
+        return Ok(());
+    }
+    let mut known: BTreeSet<usize> = defined.iter().copied().collect();
+    let check = |known: &BTreeSet<usize>, at: Place, slot: usize| {
+        let name = &names.0[slot];
+        let problem = || {
+            at.problem(format!(
+                "unknown variable `{name}`: set it with \\set before, or with --define {name}=VALUE"
+            ))
+        };
+        if known.contains(&slot) { Ok(()) } else { Err(problem()) }
+    };
+    for (_, command) in commands {
+        match command {
+            Command::Sql { parameters, .. } => {
+                parameters.iter().try_for_each(|(at, slot)| check(&known, *at, *slot))?;
+            }
+            Command::Set { to: e, .. }
+            | Command::Sleep { amount: e, .. }
+            | Command::If(e)
+            | Command::ElseIf(e) => {
+                e.each_variable(&mut |at, slot| check(&known, at, slot))?;
+            }
+            Command::Else | Command::EndIf => {}
+        }
+        if let Command::Set { slot, .. } = command {
+            known.insert(*slot);
+        }
+    }
+    Ok(())
+}
+
+/// What a script is called in records: its file's name without folders and ending.
+fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    let plain: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+        .collect();
+    let mut stem = plain.clone();
+    let mut number = 1;
+    while !used.insert(stem.clone()) {
+        number += 1;
+        stem = format!("{plain}-{number}");
+    }
+    stem
+}
+
+/// `transfer:12-update`
+fn operation_name(stem: &str, at: Place, text: &StatementText) -> String {
+    let text = text.with_marks(|_| String::new());
+    let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+    format!("{stem}:{}-{}", at.line, verb.to_ascii_lowercase())
+}
+
+/// What one worker needs to do scripts.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    variables: Vec<Option<Value>>,
+    row: Row,
+}
+
+/// Does one script.
+pub(crate) fn run(
+    sql: &mut impl Sql,
+    scripts: &Scripts,
+    room: &mut Room,
+    attempt: &mut Attempt<'_>,
+) -> Result<(), Failure> {
+    let mut drawn = attempt.random.below(scripts.weights);
+    let chosen = scripts.each.iter().find(|script| {
+        let is_it = drawn < script.weight.into();
+        drawn = drawn.saturating_sub(script.weight.into());
+        is_it
+    });
+    let script = chosen.expect("the draw is below the sum of the weights");
+    room.variables.clear();
+    room.variables.extend_from_slice(&scripts.defined);
+    let mut result = steps(sql, scripts, script, room, attempt);
+    if result.is_ok() && sql.is_in_transaction() {
+        let text =
+            format!("{}: the script ends within a transaction: end it with COMMIT or ROLLBACK", script.name);
+        result = Err(Failure::new(FailureClass::Application, text));
+    }
+    match &result {
+        Ok(()) => {
+            if let Some(span) = script.span {
+                attempt.laps.end_span(span);
+            }
+        }
+        Err(failure) if failure.class != FailureClass::Connection => sql.roll_back(),
+        Err(_) => {}
+    }
+    result
+}
+
+fn steps(
+    sql: &mut impl Sql,
+    scripts: &Scripts,
+    script: &Script,
+    room: &mut Room,
+    attempt: &mut Attempt<'_>,
+) -> Result<(), Failure> {
+    let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
+    let mut next = 0;
+    while let Some((at, step)) = script.steps.get(next) {
+        next += 1;
+        let mut scene = Scene {
+            variables: &room.variables,
+            names: &scripts.names,
+            random: &mut attempt.random,
+            seed: scripts.seed,
+        };
+        match step {
+            Step::Set { slot, to } => {
+                let value = to.value(&mut scene).map_err(wrong)?;
+                room.variables[*slot] = Some(value);
+            }
+            Step::Unless { condition, to } => {
+                if !condition.is_true(&mut scene).map_err(wrong)? {
+                    next = *to;
+                }
+            }
+            Step::Jump { to } => next = *to,
+            Step::Sleep { amount, unit_ns } => {
+                let amount = amount.value(&mut scene).and_then(|v| v.real(*at)).map_err(wrong)?;
+                attempt.laps.rest(nanoseconds(amount, *unit_ns));
+            }
+            Step::Sql { statement, operation, parameters, keep } => {
+                execute(sql, scripts, (*statement, parameters, keep), room).map_err(
+                    |failed| match failed {
+                        Failed::Here(problem) => wrong(problem),
+                        Failed::There(failure) => failure,
+                        Failed::Rows(rows) => {
+                            wrong(at.problem(format!("\\gset wants one row, and the answer has {rows}")))
+                        }
+                    },
+                )?;
+                attempt.laps.end_operation(*operation);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
+    (amount.max(0.0) * unit_ns as f64) as u64
+}
+
+enum Failed {
+    Here(Problem),
+    There(Failure),
+    /// The answer has not one row.
+    Rows(u64),
+}
+
+fn execute(
+    sql: &mut impl Sql,
+    scripts: &Scripts,
+    (statement, slots, keep): (usize, &[(Place, usize)], &Keep),
+    room: &mut Room,
+) -> Result<(), Failed> {
+    let Room { variables, row } = room;
+    let value_of = |(at, slot): &(Place, usize)| match &variables[*slot] {
+        Some(value) => Ok(value.parameter()),
+        None => Err(Failed::Here(at.problem(format!("`{}` is not set here", scripts.names[*slot])))),
+    };
+    let mut inline = [Parameter::Null; PARAMETERS_INLINE];
+    let many;
+    let parameters = if let Some(inline) = inline.get_mut(..slots.len()) {
+        for (parameter, slot) in inline.iter_mut().zip(slots) {
+            *parameter = value_of(slot)?;
+        }
+        &*inline
+    } else {
+        many = slots.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
+        &many[..]
+    };
+    let wanted = (*keep != Keep::Nothing).then_some(&mut *row);
+    sql.execute(statement, parameters, wanted).map_err(Failed::There)?;
+    let prefix = match keep {
+        Keep::Nothing => return Ok(()),
+        Keep::OneRow { .. } if row.rows != 1 => return Err(Failed::Rows(row.rows)),
+        Keep::OneRow { prefix } | Keep::LastRow { prefix } => prefix,
+    };
+    for (name, value) in row.names.iter().zip(&mut row.values) {
+        let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
+        // Columns that no script reads are left.
+        if let Some(slot) = scripts.names.iter().position(is_called) {
+            variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! Where in a script something is, and what is wrong there.
+
+/// A line and a column, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
+impl Place {
+    pub(super) const START: Self = Self { line: 1, column: 1 };
+
+    pub(super) fn problem(self, text: impl Into<String>) -> Problem {
+        Problem { at: self, text: text.into() }
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) at: Place,
+    pub(super) text: String,
+}
+
+impl Problem {
+    /// As it is told: `transfer.sql:3:12: unknown variable ...`.
+    pub(super) fn in_file(&self, name: &str) -> String {
+        format!("{name}:{}:{}: {}", self.at.line, self.at.column, self.text)
+    }
+}
