@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
 use record::target::Target;

@@ -4,11 +4,13 @@
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 
@@ -28,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         prepared: true,
     };
     let mut scripts = ScriptSettings::default();
-    if workload.ends_with(".sql") {
+    if Path::new(workload).extension().is_some_and(|e| e == "sql") {
         let text = std::fs::read_to_string(workload)?;
         scripts.files.push(ScriptFile { name: workload.clone(), weight: 1, text });
     }

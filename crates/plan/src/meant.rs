@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial};
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 

@@ -18,7 +18,8 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
 };
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};

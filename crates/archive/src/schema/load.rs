@@ -6,7 +6,9 @@ use std::time::Duration;
 use record::arrivals::Recorded;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
+    ScriptSettings, Think, Workload,
 };
 use record::series::HistogramSlice;
 use record::target::Target;

@@ -11,7 +11,9 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
+    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
+    ScriptSettings, Think, Workload,
 };
 use record::missing::{Maybe, Missing};
 use record::proof::{Calibration, Proof, Unit};

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU64;
 
 use record::clock::Clock;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
+    ScriptSettings, Think, Workload,
 };
 use record::target::Target;
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings,
+    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
