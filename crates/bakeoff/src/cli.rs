@@ -34,6 +34,7 @@ pub(crate) enum Command {
     Io(cmd::io::Args),
     Nic(cmd::nic::Args),
     Locks(cmd::locks::Args),
+    Ulocks(cmd::ulocks::Args),
     Record(cmd::record::Args),
     Prove(cmd::prove::Args),
     Host(cmd::host::Args),

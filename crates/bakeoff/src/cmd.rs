@@ -16,6 +16,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod ulocks;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Io(args) => io::run(args, &global, out),
         Command::Nic(args) => nic::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
+        Command::Ulocks(args) => ulocks::run(args, &global, out),
         Command::Record(args) => record::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),
         Command::Host(args) => host::run(args, &global, out),

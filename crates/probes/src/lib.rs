@@ -23,3 +23,6 @@ pub mod prove;
 pub mod schedule;
 mod ticks;
 pub mod topology;
+pub mod user_locks;
+#[cfg(feature = "bpf")]
+mod user_symbols;

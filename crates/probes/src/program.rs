@@ -123,6 +123,23 @@ pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
     format!("no {what} by BPF ({error}): {way_out}")
 }
 
+/// Empties a map that is half full, before programs run out of room; what they still want they write again.
+pub(crate) fn empty_if_half_full(map: &impl MapCore) {
+    let keys: Vec<Vec<u8>> = map.keys().collect();
+    if keys.len() > map.max_entries() as usize / 2 {
+        for key in keys {
+            // Whatever is left is deleted the next time.
+            let _ = map.delete(&key);
+        }
+    }
+}
+
+/// The name of a task, as the kernel keeps it.
+pub(crate) fn text(comm: &[i8]) -> String {
+    let bytes: Vec<u8> = comm.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Whether this process has what it takes to load programs; the kernel may still lack what they need.
 pub(crate) fn may_load() -> bool {
     lacking_capabilities().is_empty()

@@ -8,9 +8,11 @@
 
 use std::path::Path;
 use std::process;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bakeoff_probes::hog::Work;
 use bakeoff_probes::hog::lock::{self, KernelLock};
 use bakeoff_probes::locks::{self, LockProbe, Options};
 use record::locks::{LockInterval, LockKind, LockSample, Waits};
@@ -20,8 +22,8 @@ fn root_waits_for_a_lock_of_the_kernel_are_counted_to_the_last_one() {
     for (lock, kind, caller) in
         [(KernelLock::Inode, LockKind::RwsemWrite, "write"), (KernelLock::Pipe, LockKind::Mutex, "pipe")]
     {
-        let Some((mut probe, _alone)) = probe(own()) else { return };
-        let truth = match lock::hold_kernel_lock(lock, 5, Duration::from_millis(20), 3) {
+        let Some((mut probe, _alone)) = probe(&own()) else { return };
+        let truth = match lock::hold_kernel_lock(lock, 5, Duration::from_millis(50), &for_ms(150)) {
             Ok(truth) => truth,
             Err(e) => return eprintln!("skipped: userfaultfd is not for us ({e})"),
         };
@@ -40,7 +42,9 @@ fn root_waits_for_a_lock_of_the_kernel_are_counted_to_the_last_one() {
 
 #[test]
 fn root_waits_of_others_are_left_out_where_one_process_is_asked_for() {
-    let Some((mut probe, _alone)) = probe(Options { pid: Some(1), ..Options::of_everyone() }) else { return };
+    let Some((mut probe, _alone)) = probe(&Options { pid: Some(1), ..Options::of_everyone() }) else {
+        return;
+    };
     lock::contend(2, Duration::from_millis(20)).unwrap();
     let asked = |l: &&LockSample| l.caller.as_deref().is_ok_and(|c| c.contains("pipe_ioctl"));
     assert_eq!(probe.read().unwrap().locks.iter().find(asked), None);
@@ -48,9 +52,9 @@ fn root_waits_of_others_are_left_out_where_one_process_is_asked_for() {
 
 #[test]
 fn root_a_full_map_loses_no_count_of_what_it_lost() {
-    let Some((mut probe, _alone)) = probe(Options { room: 1, ..own() }) else { return };
+    let Some((mut probe, _alone)) = probe(&Options { room: 1, ..own() }) else { return };
     let held = [KernelLock::Inode, KernelLock::Pipe]
-        .map(|lock| lock::hold_kernel_lock(lock, 4, Duration::from_millis(5), 1));
+        .map(|lock| lock::hold_kernel_lock(lock, 4, Duration::from_millis(5), &for_ms(0)));
     if held.iter().any(Result::is_err) {
         return eprintln!("skipped: userfaultfd is not for us");
     }
@@ -61,8 +65,8 @@ fn root_a_full_map_loses_no_count_of_what_it_lost() {
 
 #[test]
 fn root_ten_thousand_threads_may_wait_for_one_lock() {
-    let Some((mut probe, _alone)) = probe(own()) else { return };
-    match lock::hold_kernel_lock(KernelLock::Inode, 10_000, Duration::from_millis(1), 1) {
+    let Some((mut probe, _alone)) = probe(&own()) else { return };
+    match lock::hold_kernel_lock(KernelLock::Inode, 10_000, Duration::from_millis(1), &for_ms(0)) {
         Ok(truth) => {
             let interval = probe.read().unwrap();
             let found = longest(&interval, LockKind::RwsemWrite);
@@ -76,11 +80,16 @@ fn root_ten_thousand_threads_may_wait_for_one_lock() {
 
 #[test]
 fn root_what_watching_costs_is_measured() {
-    let Some((mut probe, _alone)) = probe(own()) else { return };
+    let Some((mut probe, _alone)) = probe(&own()) else { return };
     match probe.cost() {
         Ok(cost) => assert!(cost.ns_per_wait > 0.0, "{cost:?}"),
         Err(why) => eprintln!("skipped: {why}"),
     }
+}
+
+fn for_ms(length: u64) -> Work<'static> {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    Work { length: Duration::from_millis(length), stop: &NEVER }
 }
 
 fn own() -> Options {
@@ -90,13 +99,13 @@ fn own() -> Options {
 /// One test at a time: all threads of this process are watched.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn probe(options: Options) -> Option<(LockProbe, MutexGuard<'static, ()>)> {
+fn probe(options: &Options) -> Option<(LockProbe, MutexGuard<'static, ()>)> {
     if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
         eprintln!("skipped: needs root and a kernel with BTF");
         return None;
     }
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some((locks::open(&options).unwrap(), alone))
+    Some((locks::open(options).unwrap(), alone))
 }
 
 /// The lock of that kind that was waited for longest, its callers together: other threads of this process wait too.

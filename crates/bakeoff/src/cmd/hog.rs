@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context as _;
+use probes::hog::lock::{KernelLock, LockTruth};
 use probes::hog::{self, Tick, Truth, Work};
 use probes::topology::Cores;
 use record::quantity;
@@ -16,7 +18,7 @@ use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
 
-/// Work with a known truth: hide from the clock, do the opposite, fill CPUs
+/// Work with a known truth: hide from the clock, do the opposite, fill CPUs, wait for a lock
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -64,6 +66,20 @@ enum What {
         #[arg(long, value_name = "N")]
         core_of: Option<u32>,
     },
+    /// Threads that wait for one lock: of the program (a futex), or of the kernel (an inode's or a pipe's)
+    Lock {
+        /// Whose: futex, inode or pipe
+        #[arg(value_name = "LOCK", default_value = "futex", value_parser = lock)]
+        lock: Lock,
+
+        /// Threads that wait
+        #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        threads: u32,
+
+        /// For how long it is held each time
+        #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = quantity::duration)]
+        hold: Duration,
+    },
     /// One thread that fills one CPU of the many: what an average over all of them hides
     Cpus {
         /// The CPU; by default the last one that may be used
@@ -72,12 +88,20 @@ enum What {
     },
 }
 
+/// One lock that a hog can hold.
+#[derive(Debug, Clone, Copy)]
+enum Lock {
+    Futex,
+    Kernel(KernelLock),
+}
+
 const EXAMPLES: &str = "\
 Examples:
   bakeoff hog hide --share 70% & mpstat -P ALL 1     70 % of a CPU, and mpstat calls it idle
   bakeoff hog antihide --time 30s                    10 % of a CPU, and tick counters call it half
   bakeoff hog spin --threads 4 --cpus 1              four threads share CPU 1
-  bakeoff hog spin --core-of 0                       every hardware thread of one core";
+  bakeoff hog spin --core-of 0                       every hardware thread of one core
+  bakeoff hog lock inode --hold 20ms                 threads that wait for one file: see `bakeoff locks`";
 
 /// Long enough to mean: until told otherwise.
 const FOR_EVER: Duration = Duration::from_hours(365 * 24);
@@ -108,6 +132,16 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             begin(out, &format!("spinning {threads} threads on CPUs {}", list(&cpus)))?;
             hog::spin(&places, &work)?
         }
+        What::Lock { lock, threads, hold } => {
+            begin(out, &format!("{threads} threads wait for one lock, held for {hold:?} each time"))?;
+            let truth = match lock {
+                Lock::Futex => hog::lock::hold_mutex(*threads, *hold, &work),
+                Lock::Kernel(lock) => hog::lock::hold_kernel_lock(*lock, *threads, *hold, &work)
+                    .context("holding a lock of the kernel (it needs root)")?,
+            };
+            print_waits(truth, global, out)?;
+            return Ok(ending(args, &stop));
+        }
         What::Cpus { cpu } => {
             let cpu = cpu.map_or_else(last_usable, Ok)?;
             let of = hog::usable().len();
@@ -116,11 +150,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
     print(truth, global, out)?;
-    Ok(if stop.load(Ordering::Relaxed) && args.time.is_some() && !args.ready {
+    Ok(ending(args, &stop))
+}
+
+fn ending(args: &Args, stop: &AtomicBool) -> Exit {
+    if stop.load(Ordering::Relaxed) && args.time.is_some() && !args.ready {
         Exit::Interrupted
     } else {
         Exit::Good
-    })
+    }
 }
 
 /// Raised by Ctrl-C, and with `ready` when standard input ends.
@@ -172,6 +210,25 @@ fn print(truth: Truth, global: &Global, out: &mut dyn Write) -> anyhow::Result<(
         100.0 * cpu_s / wall_s.max(1e-9)
     )?;
     Ok(out.flush()?)
+}
+
+fn print_waits(truth: LockTruth, global: &Global, out: &mut dyn Write) -> anyhow::Result<()> {
+    let LockTruth { waits, wait_ns, .. } = truth;
+    if global.json {
+        return print_json(out, &json!({ "schema": "bakeoff.hog/1", "waits": waits, "wait_ns": wait_ns }));
+    }
+    let wait_s = wait_ns as f64 * 1e-9;
+    writeln!(out, "the truth, by the threads' own clocks: {waits} waits, {wait_s:.3} s together")?;
+    Ok(out.flush()?)
+}
+
+fn lock(word: &str) -> Result<Lock, String> {
+    match word {
+        "futex" => Ok(Lock::Futex),
+        "inode" => Ok(Lock::Kernel(KernelLock::Inode)),
+        "pipe" => Ok(Lock::Kernel(KernelLock::Pipe)),
+        _ => Err("expected futex, inode or pipe".into()),
+    }
 }
 
 fn tick_on(cpu: Option<u32>) -> anyhow::Result<(u32, Tick)> {

@@ -131,7 +131,7 @@ impl Bpf {
         let top = winner(&contests).map(|(set, way, ns)| {
             // SAFETY: as above.
             let who = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu][set][way]) };
-            Top { pid: who.tgid, tid: contests[set].tid[way], comm: text(&who.comm), ns }
+            Top { pid: who.tgid, tid: contests[set].tid[way], comm: program::text(&who.comm), ns }
         });
         Books {
             at_ns: closed.since_ns,
@@ -283,7 +283,7 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
     Told {
         key: (record.tid, record.started_ns),
         pid: record.tgid,
-        comm: text(&record.comm),
+        comm: program::text(&record.comm),
         epoch: record.books.epoch,
         now: sums(&record.books.now),
         then: sums(&record.books.then),
@@ -299,11 +299,6 @@ fn winner(contests: &[contest]) -> Option<(usize, usize, u64)> {
         (0..contest.tid.len()).map(move |way| (set, way, contest.ns[way].saturating_sub(contest.over[way])))
     });
     all.max_by_key(|(_, _, ns)| *ns).filter(|(_, _, ns)| *ns > 0)
-}
-
-fn text(comm: &[i8]) -> String {
-    let bytes: Vec<u8> = comm.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use nix::libc;
 use nix::unistd::gettid;
 use record::clock::{Clock, Monotonic};
 
+use super::{Work, nanoseconds};
+
 /// What the waiting threads say of themselves, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LockTruth {
@@ -74,7 +76,8 @@ fn ask_pipe(reader: &PipeReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds a lock of the kernel for `hold`, `rounds` times, while so many threads wait for it, each of them once a round.
+/// Holds a lock of the kernel for `hold`, again and again and at least once, while so many threads wait for it, each of
+/// them once each time.
 ///
 /// Who holds it writes from memory that is not there yet, and the page comes when the time is over (userfaultfd).
 ///
@@ -85,12 +88,15 @@ pub fn hold_kernel_lock(
     lock: KernelLock,
     waiters: u32,
     hold: Duration,
-    rounds: u32,
+    work: &Work<'_>,
 ) -> io::Result<LockTruth> {
     let page = LatePage::new()?;
     let target = Target::new(lock)?;
     let (waited_ns, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    for _ in 0..rounds {
+    let until_ns = Monotonic.now_ns() + nanoseconds(work.length);
+    let mut rounds = 0;
+    while rounds == 0 || (Monotonic.now_ns() < until_ns && !work.stopped()) {
+        rounds += 1;
         page.take_away()?;
         thread::scope(|scope| {
             let holder = scope.spawn(|| target.write_from(&page));
@@ -121,7 +127,7 @@ pub fn hold_kernel_lock(
     if failed.into_inner() {
         return Err(io::Error::other("a thread that waited could not use the lock"));
     }
-    let waits = u64::from(waiters) * u64::from(rounds);
+    let waits = u64::from(waiters) * rounds;
     Ok(LockTruth { waits, wait_ns: waited_ns.into_inner(), address: 0 })
 }
 
@@ -307,20 +313,16 @@ impl Drop for LatePage {
     }
 }
 
-/// Lets threads take a lock of ours in turn for `length`, each holding it for `hold`.
+/// Lets threads take a lock of ours in turn, each holding it for `hold`.
 ///
 /// It is the plain futex mutex of three states, with its system calls counted as they are made.
-///
-/// # Errors
-///
-/// None so far; hogs may fail.
-pub fn hold_mutex(threads: u32, hold: Duration, length: Duration) -> io::Result<LockTruth> {
+pub fn hold_mutex(threads: u32, hold: Duration, work: &Work<'_>) -> LockTruth {
     let mutex = Mutex::default();
     let start = Barrier::new(threads as usize);
     let body = || {
         start.wait();
-        let until_ns = Monotonic.now_ns() + nanoseconds(length);
-        while Monotonic.now_ns() < until_ns {
+        let until_ns = Monotonic.now_ns() + nanoseconds(work.length);
+        while Monotonic.now_ns() < until_ns && !work.stopped() {
             mutex.lock();
             Monotonic.sleep_until_ns(Monotonic.now_ns() + nanoseconds(hold));
             mutex.unlock();
@@ -330,7 +332,7 @@ pub fn hold_mutex(threads: u32, hold: Duration, length: Duration) -> io::Result<
         (0..threads).for_each(|_| drop(scope.spawn(body)));
     });
     let address = mutex.word.as_ptr() as u64;
-    Ok(LockTruth { waits: mutex.waits.into_inner(), wait_ns: mutex.wait_ns.into_inner(), address })
+    LockTruth { waits: mutex.waits.into_inner(), wait_ns: mutex.wait_ns.into_inner(), address }
 }
 
 /// 0: free; 1: taken; 2: taken, and somebody may wait.
@@ -368,26 +370,26 @@ impl Mutex {
     }
 }
 
-fn nanoseconds(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX / 2)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn threads_that_take_turns_wait_for_each_other() {
-        let truth = hold_mutex(3, Duration::from_millis(2), Duration::from_millis(50)).unwrap();
+        let stop = AtomicBool::new(false);
+        let work = Work { length: Duration::from_millis(50), stop: &stop };
+        let truth = hold_mutex(3, Duration::from_millis(2), &work);
         assert!(truth.waits > 0 && truth.wait_ns > 0, "{truth:?}");
     }
 
     #[test]
     fn a_lock_of_the_kernel_is_held_for_as_long_as_it_is_said() {
         for lock in [KernelLock::Inode, KernelLock::Pipe] {
-            match hold_kernel_lock(lock, 3, Duration::from_millis(20), 2) {
+            let stop = AtomicBool::new(true);
+            let work = Work { length: Duration::from_secs(1), stop: &stop };
+            match hold_kernel_lock(lock, 3, Duration::from_millis(20), &work) {
                 Ok(truth) => {
-                    assert_eq!(truth.waits, 6);
+                    assert_eq!(truth.waits, 3);
                     assert!(truth.wait_ns > 0, "{truth:?}");
                 }
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {

@@ -170,14 +170,7 @@ impl Bpf {
         if self.stacks.len() > 16 * room {
             self.stacks.clear();
         }
-        let in_kernel = self.skel.maps.stacks.keys().count();
-        if in_kernel > room / 2 {
-            // A stack that is wanted again is written again.
-            for key in self.skel.maps.stacks.keys() {
-                // Whatever is left is deleted the next time.
-                let _ = self.skel.maps.stacks.delete(&key);
-            }
-        }
+        program::empty_if_half_full(&self.skel.maps.stacks);
     }
 
     /// What was lost since the last time, by reason.

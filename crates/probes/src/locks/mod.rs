@@ -58,6 +58,12 @@ pub struct Cost {
 #[error("{0}")]
 pub struct Refused(String);
 
+impl Refused {
+    pub(crate) fn because(why: String) -> Self {
+        Self(why)
+    }
+}
+
 /// Watches the locks from [`open`] on.
 #[derive(Debug)]
 pub struct LockProbe {
@@ -203,7 +209,7 @@ fn kind(flags: u32) -> LockKind {
 }
 
 /// Waits as the kernel's side sums them up: bucket `i` counts those from 2^i ns on.
-fn waits(count: u64, ns_total: u64, ns_max: u64, buckets: &[u32]) -> Waits {
+pub(crate) fn waits(count: u64, ns_total: u64, ns_max: u64, buckets: &[u32]) -> Waits {
     let histogram: BTreeMap<u64, u64> =
         buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (1 << i, u64::from(*n))).collect();
     Waits { count, ns_total, ns_max, histogram }

@@ -6,6 +6,7 @@
 
 mod block_io;
 mod cpu;
+mod locks;
 mod nic;
 
 use std::fmt;
@@ -20,7 +21,7 @@ use record::missing::{Maybe, Missing};
 use record::proof::Proof;
 
 /// Everything that can be proved on this machine by its own probes.
-pub const SUBJECTS: &[Subject] = &[cpu::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
+pub const SUBJECTS: &[Subject] = &[cpu::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
 
 /// An instrument, or several that look at the same thing.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
-//! `bakeoff.locks/1`: one interval of the kernel's locks.
+//! `bakeoff.locks/1` and `bakeoff.ulocks/1`: one interval of the kernel's locks, and of those of programs.
 
-use record::locks::{LockInterval, LockSample, Waits};
+use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use serde_json::{Map, Value, json};
 
 use super::object::Object;
@@ -42,8 +42,42 @@ fn lock(lock: &LockSample, interval: &LockInterval) -> Value {
         .finish()
 }
 
+/// The document of one interval of programs' locks.
+///
+/// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
+pub fn user_locks(interval: &UserLockInterval, start_ns: u64) -> Value {
+    let locks: Vec<Value> = interval.locks.iter().map(user_lock).collect();
+    let all = interval.total();
+    json!({
+        "schema": "bakeoff.ulocks/1",
+        "t_s": interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
+        "interval_s": interval.seconds(),
+        "missed_deadline": interval.missed_deadline,
+        "locks": locks,
+        "total": { "count": all.count, "wait_ns_total": all.ns_total },
+        "lower_bounds": !interval.lost.is_empty(),
+        "lost": interval.lost,
+    })
+}
+
+fn user_lock(lock: &UserLockSample) -> Value {
+    let object = Object::default()
+        .with("pid", lock.pid)
+        .with("comm", lock.comm.as_str())
+        .with("kind", lock.kind.word())
+        .with("address", format!("{:#x}", lock.address))
+        .maybe("call", lock.call.clone())
+        .maybe("caller", lock.caller.clone());
+    waits(object, &lock.waits)
+        .with("not_slept", lock.not_slept)
+        .with("timed_out", lock.timed_out)
+        .maybe("waker", lock.waker.clone())
+        .with("stack", lock.stack.clone())
+        .finish()
+}
+
 /// The fields of waits, the same for all that waits are counted of.
-pub(super) fn waits(object: Object, waits: &Waits) -> Object {
+fn waits(object: Object, waits: &Waits) -> Object {
     let histogram: Map<String, Value> =
         waits.histogram.iter().map(|(from_ns, n)| (from_ns.to_string(), (*n).into())).collect();
     object

@@ -20,7 +20,7 @@ pub use cpu::{cpu, tasks};
 pub use hosts::{host, hosts};
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};
-pub use locks::locks;
+pub use locks::{locks, user_locks};
 pub use nic::{nic, nic_list};
 pub use prove::prove;
 pub use runs::{listed, recorded, runs};

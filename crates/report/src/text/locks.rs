@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use record::locks::{LockInterval, LockSample, Waits};
+use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
-use super::{Style, Tint, paragraph};
+use super::{Style, Tint, labelled, paragraph};
 use crate::number::{count, latency, percent_digits};
 
 /// What is shown of each lock beside its line.
@@ -115,13 +115,121 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
 
 const TOTAL: &str = "TOTAL";
 
+/// One interval of programs' locks: a line for each process, lock and place in its code, most waiting first, and one
+/// for all. Where waits were lost, numbers are lower bounds and say so.
+///
+/// - `start_ns`: start of the first interval, from which the time shown counts.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn user_lock_interval(
+    out: &mut dyn Write,
+    interval: &UserLockInterval,
+    start_ns: u64,
+    view: LockView,
+    style: Style,
+) -> io::Result<()> {
+    let bound = bound(&interval.lost);
+    let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
+    let title = format!(
+        "{:.1} s, over {:.3} s: {bound}{} waits for locks of programs{missed}",
+        interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
+        interval.seconds(),
+        count(interval.total().count)
+    );
+    paragraph(out, &title, 2, style)?;
+    if !interval.locks.is_empty() {
+        user_lock_table(interval, view).write(out, style)?;
+    }
+    let details = interval.locks.iter().take(view.top).zip(1..);
+    for (lock, number) in details.filter(|_| view.stacks || view.histogram) {
+        let stack = if view.stacks { lock.stack.join(" < ") } else { caller(&lock.caller) };
+        let head = format!("#{number} {}/{} {} {:#x}", lock.comm, lock.pid, lock.kind.word(), lock.address);
+        paragraph(out, &format!("{head}: {stack}"), 4, style)?;
+        if view.stacks {
+            let woken = format!(
+                "woken by {}; {} did not sleep, {} timed out",
+                caller(&lock.waker),
+                count(lock.not_slept),
+                count(lock.timed_out)
+            );
+            labelled(out, ("", None), &woken, 4, style)?;
+        }
+        if view.histogram {
+            histogram(out, &lock.waits, style)?;
+        }
+    }
+    lost(out, &interval.lost, style)
+}
+
+fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
+    let numbered = view.stacks || view.histogram;
+    let mut table = Table::default();
+    if numbered {
+        table = table.column("#", Align::Right, 0);
+    }
+    let mut table = table
+        .column("process", Align::Left, 0)
+        .column("kind", Align::Left, 4)
+        .column("count", Align::Right, 0)
+        .column("total", Align::Right, 1)
+        .column("mean", Align::Right, 2)
+        .column("max", Align::Right, 3)
+        .column("lock", Align::Left, 6)
+        .column("call", Align::Left, 5)
+        .column("caller", Align::Elastic, 0);
+    let bound = bound(&interval.lost);
+    let row = |number: String, waits: &Waits, words: [String; 5]| {
+        let strong = (words[0] == TOTAL).then_some(Tint::Strong);
+        let [process, kind, lock, call, caller] = words;
+        let cells = [
+            process,
+            kind,
+            format!("{bound}{}", count(waits.count)),
+            format!("{bound}{}", latency(waits.ns_total as f64)),
+            latency(waits.ns_mean() as f64),
+            format!("{bound}{}", latency(waits.ns_max as f64)),
+            lock,
+            call,
+            caller,
+        ];
+        let number = numbered.then_some((number, strong));
+        number.into_iter().chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
+    };
+    for (lock, number) in interval.locks.iter().take(view.top).zip(1..) {
+        let words = [
+            format!("{}/{}", lock.comm, lock.pid),
+            lock.kind.word().to_owned(),
+            format!("{:#x}", lock.address),
+            // The last part of a path is what tells.
+            lock.call.as_deref().map_or("-", |c| c.rsplit("::").next().unwrap_or(c)).to_owned(),
+            caller(&lock.caller),
+        ];
+        table.row(row(number.to_string(), &lock.waits, words));
+    }
+    let rest: &[UserLockSample] = interval.locks.get(view.top..).unwrap_or_default();
+    if !rest.is_empty() {
+        let mut waits = Waits::default();
+        for lock in rest {
+            waits.add(&lock.waits);
+        }
+        let more = format!("{} more", rest.len());
+        let words = ["...".to_owned(), String::new(), String::new(), String::new(), more];
+        table.row(row(String::new(), &waits, words));
+    }
+    let blank = String::new;
+    table.row(row(blank(), &interval.total(), [TOTAL.to_owned(), blank(), blank(), blank(), blank()]));
+    table
+}
+
 /// `>=` where something was lost.
-pub(super) fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
+fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
     if lost.is_empty() { "" } else { ">=" }
 }
 
 /// A line of what was lost, where anything was.
-pub(super) fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Style) -> io::Result<()> {
+fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Style) -> io::Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
@@ -129,12 +237,12 @@ pub(super) fn lost(out: &mut dyn Write, lost: &BTreeMap<String, u64>, style: Sty
     paragraph(out, &format!("lost: {}; what is shown are lower bounds", reasons.join(", ")), 2, style)
 }
 
-pub(super) fn caller(caller: &Maybe<String>) -> String {
+fn caller(caller: &Maybe<String>) -> String {
     caller.clone().unwrap_or_else(|missing| format!("? ({missing})"))
 }
 
 /// A line for each power of two between the shortest and the longest wait.
-pub(super) fn histogram(out: &mut dyn Write, waits: &Waits, style: Style) -> io::Result<()> {
+fn histogram(out: &mut dyn Write, waits: &Waits, style: Style) -> io::Result<()> {
     const LABEL: usize = 20;
     let (Some((first, _)), Some((last, _))) =
         (waits.histogram.first_key_value(), waits.histogram.last_key_value())
@@ -193,8 +301,49 @@ pub fn locks_csv(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) ->
     Ok(())
 }
 
+/// One interval of programs' locks as comma-separated values, heads with each interval that starts a file.
+///
+/// - `start_ns`: start of the first interval, from which `t_s` counts.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns: u64) -> io::Result<()> {
+    if interval.from_ns <= start_ns {
+        writeln!(
+            out,
+            "t_s,interval_s,pid,comm,kind,address,call,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,not_slept,\
+             timed_out,waker,stack,lost"
+        )?;
+    }
+    let t_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
+    let lost: u64 = interval.lost.values().sum();
+    for lock in &interval.locks {
+        writeln!(
+            out,
+            "{t_s:.3},{:.6},{},{},{},{:#x},{},{},{},{},{},{},{},{},{},{},{lost}",
+            interval.seconds(),
+            lock.pid,
+            quoted(&lock.comm),
+            lock.kind.word(),
+            lock.address,
+            quoted(lock.call.as_deref().unwrap_or_default()),
+            quoted(lock.caller.as_deref().unwrap_or_default()),
+            lock.waits.count,
+            lock.waits.ns_total,
+            lock.waits.ns_mean(),
+            lock.waits.ns_max,
+            lock.not_slept,
+            lock.timed_out,
+            quoted(lock.waker.as_deref().unwrap_or_default()),
+            quoted(&lock.stack.join(";")),
+        )?;
+    }
+    Ok(())
+}
+
 /// A field as RFC 4180 has it.
-pub(super) fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -205,7 +354,7 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::locks::LockKind;
+    use record::locks::{LockKind, UserLockKind};
     use record::missing::Missing;
 
     fn interval(lost: &[(&str, u64)]) -> LockInterval {
@@ -257,6 +406,65 @@ mod tests {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn locks_of_programs_are_a_table_that_fits_from_40_columns_up() {
+        let lock = |kind, call: &str, caller: &str, count: u64| UserLockSample {
+            pid: 4711,
+            comm: "mariadbd".into(),
+            address: 0x7f12_3456_7890,
+            kind,
+            call: Ok(call.to_owned()),
+            caller: Ok(caller.to_owned()),
+            stack: vec![call.to_owned(), caller.to_owned(), "main".into()],
+            waker: Ok("mariadbd/4713 in log_write_up_to".into()),
+            waits: Waits {
+                count,
+                ns_total: count * 2_000_000,
+                ns_max: 9_000_000,
+                histogram: BTreeMap::from([(1 << 20, count)]),
+            },
+            not_slept: 3,
+            timed_out: 1,
+        };
+        let interval = UserLockInterval {
+            from_ns: 1_000_000_000,
+            until_ns: 2_000_000_000,
+            missed_deadline: true,
+            locks: vec![
+                lock(
+                    UserLockKind::Condvar,
+                    "pthread_cond_timedwait",
+                    "os_event_wait_time_low(void*, unsigned long)",
+                    120,
+                ),
+                lock(
+                    UserLockKind::Mutex,
+                    "std::sys::sync::mutex::futex::Mutex::lock_contended",
+                    "tamp::pool::Pool::take",
+                    7,
+                ),
+            ],
+            lost: BTreeMap::new(),
+        };
+        let view = LockView { stacks: true, histogram: false, top: 1 };
+        let written = |width: usize, view: LockView| {
+            let mut out = Vec::new();
+            let style = Style { width, color: false };
+            user_lock_interval(&mut out, &interval, 1_000_000_000, view, style).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        insta::assert_snapshot!("user_locks_120", written(120, PLAIN));
+        insta::assert_snapshot!("user_locks_40", written(40, view));
+        for width in 40..=200 {
+            for line in written(width, view).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+        let mut out = Vec::new();
+        user_locks_csv(&mut out, &interval, 1_000_000_000).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
     }
 
     #[test]

@@ -1,0 +1,174 @@
+//! What a waiting thread waits for, as told by the functions on its stack.
+
+use record::locks::UserLockKind;
+use record::missing::{Maybe, Missing};
+
+use super::bpf::Stack;
+use crate::user_symbols::{Frame, UserSymbols};
+
+/// How a futex call was reached.
+#[derive(Debug)]
+pub(super) struct Reached {
+    pub(super) kind: UserLockKind,
+    /// The library's call.
+    pub(super) call: Maybe<String>,
+    /// The first function outside of the libraries of threads.
+    pub(super) caller: Maybe<String>,
+    /// From the futex call outward.
+    pub(super) stack: Vec<String>,
+}
+
+impl Reached {
+    pub(super) fn missing(why: &Missing) -> Self {
+        Self {
+            kind: UserLockKind::Other,
+            call: Err(why.clone()),
+            caller: Err(why.clone()),
+            stack: Vec::new(),
+        }
+    }
+}
+
+/// Names the call by the frames, and where the libraries keep no frame pointers by the return addresses that lie on the
+/// stack: the nearest of a known call is the one that waits.
+pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Reached {
+    let mut frames: Vec<Frame> = Vec::new();
+    for (depth, address) in stack.frames.iter().enumerate() {
+        let frame = if depth == 0 { symbols.at(pid, *address) } else { symbols.before(pid, *address) };
+        // A frame pointer that was used for something else leads nowhere.
+        let Some(frame) = frame else { break };
+        frames.push(frame);
+    }
+    if frames.is_empty() {
+        return Reached::missing(&Missing::because("the process had ended before it was looked at"));
+    }
+    let on_stack: Vec<Frame> = stack.window.iter().filter_map(|word| symbols.before(pid, *word)).collect();
+    told_by(&frames, &on_stack)
+}
+
+fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
+    let known = |frames: &[Frame]| frames.iter().enumerate().find_map(|(i, f)| Some((i, call(&f.name)?)));
+    let of_stack = known(on_stack);
+    // What lies on the stack above the call comes before what frame pointers tell: they leave out the one function that
+    // called into code without them.
+    let above = of_stack.as_ref().map_or(0, |(i, _)| i + 1);
+    let found = known(frames).or(of_stack).map(|(_, found)| found);
+    let (kind, call) = match found {
+        Some((kind, name)) => (kind, Ok(name)),
+        None => (UserLockKind::Other, Err(Missing::because("no known call of a library is on its stack"))),
+    };
+    let inner = &frames[0];
+    let caller = if call.is_err() && is_outside(inner) {
+        Some(inner)
+    } else {
+        on_stack[above..].iter().chain(frames).find(|f| is_outside(f))
+    };
+    let caller = caller.map(|f| f.name.clone());
+    let mut stack = vec![inner.name.clone()];
+    stack.extend(call.clone().ok());
+    stack.extend(caller.clone());
+    stack.extend(frames.iter().skip(1).map(|f| f.name.clone()));
+    stack.dedup();
+    let caller =
+        caller.ok_or_else(|| Missing::because("no function outside of the libraries is on its stack"));
+    Reached { kind, call, caller, stack }
+}
+
+/// Whether a function is the program's own: neither the libraries of threads, nor what runtimes put around them.
+fn is_outside(frame: &Frame) -> bool {
+    const FILES: [&str; 6] = ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "ld-musl"];
+    const STARTS: [&str; 5] = ["std::", "core::", "alloc::", "parking_lot", "<std::"];
+    let of_library = FILES.iter().any(|file| frame.module.starts_with(file))
+        || STARTS.iter().any(|start| frame.name.starts_with(start));
+    !of_library && frame.name != "syscall" && call(&frame.name).is_none()
+}
+
+/// What a function of a library waits for; `None` where it is no call of that sort.
+fn call(function: &str) -> Option<(UserLockKind, String)> {
+    use UserLockKind::{Condvar, Mutex, Other, Semaphore};
+    const CALLS: [(&str, UserLockKind); 25] = [
+        ("pthread_cond_", Condvar),
+        ("cnd_", Condvar),
+        ("std::sys::sync::condvar", Condvar),
+        ("std::sync::poison::condvar", Condvar),
+        ("std::sync::condvar", Condvar),
+        ("std::condition_variable", Condvar),
+        ("parking_lot::condvar", Condvar),
+        ("sem_", Semaphore),
+        ("new_sem_", Semaphore),
+        ("pthread_mutex_", Mutex),
+        ("pthread_rwlock_", Mutex),
+        ("mtx_", Mutex),
+        ("lll_lock_wait", Mutex),
+        ("std::sys::sync::mutex", Mutex),
+        ("std::sys::sync::rwlock", Mutex),
+        ("parking_lot::raw_mutex", Mutex),
+        ("parking_lot::raw_rwlock", Mutex),
+        ("runtime.lock", Mutex),
+        ("pthread_join", Other),
+        ("pthread_clockjoin", Other),
+        ("pthread_barrier_", Other),
+        ("pthread_once", Other),
+        ("std::sys::sync::thread_parking", Other),
+        ("std::sys::sync::once", Other),
+        ("std::thread::park", Other),
+    ];
+    let plain = function.trim_start_matches(['_', '<']).split('@').next().unwrap_or_default();
+    let (_, kind) = CALLS.into_iter().find(|(start, _)| plain.starts_with(start))?;
+    Some((kind, plain.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(name: &str, module: &str) -> Frame {
+        Frame { name: name.to_owned(), module: module.to_owned() }
+    }
+
+    #[test]
+    fn a_stripped_library_is_read_off_the_stack() {
+        // The kernel sees no more than the futex call itself, in a function without a name.
+        let frames = vec![frame("libc.so.6+0x85d26", "libc.so.6"), frame("main", "app")];
+        let on_stack = [
+            frame("pthread_cond_wait", "libc.so.6"),
+            frame("Queue::pop()", "app"),
+            frame("pthread_mutex_lock", "libc.so.6"),
+        ];
+        let reached = told_by(&frames, &on_stack);
+        assert_eq!(reached.kind, UserLockKind::Condvar);
+        assert_eq!(reached.call.unwrap(), "pthread_cond_wait");
+        assert_eq!(reached.caller.unwrap(), "Queue::pop()");
+        assert_eq!(reached.stack, ["libc.so.6+0x85d26", "pthread_cond_wait", "Queue::pop()", "main"]);
+    }
+
+    #[test]
+    fn calls_of_libraries_are_kinds_of_locks() {
+        let cases = [
+            ("___pthread_mutex_lock", "mutex pthread_mutex_lock"),
+            ("__lll_lock_wait", "mutex lll_lock_wait"),
+            ("pthread_cond_timedwait@@GLIBC_2.3.2", "condvar pthread_cond_timedwait"),
+            ("sem_wait", "semaphore sem_wait"),
+            ("__new_sem_wait_slow64.constprop.0", "semaphore new_sem_wait_slow64.constprop.0"),
+            (
+                "std::sys::sync::mutex::futex::Mutex::lock_contended",
+                "mutex std::sys::sync::mutex::futex::Mutex::lock_contended",
+            ),
+            ("pthread_join", "other pthread_join"),
+        ];
+        for (function, expected) in cases {
+            let (kind, name) = call(function).unwrap();
+            assert_eq!(format!("{} {name}", kind.word()), expected);
+        }
+        assert_eq!(call("main"), None);
+        assert_eq!(call("semaphore_of_mine"), None);
+    }
+
+    #[test]
+    fn a_program_of_no_known_call_waits_for_something_else() {
+        let reached = told_by(&[frame("my_lock", "app"), frame("worker", "app")], &[]);
+        assert_eq!(reached.kind, UserLockKind::Other);
+        assert_eq!(reached.caller.unwrap(), "my_lock");
+        assert!(reached.call.is_err());
+    }
+}

@@ -1,0 +1,171 @@
+//! Which locks of programs are waited for, by whom, and who lets go of them.
+//!
+//! *Traces* the futex system calls (`futex`, `futex_waitv`, `futex_wait`, `futex_wake`, `futex_requeue`) at their entry
+//! and exit. A lock that is free makes no call, so it costs nothing; every other system call of the machine pays for two
+//! programs that look at its number and return.
+//! *Yields*, per process, lock, operation and stack, and interval: waits (count), their time in total and at most (ns),
+//! its distribution by powers of two, those that did not sleep and those whose time was over; what kind of lock it is,
+//! the library's call, the function that made it, and who woke its waiters last.
+//! *Differs from* probes on `pthread_mutex_lock`, which cost microseconds on every call, contended or not.
+//! *Blind to* how long locks are held, to spinning before the call, to waits that have not ended yet (they count when
+//! they end), to 32-bit programs, to names of processes that live for less than an interval, and without frame
+//! pointers to all callers but the first.
+//! *Costs*: see `docs/locks.md`; [`UserLockProbe::cost`] measures it where it runs.
+
+#[cfg(feature = "bpf")]
+mod bpf;
+#[cfg(feature = "bpf")]
+mod calls;
+
+#[cfg(feature = "bpf")]
+use record::clock::{Clock, Monotonic};
+use record::locks::UserLockInterval;
+#[cfg(feature = "bpf")]
+use record::locks::{UserLockKind, UserLockSample};
+use record::missing::Maybe;
+#[cfg(not(feature = "bpf"))]
+use record::missing::Missing;
+
+use crate::locks::{Cost, Refused};
+#[cfg(feature = "bpf")]
+use crate::user_symbols::UserSymbols;
+
+/// Whose waits to watch, and how much room there is for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Those of this process only.
+    pub pid: Option<u32>,
+    /// Those of threads of this name only; of more than 15 bytes the first 15 are the name.
+    pub comm: Option<String>,
+    /// Also those of the process that watches.
+    pub own_threads: bool,
+    /// Combinations of process, lock and stack that an interval has room for; what is more is counted as lost.
+    pub room: u32,
+}
+
+impl Options {
+    /// Everyone's but our own, with room for 8,192 combinations: some 12 MB of kernel memory.
+    pub fn of_everyone_else() -> Self {
+        Self { pid: None, comm: None, own_threads: false, room: 8192 }
+    }
+}
+
+/// Watches the locks of programs from [`open`] on.
+#[derive(Debug)]
+pub struct UserLockProbe {
+    #[cfg(feature = "bpf")]
+    programs: bpf::Bpf,
+    #[cfg(feature = "bpf")]
+    symbols: UserSymbols,
+    #[cfg(feature = "bpf")]
+    started_ns: u64,
+    #[cfg(feature = "bpf")]
+    last_ns: u64,
+    #[cfg(feature = "bpf")]
+    seen: u64,
+}
+
+/// Attaches the programs.
+///
+/// # Errors
+///
+/// [`Refused`], with what is missing and how to get it.
+#[cfg(feature = "bpf")]
+pub fn open(options: &Options) -> Result<UserLockProbe, Refused> {
+    let programs = bpf::Bpf::open(options).map_err(Refused::because)?;
+    let now_ns = Monotonic.now_ns();
+    Ok(UserLockProbe { programs, symbols: UserSymbols::new(), started_ns: now_ns, last_ns: now_ns, seen: 0 })
+}
+
+/// Attaches nothing: this build has no programs.
+///
+/// # Errors
+///
+/// [`Refused`], always.
+#[cfg(not(feature = "bpf"))]
+pub fn open(_: &Options) -> Result<UserLockProbe, Refused> {
+    Err(Refused::because("no locks without BPF: this build has none; build it with the feature `bpf`".into()))
+}
+
+#[cfg(feature = "bpf")]
+impl UserLockProbe {
+    /// What was waited for since the last reading, or since the probe was opened.
+    ///
+    /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn read(&mut self) -> Maybe<UserLockInterval> {
+        let (until_ns, drained) = self.programs.drain()?;
+        let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
+        let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
+        locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
+        self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
+        Ok(UserLockInterval { from_ns, until_ns, missed_deadline: false, locks, lost: drained.lost })
+    }
+
+    /// What watching costs: measured now, by a burst of waits for one lock (some 50 ms).
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel's run statistics cannot be had.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        let ns_per_wait = self.programs.ns_per_wait()?;
+        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
+        let ratio_of_one_cpu = ns_per_wait * self.seen as f64 / elapsed_ns.max(1) as f64;
+        Ok(Cost { ns_per_wait, waits: self.seen, ratio_of_one_cpu })
+    }
+
+    fn sample(&mut self, sum: bpf::Sum) -> UserLockSample {
+        self.symbols.meet(sum.pid);
+        let reached = match &sum.stack {
+            Ok(stack) => calls::reached(&mut self.symbols, sum.pid, stack),
+            Err(why) => calls::Reached::missing(why),
+        };
+        let mut kind = if bpf::is_priority_inheriting(sum.op) { UserLockKind::Mutex } else { reached.kind };
+        let waker = sum.waker.map(|waker| {
+            let Ok(stack) = &waker.stack else { return waker.name };
+            let woke = calls::reached(&mut self.symbols, sum.pid, stack);
+            // Who waits may have left no name behind, who wakes it mostly does: `sem_post`.
+            if kind == UserLockKind::Other {
+                kind = woke.kind;
+            }
+            woke.caller.map_or_else(|_| waker.name.clone(), |from| format!("{} in {from}", waker.name))
+        });
+        UserLockSample {
+            pid: sum.pid,
+            comm: sum.comm,
+            address: sum.address,
+            kind,
+            call: reached.call,
+            caller: reached.caller,
+            stack: reached.stack,
+            waker,
+            waits: sum.waits,
+            not_slept: sum.not_slept,
+            timed_out: sum.timed_out,
+        }
+    }
+}
+
+#[cfg(not(feature = "bpf"))]
+impl UserLockProbe {
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn read(&mut self) -> Maybe<UserLockInterval> {
+        Err(Missing::because("this build has no BPF"))
+    }
+
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn cost(&mut self) -> Maybe<Cost> {
+        Err(Missing::because("this build has no BPF"))
+    }
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Waits of threads for each other: the futex system calls, summed up by process, lock and stack. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "user_locks.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Numbers of the calls: the kernel's interface to user space. The newer ones are the same on all
+ * machines. */
+enum {
+#if defined(__TARGET_ARCH_x86)
+	NR_FUTEX = 202,
+#else
+	NR_FUTEX = 98,
+#endif
+	NR_FUTEX_WAITV = 449,
+	NR_FUTEX_WAKE = 454,
+	NR_FUTEX_WAIT = 455,
+	NR_FUTEX_REQUEUE = 456,
+};
+
+/* Of futex(2). */
+enum {
+	OP_WAIT = 0,
+	OP_LOCK_PI = 6,
+	OP_WAIT_BITSET = 9,
+	OP_WAIT_REQUEUE_PI = 11,
+	OP_LOCK_PI2 = 13,
+	OP_MASK = 127,
+};
+
+enum {
+	ERROR_AGAIN = -11,
+	ERROR_TIMED_OUT = -110,
+};
+
+const volatile __u32 only_tgid = 0;
+const volatile __u32 but_tgid = 0;
+const volatile char only_comm[FUTEX_COMM] = {};
+
+/* Which of sums[] is written now; user space turns it over at an interval's edge. */
+__u32 half;
+__u64 lost[FUTEX_LOST_REASONS];
+
+/* Never written: so that the types reach user space's side. */
+struct futex_key type_of_key;
+struct futex_sum type_of_sum;
+struct futex_stack type_of_stack;
+struct waker_key type_of_waker_key;
+struct waker type_of_waker;
+
+struct sums {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct futex_key);
+	__type(value, struct futex_sum);
+};
+struct sums sums_even SEC(".maps");
+struct sums sums_odd SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct futex_stack);
+} stacks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct waker_key);
+	__type(value, struct waker);
+} wakers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct futex_wait);
+} of_task SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct futex_stack);
+} scratch SEC(".maps");
+
+static const struct futex_sum nothing;
+
+static __always_inline void lose(__u32 reason)
+{
+	__sync_fetch_and_add(&lost[reason], 1);
+}
+
+static __always_inline bool is_wanted(void)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	char comm[FUTEX_COMM];
+
+	if ((only_tgid && only_tgid != tgid) || (but_tgid && but_tgid == tgid))
+		return false;
+	if (only_comm[0] == 0)
+		return true;
+	bpf_get_current_comm(comm, sizeof(comm));
+	for (int i = 0; i < FUTEX_COMM; i++) {
+		if (comm[i] != only_comm[i])
+			return false;
+		if (comm[i] == 0)
+			break;
+	}
+	return true;
+}
+
+/* The name of the thread's stack, under which it is kept. */
+static __always_inline __u64 stack_of(void *ctx, struct pt_regs *regs, __u64 address)
+{
+	__u64 hash = address ^ (bpf_get_current_pid_tgid() >> 32) << 48;
+	struct futex_stack *stack;
+	__u32 zero = 0;
+	long bytes;
+
+	stack = bpf_map_lookup_elem(&scratch, &zero);
+	if (!stack)
+		return 0;
+	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), BPF_F_USER_STACK);
+	if (bytes < 0)
+		bytes = 0;
+	for (int i = 0; i < FUTEX_FRAMES; i++) {
+		if (i * 8 >= bytes)
+			stack->frames[i] = 0;
+		hash = (hash ^ stack->frames[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	if (bpf_map_lookup_elem(&stacks, &hash))
+		return hash;
+	stack->sp = PT_REGS_SP(regs);
+	/* A whole window, or as much of it as lies below the end of the stack. */
+	if (bpf_probe_read_user(stack->window, sizeof(stack->window), (void *)stack->sp)) {
+		for (int i = 0; i < FUTEX_WINDOW; i++) {
+			stack->window[i] = 0;
+			bpf_probe_read_user(&stack->window[i], 8, (void *)(stack->sp + i * 8));
+		}
+	}
+	if (bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY)) {
+		lose(FUTEX_LOST_STACKS_FULL);
+		return 0;
+	}
+	return hash;
+}
+
+static __always_inline bool op_waits(__u32 op)
+{
+	return op == OP_WAIT || op == OP_WAIT_BITSET || op == OP_LOCK_PI || op == OP_LOCK_PI2 ||
+	       op == OP_WAIT_REQUEUE_PI;
+}
+
+static __always_inline void wakes(void *ctx, struct pt_regs *regs, __u64 address)
+{
+	__u64 ids = bpf_get_current_pid_tgid();
+	struct waker_key key = {.address = address, .tgid = ids >> 32};
+	struct waker waker = {.tid = ids, .stack = stack_of(ctx, regs, address)};
+
+	bpf_get_current_comm(waker.comm, sizeof(waker.comm));
+	if (bpf_map_update_elem(&wakers, &key, &waker, BPF_ANY))
+		lose(FUTEX_LOST_WAKERS_FULL);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_enter, struct pt_regs *regs, long id)
+{
+	__u64 now_ns, address;
+	struct futex_wait *wait;
+	__u32 op;
+
+	if (id != NR_FUTEX && (id < NR_FUTEX_WAITV || id > NR_FUTEX_REQUEUE))
+		return 0;
+	if (id > NR_FUTEX_WAITV && id < NR_FUTEX_WAKE)
+		return 0;
+	if (!is_wanted())
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	address = PT_REGS_PARM1_CORE_SYSCALL(regs);
+	op = id;
+	if (id == NR_FUTEX)
+		op = PT_REGS_PARM2_CORE_SYSCALL(regs) & OP_MASK;
+	else if (id != NR_FUTEX_WAKE)
+		/* Of several words that are waited for, the first: the second field of the list. */
+		if (id != NR_FUTEX_WAIT &&
+		    bpf_probe_read_user(&address, sizeof(address), (void *)(address + 8)))
+			return 0;
+	if (id == NR_FUTEX ? !op_waits(op) : id != NR_FUTEX_WAIT && id != NR_FUTEX_WAITV) {
+		wakes(ctx, regs, address);
+		return 0;
+	}
+	wait = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!wait) {
+		lose(FUTEX_LOST_TASK);
+		return 0;
+	}
+	wait->address = address;
+	wait->op = op;
+	wait->stack = stack_of(ctx, regs, address);
+	wait->began_ns = now_ns;
+	return 0;
+}
+
+static __always_inline __u32 bucket_of(__u64 ns)
+{
+	__u32 bucket = 0;
+
+	for (__u32 bit = 32; bit; bit >>= 1) {
+		if (ns >> bit) {
+			ns >>= bit;
+			bucket += bit;
+		}
+	}
+	return bucket < FUTEX_BUCKETS ? bucket : FUTEX_BUCKETS - 1;
+}
+
+static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __u64 ns, long result)
+{
+	struct futex_key key = {.address = wait->address,
+				.stack = wait->stack,
+				.tgid = bpf_get_current_pid_tgid() >> 32,
+				.op = wait->op};
+	struct futex_sum *sum = bpf_map_lookup_elem(sums, &key);
+	__u64 max_ns;
+
+	if (!sum) {
+		/* Fails where another CPU was first, too. */
+		bpf_map_update_elem(sums, &key, &nothing, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(sums, &key);
+		if (!sum) {
+			lose(FUTEX_LOST_SUMS_FULL);
+			return;
+		}
+		bpf_get_current_comm(sum->comm, sizeof(sum->comm));
+	}
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->total_ns, ns);
+	__sync_fetch_and_add(&sum->buckets[bucket_of(ns)], 1);
+	if (result == ERROR_AGAIN)
+		__sync_fetch_and_add(&sum->not_slept, 1);
+	if (result == ERROR_TIMED_OUT)
+		__sync_fetch_and_add(&sum->timed_out, 1);
+	max_ns = sum->max_ns;
+	for (int tries = 0; tries < 8 && max_ns < ns; tries++) {
+		__u64 was = __sync_val_compare_and_swap(&sum->max_ns, max_ns, ns);
+
+		if (was == max_ns)
+			break;
+		max_ns = was;
+	}
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_exit, struct pt_regs *regs, long result)
+{
+	__u64 now_ns;
+	struct futex_wait *wait;
+
+	/* A thread that has never waited has no storage; one that has is told by its clock. */
+	wait = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0, 0);
+	if (!wait || !wait->began_ns)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (half & 1)
+		sum_up(&sums_odd, wait, now_ns - wait->began_ns, result);
+	else
+		sum_up(&sums_even, wait, now_ns - wait->began_ns, result);
+	wait->began_ns = 0;
+	return 0;
+}
+
+/* What the kernel's run statistics cost by themselves, to be taken off what they say of ours. */
+SEC("raw_tp/sys_exit")
+int on_exit_nothing(void *ctx)
+{
+	return 0;
+}

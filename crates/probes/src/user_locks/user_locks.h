@@ -1,0 +1,74 @@
+/* What the kernel side writes and bpf.rs reads. */
+#ifndef USER_LOCKS_H
+#define USER_LOCKS_H
+
+enum {
+	FUTEX_FRAMES = 24,
+	/* Words of the waiting thread's stack, from its end up: for code that keeps no frame
+	   pointers. */
+	FUTEX_WINDOW = 96,
+	FUTEX_BUCKETS = 40,
+	FUTEX_COMM = 16,
+};
+
+/* The wait that a thread is in; it cannot be in two. */
+struct futex_wait {
+	__u64 began_ns; /* 0: in none */
+	__u64 address;
+	__u64 stack;
+	__u32 op;
+	__u32 unused;
+};
+_Static_assert(sizeof(struct futex_wait) == 32, "bpf.rs expects 32 bytes");
+
+struct futex_key {
+	__u64 address;
+	__u64 stack; /* a hash of its frames, process and address; 0: unknown */
+	__u32 tgid;
+	__u32 op; /* as futex(2) numbers it, without its flags; of the newer calls, their number */
+};
+_Static_assert(sizeof(struct futex_key) == 24, "bpf.rs expects 24 bytes");
+
+struct futex_sum {
+	__u64 count;
+	__u64 total_ns;
+	__u64 max_ns;
+	__u64 not_slept; /* the word had changed before */
+	__u64 timed_out;
+	__u32 buckets[FUTEX_BUCKETS];
+	char comm[FUTEX_COMM];
+};
+_Static_assert(sizeof(struct futex_sum) == 216, "bpf.rs expects 216 bytes");
+
+struct futex_stack {
+	__u64 sp;
+	__u64 frames[FUTEX_FRAMES]; /* innermost first; 0: no more */
+	__u64 window[FUTEX_WINDOW]; /* from sp up; 0 where it could not be read */
+};
+_Static_assert(sizeof(struct futex_stack) == 968, "bpf.rs expects 968 bytes");
+
+struct waker_key {
+	__u64 address;
+	__u32 tgid;
+	__u32 unused;
+};
+_Static_assert(sizeof(struct waker_key) == 16, "bpf.rs expects 16 bytes");
+
+/* Who woke waiters of a lock last. */
+struct waker {
+	__u64 stack;
+	__u32 tid;
+	__u32 unused;
+	char comm[FUTEX_COMM];
+};
+_Static_assert(sizeof(struct waker) == 32, "bpf.rs expects 32 bytes");
+
+enum {
+	FUTEX_LOST_SUMS_FULL,	/* a lock and caller more than there is room for */
+	FUTEX_LOST_STACKS_FULL, /* the wait counts, its caller is unknown */
+	FUTEX_LOST_WAKERS_FULL, /* the wait counts, its waker is unknown */
+	FUTEX_LOST_TASK,	/* no room for a thread's wait */
+	FUTEX_LOST_REASONS,
+};
+
+#endif

@@ -1,0 +1,216 @@
+//! Names for the addresses of processes: what is mapped there, and which function of it that is.
+//!
+//! What a process has mapped is kept, so that its addresses still have names when it has ended.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+
+/// Processes as they were seen last.
+#[derive(Debug)]
+pub(crate) struct UserSymbols {
+    symbolizer: Symbolizer,
+    processes: HashMap<u32, Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    /// With the id, its name for ever.
+    started: u64,
+    mappings: Vec<Mapping>,
+    frames: HashMap<u64, Option<Frame>>,
+}
+
+/// A part of a file that can be executed, where a process has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    from: u64,
+    until: u64,
+    offset: u64,
+    /// As the process names it.
+    path: String,
+    /// Where we can read it.
+    file: PathBuf,
+}
+
+/// One address of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// The function, demangled; the file's name and the place in it where it has no name.
+    pub(crate) name: String,
+    /// The file's name without its folder.
+    pub(crate) module: String,
+}
+
+impl UserSymbols {
+    /// Knows no process yet.
+    pub(crate) fn new() -> Self {
+        Self { symbolizer: Symbolizer::new(), processes: HashMap::new() }
+    }
+
+    /// Takes note of what a process has mapped, unless it is known.
+    pub(crate) fn meet(&mut self, pid: u32) {
+        let Some(started) = started(pid) else { return };
+        if self.processes.get(&pid).is_none_or(|known| known.started != started) {
+            let mappings = mappings(pid);
+            self.processes.insert(pid, Process { started, mappings, frames: HashMap::new() });
+        }
+    }
+
+    /// The function at an address.
+    pub(crate) fn at(&mut self, pid: u32, address: u64) -> Option<Frame> {
+        self.frame(pid, address, address)
+    }
+
+    /// The function that a return address leads back into, where one does: it must lie behind a call.
+    pub(crate) fn before(&mut self, pid: u32, return_address: u64) -> Option<Frame> {
+        let called = return_address.checked_sub(1)?;
+        let mapping = self.mapping(pid, called)?;
+        if is_after_call(&mapping, return_address) { self.frame(pid, called, return_address) } else { None }
+    }
+
+    fn frame(&mut self, pid: u32, address: u64, shown: u64) -> Option<Frame> {
+        if let Some(known) = self.processes.get(&pid)?.frames.get(&address) {
+            return known.clone();
+        }
+        let frame = self.mapping(pid, address).map(|mapping| self.name(&mapping, address, shown));
+        self.processes.get_mut(&pid)?.frames.insert(address, frame.clone());
+        frame
+    }
+
+    /// What a process may have mapped since we met it is looked for once more.
+    fn mapping(&mut self, pid: u32, address: u64) -> Option<Mapping> {
+        let process = self.processes.get_mut(&pid)?;
+        let holds = |m: &&Mapping| (m.from..m.until).contains(&address);
+        if let Some(mapping) = process.mappings.iter().find(holds) {
+            return Some(mapping.clone());
+        }
+        if !could_be_code(address) || started(pid) != Some(process.started) {
+            return None;
+        }
+        let now = mappings(pid);
+        if now.len() != process.mappings.len() {
+            process.mappings = now;
+        }
+        process.mappings.iter().find(holds).cloned()
+    }
+
+    fn name(&self, mapping: &Mapping, address: u64, shown: u64) -> Frame {
+        let offset = address - mapping.from + mapping.offset;
+        let source = Source::Elf(Elf::new(&mapping.file));
+        let found = self.symbolizer.symbolize_single(&source, Input::FileOffset(offset));
+        let module = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = if let Ok(Symbolized::Sym(symbol)) = found {
+            symbol.name.into_owned()
+        } else {
+            format!("{module}+{:#x}", shown - mapping.from + mapping.offset)
+        };
+        Frame { name, module }
+    }
+}
+
+/// Addresses below are kept from use, those above are the kernel's.
+fn could_be_code(address: u64) -> bool {
+    (0x1_0000..1 << 47).contains(&address)
+}
+
+/// When the process was started, in ticks since boot.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Its name may hold blanks and brackets; the field is the twentieth after it.
+    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+}
+
+fn mappings(pid: u32) -> Vec<Mapping> {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.lines().filter_map(|line| mapping(pid, line)).collect()
+}
+
+/// `7f12a000-7f12c000 r-xp 00001000 fe:00 1234    /usr/lib/libc.so.6`
+fn mapping(pid: u32, line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (from, until) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    let offset = u64::from_str_radix(words.next()?, 16).ok()?;
+    let path = words.nth(2)?.trim_start();
+    if !rights.contains('x') || !path.starts_with('/') {
+        return None;
+    }
+    let file = if path.ends_with(" (deleted)") {
+        format!("/proc/{pid}/map_files/{from}-{until}")
+    } else {
+        // In a container, the same path may be another file for us.
+        format!("/proc/{pid}/root{path}")
+    };
+    let file = PathBuf::from(file);
+    let file = fs::canonicalize(&file).ok().filter(|f| f.exists()).unwrap_or(file);
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    Some(Mapping { from: hex(from)?, until: hex(until)?, offset, path: path.to_owned(), file })
+}
+
+/// Whether the bytes before an address end in a call, so that it may be one that a call returns to.
+///
+/// On machines other than x86-64 nothing speaks against it.
+fn is_after_call(mapping: &Mapping, address: u64) -> bool {
+    const LONGEST: usize = 7;
+    if !cfg!(target_arch = "x86_64") {
+        return true;
+    }
+    let mut bytes = [0; LONGEST];
+    let Some(from) = (address - mapping.from + mapping.offset).checked_sub(LONGEST as u64) else {
+        return false;
+    };
+    let read = File::open(&mapping.file).and_then(|file| file.read_exact_at(&mut bytes, from));
+    read.is_ok() && ends_in_call(bytes)
+}
+
+/// `e8` with an offset of four bytes, or `ff /2` with an operand of zero to five more.
+fn ends_in_call(bytes: [u8; 7]) -> bool {
+    let through = |length: usize| {
+        let call = &bytes[7 - length..];
+        call[0] == 0xff && call[1] >> 3 & 7 == 2
+    };
+    bytes[2] == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(through)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_from_other_code() {
+        assert!(ends_in_call([0x90, 0x90, 0xe8, 1, 2, 3, 4]));
+        assert!(ends_in_call([0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0]), "call rax");
+        assert!(ends_in_call([0x90, 0xff, 0x15, 1, 2, 3, 4]), "call [rip+x]");
+        assert!(!ends_in_call([0x90, 0x90, 0x48, 0x89, 0xe5, 0x89, 0xd0]));
+    }
+
+    #[test]
+    fn only_code_of_files_has_names() {
+        let line = "7f12a000-7f12c000 r-xp 00001000 fe:00 1234                       /usr/lib/no such.so";
+        let found = mapping(1, line).unwrap();
+        assert_eq!((found.from, found.until, found.offset), (0x7f12_a000, 0x7f12_c000, 0x1000));
+        assert_eq!(found.path, "/usr/lib/no such.so");
+        assert_eq!(mapping(1, "7f12a000-7f12c000 rw-p 00001000 fe:00 1234   /usr/lib/x.so"), None);
+        assert_eq!(
+            mapping(1, "7ffd0000-7ffd2000 r-xp 00000000 00:00 0                          [vdso]"),
+            None
+        );
+    }
+
+    #[test]
+    fn our_own_functions_have_names_and_what_is_no_code_has_none() {
+        let mut symbols = UserSymbols::new();
+        let pid = std::process::id();
+        symbols.meet(pid);
+        let here = symbols.at(pid, ends_in_call as *const () as u64 + 1).unwrap();
+        assert!(here.name.contains("ends_in_call"), "{here:?}");
+        assert_eq!(symbols.at(pid, 8), None);
+        let on_the_stack = &raw const pid as u64;
+        assert_eq!(symbols.before(pid, on_the_stack), None);
+    }
+}
