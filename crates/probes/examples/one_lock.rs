@@ -13,7 +13,12 @@ use std::thread;
 use nix::libc;
 use record::clock::{Clock, Monotonic};
 
-nix::ioctl_read_bad!(bytes_in_pipe, libc::FIONREAD, libc::c_int);
+nix::ioctl_read_bad!(
+    /// How much lies in a pipe; asking takes the pipe's mutex.
+    bytes_in_pipe,
+    libc::FIONREAD,
+    libc::c_int
+);
 
 type Work = Box<dyn Fn(u64) + Send>;
 
@@ -24,8 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (threads, seconds): (usize, u64) = (threads.parse()?, seconds.parse()?);
     let kinds = if whose == "own" { threads } else { 1 };
-    let makers: Vec<Box<dyn Fn() -> Work>> =
-        (0..kinds).map(|_| if what == "pipe" { pipe_asker() } else { Ok(word_counter()) }).collect::<io::Result<_>>()?;
+    let makers: Vec<Box<dyn Fn() -> Work>> = (0..kinds)
+        .map(|_| if what == "pipe" { pipe_asker() } else { Ok(word_counter()) })
+        .collect::<io::Result<_>>()?;
     let until_ns = Monotonic.now_ns() + seconds * 1_000_000_000;
     let workers: Vec<_> = (0..threads)
         .map(|i| {

@@ -4,8 +4,13 @@
 
 use std::fmt;
 
+use crate::locks;
+
 /// Every instrument that can be named in `--observe`, besides `cpu`.
-pub const KINDS: &[Kind] = &[];
+pub const KINDS: &[Kind] = &[
+    Kind { name: "locks", open: locks::observe::of_kernel },
+    Kind { name: "ulocks", open: locks::observe::of_programs },
+];
 
 /// A kind of instrument.
 #[derive(Debug, Clone, Copy)]
