@@ -165,8 +165,9 @@ impl Args {
 
     /// How to compress.
     pub(crate) fn options(&self) -> Options {
-        // Keeping up may go as far as is worth while; otherwise the usual level is the level.
-        let usual = if self.keep_up { Level::new(3).expect("there are ten levels") } else { Level::USUAL };
+        // Keeping up starts from a better level, but from none that takes much CPU time: whoever writes the pipe wants
+        // that, too, and a ring that idles does not tell that there is any to spare.
+        let usual = if self.keep_up { Level::new(2).expect("there are ten levels") } else { Level::USUAL };
         let mut options = Options::of(self.format(), self.level.unwrap_or(usual));
         options.threads = self.threads();
         options.keep_up = self.keep_up;
