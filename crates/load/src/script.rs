@@ -96,7 +96,7 @@ impl Scripts {
             let written = parse::parse(&file.text, &mut names).map_err(problem)?;
             check_variables(&written.commands, &names, &slots).map_err(problem)?;
             let stem = unused_stem(&file.name, &mut stems);
-            let span = (settings.files.len() > 1).then(|| scripts.add_operation(stem.clone(), 1));
+            let span = (settings.files.len() > 1).then(|| scripts.add_operation(&stem, 1));
             let steps = scripts.compile(written.commands, &stem).map_err(problem)?;
             scripts.each.push(Script { name: file.name.clone(), weight: file.weight, steps, span });
         }
@@ -117,7 +117,12 @@ impl Scripts {
         self.operations.clone()
     }
 
-    fn add_operation(&mut self, name: String, per_event_max: u32) -> usize {
+    /// Names are told apart: two statements may begin on one line.
+    fn add_operation(&mut self, wanted: &str, per_event_max: u32) -> usize {
+        let is_taken = |name: &str| self.operations.iter().any(|o| o.name == name);
+        let others = (2..).map(|number| format!("{wanted}-{number}"));
+        let mut names = std::iter::once(wanted.to_owned()).chain(others);
+        let name = names.find(|name| !is_taken(name)).expect("there are more numbers than statements");
         self.operations.push(OperationShare { name: name.into(), per_event: None, per_event_max });
         self.operations.len() - 1
     }
@@ -130,12 +135,13 @@ impl Scripts {
     ) -> Result<Vec<(Place, Step)>, Problem> {
         let mut steps: Vec<(Place, Step)> = Vec::new();
         let mut open: Vec<Branches> = Vec::new();
+        let digits = commands.last().map_or(1, |(last, _)| last.line.to_string().len());
         for (at, command) in commands {
             match command {
                 Command::Set { slot, to } => steps.push((at, Step::Set { slot, to })),
                 Command::Sleep { amount, unit_ns } => steps.push((at, Step::Sleep { amount, unit_ns })),
                 Command::Sql { text, parameters, keep } => {
-                    let operation = self.add_operation(operation_name(stem, at, &text), 1);
+                    let operation = self.add_operation(&operation_name(stem, at, digits, &text), 1);
                     self.statements.push(text);
                     let statement = self.statements.len() - 1;
                     steps.push((at, Step::Sql { statement, operation, parameters, keep }));
@@ -257,11 +263,11 @@ fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
     stem
 }
 
-/// `transfer:12-update`
-fn operation_name(stem: &str, at: Place, text: &StatementText) -> String {
+/// `transfer:07-begin`, where the script has up to 99 lines: so that names sort as lines do.
+fn operation_name(stem: &str, at: Place, digits: usize, text: &StatementText) -> String {
     let text = text.with_marks(|_| String::new());
     let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
-    format!("{stem}:{}-{}", at.line, verb.to_ascii_lowercase())
+    format!("{stem}:{:0digits$}-{}", at.line, verb.to_ascii_lowercase())
 }
 
 /// What one worker needs to do scripts.

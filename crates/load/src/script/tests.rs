@@ -207,6 +207,9 @@ fn scripts_are_drawn_by_their_weights_and_told_apart() {
     let scripts = Scripts::new(&settings, 1).unwrap();
     let names: Vec<_> = scripts.operations().into_iter().map(|o| o.name).collect();
     assert_eq!(names, ["t", "t:1-select", "t-2", "t-2:1-update"]);
+    let scripts_on_a_line = Scripts::new(&self::settings(&["SELECT 1; SELECT 2;\n\n"]), 1).unwrap();
+    let names: Vec<_> = scripts_on_a_line.operations().into_iter().map(|o| o.name).collect();
+    assert_eq!(names, ["t:1-select", "t:1-select-2"]);
     let mut selects = 0;
     let mut laps = Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
     for event in 0..4_000 {

@@ -17,6 +17,7 @@ mod subject;
 mod exec;
 mod mysql;
 mod null;
+mod postgres;
 mod sqlite;
 
 /// One test a driver: all checks, one after the other, on one other side.
@@ -33,7 +34,7 @@ macro_rules! conform {
 }
 
 mod drivers {
-    use super::{exec, mysql, null, sqlite};
+    use super::{exec, mysql, null, postgres, sqlite};
 
-    conform! { exec mysql null sqlite }
+    conform! { exec mysql null postgres sqlite }
 }

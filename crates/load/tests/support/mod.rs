@@ -76,7 +76,7 @@ pub(crate) fn assert_transfers(record: &LoadRecord, events: u64) {
     assert_eq!((record.counts.done, record.counts.failed), (events, 0), "{:?}", record.error_samples);
     let count = |name: &str| record.operations[name].service.count();
     for (name, expected) in
-        [("transfer:7-begin", events), ("transfer:8-select", events), ("transfer:14-commit", events)]
+        [("transfer:07-begin", events), ("transfer:08-select", events), ("transfer:14-commit", events)]
     {
         assert_eq!(count(name), expected, "{name}: {:?}", record.operations.keys());
     }

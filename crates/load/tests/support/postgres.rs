@@ -139,9 +139,15 @@ impl Postgres {
     }
 
     fn try_ask(&self, database: &str, sql: &str) -> Output {
+        self.client(database).args(["-Atc", sql]).output().unwrap()
+    }
+
+    /// The server's own client, as its superuser.
+    pub(crate) fn client(&self, database: &str) -> Command {
         let mut command = Command::new(self.programs.join("psql"));
-        command.arg("-X").arg("-h").arg(self.folder()).args(["-p", &self.port.to_string(), "-U", "postgres"]);
-        command.args(["-d", database, "-Atc", sql]).output().unwrap()
+        command.args(["-X", "-q", "-U", "postgres", "-d", database, "-p", &self.port.to_string(), "-h"]);
+        command.arg(self.folder());
+        command
     }
 
     /// The server's processes, the first of them first.
