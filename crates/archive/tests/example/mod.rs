@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use record::arrivals::Recorded;
 use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, CpuSplit, Recorded};
@@ -344,7 +343,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
 }
 
 fn arrivals(dice: &mut Dice, ratio: f64) -> Arrivals {
-    let file = Recorded {
+    let file = record::arrivals::Recorded {
         path: "events of monday.parquet".into(),
         events: dice.next(),
         span: dice.span(),
