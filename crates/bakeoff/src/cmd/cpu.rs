@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use probes::cpu_time::{self, CpuProbe, Options};
+use probes::cpu_time::{self, Cost, CpuProbe, Options};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::clock::{Clock as _, Monotonic};
@@ -83,6 +83,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
         if !signals::wait_until(deadlines.next_ns()) {
+            tell_cost(&mut probe);
             return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
         }
         let mut interval = probe.read();
@@ -92,7 +93,18 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         out.flush()?;
         reports += 1;
     }
+    tell_cost(&mut probe);
     Ok(Exit::Good)
+}
+
+/// What watching took, where the kernel tells.
+fn tell_cost(probe: &mut CpuProbe) {
+    if let Ok(Cost { ns_per_switch, switches, ratio_of_one_cpu }) = probe.cost() {
+        let percent = ratio_of_one_cpu * 100.0;
+        Screen::new().line(&format!(
+            "bakeoff cpu: watching cost {ns_per_switch:.0} ns a context switch, {switches} of them: {percent:.3} % of one CPU"
+        ));
+    }
 }
 
 impl Args {

@@ -78,8 +78,11 @@ impl Bpf {
             Err(format!("this kernel has no BTF ({KERNEL_BTF})"))
         };
         best.or_else(|why| {
-            let mut bpf =
-                Self::attach(Hook::Raw, None).map_err(|e| program::refusal("context switches", &e))?;
+            let raw = Self::attach(Hook::Raw, None);
+            let mut bpf = raw.map_err(|e| {
+                let refusal = program::refusal("context switches", &e);
+                if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
+            })?;
             bpf.note = Some(format!("watching by raw_tp, not by tp_btf: {why}"));
             Ok(bpf)
         })

@@ -399,11 +399,17 @@ fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
     })
 }
 
+/// The CPUs that are online; where `/sys` does not tell, those that `/proc/stat` lists.
+fn online(root: &Path) -> BTreeSet<u32> {
+    let listed = || proc_stat::read(root).map(|stat| stat.keys().copied().collect()).unwrap_or_default();
+    cpu_list::online(root).unwrap_or_else(listed)
+}
+
 fn open_cycles(options: &Options) -> Maybe<Cycles> {
     if !options.ticks || options.root != Path::new("/") {
         return Err(Missing::because("cycles and instructions were not asked for"));
     }
-    let online = cpu_list::online(&options.root).unwrap_or_default();
+    let online = online(&options.root);
     Cycles::open(&online).map_err(Missing::because)
 }
 
@@ -414,7 +420,7 @@ fn open_samplers(options: &Options, source: Option<&dyn Source>) -> Maybe<Ticks>
     if source.is_none_or(|s| s.rung() != Rung::Bpf) {
         return Err(Missing::because("ticks and samples are seen on the BPF rung only"));
     }
-    let online = cpu_list::online(&options.root).unwrap_or_default();
+    let online = online(&options.root);
     Ticks::open(&online).map_err(Missing::because)
 }
 
@@ -440,6 +446,6 @@ fn bpf_source(_: &Options) -> Result<Box<dyn Source>, String> {
 }
 
 fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    let online = cpu_list::online(&options.root).unwrap_or_default();
+    let online = online(&options.root);
     Ok(Box::new(perf::Perf::open(&online)?))
 }
