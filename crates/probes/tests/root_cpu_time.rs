@@ -250,11 +250,13 @@ fn root_the_perf_rung_tells_what_the_bpf_rung_tells() {
     for bpf in &by_bpf.cpus {
         let perf = of(&by_perf, bpf.cpu);
         let (bpf_ratio, perf_ratio) = (bpf.event_ratio.clone().unwrap(), perf.event_ratio.clone().unwrap());
-        assert!((bpf_ratio - perf_ratio).abs() < 0.005 + doubt, "{bpf_ratio}, {perf_ratio}, doubt {doubt}");
+        assert!((bpf_ratio - perf_ratio).abs() < 0.02 + doubt, "{bpf_ratio}, {perf_ratio}, doubt {doubt}");
     }
-    let (bpf, perf) = (of(&by_bpf, cpu), of(&by_perf, cpu));
-    let (bpf, perf) = (bpf.switches.clone().unwrap() as f64, perf.switches.clone().unwrap() as f64);
-    assert!((bpf / perf - 1.0).abs() < 0.05, "{bpf} switches, {perf} by perf");
+    // Perf's window is around the other one, by as much as this thread had to wait for a CPU in between.
+    let count = |i: &CpuInterval| of(i, cpu).switches.clone().unwrap();
+    let lost: u64 = ["switch-unseen", "switch-record"].iter().filter_map(|l| by_perf.lost.get(*l)).sum();
+    let (bpf, perf) = (count(&by_bpf), count(&by_perf));
+    assert!(perf + 3 * lost >= bpf, "{bpf} switches, {perf} by perf, which lost {lost}");
 }
 
 #[test]
