@@ -68,6 +68,14 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = quantity::duration)]
     warmup: Duration,
 
+    /// The load rises from nothing over this time, before the warm-up; nothing of it counts
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = quantity::duration)]
+    ramp_up: Duration,
+
+    /// The load falls to nothing over this time, after the measured phase; nothing of it counts
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = quantity::duration, conflicts_with = "events")]
+    ramp_down: Duration,
+
     /// Length of a reported interval
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -224,15 +232,17 @@ const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 365);
 impl PaceOptions {
     /// Everything resolved: what `load` will do.
     ///
+    /// - `rate_per_s`: the rate where none is given and the loop is to be open all the same.
+    ///
     /// # Errors
     ///
     /// Options that cannot go together, and `file:` arrivals that cannot be read.
-    pub(crate) fn meant(&self, data: &DataOptions) -> anyhow::Result<Meant> {
-        self.check().map_err(|problem| Exit::Usage.with(problem))?;
+    pub(crate) fn meant(&self, data: &DataOptions, rate_per_s: Option<f64>) -> anyhow::Result<Meant> {
+        self.check(rate_per_s.is_some()).map_err(|problem| Exit::Usage.with(problem))?;
         let base = data.settings(self.prepare);
         let (arrivals, recorded) = self.arrivals()?;
         let time = self.time_of(&arrivals);
-        let rate = self.rate.or_else(|| load::pace::mean_rate_per_s(&arrivals, time));
+        let rate = self.rate.or(rate_per_s).or_else(|| load::pace::mean_rate_per_s(&arrivals, time));
         let settings = LoadSettings {
             oltp: OltpSettings {
                 point_selects: self.point_selects,
@@ -256,6 +266,8 @@ impl PaceOptions {
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.max_errors,
             think: self.think.unwrap_or(Think::None),
+            ramp_up: self.ramp_up,
+            ramp_down: self.ramp_down,
             client: ClientSettings {
                 spin: Duration::from_micros(self.spin_us),
                 fifo: self.fifo,
@@ -267,10 +279,15 @@ impl PaceOptions {
     }
 
     /// Whether the options go together: none is ignored in silence.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, is_search: bool) -> Result<(), String> {
         let says_rate = self.arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
         if let (Some(arrivals), true, true) = (&self.arrivals, says_rate, self.rate.is_some()) {
             return Err(format!("{arrivals} says its rates itself: leave --rate out"));
+        }
+        if let (Some(arrivals), true, true) = (&self.arrivals, says_rate, is_search) {
+            return Err(format!(
+                "--search varies the rate, and {arrivals} says its rates itself: leave one of them out"
+            ));
         }
         let jitters = matches!(self.arrivals, None | Some(Arrivals::Jitter { .. }));
         if let (Some(arrivals), false, true) =
@@ -278,7 +295,7 @@ impl PaceOptions {
         {
             return Err(format!("--jitter moves jitter arrivals only: leave it out with {arrivals}"));
         }
-        if says_rate || self.rate.is_some() {
+        if says_rate || is_search || self.rate.is_some() {
             let closed_only = self.think.is_some_and(|think| think != Think::None);
             if closed_only {
                 return Err(

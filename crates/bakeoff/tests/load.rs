@@ -165,3 +165,57 @@ fn a_reader_that_goes_away_is_no_error() {
     let ended = Ended::of(child.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_log_has_a_row_for_every_event_and_replays_as_a_schedule() {
+    let lab = Lab::new();
+    let path = lab.path("events.parquet");
+    let file = path.to_str().unwrap();
+    let words = ["load", "null:", "--rate", "500", "--arrivals", "poisson", "--time", "1s", "--warmup", "0"];
+    let first = lab.json(&[&words[..], &["--log", file]].concat());
+    let arrivals = format!("file:{file}");
+    let again = lab.json(&["load", "null:", "--arrivals", &arrivals, "--warmup", "0"]);
+    assert_eq!(first["planned"], again["planned"]);
+    assert_eq!(again["arrivals"], arrivals.as_str());
+    assert_balanced(&again);
+    let log = lab.run(&[&words[..], &["--no-archive", "--log", "/no/such/folder/x.parquet"]].concat());
+    assert_eq!(log.code, Some(6), "{}", log.err);
+}
+
+#[test]
+fn a_search_says_what_it_cannot_find_and_archives_every_try() {
+    let lab = Lab::new();
+    // Each event takes 50 ms: no rate can promise 10.
+    let words = [
+        "load",
+        "exec:sleep 0.05",
+        "--search",
+        "p99<10ms",
+        "--time",
+        "1s",
+        "--warmup",
+        "0",
+        "--max-errors",
+        "100%",
+    ];
+    let ended = lab.run(&[&words[..], &["--json"]].concat());
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    let search: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&search["schema"], &search["answer"]), (&"bakeoff.search/1".into(), &"unreachable".into()));
+    let runs = lab.json(&["runs", "list"]);
+    let probes = search["probes"].as_array().unwrap();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(probes.len()));
+    assert_eq!(runs["runs"][0]["labels"]["search"], probes[0]["run"]);
+}
+
+#[test]
+fn a_load_may_rise_before_and_fall_after_what_counts() {
+    let lab = Lab::new();
+    let words = ["load", "null:", "--rate", "200", "--arrivals", "period", "--time", "1s", "--warmup", "0"];
+    let load = lab.json(&[&words[..], &["--ramp-up", "300ms", "--ramp-down", "300ms"]].concat());
+    assert_eq!(load["planned"], 200);
+    assert_balanced(&load);
+    // As many events as were asked for, however long --time is by default.
+    let load = lab.json(&["load", "null:", "--rate", "2000", "--events", "700", "--warmup", "0"]);
+    assert_eq!((&load["planned"], &load["done"]), (&700.into(), &700.into()));
+}

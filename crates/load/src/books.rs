@@ -28,6 +28,8 @@ pub(crate) struct Books {
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
     pub(crate) slices: Vec<HistogramSlice>,
+    /// How long events had lasted that ended after the measured phase.
+    pub(crate) late: Histogram,
     /// Room for events in each recorder; 0 where they are not logged.
     log_room: usize,
     /// Events that have ended and were not handed over yet.
@@ -103,6 +105,7 @@ impl Books {
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
             slices: Vec::new(),
+            late: Histogram::new(),
             log_room: 0,
             logged: Vec::new(),
             unlogged: 0,
@@ -141,6 +144,7 @@ impl Books {
     fn take(&mut self, taken: &mut Recorder) {
         self.interval.take(taken);
         self.fates.add(&std::mem::take(&mut taken.fates));
+        taken.late.drain_into(&mut self.late);
         self.unlogged += taken.log.drain_into(&mut self.logged);
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);

@@ -18,7 +18,9 @@ pub(crate) fn work(worker: &mut Worker) {
     let think = engine.settings.think;
     let mut chance = Random::of(engine.settings.seed ^ THINK_SALT, worker.index as u64);
     // Users do not come in step: where they rest, the first events are spread over one rest.
-    let first_ns = engine.timeline().start_ns + spread_ns(think, &mut chance);
+    // Where the load rises, one joins after the other.
+    let joins_ns = engine.timeline().start_ns + engine.share_ns(engine.settings.ramp_up, worker.index);
+    let first_ns = joins_ns + spread_ns(think, &mut chance);
     if worker.wait_until(first_ns).is_none() {
         return;
     }
@@ -64,7 +66,10 @@ fn part_ns(of: std::time::Duration, times: f64) -> u64 {
 
 fn take(worker: &mut Worker) -> Option<(Taken, u64)> {
     let now_ns = worker.engine.clock.now_ns();
-    if now_ns >= worker.engine.end_ns() {
+    // Where it falls, one leaves after the other.
+    let leaves_ns =
+        worker.engine.end_ns() + worker.engine.share_ns(worker.engine.settings.ramp_down, worker.index);
+    if now_ns >= leaves_ns.min(worker.engine.closes_ns()) {
         return None;
     }
     let taken = worker.ledger.take_closed(worker.index, now_ns)?;

@@ -442,9 +442,11 @@ impl<'a> Conductor<'a> {
     fn play(&mut self) -> Option<Measured> {
         let timeline = self.engine.timeline();
         let (from_ns, planned_until_ns) = (timeline.measured_from_ns, timeline.measured_until_ns);
-        if timeline.start_ns < from_ns {
-            let woken = self.play_phase(Phase::Warmup, timeline.start_ns, from_ns);
-            if woken == Woken::ByStop {
+        for (phase, begins_ns, ends_ns) in [
+            (Phase::RampUp, timeline.start_ns, timeline.warmup_from_ns),
+            (Phase::Warmup, timeline.warmup_from_ns, from_ns),
+        ] {
+            if begins_ns < ends_ns && self.play_phase(phase, begins_ns, ends_ns) == Woken::ByStop {
                 self.engine.end_now();
                 self.finish_stopped();
                 self.books.close();
@@ -469,13 +471,22 @@ impl<'a> Conductor<'a> {
         if until_ns > interval_from_ns {
             self.show_interval(Phase::Measure, from_ns, until_ns);
         }
+        let waits_after = client::run_queue_waits_ns(&self.engine.posts);
         match woken {
+            Woken::OnTime if timeline.falls() => {
+                match self.play_phase(Phase::RampDown, until_ns, timeline.closes_ns) {
+                    Woken::ByStop => {
+                        self.engine.end_now();
+                        self.finish_stopped();
+                    }
+                    Woken::OnTime | Woken::ByIdleness => self.drain(),
+                }
+            }
             Woken::OnTime => self.drain(),
             Woken::ByStop => self.finish_stopped(),
             Woken::ByIdleness => {}
         }
         self.books.close();
-        let waits_after = client::run_queue_waits_ns(&self.engine.posts);
         let for_ns = until_ns.saturating_sub(interval_from_ns);
         self.books.end_interval(interval_from_ns - from_ns, for_ns);
         Some(Measured {
@@ -639,7 +650,7 @@ impl<'a> Conductor<'a> {
             offered_per_s,
             achieved_per_s: (after.done - before.done) as f64 / interval_s,
             backlog: due.map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(fates.ended())),
-            latency: self.books.shown(phase == Phase::Warmup).clone(),
+            latency: self.books.shown(phase != Phase::Measure).clone(),
             errors: after.errors - before.errors,
             outage: self.engine.outages.is_open(),
         };
@@ -673,7 +684,8 @@ fn record(
     let mut scratch = Scratch::default();
     let until_ns = measured.until_ns;
     let is_open = timeline.due.is_some();
-    let unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
+    let mut unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
+    unfinished.at_least.add(&books.late);
     let fates = &books.fates;
     let planned = if is_open { timeline.measured_due_before(until_ns, &mut scratch) } else { fates.started };
     let counts = Counts {
@@ -742,7 +754,7 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
         in_system_ns: books.fates.in_system_ns,
         connected: engine.settings.threads,
         measured_s,
-        drained: engine.drained(measured.until_ns),
+        drained: books.fates.drained,
         lateness_p99_ns: books.total.lateness.quantile_ns(0.99),
         in_system_mean_ns: mean_of(in_system),
         starved_ratio: cost.starved_ratio,

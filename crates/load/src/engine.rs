@@ -1,6 +1,5 @@
 //! What workers and conductor share: the timeline, who has taken which event, and when to stop.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,6 +21,8 @@ const NONE: u64 = 0;
 
 /// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
 const WARMUP_CHANCE: u64 = 1 << 63;
+/// The same for what comes while the load falls.
+const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
 /// Everything that the threads of one run share.
 pub(crate) struct Engine {
@@ -40,8 +41,12 @@ pub(crate) struct Engine {
     next: AtomicU64,
     /// Closed loop: the next event of the warm-up.
     next_warmup: AtomicU64,
-    /// No event is taken from here on, and none that ends later has ended in the measured phase.
+    /// The measured phase ends: what ends later has not ended in it.
     end_ns: AtomicU64,
+    /// No event is taken from here on; where the load falls at its end, later than `end_ns`.
+    closes_ns: AtomicU64,
+    /// Open loop: the next slot of the falling load.
+    next_after: AtomicU64,
     /// What is in flight is not worth finishing any more.
     abandoned: AtomicBool,
     /// Workers that may still take or finish events.
@@ -62,10 +67,6 @@ pub(crate) struct Hand {
     due_ns: AtomicU64,
     /// Whether the event in hand belongs to the measured phase.
     is_measured: AtomicBool,
-    /// When the event in hand ended, where that was after the measured phase; 0 where it has not ended.
-    ended_ns: AtomicU64,
-    /// Whether it ended well then.
-    ended_well: AtomicBool,
     /// When its last event ended.
     pub(crate) last_end_ns: AtomicU64,
 }
@@ -87,9 +88,13 @@ pub(crate) struct Post {
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
+    /// The load has its rate from here on.
+    pub(crate) warmup_from_ns: u64,
     pub(crate) measured_from_ns: u64,
     /// The planned end; the actual one may come earlier.
     pub(crate) measured_until_ns: u64,
+    /// The load has fallen to nothing.
+    pub(crate) closes_ns: u64,
     /// `None` in a closed loop.
     pub(crate) due: Option<Due>,
 }
@@ -100,6 +105,8 @@ pub(crate) struct Due {
     warmup: Option<Pace>,
     warmup_count: u64,
     measured: Pace,
+    /// What comes while the load falls: slots of its own.
+    after: Option<Pace>,
 }
 
 /// An event in a worker's hand.
@@ -134,8 +141,10 @@ pub(crate) struct ErrorSamples {
 impl Timeline {
     /// - `recorded`: due times, where the arrivals are recorded ones.
     pub(crate) fn new(settings: &LoadSettings, recorded: &Arc<[u64]>, start_ns: u64) -> Self {
-        let measured_from_ns = start_ns + to_ns(settings.warmup);
+        let warmup_from_ns = start_ns + to_ns(settings.ramp_up);
+        let measured_from_ns = warmup_from_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
+        let closes_ns = measured_until_ns + to_ns(settings.ramp_down);
         let due = match settings.rate {
             Rate::Max => None,
             Rate::PerSecond(rate_per_s) => {
@@ -148,30 +157,47 @@ impl Timeline {
                     span: settings.time,
                     events_max: settings.events_max,
                 };
-                let warmup =
-                    (!settings.warmup.is_zero()).then(|| Pace::new(&before(&measured, settings.warmup)));
+                let lead = before(&measured, settings.ramp_up + settings.warmup);
+                let warmup = match (settings.ramp_up.is_zero(), lead.span.is_zero()) {
+                    (_, true) => None,
+                    (true, false) => Some(Pace::new(&lead)),
+                    (false, false) => Some(Pace::rising(&lead, settings.ramp_up)),
+                };
                 let warmup_count = warmup.as_ref().map_or(0, Pace::count);
-                let measured = Pace::new(&measured);
-                Some(Due { warmup, warmup_count, measured })
+                let fall = PaceSettings { span: settings.ramp_down, events_max: None, ..measured.clone() };
+                let after = (!fall.span.is_zero()).then(|| Pace::falling(&fall));
+                Some(Due { warmup, warmup_count, measured: Pace::new(&measured), after })
             }
         };
-        Self { start_ns, measured_from_ns, measured_until_ns, due }
+        Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
 
     /// The same, beginning at another moment.
     pub(crate) fn moved_to(self, start_ns: u64) -> Self {
         let moved = |ns: u64| ns - self.start_ns + start_ns;
-        let (measured_from_ns, measured_until_ns) =
-            (moved(self.measured_from_ns), moved(self.measured_until_ns));
-        Self { start_ns, measured_from_ns, measured_until_ns, due: self.due }
+        Self {
+            start_ns,
+            warmup_from_ns: moved(self.warmup_from_ns),
+            measured_from_ns: moved(self.measured_from_ns),
+            measured_until_ns: moved(self.measured_until_ns),
+            closes_ns: moved(self.closes_ns),
+            due: self.due,
+        }
     }
 
-    /// Events of both phases that are due before `t_ns`; `None` in a closed loop.
+    /// Whether the load falls at its end.
+    pub(crate) fn falls(&self) -> bool {
+        self.closes_ns > self.measured_until_ns
+    }
+
+    /// Events of all phases that are due before `t_ns`; `None` in a closed loop.
     pub(crate) fn due_before(&self, t_ns: u64, scratch: &mut Scratch) -> Option<u64> {
         let due = self.due.as_ref()?;
         let warmup =
             due.warmup.as_ref().map_or(0, |w| w.count_before(t_ns.saturating_sub(self.start_ns), scratch));
-        Some(warmup + self.measured_due_before(t_ns, scratch))
+        let since_ns = t_ns.saturating_sub(self.measured_until_ns);
+        let after = due.after.as_ref().map_or(0, |after| after.count_before(since_ns, scratch));
+        Some(warmup + self.measured_due_before(t_ns, scratch) + after)
     }
 
     /// Events of the measured phase that are due before `t_ns`; 0 in a closed loop.
@@ -247,6 +273,8 @@ impl Engine {
             next: AtomicU64::new(0),
             next_warmup: AtomicU64::new(0),
             end_ns: AtomicU64::new(u64::MAX),
+            closes_ns: AtomicU64::new(u64::MAX),
+            next_after: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
             working: AtomicU32::new(threads),
             outages: OutageLog::default(),
@@ -261,6 +289,7 @@ impl Engine {
             post.next_own.store(timeline.first_own(worker), Ordering::SeqCst);
         }
         self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
+        self.closes_ns.store(timeline.closes_ns, Ordering::SeqCst);
         assert!(self.timeline.set(timeline).is_ok(), "a run begins once");
     }
 
@@ -268,16 +297,29 @@ impl Engine {
         self.timeline.get().expect("workers begin after the timeline was set")
     }
 
-    /// No event is taken from here on.
+    /// What ends from here on has not ended in the measured phase.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::SeqCst)
+    }
+
+    /// No event is taken from here on.
+    pub(crate) fn closes_ns(&self) -> u64 {
+        self.closes_ns.load(Ordering::SeqCst)
+    }
+
+    /// The part of `time` after which worker `worker` joins a closed loop that rises: one after the other.
+    pub(crate) fn share_ns(&self, time: std::time::Duration, worker: usize) -> u64 {
+        let share = u128::from(to_ns(time)) * worker as u128 / u128::from(self.settings.threads);
+        u64::try_from(share).unwrap_or(u64::MAX)
     }
 
     /// Ends the measured phase now, before its time, and returns its end.
     ///
     /// The clock is read again after the store: a worker that had not seen the store has stamped its event before.
     pub(crate) fn end_now(&self) -> u64 {
-        self.end_ns.fetch_min(self.clock.now_ns(), Ordering::SeqCst);
+        let now_ns = self.clock.now_ns();
+        self.closes_ns.fetch_min(now_ns, Ordering::SeqCst);
+        self.end_ns.fetch_min(now_ns, Ordering::SeqCst);
         self.clock.now_ns().min(self.timeline().measured_until_ns)
     }
 
@@ -323,6 +365,20 @@ impl Engine {
         Some(Taken { chance, due_ns, is_measured })
     }
 
+    /// Takes the next event of the falling load into `hand`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_after(&self, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
+        let timeline = self.timeline();
+        let after = timeline.due.as_ref()?.after.as_ref()?;
+        let slot = self.next_after.fetch_add(1, Ordering::Relaxed);
+        if slot >= after.count() {
+            return None;
+        }
+        let due_ns = timeline.measured_until_ns + after.in_order_ns(slot, scratch);
+        let chance = AFTER_CHANCE | slot;
+        self.hands[hand].hold(chance, due_ns, false);
+        Some(Taken { chance, due_ns, is_measured: false })
+    }
+
     /// When a late event that asks at `now_ns` may start: late ones start at least `gap_ns` apart.
     pub(crate) fn turn_ns(&self, now_ns: u64, gap_ns: u64) -> u64 {
         let next = |turn_ns: u64| Some(turn_ns.max(now_ns) + gap_ns);
@@ -332,7 +388,7 @@ impl Engine {
 
     /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].
     pub(crate) fn take_closed(&self, hand: usize, now_ns: u64) -> Option<Taken> {
-        let is_measured = now_ns >= self.timeline().measured_from_ns;
+        let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
         let chance = if is_measured {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if self.settings.events_max.is_some_and(|max| number >= max) {
@@ -358,11 +414,11 @@ impl Engine {
         is_logged: bool,
         scratch: &mut Scratch,
     ) -> Unfinished {
-        let row = |due_ns, ended_ns| EventRow {
+        let row = |due_ns| EventRow {
             due_ns,
             claim_ns: None,
             start_ns: None,
-            end_ns: NonZeroU64::new(ended_ns),
+            end_ns: None,
             operation: None,
             fate: Fate::Unfinished,
         };
@@ -371,12 +427,10 @@ impl Engine {
         for hand in self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE) {
             let due_ns = hand.due_ns.load(Ordering::SeqCst);
             if !hand.is_measured.load(Ordering::SeqCst) {
-                unfinished.warmup += 1;
+                unfinished.warmup += u64::from(due_ns < timeline.measured_from_ns);
             } else if due_ns < until_ns {
-                let ended_ns = hand.ended_ns.load(Ordering::SeqCst);
-                let seen_ns = if ended_ns == 0 { looked_until_ns } else { ended_ns };
-                unfinished.at_least.record(seen_ns.saturating_sub(due_ns));
-                unfinished.rows.extend(is_logged.then(|| row(due_ns, ended_ns)));
+                unfinished.at_least.record(looked_until_ns.saturating_sub(due_ns));
+                unfinished.rows.extend(is_logged.then(|| row(due_ns)));
             }
         }
         let mut never_taken = |slot| {
@@ -387,7 +441,7 @@ impl Engine {
             let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
             if due_ns < until_ns {
                 unfinished.at_least.record(until_ns - due_ns);
-                unfinished.rows.extend(is_logged.then(|| row(due_ns, 0)));
+                unfinished.rows.extend(is_logged.then(|| row(due_ns)));
             }
         };
         match self.settings.schedule {
@@ -408,16 +462,6 @@ impl Engine {
         unfinished
     }
 
-    /// Unfinished events that ended well after the measured phase, while we still looked.
-    pub(crate) fn drained(&self, until_ns: u64) -> u64 {
-        let is_drained = |h: &&Hand| {
-            let is_measured =
-                h.is_measured.load(Ordering::SeqCst) && h.due_ns.load(Ordering::SeqCst) < until_ns;
-            h.slot.load(Ordering::SeqCst) != NONE && is_measured && h.ended_well.load(Ordering::SeqCst)
-        };
-        self.hands.iter().filter(is_drained).count() as u64
-    }
-
     /// Events in the connections' hands.
     pub(crate) fn in_hand(&self) -> u64 {
         self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE).count() as u64
@@ -435,12 +479,6 @@ impl Hand {
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
         self.slot.store(NONE, Ordering::SeqCst);
-    }
-
-    /// The event in hand ended after the measured phase: it stays in hand, unfinished.
-    pub(crate) fn ended_late(&self, end_ns: u64, is_well: bool) {
-        self.ended_well.store(is_well, Ordering::SeqCst);
-        self.ended_ns.store(end_ns, Ordering::SeqCst);
     }
 }
 

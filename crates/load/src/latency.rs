@@ -93,8 +93,10 @@ pub(crate) struct Recorder {
     pub(crate) lateness: Tally,
     /// Service time of tries that failed.
     pub(crate) failure: Tally,
-    /// Latency of events of the warm-up: shown, never counted.
+    /// Latency of events of the warm-up and of the falling load: shown, never counted.
     pub(crate) warmup: Tally,
+    /// How long events of the measured phase had lasted that ended after it.
+    pub(crate) late: Tally,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
     /// How often each outcome was noted.
@@ -114,6 +116,7 @@ impl Recorder {
             lateness: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
+            late: Tally::new(),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
             log: Log::default(),
@@ -179,8 +182,14 @@ pub(crate) struct Fates {
     pub(crate) warmup_ended: u64,
     /// Those of them that ended in the measured phase.
     pub(crate) warmup_ended_late: u64,
-    /// Events of the warm-up that ended well.
+    /// Events of the warm-up and of the falling load that ended well.
     pub(crate) warmup_done: u64,
+    /// Events of the measured phase that ended after it: unfinished.
+    pub(crate) ended_late: u64,
+    /// Those of them that ended well.
+    pub(crate) drained: u64,
+    /// Events of the falling load that have ended, however.
+    pub(crate) after_ended: u64,
 }
 
 impl Fates {
@@ -199,11 +208,14 @@ impl Fates {
         self.warmup_ended += other.warmup_ended;
         self.warmup_ended_late += other.warmup_ended_late;
         self.warmup_done += other.warmup_done;
+        self.ended_late += other.ended_late;
+        self.drained += other.drained;
+        self.after_ended += other.after_ended;
     }
 
-    /// Events of either phase that have ended.
+    /// Events of all phases that have ended.
     pub(crate) fn ended(&self) -> u64 {
-        self.done + self.failed + self.skipped + self.warmup_ended
+        self.done + self.failed + self.skipped + self.ended_late + self.warmup_ended + self.after_ended
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Ledger {
     scratch: Scratch,
     /// CPU time at the first event of the measured phase.
     usage_before: Option<Usage>,
+    /// CPU time at the first event after it.
+    usage_after: Option<Usage>,
 }
 
 /// The stamps of an event when its first try begins.
@@ -36,7 +38,7 @@ pub(crate) struct Started {
 
 impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
-        Self { engine, writer, scratch: Scratch::default(), usage_before: None }
+        Self { engine, writer, scratch: Scratch::default(), usage_before: None, usage_after: None }
     }
 
     /// Takes the next event of an open loop into `hand`; `None` where there is none, or the books are closed.
@@ -47,18 +49,27 @@ impl Ledger {
         Some(taken)
     }
 
+    /// Takes the next event of the falling load into `hand`; `None` as above.
+    pub(crate) fn take_after(&mut self, hand: usize) -> Option<Taken> {
+        let _section = self.writer.enter()?;
+        let taken = self.engine.take_after(hand, &mut self.scratch)?;
+        note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
+        Some(taken)
+    }
+
     /// Takes the next event of a closed loop into `hand`, at `now_ns`.
     pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
         let taken = self.engine.take_closed(hand, now_ns)?;
         section.recorder.fates.started += u64::from(taken.is_measured);
         note_usage(&mut self.usage_before, &taken);
+        note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
         Some(taken)
     }
 
     /// What this thread's measured events cost, at its end.
     pub(crate) fn usage(&self) -> Option<Usage> {
-        let (before, after) = (self.usage_before?, client::thread_usage()?);
+        let (before, after) = (self.usage_before?, self.usage_after.or_else(client::thread_usage)?);
         Some(after.since(&before))
     }
 
@@ -68,19 +79,12 @@ impl Ledger {
         let end_ns = self.engine.end_ns();
         let Some(section) = self.writer.enter() else { return };
         if !taken.is_measured {
-            note_warmup(section.recorder, now_ns >= self.engine.timeline().measured_from_ns, None);
+            note_uncounted(section.recorder, &self.engine, taken, now_ns, None);
         } else if now_ns >= end_ns {
-            // Too late for everything: it stays in hand and counts as unfinished.
-            return;
+            let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
+            note_late(section.recorder, row, false);
         } else {
-            section.recorder.log.push(EventRow {
-                due_ns: taken.due_ns,
-                claim_ns: None,
-                start_ns: None,
-                end_ns: NonZeroU64::new(now_ns),
-                operation: None,
-                fate: Fate::Skipped,
-            });
+            section.recorder.log.push(row_of_untaken(taken, now_ns));
             section.recorder.fates.skipped += 1;
             section.recorder.fates.found_no_worker += 1;
         }
@@ -97,9 +101,9 @@ impl Ledger {
         let is_open = engine.timeline().due.is_some();
         if !taken.is_measured {
             let shown_ns = if is_open { response_ns } else { service_ns };
-            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, Some(shown_ns));
+            note_uncounted(section.recorder, engine, &taken, end_ns, Some(shown_ns));
         } else if end_ns >= phase_end_ns {
-            return engine.hands[hand].ended_late(end_ns, true);
+            note_late(section.recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
         } else {
             let recorder = &mut *section.recorder;
             recorder.fates.done += 1;
@@ -129,9 +133,9 @@ impl Ledger {
         let phase_end_ns = engine.end_ns();
         let Some(section) = self.writer.enter() else { return };
         if !event.taken.is_measured {
-            note_warmup(section.recorder, end_ns >= engine.timeline().measured_from_ns, None);
+            note_uncounted(section.recorder, engine, &event.taken, end_ns, None);
         } else if end_ns >= phase_end_ns {
-            return engine.hands[hand].ended_late(end_ns, false);
+            note_late(section.recorder, row(event, end_ns, &[], Fate::Unfinished), false);
         } else {
             section.recorder.log.push(row(event, end_ns, &[], Fate::Failed));
             section.recorder.fates.failed += 1;
@@ -174,6 +178,45 @@ impl Ledger {
     }
 }
 
+/// An event that was skipped, as it goes into the log.
+fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
+    EventRow {
+        due_ns: taken.due_ns,
+        claim_ns: None,
+        start_ns: None,
+        end_ns: NonZeroU64::new(now_ns),
+        operation: None,
+        fate: Fate::Skipped,
+    }
+}
+
+/// Notes an event of the measured phase that ended after it: it is unfinished, and lasted this long at least.
+fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
+    recorder.late.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
+    recorder.fates.ended_late += 1;
+    recorder.fates.drained += u64::from(is_well);
+    recorder.log.push(row);
+}
+
+/// Notes the end of an event that does not count, of the warm-up or of the falling load.
+fn note_uncounted(
+    recorder: &mut Recorder,
+    engine: &Engine,
+    taken: &Taken,
+    end_ns: u64,
+    done_ns: Option<u64>,
+) {
+    let measured_from_ns = engine.timeline().measured_from_ns;
+    if taken.due_ns < measured_from_ns {
+        return note_warmup(recorder, end_ns >= measured_from_ns, done_ns);
+    }
+    recorder.fates.after_ended += 1;
+    if let Some(latency_ns) = done_ns {
+        recorder.fates.warmup_done += 1;
+        recorder.warmup.record(latency_ns);
+    }
+}
+
 /// The event as it goes into the log.
 fn row(event: &Started, end_ns: u64, operations: &[(usize, u64)], fate: Fate) -> EventRow {
     let operation = match operations {
@@ -193,6 +236,13 @@ fn row(event: &Started, end_ns: u64, operations: &[(usize, u64)], fate: Fate) ->
 fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
     if taken.is_measured && usage_before.is_none() {
         *usage_before = client::thread_usage();
+    }
+}
+
+/// Notes what the measured events cost when the first after them is taken.
+fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
+    if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
+        *usage_after = client::thread_usage();
     }
 }
 

@@ -38,6 +38,7 @@ pub mod prove;
 pub mod random;
 mod rows;
 mod script;
+pub mod search;
 mod sql;
 mod stop;
 mod verdict;

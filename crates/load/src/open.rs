@@ -59,10 +59,20 @@ impl Late {
 }
 
 fn take(worker: &mut Worker) -> Option<(Taken, u64)> {
-    let claim_ns = worker.engine.clock.now_ns();
-    if claim_ns >= worker.engine.end_ns() {
-        return None;
+    loop {
+        let claim_ns = worker.engine.clock.now_ns();
+        if claim_ns >= worker.engine.closes_ns() {
+            return None;
+        }
+        if claim_ns >= worker.engine.end_ns() {
+            return worker.ledger.take_after(worker.index).map(|taken| (taken, claim_ns));
+        }
+        if let Some(taken) = worker.ledger.take_open(worker.index, worker.index) {
+            return Some((taken, claim_ns));
+        }
+        if !worker.engine.timeline().falls() {
+            return None;
+        }
+        worker.wait_until(worker.engine.end_ns())?;
     }
-    let taken = worker.ledger.take_open(worker.index, worker.index)?;
-    Some((taken, claim_ns))
 }

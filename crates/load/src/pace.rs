@@ -76,6 +76,16 @@ impl Pace {
         })
     }
 
+    /// Lays out a phase in which the rate rises from nothing for `rise`, and then stays; even, without chance.
+    pub(crate) fn rising(settings: &PaceSettings, rise: Duration) -> Self {
+        Self(Box::new(Shaped::new(settings, Shape::rise(settings.rate_per_s, rise))))
+    }
+
+    /// Lays out a phase in which the rate falls to nothing.
+    pub(crate) fn falling(settings: &PaceSettings) -> Self {
+        Self(Box::new(Shaped::new(settings, Shape::fall(settings.rate_per_s, settings.span))))
+    }
+
     /// Number of events in the phase.
     pub fn count(&self) -> u64 {
         self.0.count()
@@ -324,6 +334,25 @@ mod tests {
             let found = (within(&due, from_s, from_s + 0.1), within(&due, from_s + 0.1, from_s + 1.0));
             assert!(found.0.abs_diff(100) <= 1 && found.1.abs_diff(9) <= 1, "{second}: {found:?}");
         }
+    }
+
+    #[test]
+    fn ramps_at_the_ends_of_a_load_have_half_the_events_of_its_rate() {
+        let span = Duration::from_secs(10);
+        let (arrivals, recorded) = (Arrivals::Period, Arc::from([]));
+        let settings = PaceSettings {
+            arrivals,
+            recorded,
+            rate_per_s: 100.0,
+            threads: 1,
+            seed: 1,
+            span,
+            events_max: None,
+        };
+        let up = in_order(&Pace::rising(&settings, Duration::from_secs(4)));
+        assert_eq!((up.len(), within(&up, 0.0, 4.0), within(&up, 4.0, 10.0)), (800, 200, 600));
+        let down = in_order(&Pace::falling(&settings));
+        assert_eq!((down.len(), within(&down, 0.0, 5.0)), (500, 375));
     }
 
     #[test]

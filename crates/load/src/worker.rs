@@ -51,7 +51,7 @@ impl Worker {
 
     /// Whether it has a connection, made again where it was lost, while events may be taken.
     pub(crate) fn is_ready(&mut self) -> bool {
-        self.connection.is_some() || self.connect_again(|engine| engine.clock.now_ns() >= engine.end_ns())
+        self.connection.is_some() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
     }
 
     /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
@@ -64,7 +64,7 @@ impl Worker {
             if now_ns >= due_ns {
                 return Some(now_ns);
             }
-            if now_ns >= self.engine.end_ns() {
+            if now_ns >= self.engine.closes_ns() {
                 return None;
             }
             if now_ns < spin_from_ns {

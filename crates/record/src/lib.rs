@@ -20,6 +20,7 @@ pub mod nic;
 pub mod proof;
 pub mod quantity;
 pub mod run;
+pub mod search;
 pub mod series;
 pub mod target;
 pub mod verdict;

@@ -1,5 +1,7 @@
 //! `bakeoff load`: drive one target, print and archive the run.
 
+mod search;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,7 @@ use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{LoadRecord, LoadSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::search::Promise;
 use record::verdict::Validity;
 use runner::Beside;
 
@@ -50,6 +53,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE.parquet")]
     log: Option<PathBuf>,
 
+    /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of --time;
+    /// --rate is where it begins [default: 10/s]
+    #[arg(long, value_name = "PROMISE", value_parser = Promise::parse, conflicts_with_all = ["hlog", "log", "events", "strict"])]
+    search: Option<Promise>,
+
     /// End with exit code 3 where the verdict is INVALID
     #[arg(long)]
     strict: bool,
@@ -69,16 +77,24 @@ enum Observe {
     None,
 }
 
+/// Where a search begins unless told otherwise.
+const SEARCH_FROM_PER_S: f64 = 10.0;
+
 const EXAMPLES: &str = "\
 Examples:
   bakeoff load sqlite:/tmp/bench.db?journal_mode=wal --rate 500 --threads 8 --time 20s
   bakeoff load 'mysql://root@localhost/test?socket=/run/mysqld/mysqld.sock' --rate 500 --threads 8
   bakeoff load 'exec:gzip -1 -k -f big.log' --rate 10
-  bakeoff load null: --rate 10000 --threads 4        the generator's own cost";
+  bakeoff load null: --rate 10000 --threads 4        the generator's own cost
+  bakeoff load sqlite:/tmp/bench.db --threads 4 --search 'p99<10ms' --time 5s";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let Meant { settings, recorded } = args.pace.meant(&args.data)?;
+    let start_per_s = args.search.as_ref().map(|_| SEARCH_FROM_PER_S);
+    let Meant { settings, recorded } = args.pace.meant(&args.data, start_per_s)?;
     load::check_target(&settings.target).map_err(of_load)?;
+    if let Some(promise) = &args.search {
+        return search::run(args, promise, &settings, global, out);
+    }
 
     let anchor = WallAnchor::now();
     let header = header(args, &settings, anchor);

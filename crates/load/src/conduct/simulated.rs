@@ -350,6 +350,63 @@ fn a_server_that_stays_away_leaves_its_event_unfinished() {
 }
 
 #[test]
+fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
+    let served = Arc::new(AtomicU64::new(0));
+    let rising_and_falling = |rate, late_ms: u64| {
+        served.store(0, Ordering::SeqCst);
+        let settings = LoadSettings {
+            ramp_up: Duration::from_secs(2),
+            warmup: Duration::from_secs(1),
+            ramp_down: Duration::from_secs(4),
+            ..settings(rate, 10)
+        };
+        let count = Arc::clone(&served);
+        simulate(settings, move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            (late_ms * MS, Ok(()))
+        })
+    };
+    let record = rising_and_falling(Rate::PerSecond(100.0), 1);
+    assert_eq!((record.counts.planned, record.counts.done, record.backlog_after_warmup), (1_000, 1_000, 0));
+    // Half the rate over the ramps: 100 + 100 + 1000 + 200.
+    assert_eq!(served.load(Ordering::SeqCst), 1_400);
+    // In overload the backlog of the measured phase is left where it is, and the falling load is offered all the same.
+    let record = rising_and_falling(Rate::PerSecond(100.0), 50);
+    assert_eq!(record.counts.planned, 1_000);
+    assert!(record.counts.unfinished > 400 && record.counts.balance(), "{:?}", record.counts);
+    assert!(record.backlog_after_warmup > 0);
+    // A closed loop counts between the ramps as well.
+    let record = rising_and_falling(Rate::Max, 1);
+    // The last one ends with the phase, and so not in it.
+    assert_eq!((record.counts.planned, record.counts.done), (10_000, 9_999));
+}
+
+#[test]
+fn the_capacity_of_a_server_is_found_within_three_percent() {
+    use record::search::{Answer, Promise};
+
+    use crate::search::{Next, Search, judge};
+
+    // One worker and a fixed service time: the capacity is known.
+    for (service_ns, capacity_per_s) in [(2 * MS, 500.0), (25 * MS, 40.0)] {
+        let promise = Promise::parse("p99<200ms").unwrap();
+        let mut search = Search::new(10.0, 1.0, 1e6);
+        let answer = loop {
+            match search.next() {
+                Next::Done(answer) => break answer,
+                Next::Probe { rate_per_s, .. } => {
+                    let record =
+                        simulate(settings(Rate::PerSecond(rate_per_s), 30), move |_| (service_ns, Ok(())));
+                    search.note(judge(&promise, &record).0);
+                }
+            }
+        };
+        let Answer::Found { rate_per_s, .. } = answer else { panic!("{answer:?}") };
+        assert!((rate_per_s / capacity_per_s - 1.0).abs() < 0.03, "{rate_per_s} of {capacity_per_s}");
+    }
+}
+
+#[test]
 fn a_stop_counts_what_was_due_until_then() {
     let record = simulate(settings(Rate::PerSecond(100.0), 10), |scene| {
         if scene.now_ns >= 3 * SECOND {

@@ -79,6 +79,18 @@ impl Shape {
         }
     }
 
+    /// From nothing to `per_s` in `rise`, and no higher.
+    pub(super) fn rise(per_s: f64, rise: Duration) -> Self {
+        let rise_s = rise.as_secs_f64();
+        Self::lines(vec![(0.0, per_s / rise_s, rise_s), (per_s, 0.0, f64::INFINITY)])
+    }
+
+    /// From `per_s` to nothing in `fall`.
+    pub(super) fn fall(per_s: f64, fall: Duration) -> Self {
+        let fall_s = fall.as_secs_f64();
+        Self::lines(vec![(per_s, -per_s / fall_s, fall_s), (0.0, 0.0, f64::INFINITY)])
+    }
+
     /// Lines of (rate, slope, length), one after the other.
     fn lines(parts: Vec<(f64, f64, f64)>) -> Self {
         let (mut from_s, mut before) = (0.0, 0.0);

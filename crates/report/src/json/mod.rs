@@ -12,6 +12,7 @@ mod nic;
 mod object;
 mod prove;
 mod runs;
+mod search;
 
 pub use bakeoff::{compare, run};
 pub use block_io::io;
@@ -24,3 +25,4 @@ pub use locks::{locks, user_locks};
 pub use nic::{nic, nic_list};
 pub use prove::prove;
 pub use runs::{listed, recorded, runs};
+pub use search::search;

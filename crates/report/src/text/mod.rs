@@ -12,6 +12,7 @@ mod nic;
 pub(crate) mod proofs;
 mod recorded;
 mod runs;
+mod search;
 mod table;
 mod tasks;
 
@@ -32,6 +33,7 @@ pub use proofs::proofs;
 pub use recorded::recorded;
 pub use runs::runs_list;
 pub use tasks::tasks;
+pub use search::search;
 
 /// How a terminal, or what stands for one, can be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,127 @@
+//! `bakeoff load --search`: the highest rate that keeps a promise, each try a run of its own.
+
+use std::io::Write;
+
+use load::search::{Next, Search};
+use record::clock::WallAnchor;
+use record::load::{LoadSettings, Rate};
+use record::run::{Run, RunId};
+use record::search::{Answer, Probe, Promise, SearchRecord, Stage};
+use record::verdict::Validity;
+use runner::Beside;
+
+use super::{Args, Observe, ended, environment, header, of_load};
+use crate::cmd::{Global, print_json};
+use crate::exit::Exit;
+use crate::screen::{self, Screen};
+use crate::signals;
+
+/// Rates above this are out of reach of any schedule.
+const CEILING_PER_S: f64 = 5_000_000.0;
+
+/// Label of the runs of one search: the name of its first.
+const SEARCH: &str = "search";
+/// Label of the run that ended the search.
+const ANSWER: &str = "search-answer";
+
+pub(super) fn run(
+    args: &Args,
+    promise: &Promise,
+    settings: &LoadSettings,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let Rate::PerSecond(start_per_s) = settings.rate else { unreachable!("a search has a rate to begin at") };
+    signals::stop_on_interrupt()?;
+    let mut search =
+        Search::new(start_per_s, Search::floor_per_s(settings.time.as_secs_f64()), CEILING_PER_S);
+    let mut screen = Screen::new();
+    let mut probes: Vec<Probe> = Vec::new();
+    let mut name = None;
+    let answer = loop {
+        let (rate_per_s, stage) = match search.next() {
+            Next::Done(answer) => break answer,
+            Next::Probe { rate_per_s, stage } => (rate_per_s, stage),
+        };
+        let tried = LoadSettings { rate: Rate::PerSecond(rate_per_s), ..settings.clone() };
+        let Some(probe) = probe(args, promise, &tried, (stage, &mut search), &mut name, global, &mut screen)?
+        else {
+            break Answer::Stopped;
+        };
+        let number = probes.len() + 1;
+        screen.line(&format!(
+            "{number}: {:.4}/s {} ({}): {}",
+            rate_per_s,
+            probe.end.word(),
+            stage.word(),
+            probe.found
+        ));
+        probes.push(probe);
+    };
+    screen.clear();
+    let record = SearchRecord { target: settings.target.clone(), promise: promise.clone(), probes, answer };
+    if global.json {
+        print_json(out, &report::json::search(&record))?;
+    } else {
+        report::text::search(out, &record, screen::style())?;
+    }
+    out.flush()?;
+    Ok(match record.answer {
+        Answer::Found { .. } => Exit::Good,
+        Answer::Stopped => Exit::Interrupted,
+        Answer::Unreachable { .. } => Exit::Bad,
+        Answer::GeneratorLimit { .. } | Answer::Unsettled { .. } => Exit::Invalid,
+    })
+}
+
+/// One run, kept and judged, and noted in the search; `None` where the user stopped it.
+fn probe(
+    args: &Args,
+    promise: &Promise,
+    settings: &LoadSettings,
+    (stage, search): (Stage, &mut Search),
+    name: &mut Option<RunId>,
+    global: &Global,
+    screen: &mut Screen,
+) -> anyhow::Result<Option<Probe>> {
+    let Rate::PerSecond(rate_per_s) = settings.rate else { unreachable!("a search has rates") };
+    let anchor = WallAnchor::now();
+    let mut header = header(args, settings, anchor);
+    let first = *name.get_or_insert(header.id);
+    header.labels.insert(SEARCH.to_owned(), first.to_string());
+    let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
+    let mut beside = Beside::new(args.observe != Observe::None);
+    let record = load::run(settings, &signals::STOP, &mut |event| {
+        beside.follow(event);
+        if let load::Event::PhaseStarts { phase: record::load::Phase::Measure, .. } = event {
+            screen.phase(&format!("{rate_per_s:.4}/s"), settings.time);
+        }
+        if let load::Event::Interval(progress) = event {
+            screen.at(std::time::Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
+        }
+    });
+    let record = match record {
+        Ok(record) if record.verdict.state == Validity::Interrupted => return Ok(None),
+        Err(load::LoadError::Interrupted) => return Ok(None),
+        other => other.map_err(of_load)?,
+    };
+    let (end, found) = load::search::judge(promise, &record);
+    search.note(end);
+    let achieved_per_s = record.achieved_per_s;
+    let mut header = ended(header, &record);
+    if let Next::Done(Answer::Found { rate_per_s, .. }) = search.next() {
+        header.labels.insert(ANSWER.to_owned(), format!("{promise} up to {rate_per_s:.4}/s"));
+    }
+    let id = header.id;
+    let run = Run {
+        header,
+        environment: environment(global),
+        load: Some(record),
+        cpu: beside.take(),
+        series: Vec::new(),
+        proofs: Vec::new(),
+    };
+    let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
+    let run = kept.map(|_| id);
+    Ok(Some(Probe { rate_per_s, stage, end, found, achieved_per_s, run }))
+}
