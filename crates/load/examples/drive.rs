@@ -1,6 +1,9 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES`
+//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [fifo] [spin=USEC] [keep-awake]`
+//!
+//! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time of
+//! the thread that reports, in microseconds an interval, and that of the threads that keep the CPUs awake, in seconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
@@ -8,6 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_load as load;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
 use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
     Schedule, ScriptFile, ScriptSettings, Think, Workload,
@@ -16,8 +21,15 @@ use record::target::Target;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [target, workload, rate, threads, seconds, rows, tables] = &arguments[..] else {
-        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES".into());
+    let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = &arguments[..] else {
+        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [fifo] [spin=USEC] [keep-awake]".into());
+    };
+    let spin_us = switches.iter().find_map(|s| s.strip_prefix("spin=")).map_or(Ok(0), str::parse)?;
+    let is_on = |name: &str| switches.iter().any(|s| s == name);
+    let client = ClientSettings {
+        spin: Duration::from_micros(spin_us),
+        fifo: is_on("fifo"),
+        keep_awake: is_on("keep-awake"),
     };
     let rate = if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) };
     let oltp = OltpSettings {
@@ -59,9 +71,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
-        client: ClientSettings::PLAIN,
+        client,
     };
+    let reporter_us =
+        || getrusage(UsageWho::RUSAGE_THREAD).map(|u| (u.user_time() + u.system_time()).num_microseconds());
+    let before_us = reporter_us()?;
     let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
+    let reporter_us = (reporter_us()? - before_us) as f64 / settings.time.as_secs_f64();
+    let awake_s =
+        record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu).map_or(0.0, |cpu| cpu.as_secs_f64());
     let lateness = record.lateness.ok();
     let late_us = |quantile| {
         let ns = lateness.as_ref().and_then(|h| h.quantile_ns(quantile));
@@ -69,7 +87,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
     println!(
-        "{} {:.2} {:.2} {} {} {}",
+        "{} {:.2} {:.2} {} {} {} {reporter_us:.0} {awake_s:.2}",
         record.counts.done,
         record.achieved_per_s,
         offered_per_s,

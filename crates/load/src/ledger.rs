@@ -80,6 +80,8 @@ impl Ledger {
         let Some(section) = self.writer.enter() else { return };
         if !taken.is_measured {
             note_uncounted(section.recorder, &self.engine, taken, now_ns, None);
+        } else if taken.due_ns >= end_ns {
+            return; // As in `done`.
         } else if now_ns >= end_ns {
             let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
             note_late(section.recorder, row, false);
@@ -102,6 +104,8 @@ impl Ledger {
         if !taken.is_measured {
             let shown_ns = if is_open { response_ns } else { service_ns };
             note_uncounted(section.recorder, engine, &taken, end_ns, Some(shown_ns));
+        } else if taken.due_ns >= phase_end_ns {
+            return; // Stays in hand: whether it belongs to the phase is known when the phase is over.
         } else if end_ns >= phase_end_ns {
             note_late(section.recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
         } else {
@@ -134,6 +138,8 @@ impl Ledger {
         let Some(section) = self.writer.enter() else { return };
         if !event.taken.is_measured {
             note_uncounted(section.recorder, engine, &event.taken, end_ns, None);
+        } else if event.taken.due_ns >= phase_end_ns {
+            return; // As above.
         } else if end_ns >= phase_end_ns {
             note_late(section.recorder, row(event, end_ns, &[], Fate::Unfinished), false);
         } else {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Event, LoadError, Stop};
-use record::load::{LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
+use record::clock::{Clock as _, Monotonic};
+use record::load::{Arrivals, LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
 use record::target::Target;
 use record::verdict::Validity;
 use support::{
@@ -135,9 +136,22 @@ fn overload_of_a_slow_target_loses_no_event() {
     assert!(!check_of(&record, "achieved-rate").ok);
 
     let late = LatePolicy::Skip { limit: Duration::from_millis(50) };
-    let record = run(&LoadSettings { late, ..slow });
+    let record = run(&LoadSettings { late, ..slow.clone() });
     assert_eq!(record.counts.planned, 1_000);
     assert!(record.counts.skipped >= 700, "{:?}", record.counts);
+
+    let record = run(&LoadSettings { late: LatePolicy::Drop, ..slow.clone() });
+    assert_eq!(record.counts.planned, 1_000);
+    assert!(
+        record.counts.skipped >= 900 && record.found_no_worker >= record.counts.skipped,
+        "{:?}",
+        record.counts
+    );
+
+    // Late ones wait for their turn; what is never reached is unfinished.
+    let record = run(&LoadSettings { late: LatePolicy::Pace { times: 2.0 }, ..slow });
+    assert_eq!((record.counts.planned, record.counts.skipped), (1_000, 0));
+    assert!(record.counts.unfinished >= 960, "{:?}", record.counts);
 }
 
 #[test]
@@ -354,4 +368,37 @@ fn a_sleep_in_a_script_is_seen_in_the_event_and_ends_at_a_stop() {
     let record = load::run(&settings, &stop, &mut on_progress).unwrap();
     assert_books(&record);
     assert_eq!((record.counts.done, record.counts.unfinished), (0, 1));
+}
+
+/// What our own counters say is not asked: a server stamps each arrival itself.
+#[test]
+fn a_server_sees_every_event_once_and_none_before_its_time() {
+    const EVENTS: usize = 60;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let mut stamps: Vec<u64> = listener
+            .incoming()
+            .take(EVENTS)
+            .map(|client| client.map(|_| Monotonic.now_ns()).unwrap())
+            .collect();
+        stamps.sort_unstable();
+        // One too many would be waiting by the time that the load has ended.
+        listener.set_nonblocking(true).unwrap();
+        (stamps, listener)
+    });
+    let record = run(&LoadSettings {
+        rate: Rate::PerSecond(50.0),
+        arrivals: Arrivals::Period,
+        time: Duration::from_mins(10),
+        events_max: Some(EVENTS as u64),
+        ..settings(format!("exec:bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'"))
+    });
+    assert_eq!(record.counts.done, EVENTS as u64, "{:?}", record.error_samples);
+    let (stamps, listener) = server.join().unwrap();
+    assert!(listener.accept().is_err(), "an event came twice");
+    for (number, stamp_ns) in (0..).zip(&stamps) {
+        let due_ns = record.measured_from_ns + number * 20_000_000;
+        assert!(*stamp_ns >= due_ns, "event {number} came {} ns early", due_ns - stamp_ns);
+    }
 }

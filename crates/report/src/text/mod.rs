@@ -32,8 +32,8 @@ pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;
 pub use runs::runs_list;
-pub use tasks::tasks;
 pub use search::search;
+pub use tasks::tasks;
 
 /// How a terminal, or what stands for one, can be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
