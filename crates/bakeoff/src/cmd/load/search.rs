@@ -120,6 +120,7 @@ fn probe(
         cpu: beside.take(),
         series: Vec::new(),
         proofs: Vec::new(),
+        recorded: None,
     };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);
