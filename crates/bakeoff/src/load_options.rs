@@ -11,14 +11,17 @@ use record::quantity;
 use record::target::Target;
 
 use crate::exit::{EndsWith as _, Exit};
+use crate::request_options::RequestOptions;
 
 /// Where the load goes, and what data it works on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataOptions {
-    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`, `postgres://user:pw@host:port/db`, `exec:COMMAND` or `null:`
+    /// `sqlite:PATH[?journal_mode=wal&...]`, `mysql://user:pw@host:port/db[?socket=PATH]`, `postgres://user:pw@host:port/db`,
+    /// `memcached://host:port`, `memcached+unix:PATH`, `redis://[user:pw@]host:port/db`, `redis+unix:PATH`,
+    /// `http://host:port/path`, `exec:COMMAND` or `null:`
     target: String,
 
-    /// What an event does [default: oltp-read-write for databases, native for exec: and null:]
+    /// What an event does [default: oltp-read-write for databases, kv for caches, native for others]
     #[arg(long, value_parser = workload, value_name = "NAME")]
     workload: Option<Workload>,
 
@@ -42,6 +45,9 @@ pub(crate) struct DataOptions {
     /// From this everything random follows: data, rows chosen, arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    requests: RequestOptions,
 }
 
 /// How the load arrives, for how long, and what becomes of what is late or fails.
@@ -55,6 +61,10 @@ pub(crate) struct PaceOptions {
     /// Workers, each with a connection of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     threads: u32,
+
+    /// Connections of all workers together, where the target allows more than one a worker [default: one each]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: Option<u32>,
 
     /// Length of the measured phase [default: 10s; as long as --events takes; of file: arrivals, their own]
     #[arg(long, value_name = "DURATION", value_parser = over_zero)]
@@ -192,8 +202,13 @@ impl DataOptions {
                 prepared: true,
             },
             scripts: ScriptSettings { files: self.scripts.clone(), defines: self.defines.clone() },
+            kv: self.requests.kv(),
+            http: self.requests.http(),
+            exec: self.requests.exec(),
+            verify: self.requests.verify(),
             prepare,
             threads: 1,
+            connections: None,
             rate: Rate::Max,
             arrivals: Arrivals::Period,
             schedule: Schedule::Shared,
@@ -253,6 +268,7 @@ impl PaceOptions {
                 ..base.oltp
             },
             threads: self.threads,
+            connections: self.connections,
             rate: rate.map_or(Rate::Max, Rate::PerSecond),
             arrivals,
             schedule: self.schedule.unwrap_or(Schedule::Shared),

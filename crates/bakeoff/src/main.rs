@@ -7,6 +7,7 @@ mod cmd;
 mod exit;
 mod load_options;
 mod load_screen;
+mod request_options;
 mod screen;
 mod signals;
 mod whole_file;

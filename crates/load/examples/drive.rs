@@ -17,6 +17,7 @@ use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
     Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -52,8 +53,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         workload: Workload::from_word(word).ok_or("unknown workload")?,
         oltp,
         scripts,
+        kv: KvSettings::usual(),
+        http: HttpSettings::plain(),
+        exec: ExecSettings::plain(),
+        verify: false,
         prepare: PreparePolicy::Auto,
         threads: threads.parse()?,
+        connections: None,
         rate,
         // What sysbench does, so that both make the same bursts.
         arrivals: Arrivals::Poisson,

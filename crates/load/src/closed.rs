@@ -37,7 +37,7 @@ pub(crate) fn work(worker: &mut Worker) {
 }
 
 /// How long a worker rests after an event.
-fn rest_ns(think: Think, chance: &mut Random) -> u64 {
+pub(crate) fn rest_ns(think: Think, chance: &mut Random) -> u64 {
     match think {
         Think::None => 0,
         Think::Constant(time) => to_ns(time),
@@ -46,7 +46,7 @@ fn rest_ns(think: Think, chance: &mut Random) -> u64 {
 }
 
 /// When a worker begins: where it rests after events, it may just be resting.
-fn spread_ns(think: Think, chance: &mut Random) -> u64 {
+pub(crate) fn spread_ns(think: Think, chance: &mut Random) -> u64 {
     match think {
         Think::Constant(time) => part_ns(time, chance.unit()),
         // What is left of an exponential rest is distributed as a whole one.

@@ -11,15 +11,18 @@ use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::{ClientCost, Counts, LoadRecord, LoadSettings, Outage, Phase, Progress, Rate};
 use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind};
-use record::verdict::{Validity, Verdict};
+use record::verdict::{Check, Validity, Verdict};
 
 use crate::books::Books;
 use crate::client::{self, Usage};
 use crate::dataset::{self, Cleaned, Prepared};
+use crate::driver::net::Wire;
 use crate::driver::{Driver, Failure, FailureClass, OperationShare};
 use crate::engine::{Engine, SharedClock, Timeline, Unfinished, to_ns};
 use crate::error::LoadError;
+use crate::event_loop::EventLoop;
 use crate::latency::{self, Log, Recorder, Writer};
+use crate::ledger::Ledger;
 use crate::pace::Scratch;
 use crate::priority::{self, Awake};
 use crate::stop::{Stop, StopLevel};
@@ -52,6 +55,8 @@ const STACK_BYTES: usize = 512 * 1024;
 pub(crate) struct Seen {
     pub(crate) version: Maybe<String>,
     pub(crate) prepared: Prepared,
+    /// What was found out about the data, beside that it is there.
+    pub(crate) checks: Vec<Check>,
 }
 
 /// Looks at the target and sees to its data set.
@@ -68,7 +73,12 @@ pub(crate) fn look(
             Some(mut store) => dataset::ensure(&mut *store, &settings, &|| aside.is_stopped(), on_event)?,
             None => Prepared { found: 0, built: 0, rows: 0 },
         };
-        Ok(Seen { version: look.version, prepared })
+        let mut seen = Seen { version: look.version, prepared, checks: Vec::new() };
+        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
+        if let Some(mut cache) = cache {
+            (seen.prepared, seen.checks) = cache.ensure(&settings, &|| aside.is_stopped(), on_event)?;
+        }
+        Ok(seen)
     })
 }
 
@@ -77,9 +87,11 @@ pub(crate) fn cleanup(settings: &LoadSettings, driver: &Arc<dyn Driver>) -> Resu
     let (settings, driver) = (settings.clone(), Arc::clone(driver));
     aside::run(&Stop::new(), &mut |_| {}, move |aside, _| {
         let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
-        match look.store {
-            Some(mut store) => dataset::remove(&mut *store, &settings),
-            None => Ok(Cleaned { removed: 0 }),
+        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
+        match (look.store, cache) {
+            (Some(mut store), _) => dataset::remove(&mut *store, &settings),
+            (None, Some(mut cache)) => cache.remove(&settings),
+            (None, None) => Ok(Cleaned { removed: 0 }),
         }
     })
 }
@@ -109,7 +121,7 @@ pub(crate) fn run(
     let (mut books, on_event) = (conductor.books, conductor.on_event);
     crew.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
-    let (record, unfinished) = record(&engine, &books, &measured, beside.log.is_some(), seen.version);
+    let (record, unfinished) = record(&engine, &books, &measured, beside.log.is_some(), seen);
     if let Some(log) = &beside.log {
         books.logged.extend(unfinished.rows);
         let rows = books.logged.len() as u64;
@@ -126,7 +138,9 @@ pub(crate) fn setup_error(settings: &LoadSettings, failure: Failure) -> LoadErro
     match failure.class {
         FailureClass::Configuration => LoadError::Refused { target, text: failure.text },
         FailureClass::Machine => LoadError::Machine { target, text: failure.text },
-        _ => LoadError::NotConnected { target, made: 0, of: settings.threads, text: failure.text },
+        _ => {
+            LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text: failure.text }
+        }
     }
 }
 
@@ -166,6 +180,9 @@ impl Crew {
         on_event: OnEvent<'_>,
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
+        if let Err(text) = client::may_open(settings.connections_in_all()) {
+            return Err(LoadError::Machine { target: settings.target.clone(), text });
+        }
         let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
         let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
         let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
@@ -276,41 +293,89 @@ fn worker_thread(
     // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
     let _ = nix::sys::prctl::set_timerslack(1);
     if gate.enter() {
-        let connection = first_connection(engine, index, gate, report);
+        let member = Member::connect(engine, index, writer, gate, report);
         gate.leave();
-        if let Some(connection) = connection
+        if let Some(member) = member
             && gate.await_start()
         {
             if engine.settings.client.fifo {
                 // It was tried before; where it is refused now, the lateness tells.
                 let _ = priority::real_time();
             }
-            let mut worker = Worker::new(index, Arc::clone(engine), writer, connection);
-            match engine.settings.rate {
-                Rate::PerSecond(_) => open::work(&mut worker),
-                Rate::Max => closed::work(&mut worker),
-            }
+            let ledger = member.work(engine);
             let waited_ns = client::run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst));
             post.run_queue_wait_ns.store(waited_ns.unwrap_or(0), Ordering::SeqCst);
-            engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(worker.ledger.usage());
+            engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
             engine.working.fetch_sub(1, Ordering::SeqCst);
         }
     }
     post.cut.disarm();
 }
 
-/// A worker's first connection; `None` where there is none, which was reported.
-fn first_connection(
+/// Who does the work of one thread.
+enum Member {
+    /// One connection, and waits for it.
+    Worker(Box<Worker>),
+    /// Many connections, and waits for any.
+    EventLoop(Box<EventLoop>),
+}
+
+impl Member {
+    /// Makes its connections; `None` where one cannot be made, which was reported.
+    fn connect(
+        engine: &Arc<Engine>,
+        index: usize,
+        writer: Writer,
+        gate: &Gate,
+        report: &Sender<Connected>,
+    ) -> Option<Self> {
+        let cut = &engine.posts[index].cut;
+        let Some(exchange) = engine.driver.exchange().filter(|_| engine.settings.has_loops()) else {
+            let connection = first_connection(engine, gate, report, || engine.driver.connect(cut))?;
+            return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
+        };
+        let hands = engine.hands_of(index);
+        let mut wires = Vec::with_capacity(hands.len());
+        for _ in hands.clone() {
+            wires.push(first_connection(engine, gate, report, || Wire::open(exchange, cut))?);
+        }
+        match EventLoop::new(index, hands.start, engine, writer, wires, cut) {
+            Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),
+            Err(e) => {
+                let text = format!("cannot watch {} connections: {e}", hands.len());
+                let _ = report.send(Err(Failure::new(FailureClass::Machine, text)));
+                None
+            }
+        }
+    }
+
+    /// Takes and does events until none is left or the run ends.
+    fn work(self, engine: &Engine) -> Ledger {
+        match self {
+            Self::Worker(mut worker) => {
+                match engine.settings.rate {
+                    Rate::PerSecond(_) => open::work(&mut worker),
+                    Rate::Max => closed::work(&mut worker),
+                }
+                worker.ledger
+            }
+            Self::EventLoop(event_loop) => event_loop.work(),
+        }
+    }
+}
+
+/// A connection for the first time; `None` where it cannot be made, which was reported.
+fn first_connection<T>(
     engine: &Engine,
-    index: usize,
     gate: &Gate,
     report: &Sender<Connected>,
-) -> Option<Box<dyn crate::driver::Connection>> {
+    mut make: impl FnMut() -> Result<T, Failure>,
+) -> Option<T> {
     let mut tries_left = CONNECT_TRIES;
     loop {
         tries_left -= 1;
         let began_ns = engine.clock.now_ns();
-        match engine.driver.connect(&engine.posts[index].cut) {
+        match make() {
             Ok(connection) => {
                 // The conductor may have given up meanwhile; then nobody listens.
                 let _ = report.send(Ok(Duration::from_nanos(engine.clock.now_ns() - began_ns)));
@@ -334,7 +399,7 @@ fn await_connections(
     stop: &Stop,
     on_event: OnEvent<'_>,
 ) -> Result<(), LoadError> {
-    let of = engine.settings.threads;
+    let of = engine.settings.connections_in_all();
     let mut made = 0;
     while made < of {
         match receiver.recv_timeout(Duration::from_nanos(POLL_NS)) {
@@ -678,7 +743,7 @@ fn record(
     books: &Books,
     measured: &Measured,
     is_logged: bool,
-    server_version: Maybe<String>,
+    seen: Seen,
 ) -> (LoadRecord, Unfinished) {
     let timeline = engine.timeline();
     let mut scratch = Scratch::default();
@@ -713,10 +778,10 @@ fn record(
             histogram: CompactHistogram::from(&unfinished.at_least),
         });
     }
-    let verdict = judge(engine, books, &counts, measured, &cost);
+    let verdict = judge(engine, books, &counts, measured, &cost, seen.checks);
     let record = LoadRecord {
         settings: engine.settings.clone(),
-        server_version,
+        server_version: seen.version,
         measured_from_ns: timeline.measured_from_ns,
         measured: span,
         achieved_per_s: counts.done as f64 / measured_s,
@@ -734,7 +799,7 @@ fn record(
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,
         rate_changes: Vec::new(),
-        connected: engine.settings.threads,
+        connected: engine.settings.connections_in_all(),
         client: cost.client,
         slices,
         verdict,
@@ -742,7 +807,14 @@ fn record(
     (record, unfinished)
 }
 
-fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, cost: &Cost) -> Verdict {
+fn judge(
+    engine: &Engine,
+    books: &Books,
+    counts: &Counts,
+    measured: &Measured,
+    cost: &Cost,
+    seen: Vec<Check>,
+) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
     let mean_of = |h: &Histogram| h.summary().map(|s| s.mean_ns);
     let is_open = engine.timeline().due.is_some();
@@ -752,7 +824,7 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
         settings: &engine.settings,
         counts,
         in_system_ns: books.fates.in_system_ns,
-        connected: engine.settings.threads,
+        connected: engine.settings.connections_in_all(),
         measured_s,
         drained: books.fates.drained,
         lateness_p99_ns: books.total.lateness.quantile_ns(0.99),
@@ -762,7 +834,8 @@ fn judge(engine: &Engine, books: &Books, counts: &Counts, measured: &Measured, c
         busiest_ratio: cost.busiest_ratio,
         operations: &operations,
     };
-    let checks = verdict::checks(&findings);
+    let mut checks = verdict::checks(&findings);
+    checks.extend(seen);
     if measured.is_interrupted {
         return Verdict { state: Validity::Interrupted, checks };
     }

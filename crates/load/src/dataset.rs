@@ -6,6 +6,7 @@
 use std::ops::ControlFlow;
 
 use record::load::{LoadSettings, OltpSettings, PreparePolicy, Workload};
+use record::verdict::Check;
 
 use crate::Event;
 use crate::driver::{Failure, FailureClass};
@@ -38,6 +39,20 @@ pub(crate) trait Store {
 
     /// Removes the table; false where there was none.
     fn remove(&mut self, table: u32) -> Result<bool, Failure>;
+}
+
+/// A cache that is filled, and used until it does alike: before a load, not in it.
+pub(crate) trait Cache {
+    /// Fills it by the policy, lets it settle, and says what came of that.
+    fn ensure(
+        &mut self,
+        settings: &LoadSettings,
+        is_stopped: &dyn Fn() -> bool,
+        on_event: &dyn Fn(Event),
+    ) -> Result<(Prepared, Vec<Check>), LoadError>;
+
+    /// Removes its keys.
+    fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError>;
 }
 
 /// What there is of a table.
@@ -194,7 +209,7 @@ fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool,
     Err(LoadError::NoDataSet { target: settings.target.clone(), problem })
 }
 
-fn data_set_error(settings: &LoadSettings, doing: String, failure: Failure) -> LoadError {
+pub(crate) fn data_set_error(settings: &LoadSettings, doing: String, failure: Failure) -> LoadError {
     let target = settings.target.clone();
     match failure.class {
         FailureClass::Configuration => {

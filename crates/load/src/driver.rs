@@ -4,10 +4,15 @@
 //! made and used on its own thread, one event at a time.
 
 mod address;
+mod caching;
 mod exec;
+mod http;
+mod memcached;
 mod mysql;
+pub(crate) mod net;
 mod null;
 mod postgres;
+mod redis;
 mod sqlite;
 mod wire;
 
@@ -22,12 +27,23 @@ use record::load::{LoadSettings, Workload};
 use record::missing::Maybe;
 use record::target::Target;
 
-use crate::dataset::Store;
+use crate::dataset::{Cache, Store};
 use crate::random::Random;
 
 /// Every kind of target there is.
-pub(crate) const SCHEMES: [&Scheme; 5] =
-    [&sqlite::SCHEME, &mysql::SCHEME, &postgres::SCHEME, &exec::SCHEME, &null::SCHEME];
+pub(crate) const SCHEMES: &[&Scheme] = &[
+    &sqlite::SCHEME,
+    &mysql::SCHEME,
+    &postgres::SCHEME,
+    &memcached::SCHEME,
+    &memcached::UNIX_SCHEME,
+    &redis::SCHEME,
+    &redis::UNIX_SCHEME,
+    &http::SCHEME,
+    &http::TLS_SCHEME,
+    &exec::SCHEME,
+    &null::SCHEME,
+];
 
 /// A kind of target.
 pub(crate) struct Scheme {
@@ -57,6 +73,17 @@ pub(crate) trait Driver: Send + Sync {
     /// The ways in which events that end well are told apart, such as hits and misses; empty where there is one.
     fn outcomes(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// The cache that has to be filled and settled before the load, on a connection of its own; `None` where there is
+    /// none.
+    fn cache(&self, _: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
+        Ok(None)
+    }
+
+    /// How one thread drives many connections; `None` where each connection needs a thread of its own.
+    fn exchange(&self) -> Option<&dyn net::Exchange> {
+        None
     }
 }
 
@@ -137,7 +164,6 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
-    #[expect(dead_code, reason = "the first driver that tells ends apart follows")]
     /// Notes how the event ended: number `outcome` of [`Driver::outcomes`].
     pub(crate) fn note_outcome(&mut self, outcome: usize) {
         self.outcome = Some(outcome);
@@ -197,10 +223,6 @@ pub(crate) enum FailureClass {
     /// Nothing: this event has failed.
     Application,
     /// Nothing: the answer was wrong.
-    #[expect(
-        dead_code,
-        reason = "no driver of this version checks answers; the counts and files have the class"
-    )]
     Verify,
     /// The user must change something.
     Configuration,
@@ -267,5 +289,5 @@ impl Cut {
 
 /// The kind of target that `target` is.
 pub(crate) fn scheme_of(target: &Target) -> Option<&'static Scheme> {
-    SCHEMES.into_iter().find(|s| s.name == target.scheme())
+    SCHEMES.iter().copied().find(|s| s.name == target.scheme())
 }

@@ -260,7 +260,7 @@ impl Engine {
         driver: Arc<dyn Driver>,
         clock: SharedClock,
     ) -> Self {
-        let threads = settings.threads;
+        let (threads, connections) = (settings.threads, settings.connections_in_all());
         Self {
             settings,
             recorded,
@@ -268,7 +268,7 @@ impl Engine {
             driver,
             clock,
             posts: (0..threads).map(|_| Post::default()).collect(),
-            hands: (0..threads).map(|_| Hand::default()).collect(),
+            hands: (0..connections).map(|_| Hand::default()).collect(),
             timeline: OnceLock::new(),
             next: AtomicU64::new(0),
             next_warmup: AtomicU64::new(0),
@@ -321,6 +321,12 @@ impl Engine {
         self.closes_ns.fetch_min(now_ns, Ordering::SeqCst);
         self.end_ns.fetch_min(now_ns, Ordering::SeqCst);
         self.clock.now_ns().min(self.timeline().measured_until_ns)
+    }
+
+    /// The hands of a thread's connections: dealt out as evenly as it goes.
+    pub(crate) fn hands_of(&self, worker: usize) -> std::ops::Range<usize> {
+        let (hands, threads) = (self.hands.len(), self.posts.len());
+        worker * hands / threads..(worker + 1) * hands / threads
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

@@ -27,6 +27,8 @@ mod dataset;
 mod driver;
 mod engine;
 mod error;
+mod event_loop;
+mod kv;
 mod latency;
 mod ledger;
 mod oltp;
@@ -195,7 +197,7 @@ pub fn default_workload(target: &Target) -> Workload {
 
 fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {
     let Some(scheme) = driver::scheme_of(target) else {
-        let forms: Vec<_> = driver::SCHEMES.iter().map(|s| s.form).collect();
+        let forms: Vec<_> = driver::SCHEMES.iter().map(|s| s.form).filter(|form| !form.is_empty()).collect();
         return Err(LoadError::UnknownScheme { target: target.clone(), expected: forms.join(", ") });
     };
     (scheme.check)(target).map_err(|problem| LoadError::Malformed { target: target.clone(), problem })?;
@@ -210,7 +212,15 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
         return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
     }
     check_numbers(settings)?;
-    (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))
+    let driver = (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))?;
+    if settings.has_loops() && driver.exchange().is_none() {
+        return Err(LoadError::Setting {
+            name: "connections",
+            found: settings.connections_in_all().to_string(),
+            expected: "as many as threads: this target's connections need a thread each",
+        });
+    }
+    Ok(driver)
 }
 
 /// A recorded schedule is there, in order, and what the settings say it is.
@@ -253,7 +263,14 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
         Distribution::Pareto { h } => h > 0.0 && h < 1.0,
         Distribution::Uniform | Distribution::Special => true,
     };
-    let rules: [(bool, &'static str, String, &'static str); 17] = [
+    let rules: [(bool, &'static str, String, &'static str); 19] = [
+        (
+            s.connections_in_all() >= s.threads,
+            "connections",
+            s.connections_in_all().to_string(),
+            "at least one a thread",
+        ),
+        (s.kv.keys > 0, "keys", "0".to_owned(), "at least 1"),
         (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
         (rate_is_good, "rate", rate_text, "over 0 and up to 10 million a second, or none for a closed loop"),
         (jitter_is_good, "jitter", s.arrivals.to_string(), "a share of the period from 0% to 100%"),

@@ -32,15 +32,15 @@ pub(crate) fn work(worker: &mut Worker) {
 }
 
 /// What happens to an event that is taken after it was due.
-struct Late {
+pub(crate) struct Late {
     /// It is not done where it is later than this.
-    skip_from_ns: u64,
+    pub(crate) skip_from_ns: u64,
     /// Between the starts of late events; `None`: they start at once.
     gap_ns: Option<u64>,
 }
 
 impl Late {
-    fn of(settings: &LoadSettings) -> Self {
+    pub(crate) fn of(settings: &LoadSettings) -> Self {
         let (skip_from_ns, gap_ns) = match (settings.late, settings.rate) {
             (LatePolicy::Skip { limit }, _) => (to_ns(limit), None),
             (LatePolicy::Drop, _) => (0, None),
@@ -53,7 +53,7 @@ impl Late {
         Self { skip_from_ns, gap_ns }
     }
 
-    fn turn_ns(&self, claim_ns: u64, engine: &crate::engine::Engine) -> u64 {
+    pub(crate) fn turn_ns(&self, claim_ns: u64, engine: &crate::engine::Engine) -> u64 {
         self.gap_ns.map_or(claim_ns, |gap_ns| engine.turn_ns(claim_ns, gap_ns))
     }
 }

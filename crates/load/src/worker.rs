@@ -10,12 +10,12 @@ use crate::outage::Failed;
 use crate::random::Random;
 
 /// A wait is cut into slices of this, so that a stop is seen.
-const SLICE_NS: u64 = 100_000_000;
+pub(crate) const SLICE_NS: u64 = 100_000_000;
 /// First pause before connecting again; doubled at each failure, up to the last.
-const PAUSE_FIRST_NS: u64 = 10_000_000;
-const PAUSE_LAST_NS: u64 = 1_000_000_000;
+pub(crate) const PAUSE_FIRST_NS: u64 = 10_000_000;
+pub(crate) const PAUSE_LAST_NS: u64 = 1_000_000_000;
 /// Tells the chance of the pauses from all other.
-const PAUSE_SALT: u64 = 0x0070_6175_7365;
+pub(crate) const PAUSE_SALT: u64 = 0x0070_6175_7365;
 
 /// One worker: a thread, its connection and its recorder.
 pub(crate) struct Worker {

@@ -14,6 +14,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use record::clock::{Clock as _, Monotonic};
 use record::load::{Arrivals, LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
+use record::requests::ExecSettings;
 use record::target::Target;
 use record::verdict::Validity;
 use support::{
@@ -287,6 +288,23 @@ fn an_interrupted_build_is_not_taken_for_a_data_set() {
     settings.oltp.rows = 1_000;
     let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!((prepared.found, prepared.built), (0, 2));
+}
+
+#[test]
+fn a_command_runs_in_the_environment_and_to_the_exit_status_asked_for() {
+    let exec =
+        ExecSettings { environment: vec![("BAKEOFF_STATUS".to_owned(), "3".to_owned())], expected_status: 3 };
+    let few = LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(5),
+        threads: 1,
+        ..settings("exec:exit $BAKEOFF_STATUS")
+    };
+    let record = run(&LoadSettings { exec: exec.clone(), ..few.clone() });
+    assert_eq!((record.counts.done, record.counts.failed), (5, 0), "{:?}", record.error_samples);
+    let record = run(&LoadSettings { exec: ExecSettings { expected_status: 0, ..exec }, ..few });
+    assert_eq!((record.counts.done, record.counts.failed), (0, 5));
+    assert!(record.error_samples[0].ends_with("exit status: 3"), "{:?}", record.error_samples);
 }
 
 #[test]

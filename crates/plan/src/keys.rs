@@ -272,7 +272,7 @@ pub(crate) const TABLES: &[Table] = &[
             key(
                 "workload",
                 Kind::Word(workloads),
-                Need::Optional("native for exec: and null:, else oltp-read-write"),
+                Need::Optional("native for exec:, http: and null:, kv for caches, else oltp-read-write"),
                 "\"oltp-read-write\"",
                 "what an event does",
             )

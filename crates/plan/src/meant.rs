@@ -8,6 +8,7 @@ use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
     Schedule, ScriptSettings, Think, Workload,
 };
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
 use crate::error::Place;
@@ -413,8 +414,11 @@ impl Plan {
         let (load, levels, scratch) = (&self.load, &trial.levels, text_of(scratch));
         let rate = load.rate.as_ref().expect("a plan with anything unbuilt is not run");
         let target = Target::new(load.target.of(levels, &scratch));
-        let native = matches!(target.scheme(), "exec" | "null");
-        let by_target = if native { Workload::Native } else { Workload::OltpReadWrite };
+        let by_target = match target.scheme() {
+            "exec" | "null" | "http" | "https" => Workload::Native,
+            "memcached" | "memcached+unix" | "redis" | "redis+unix" => Workload::Kv,
+            _ => Workload::OltpReadWrite,
+        };
         LoadSettings {
             workload: load.workload.as_ref().map_or(by_target, |w| w.of(levels, &scratch)),
             target,
@@ -428,11 +432,16 @@ impl Plan {
                 prepared: load.prepared.of(levels, &scratch),
             },
             scripts: ScriptSettings::default(),
+            kv: KvSettings::usual(),
+            http: HttpSettings::plain(),
+            exec: ExecSettings::plain(),
+            verify: false,
             prepare: match self.prepare {
                 PreparePlan::Builtin => PreparePolicy::Auto,
                 PreparePlan::Nothing | PreparePlan::Run(_) => PreparePolicy::Never,
             },
             threads: load.threads.of(levels, &scratch),
+            connections: None,
             rate: rate.of(levels, &scratch),
             arrivals: match load.arrivals.of(levels, &scratch).as_str() {
                 "period" => Arrivals::Period,

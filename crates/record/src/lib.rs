@@ -19,6 +19,7 @@ pub mod missing;
 pub mod nic;
 pub mod proof;
 pub mod quantity;
+pub mod requests;
 pub mod run;
 pub mod search;
 pub mod series;

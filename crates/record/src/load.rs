@@ -8,6 +8,7 @@ pub use crate::arrivals::Arrivals;
 use crate::histogram::{CensoredHistogram, Histogram};
 use crate::missing::Maybe;
 use crate::quantity::{NotAQuantity, duration, written_duration};
+use crate::requests::{ExecSettings, HttpSettings, KvSettings};
 use crate::run::words;
 use crate::series::HistogramSlice;
 use crate::target::Target;
@@ -34,7 +35,9 @@ pub enum Workload {
     OltpUpdateNonIndex,
     /// A script of SQL statements.
     Script,
-    /// What the target itself is: one run of the command, or nothing at all.
+    /// Reading and writing values of a cache.
+    Kv,
+    /// What the target itself is: one run of the command, one request, or nothing at all.
     Native,
 }
 
@@ -48,6 +51,7 @@ words!(Workload {
     OltpUpdateIndex = "oltp-update-index",
     OltpUpdateNonIndex = "oltp-update-non-index",
     Script = "script",
+    Kv = "kv",
     Native = "native",
 });
 
@@ -291,10 +295,20 @@ pub struct LoadSettings {
     pub oltp: OltpSettings,
     /// The scripts, where the workload is one.
     pub scripts: ScriptSettings,
+    /// The keys and values of a cache; unused by other targets.
+    pub kv: KvSettings,
+    /// What a web server is asked; unused by other targets.
+    pub http: HttpSettings,
+    /// How a command is run; unused by other targets.
+    pub exec: ExecSettings,
+    /// Whether everything that is read is compared with what must be there, where the target can.
+    pub verify: bool,
     /// Whether missing data is built.
     pub prepare: PreparePolicy,
-    /// Workers, each with its own connection.
+    /// Workers.
     pub threads: u32,
+    /// Connections of all workers together, where the target allows many; `None`: one each.
+    pub connections: Option<u32>,
     /// How often events are due.
     pub rate: Rate,
     /// How due times are spread.
@@ -329,6 +343,18 @@ pub struct LoadSettings {
     pub ramp_down: Duration,
     /// What the generator does to be on time.
     pub client: ClientSettings,
+}
+
+impl LoadSettings {
+    /// Connections of all workers together.
+    pub fn connections_in_all(&self) -> u32 {
+        self.connections.unwrap_or(self.threads)
+    }
+
+    /// Whether a thread drives more than one connection, and so waits for any of them.
+    pub fn has_loops(&self) -> bool {
+        self.connections_in_all() > self.threads
+    }
 }
 
 /// What became of the planned events: `planned = done + failed + skipped + unfinished`, always.
@@ -456,7 +482,7 @@ pub struct LoadRecord {
     pub found_no_worker: u64,
     /// Each change of the rate while it ran.
     pub rate_changes: Vec<RateChange>,
-    /// Connections that were made, of `settings.threads`.
+    /// Connections that were made, of [`LoadSettings::connections_in_all`].
     pub connected: u32,
     /// What the generator cost.
     pub client: Maybe<ClientCost>,

@@ -123,7 +123,7 @@ fn mask_parameters(text: &str) -> String {
     format!("{path}?{}", masked.collect::<Vec<_>>().join("&"))
 }
 
-fn is_secret(name: &str) -> bool {
+pub(crate) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     name.ends_with("password")
         || ["passwd", "pw", "pwd", "secret", "token"]

@@ -22,6 +22,7 @@ use record::load::{
     LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
 };
 use record::missing::Missing;
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind};
 use record::target::Target;
@@ -283,8 +284,13 @@ impl Recipe {
                 prepared: true,
             },
             scripts: ScriptSettings::default(),
+            kv: KvSettings::usual(),
+            http: HttpSettings::plain(),
+            exec: ExecSettings::plain(),
+            verify: false,
             prepare: PreparePolicy::Auto,
             threads,
+            connections: None,
             rate: self.rate_per_s.map_or(Rate::Max, Rate::PerSecond),
             arrivals: Arrivals::Jitter { ratio: 0.1 },
             schedule: Schedule::Shared,

@@ -10,6 +10,7 @@ use record::load::{
     LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
     ScriptSettings, Think, Workload,
 };
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::HistogramSlice;
 use record::target::Target;
 use record::verdict::{Check, Validity, Verdict};
@@ -52,8 +53,19 @@ struct Settings {
     oltp: Oltp,
     #[serde(default, skip_serializing_if = "Scripts::is_empty")]
     scripts: Scripts,
+    #[serde(default)]
+    kv: Option<Kv>,
+    #[serde(default)]
+    http: Option<Http>,
+    #[serde(default)]
+    exec: Option<Exec>,
+    #[serde(default)]
+    verify: bool,
     prepare: String,
     threads: u32,
+    /// Missing where each thread had one.
+    #[serde(default)]
+    connections: Option<u32>,
     rate: Pace,
     arrivals: Spread,
     schedule: String,
@@ -107,6 +119,31 @@ struct ScriptText {
     name: String,
     weight: u32,
     text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kv {
+    keys: u64,
+    get_ratio: Real,
+    /// `FROM-TO:WEIGHT,...`, lengths in bytes.
+    sizes: String,
+    distribution: Rows,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Http {
+    method: String,
+    headers: Vec<String>,
+    body: String,
+    expected_status: Option<u16>,
+    requests: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Exec {
+    /// `NAME=value`, each.
+    environment: Vec<String>,
+    expected_status: u8,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -347,8 +384,13 @@ impl Settings {
             workload,
             oltp,
             scripts,
+            kv,
+            http,
+            exec,
+            verify,
             prepare,
             threads,
+            connections,
             rate,
             arrivals,
             schedule,
@@ -373,8 +415,13 @@ impl Settings {
             workload: workload.word().to_owned(),
             oltp: Oltp::of(oltp),
             scripts: Scripts::of(scripts),
+            kv: Some(Kv::of(kv)),
+            http: Some(Http::of(http)),
+            exec: Some(Exec::of(exec)),
+            verify: *verify,
             prepare: prepare.word().to_owned(),
             threads: *threads,
+            connections: *connections,
             rate: match rate {
                 Rate::Max => Pace::Max,
                 Rate::PerSecond(per_s) => Pace::Steady { per_s: Real(*per_s) },
@@ -423,8 +470,13 @@ impl Settings {
             workload: word("workload", &self.workload, Workload::from_word)?,
             oltp: self.oltp.read(),
             scripts: self.scripts.read(),
+            kv: self.kv.map_or_else(|| Ok(KvSettings::usual()), Kv::read)?,
+            http: self.http.map_or_else(HttpSettings::plain, Http::read),
+            exec: self.exec.map_or_else(ExecSettings::plain, Exec::read),
+            verify: self.verify,
             prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
             threads: self.threads,
+            connections: self.connections,
             rate: match self.rate {
                 Pace::Max => Rate::Max,
                 Pace::Steady { per_s } => Rate::PerSecond(per_s.0),
@@ -503,24 +555,76 @@ impl Oltp {
             skip_transaction,
             prepared,
         } = *oltp;
-        let distribution = match distribution {
-            Distribution::Uniform => Rows::Uniform,
-            Distribution::Zipfian { exponent } => Rows::Zipfian { exponent: Real(exponent) },
-            Distribution::Special => Rows::Special,
-            Distribution::Pareto { h } => Rows::Pareto { h: Real(h) },
-        };
+        let distribution = Rows::of(distribution);
         Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
     }
 
     fn read(self) -> OltpSettings {
         let Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared } = self;
-        let distribution = match distribution {
-            Rows::Uniform => Distribution::Uniform,
-            Rows::Zipfian { exponent } => Distribution::Zipfian { exponent: exponent.0 },
-            Rows::Special => Distribution::Special,
-            Rows::Pareto { h } => Distribution::Pareto { h: h.0 },
-        };
+        let distribution = distribution.read();
         OltpSettings { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+    }
+}
+
+impl Rows {
+    fn of(distribution: Distribution) -> Self {
+        match distribution {
+            Distribution::Uniform => Self::Uniform,
+            Distribution::Zipfian { exponent } => Self::Zipfian { exponent: Real(exponent) },
+            Distribution::Special => Self::Special,
+            Distribution::Pareto { h } => Self::Pareto { h: Real(h) },
+        }
+    }
+
+    fn read(self) -> Distribution {
+        match self {
+            Self::Uniform => Distribution::Uniform,
+            Self::Zipfian { exponent } => Distribution::Zipfian { exponent: exponent.0 },
+            Self::Special => Distribution::Special,
+            Self::Pareto { h } => Distribution::Pareto { h: h.0 },
+        }
+    }
+}
+
+impl Kv {
+    fn of(kv: &KvSettings) -> Self {
+        let KvSettings { keys, get_ratio, sizes: _, distribution } = *kv;
+        let (get_ratio, distribution) = (Real(get_ratio), Rows::of(distribution));
+        Self { keys, get_ratio, sizes: kv.sizes_text(), distribution }
+    }
+
+    fn read(self) -> Result<KvSettings, Wrong> {
+        let Self { keys, get_ratio, sizes, distribution } = self;
+        let sizes = word("sizes", &sizes, |sizes| KvSettings::parse_sizes(sizes).ok())?;
+        Ok(KvSettings { keys, get_ratio: get_ratio.0, sizes, distribution: distribution.read() })
+    }
+}
+
+impl Http {
+    fn of(http: &HttpSettings) -> Self {
+        let headers = http.masked_headers();
+        let HttpSettings { method, headers: _, body, expected_status, requests } = http.clone();
+        Self { method, headers, body, expected_status, requests }
+    }
+
+    fn read(self) -> HttpSettings {
+        let Self { method, headers, body, expected_status, requests } = self;
+        HttpSettings { method, headers, body, expected_status, requests }
+    }
+}
+
+impl Exec {
+    fn of(exec: &ExecSettings) -> Self {
+        Self { environment: exec.masked_environment(), expected_status: exec.expected_status }
+    }
+
+    fn read(self) -> ExecSettings {
+        let variable = |written: &String| {
+            let (name, value) = written.split_once('=').unwrap_or((written, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        let environment = self.environment.iter().map(variable).collect();
+        ExecSettings { environment, expected_status: self.expected_status }
     }
 }
 

@@ -16,6 +16,7 @@ use record::load::{
 };
 use record::missing::{Maybe, Missing};
 use record::proof::{Calibration, Proof, Unit};
+use record::requests::{ExecSettings, HttpSettings, KvSettings, SizeClass};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::target::Target;
@@ -311,8 +312,27 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             }],
             defines: vec![("scale".to_owned(), "10".to_owned())],
         },
+        kv: KvSettings {
+            keys: dice.next(),
+            get_ratio: dice.real(),
+            sizes: vec![
+                SizeClass { bytes_min: 4, bytes_max: 100, weight: 0.25 },
+                SizeClass { bytes_min: 1024, bytes_max: 2048, weight: 60.0 },
+            ],
+            distribution: dice.one_of(&[Distribution::Uniform, Distribution::Zipfian { exponent: ratio }]),
+        },
+        http: HttpSettings {
+            method: dice.text(),
+            headers: vec!["Accept: */*".to_owned()],
+            body: "{}".to_owned(),
+            expected_status: dice.option(|_| 204),
+            requests: dice.option(Dice::text),
+        },
+        exec: ExecSettings { environment: vec![("TZ".to_owned(), "UTC=0".to_owned())], expected_status: 3 },
+        verify: dice.flip(),
         prepare: dice.one_of(PreparePolicy::ALL),
         threads: dice.small(),
+        connections: dice.option(Dice::small),
         rate: dice.one_of(&[Rate::Max, Rate::PerSecond(ratio)]),
         arrivals: arrivals(dice, ratio),
         schedule: dice.one_of(Schedule::ALL),

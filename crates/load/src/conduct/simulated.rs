@@ -8,6 +8,7 @@ use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
     ScriptSettings, Think, Workload,
 };
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
 
 use super::*;
@@ -99,8 +100,13 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
             prepared: false,
         },
         scripts: ScriptSettings::default(),
+        kv: KvSettings::usual(),
+        http: HttpSettings::plain(),
+        exec: ExecSettings::plain(),
+        verify: false,
         prepare: PreparePolicy::Never,
         threads: 1,
+        connections: None,
         rate,
         arrivals: Arrivals::Period,
         schedule: Schedule::Shared,
@@ -161,7 +167,9 @@ fn simulate_with_outage(
         waits_after: vec![Some(0)],
         awake_cpu: None,
     };
-    record(&engine, &books, &measured, false, Err(Missing::because("simulated"))).0
+    let prepared = Prepared { found: 0, built: 0, rows: 0 };
+    let seen = Seen { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
+    record(&engine, &books, &measured, false, seen).0
 }
 
 fn simulate(

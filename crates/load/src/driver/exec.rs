@@ -2,7 +2,8 @@
 //!
 //! As make does it: a command without any character that means something to a shell is run directly, any other by
 //! `sh -c`. Its output is discarded, its input is empty. It runs in a process group of its own, so that a Ctrl-C at
-//! the terminal does not look like its failure and a hung one can be killed with all its children.
+//! the terminal does not look like its failure and a hung one can be killed with all its children. It ends well with
+//! the exit status that is asked for, 0 where nobody asks; by a signal it never does.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use record::load::Workload;
 use record::missing::Missing;
+use record::requests::ExecSettings;
 use record::target::Target;
 
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
@@ -27,7 +29,10 @@ pub(super) const SCHEME: Scheme = Scheme {
         }
         Ok(())
     },
-    open: |settings| Ok(Arc::new(Exec { words: words(command_of(&settings.target)) })),
+    open: |settings| {
+        let (words, exec) = (words(command_of(&settings.target)), settings.exec.clone());
+        Ok(Arc::new(Exec { words, exec }))
+    },
 };
 
 /// Characters that mean something to a shell.
@@ -38,10 +43,12 @@ const SHELL: &[char] = &[
 
 struct Exec {
     words: Vec<String>,
+    exec: ExecSettings,
 }
 
 struct Runner {
     command: Command,
+    expected_status: i32,
     /// The process group of the command that runs; 0 while none does.
     group: Arc<AtomicI32>,
 }
@@ -59,8 +66,9 @@ impl Driver for Exec {
         });
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).process_group(0);
+        command.envs(self.exec.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Box::new(Runner { command, group }))
+        Ok(Box::new(Runner { command, expected_status: self.exec.expected_status.into(), group }))
     }
 
     fn look(&self, _: &Cut) -> Result<Look, Failure> {
@@ -85,8 +93,13 @@ impl Connection for Runner {
         let status = child.wait();
         self.group.store(0, Ordering::SeqCst);
         match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(failed(format!("the command ended with {status}"))),
+            Ok(status) if status.code() == Some(self.expected_status) => Ok(()),
+            Ok(status) if self.expected_status == 0 => {
+                Err(failed(format!("the command ended with {status}")))
+            }
+            Ok(status) => {
+                Err(failed(format!("the command ended with {status}, not with {}", self.expected_status)))
+            }
             Err(e) => Err(failed(format!("cannot wait for the command: {e}"))),
         }
     }

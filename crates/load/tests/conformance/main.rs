@@ -15,10 +15,31 @@ mod checks;
 mod subject;
 
 mod exec;
+mod http;
+mod loops;
+mod memcached;
 mod mysql;
 mod null;
 mod postgres;
+mod redis;
 mod sqlite;
+
+/// The same other sides, with many connections on each thread.
+mod http_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::http::start().map(crate::loops::Loops)
+    }
+}
+mod memcached_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::memcached::start().map(crate::loops::Loops)
+    }
+}
+mod redis_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::redis::start().map(crate::loops::Loops)
+    }
+}
 
 /// One test a driver: all checks, one after the other, on one other side.
 macro_rules! conform {
@@ -34,7 +55,9 @@ macro_rules! conform {
 }
 
 mod drivers {
-    use super::{exec, mysql, null, postgres, sqlite};
+    use super::{
+        exec, http, http_loops, memcached, memcached_loops, mysql, null, postgres, redis, redis_loops, sqlite,
+    };
 
-    conform! { exec mysql null postgres sqlite }
+    conform! { exec http http_loops memcached memcached_loops mysql null postgres redis redis_loops sqlite }
 }

@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "it is test code, though no test function")]
 
+pub(crate) mod cache;
 pub(crate) mod mariadb;
 pub(crate) mod postgres;
+pub(crate) mod web;
 
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings,
     PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
 
@@ -32,8 +35,13 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
             prepared: true,
         },
         scripts: ScriptSettings::default(),
+        kv: KvSettings::usual(),
+        http: HttpSettings::plain(),
+        exec: ExecSettings::plain(),
+        verify: false,
         prepare: PreparePolicy::Auto,
         threads: 4,
+        connections: None,
         rate: Rate::PerSecond(200.0),
         arrivals: Arrivals::Jitter { ratio: 0.1 },
         schedule: Schedule::Shared,

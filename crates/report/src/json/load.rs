@@ -45,6 +45,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("target", settings.target.masked())
         .with("workload", settings.workload.word())
         .with("threads", settings.threads)
+        .with("connections", settings.connections_in_all())
         .with("connected", record.connected)
         .with("seed", settings.seed)
         .with("arrivals", settings.arrivals.to_string())

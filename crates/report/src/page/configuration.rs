@@ -114,6 +114,7 @@ pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
         ("target", s.target.masked()),
         ("workload", s.workload.word().to_owned()),
         ("threads", s.threads.to_string()),
+        ("connections", s.connections_in_all().to_string()),
         ("retries at most", s.retries_max.to_string()),
         ("warm-up", span(s.warmup.as_secs_f64())),
         ("measured", span(s.time.as_secs_f64())),
@@ -131,7 +132,15 @@ pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
     for file in &s.scripts.files {
         told.push(("script", format!("{}, weight {}", file.name, file.weight)));
     }
-    if !matches!(s.workload, Workload::Native | Workload::Script) {
+    if s.workload == Workload::Kv {
+        told.extend([
+            ("keys", count(s.kv.keys)),
+            ("value sizes", s.kv.sizes_text()),
+            ("events that read", format!("{} %", 100.0 * s.kv.get_ratio)),
+            ("key distribution", s.kv.distribution.to_string()),
+            ("values checked", if s.verify { "yes".to_owned() } else { "no".to_owned() }),
+        ]);
+    } else if !matches!(s.workload, Workload::Native | Workload::Script) {
         let o = &s.oltp;
         told.extend([
             ("tables", o.tables.to_string()),

@@ -32,6 +32,10 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
             Workload::OltpUpdateIndex => "Each event updates the indexed column of one row".to_owned(),
             Workload::OltpUpdateNonIndex => "Each event updates a column without index of one row".to_owned(),
             Workload::Script => format!("Each event does one of {} SQL scripts", s.scripts.files.len()),
+            Workload::Kv => format!(
+                "Each event reads a value of a cache, or with a chance of {} % writes one",
+                (100.0 * (1.0 - s.kv.get_ratio)).round()
+            ),
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match s.rate {

@@ -146,7 +146,11 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         labelled(out, ("server", None), version, 10, style)?;
     }
     let threads = plural(s.threads as usize, "thread");
-    labelled(out, ("load", None), &format!("{threads}, {pace}{}", on_time(&s.client)), 10, style)
+    let connections = match s.connections_in_all() {
+        n if n == s.threads => String::new(),
+        n => format!(", {}", plural(n as usize, "connection")),
+    };
+    labelled(out, ("load", None), &format!("{threads}{connections}, {pace}{}", on_time(&s.client)), 10, style)
 }
 
 /// What the generator did to be on time.

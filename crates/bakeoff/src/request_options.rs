@@ -1,0 +1,116 @@
+//! The options of caches, web servers and commands.
+
+use record::load::Distribution;
+use record::requests::{ExecSettings, HttpSettings, KvSettings, SizeClass};
+
+/// What caches, web servers and commands are asked.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Caches, web servers and commands")]
+pub(crate) struct RequestOptions {
+    /// Keys of a cache
+    #[arg(long, value_name = "N", default_value_t = KvSettings::KEYS, value_parser = clap::value_parser!(u64).range(1..=9_999_999_999))]
+    keys: u64,
+
+    /// Lengths of its values in bytes, with weights; each key has its own
+    #[arg(long, value_name = "FROM-TO:WEIGHT,...", default_value = KvSettings::SIZES, value_parser = sizes)]
+    sizes: Sizes,
+
+    /// What events do to it
+    #[arg(long, value_name = "get=W,set=W", default_value = KvSettings::MIX, value_parser = KvSettings::parse_mix)]
+    mix: f64,
+
+    /// How keys are chosen: uniform, zipfian, special or pareto
+    #[arg(long, value_name = "NAME", default_value = "zipfian", value_parser = distribution)]
+    key_distribution: Distribution,
+
+    /// Compare everything that is read with what must be there
+    #[arg(long)]
+    verify: bool,
+
+    /// Method of a web request
+    #[arg(long, value_name = "WORD", default_value = "GET", value_parser = method)]
+    method: String,
+
+    /// A header of a web request; may be given more than once
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    headers: Vec<String>,
+
+    /// Body of a web request
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    body: String,
+
+    /// The status that a web request must end with [default: any below 400]
+    #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=599))]
+    expect_status: Option<u16>,
+
+    /// A file of web requests with weights (TOML), in place of the one that the target names
+    #[arg(long, value_name = "FILE")]
+    requests: Option<String>,
+
+    /// A variable of a command's environment; may be given more than once
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
+
+    /// The exit status that a command must end with
+    #[arg(long, value_name = "STATUS", default_value_t = 0)]
+    expect_exit: u8,
+}
+
+#[derive(Debug, Clone)]
+struct Sizes(Vec<SizeClass>);
+
+impl RequestOptions {
+    pub(crate) fn kv(&self) -> KvSettings {
+        KvSettings {
+            keys: self.keys,
+            get_ratio: self.mix,
+            sizes: self.sizes.0.clone(),
+            distribution: self.key_distribution,
+        }
+    }
+
+    pub(crate) fn http(&self) -> HttpSettings {
+        HttpSettings {
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body: self.body.clone(),
+            expected_status: self.expect_status,
+            requests: self.requests.clone(),
+        }
+    }
+
+    pub(crate) fn exec(&self) -> ExecSettings {
+        ExecSettings { environment: self.environment.clone(), expected_status: self.expect_exit }
+    }
+
+    pub(crate) fn verify(&self) -> bool {
+        self.verify
+    }
+}
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    KvSettings::parse_sizes(text).map(Sizes)
+}
+
+fn distribution(text: &str) -> Result<Distribution, String> {
+    Distribution::named(text).ok_or_else(|| format!("expected one of {}", Distribution::NAMES.join(", ")))
+}
+
+fn method(text: &str) -> Result<String, String> {
+    let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
+    if is_word { Ok(text.to_ascii_uppercase()) } else { Err("expected one word, such as GET or POST".into()) }
+}
+
+fn header(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some((name, _)) if !name.trim().is_empty() && !text.contains(['\r', '\n']) => Ok(text.to_owned()),
+        _ => Err("expected `NAME: VALUE`".into()),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !text.contains('\0') => Ok((name.into(), value.into())),
+        _ => Err("expected NAME=VALUE".into()),
+    }
+}

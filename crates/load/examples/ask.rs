@@ -1,0 +1,81 @@
+//! The engine alone on caches and web servers, for `scripts/bench-load`: one run, one line.
+//!
+//! `ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never]]` prints events done, per second, client CPU per event in
+//! microseconds (user and system), and the 50th and 99th percentile of service time in microseconds.
+#![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use bakeoff_load as load;
+use record::load::{
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, ScriptSettings, Think,
+};
+use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::target::Target;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [target, rate, threads, connections, seconds, rest @ ..] = &arguments[..] else {
+        return Err("usage: ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never]]".into());
+    };
+    let sizes = rest.first().map_or(KvSettings::SIZES, String::as_str);
+    let prepare = rest.get(1).map_or("auto", String::as_str);
+    let target = Target::new(target);
+    let settings = LoadSettings {
+        workload: load::default_workload(&target),
+        target,
+        oltp: OltpSettings {
+            tables: 1,
+            rows: 1,
+            point_selects: 1,
+            range_size: 1,
+            distribution: Distribution::Uniform,
+            skip_transaction: false,
+            prepared: false,
+        },
+        scripts: ScriptSettings::default(),
+        kv: KvSettings {
+            sizes: KvSettings::parse_sizes(sizes)?,
+            distribution: Distribution::Uniform,
+            ..KvSettings::usual()
+        },
+        http: HttpSettings::plain(),
+        exec: ExecSettings::plain(),
+        verify: false,
+        prepare: PreparePolicy::from_word(prepare).ok_or("auto or never")?,
+        threads: threads.parse()?,
+        connections: Some(connections.parse()?),
+        rate: if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) },
+        arrivals: Arrivals::Period,
+        schedule: Schedule::Shared,
+        late: LatePolicy::Queue,
+        warmup: Duration::from_millis(200),
+        time: Duration::from_secs(seconds.parse()?),
+        events_max: None,
+        interval: Duration::from_secs(1),
+        retries_max: 10,
+        drain: Duration::from_secs(5),
+        seed: 1,
+        connects_at_once: 16,
+        errors_ratio_max: 0.0,
+        think: Think::None,
+        ramp_up: Duration::ZERO,
+        ramp_down: Duration::ZERO,
+        client: ClientSettings::PLAIN,
+    };
+    let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
+    let client = record.client.map_err(|missing| missing.reason)?;
+    let service_us = |quantile| record.service.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
+    println!(
+        "{} {:.0} {:.2} {:.2} {:.1} {:.1}",
+        record.counts.done,
+        record.achieved_per_s,
+        client.user_us_per_event,
+        client.system_us_per_event,
+        service_us(0.5),
+        service_us(0.99)
+    );
+    Ok(())
+}

@@ -1,0 +1,447 @@
+//! The key-value workload on a cache: what memcached and Redis share.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use record::load::{LoadSettings, PreparePolicy};
+use record::missing::Missing;
+use record::verdict::Check;
+
+use super::net::{Answer, Dialogue, Exchange, Heard, Place, Wire};
+use super::{Failure, FailureClass, Look, OperationShare};
+use crate::Event;
+use crate::dataset::{Cache, Cleaned, Prepared};
+use crate::error::LoadError;
+use crate::kv::{self, Deed, GET, HIT, Kv, MISS, OUTCOMES, SET, STORED};
+use crate::random::Random;
+
+/// The words of a protocol for keys and values. Pure: bytes in, bytes out.
+pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
+    fn write_greeting(&self, out: &mut Vec<u8>);
+    /// Answers that a greeting gets.
+    fn greeting_answers(&self) -> usize;
+    fn write_get(&self, key: u64, out: &mut Vec<u8>);
+    /// The part of a set that stands before its value; after the value follows a line's end.
+    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>);
+    fn write_delete(&self, key: u64, out: &mut Vec<u8>);
+    /// Asks for the counters that [`Self::read_counters`] understands.
+    fn write_counters(&self, out: &mut Vec<u8>);
+    /// Reads one answer.
+    fn read<'a>(&self, input: &'a [u8]) -> Read<'a>;
+    /// Reads the answer to [`Self::write_counters`]: what the server is, and what it has evicted. `None`: more comes.
+    fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)>;
+}
+
+/// What came, in the words of any of these protocols.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read<'a> {
+    /// Not yet a whole answer.
+    More,
+    /// What a get found.
+    Value {
+        taken: usize,
+        /// The key that the server named, where it names one.
+        key: Option<&'a [u8]>,
+        value: &'a [u8],
+    },
+    /// There is nothing under the key.
+    Nothing { taken: usize },
+    /// It was done.
+    Done { taken: usize },
+    /// The server says no; the dialogue goes on.
+    Refused { taken: usize, class: FailureClass, text: String },
+    /// No answer of this protocol.
+    Garbage,
+}
+
+/// What a server tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) version: Option<String>,
+    pub(crate) evictions: Option<u64>,
+}
+
+/// One connection's dialogue.
+struct Speaker<C> {
+    codec: C,
+    kv: Arc<Kv>,
+    deed: Deed,
+    greetings_left: usize,
+}
+
+/// A cache as a target.
+pub(crate) struct Caching<C> {
+    pub(crate) codec: C,
+    pub(crate) place: Place,
+    pub(crate) kv: Arc<Kv>,
+    /// What the server calls itself: `memcached`, `Redis`.
+    pub(crate) name: &'static str,
+}
+
+impl<C: Codec> Caching<C> {
+    pub(crate) fn new(codec: C, place: Place, name: &'static str, settings: &LoadSettings) -> Self {
+        let kv = Arc::new(Kv::new(&settings.kv, settings.seed, settings.verify));
+        Self { codec, place, kv, name }
+    }
+}
+
+impl<C: Codec> Exchange for Caching<C> {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn dialogue(&self) -> Box<dyn Dialogue> {
+        let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
+        Box::new(Speaker { codec, kv, deed: Deed::Get { key: 0 }, greetings_left: 0 })
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        let get_ratio = self.kv.settings.get_ratio;
+        let share = |name: &'static str, ratio| OperationShare {
+            name: name.into(),
+            per_event: Some(ratio),
+            per_event_max: 1,
+        };
+        vec![share("get", get_ratio), share("set", 1.0 - get_ratio)]
+    }
+
+    fn outcomes(&self) -> &'static [&'static str] {
+        &OUTCOMES
+    }
+
+    fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
+        let version = counters(&self.codec, wire)?.version;
+        let version = version.map(|version| format!("{} {version}", self.name));
+        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        Ok(Look { version, store: None })
+    }
+
+    fn cache(&self, wire: Wire) -> Option<Box<dyn Cache>> {
+        Some(Box::new(Filler { codec: self.codec.clone(), kv: Arc::clone(&self.kv), wire }))
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
+    }
+}
+
+impl<C: Codec> Dialogue for Speaker<C> {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.codec.write_greeting(out);
+        self.greetings_left = self.codec.greeting_answers();
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        let mut taken_all = 0;
+        while self.greetings_left > 0 {
+            match self.codec.read(&input[taken_all..]) {
+                Read::More => return Heard { taken: taken_all, answer: None },
+                Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
+                    taken_all += taken;
+                }
+                Read::Refused { taken, class, text } => {
+                    // Who may not enter has to mend the target; a server that is loading will let them in.
+                    let class = match class {
+                        FailureClass::Application => FailureClass::Configuration,
+                        other => other,
+                    };
+                    return Heard::failure(taken_all + taken, class, text);
+                }
+                Read::Garbage => return Heard::garbage(input),
+            }
+            self.greetings_left -= 1;
+        }
+        Heard::well(taken_all, GET, None)
+    }
+
+    fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
+        self.deed = self.kv.deed(&mut random);
+        match self.deed {
+            Deed::Get { key } => self.codec.write_get(key, out),
+            Deed::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
+        }
+    }
+
+    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+        match (self.codec.read(input), self.deed) {
+            (Read::More, _) => Heard::MORE,
+            (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
+                match names(named, key).and_then(|()| self.kv.check(key, value)) {
+                    Ok(()) => Heard::well(taken, GET, Some(HIT)),
+                    Err(text) => Heard::failure(taken, FailureClass::Verify, text),
+                }
+            }
+            (Read::Nothing { taken }, Deed::Get { .. }) => Heard::well(taken, GET, Some(MISS)),
+            (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
+            (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
+            _ => Heard::garbage(input),
+        }
+    }
+}
+
+fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {
+    codec.write_set_head(key, kv.bytes_of(key), out);
+    kv.write_value(key, version, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
+    let mut asked = [0; kv::KEY_BYTES];
+    let mut room = &mut asked[..];
+    // A key fits its room.
+    let _ = std::io::Write::write_fmt(&mut room, format_args!("{}", kv::Shown(key)));
+    match named {
+        Some(named) if named != asked => {
+            Err(format!("asked for {}, got {}", kv::Shown(key), String::from_utf8_lossy(named)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn counters<C: Codec>(codec: &C, wire: &mut Wire) -> Result<Counters, Failure> {
+    let mut out = Vec::new();
+    codec.write_counters(&mut out);
+    wire.send(&out)?;
+    let mut counters = Counters::default();
+    wire.receive(|_, input, _| match codec.read_counters(input) {
+        Some((taken, found)) => {
+            counters = found;
+            Heard::well(taken, GET, None)
+        }
+        None if input.len() > COUNTERS_BYTES_MAX => Heard::garbage(input),
+        None => Heard::MORE,
+    })?;
+    Ok(counters)
+}
+
+/// More than any server tells of itself.
+const COUNTERS_BYTES_MAX: usize = 1 << 20;
+
+/// Fills a cache, and brings it to its steady state.
+struct Filler<C> {
+    codec: C,
+    kv: Arc<Kv>,
+    wire: Wire,
+}
+
+/// The key that tells what the cache was filled with; no event touches it.
+const MARK: u64 = 0;
+/// Requests that are sent before their answers are read.
+const BATCH: u64 = 128;
+/// A batch ends earlier with this many bytes.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// Events between two looks at how the cache does.
+const WINDOW_MIN: u64 = 1_000;
+const WINDOW_MAX: u64 = 20_000;
+/// Windows that must agree.
+const WINDOWS: usize = 3;
+/// How far their shares of hits, and of evictions, may be apart.
+const APART_MAX: f64 = 0.02;
+/// After so many windows the cache is said not to settle.
+const WINDOWS_MAX: usize = 40;
+
+/// What a cache did in one window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Window {
+    hit_ratio: f64,
+    /// Per event.
+    evictions: f64,
+}
+
+impl<C: Codec> Cache for Filler<C> {
+    fn ensure(
+        &mut self,
+        settings: &LoadSettings,
+        is_stopped: &dyn Fn() -> bool,
+        on_event: &dyn Fn(Event),
+    ) -> Result<(Prepared, Vec<Check>), LoadError> {
+        let keys = self.kv.settings.keys;
+        let failed =
+            |doing: &str, failure| crate::dataset::data_set_error(settings, doing.to_owned(), failure);
+        if settings.prepare == PreparePolicy::Never {
+            return Ok((Prepared { found: 0, built: 0, rows: keys }, Vec::new()));
+        }
+        let is_filled = self.is_filled().map_err(|f| failed("looking at the cache", f))?;
+        let mut prepared = Prepared { found: 1, built: 0, rows: keys };
+        if !is_filled || settings.prepare == PreparePolicy::Always {
+            let filled = self.fill(is_stopped, on_event).map_err(|f| failed("filling the cache", f))?;
+            if !filled {
+                return Err(LoadError::Interrupted);
+            }
+            prepared = Prepared { found: 0, built: 1, rows: keys };
+        }
+        let windows =
+            self.settle(is_stopped).map_err(|f| failed("bringing the cache to its steady state", f))?;
+        if is_stopped() {
+            return Err(LoadError::Interrupted);
+        }
+        Ok((prepared, vec![steady_check(&windows)]))
+    }
+
+    fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError> {
+        let codec = self.codec.clone();
+        let removed = self.in_batches(self.kv.settings.keys + 1, &mut |number, out| {
+            codec.write_delete(number, out);
+        });
+        let removed = removed
+            .map_err(|f| crate::dataset::data_set_error(settings, "emptying the cache".to_owned(), f))?;
+        Ok(Cleaned { removed: u32::from(removed > 0) })
+    }
+}
+
+impl<C: Codec> Filler<C> {
+    /// Whether it was filled with these values already; some may have been evicted since.
+    fn is_filled(&mut self) -> Result<bool, Failure> {
+        let (codec, spec) = (self.codec.clone(), self.kv.spec());
+        let mut out = Vec::new();
+        codec.write_get(MARK, &mut out);
+        self.wire.send(&out)?;
+        let mut is_filled = false;
+        self.wire.receive(|_, input, _| match codec.read(input) {
+            Read::More => Heard::MORE,
+            Read::Value { taken, value, .. } => {
+                is_filled = value == spec.as_bytes();
+                Heard::well(taken, GET, None)
+            }
+            Read::Nothing { taken } => Heard::well(taken, GET, None),
+            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::Done { .. } | Read::Garbage => Heard::garbage(input),
+        })?;
+        Ok(is_filled)
+    }
+
+    /// Sets every key, and says so; false where it was stopped.
+    fn fill(&mut self, is_stopped: &dyn Fn() -> bool, on_event: &dyn Fn(Event)) -> Result<bool, Failure> {
+        let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
+        let keys = kv.settings.keys;
+        let mut first = 1;
+        while first <= keys {
+            let of = STEP.min(keys + 1 - first);
+            self.in_batches(of, &mut |number, out| write_set(&codec, &kv, first + number, 0, out))?;
+            first += of;
+            on_event(Event::Preparing { table: "keys".to_owned(), rows_done: first - 1, rows: keys });
+            if is_stopped() {
+                return Ok(false);
+            }
+        }
+        let spec = kv.spec();
+        self.in_batches(1, &mut |_, out| {
+            codec.write_set_head(MARK, spec.len(), out);
+            out.extend_from_slice(spec.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        })?;
+        Ok(true)
+    }
+
+    /// Sends `count` requests, as many at a time as fit a batch; returns how many were done.
+    fn in_batches(&mut self, count: u64, write: &mut dyn FnMut(u64, &mut Vec<u8>)) -> Result<u64, Failure> {
+        let codec = self.codec.clone();
+        let (mut asked, mut done) = (0, 0);
+        let mut out = Vec::with_capacity(BATCH_BYTES + 64 * 1024);
+        while asked < count {
+            out.clear();
+            let first = asked;
+            while asked < count && asked - first < BATCH && out.len() < BATCH_BYTES {
+                write(asked, &mut out);
+                asked += 1;
+            }
+            self.wire.send(&out)?;
+            for _ in first..asked {
+                self.wire.receive(|_, input, _| match codec.read(input) {
+                    Read::More => Heard::MORE,
+                    Read::Done { taken } => {
+                        done += 1;
+                        Heard::well(taken, SET, None)
+                    }
+                    Read::Nothing { taken } | Read::Value { taken, .. } => Heard::well(taken, SET, None),
+                    Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+                    Read::Garbage => Heard::garbage(input),
+                })?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Does events of the mix until hits and evictions are steady, or it has been tried for long enough.
+    fn settle(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Vec<Window>, Failure> {
+        let events = (self.kv.settings.keys / 4).clamp(WINDOW_MIN, WINDOW_MAX);
+        let mut windows = Vec::new();
+        let mut number = SETTLING;
+        let mut before = counters(&self.codec, &mut self.wire)?.evictions;
+        while !is_steady(&windows) && windows.len() < WINDOWS_MAX && !is_stopped() {
+            let (mut gets, mut hits) = (0u64, 0u64);
+            for _ in 0..events {
+                number += 1;
+                match self.wire.exchange(Random::of(number, number)) {
+                    Ok(Answer { operation: GET, outcome, .. }) => {
+                        gets += 1;
+                        hits += u64::from(outcome == Some(HIT));
+                    }
+                    // A value that is wrong is counted where it is measured; a set that is refused as well.
+                    Ok(_) => {}
+                    Err(f) if matches!(f.class, FailureClass::Verify | FailureClass::Application) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+            let after = counters(&self.codec, &mut self.wire)?.evictions;
+            let evicted = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
+            before = after;
+            let hit_ratio = if gets == 0 { 1.0 } else { hits as f64 / gets as f64 };
+            windows.push(Window { hit_ratio, evictions: evicted as f64 / events as f64 });
+        }
+        Ok(windows)
+    }
+}
+
+/// Keys that are set between two words of progress.
+const STEP: u64 = 10_000;
+/// Tells the chance of the events before the load from that of its own.
+const SETTLING: u64 = 1 << 62;
+
+fn apart(windows: &[Window]) -> Option<f64> {
+    let last = windows.last_chunk::<WINDOWS>()?;
+    let spread = |of: fn(&Window) -> f64| {
+        let values = last.iter().map(of);
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        high - low
+    };
+    Some(spread(|w| w.hit_ratio).max(spread(|w| w.evictions)))
+}
+
+fn is_steady(windows: &[Window]) -> bool {
+    apart(windows).is_some_and(|apart| apart <= APART_MAX)
+}
+
+fn steady_check(windows: &[Window]) -> Check {
+    let found = apart(windows).unwrap_or(1.0);
+    let last = windows.last().copied().unwrap_or(Window { hit_ratio: 0.0, evictions: 0.0 });
+    let text = format!(
+        "before the load the cache held {:.2} % of what was read and evicted {:.4} values an event; its last {WINDOWS} \
+         of {} windows were {:.2} % apart, {:.2} % allowed",
+        100.0 * last.hit_ratio,
+        last.evictions,
+        windows.len(),
+        100.0 * found,
+        100.0 * APART_MAX
+    );
+    Check { name: "cache-steady", ok: found <= APART_MAX, found, limit: APART_MAX, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(hit_ratio: f64, evictions: f64) -> Window {
+        Window { hit_ratio, evictions }
+    }
+
+    #[test]
+    fn a_cache_is_steady_when_its_last_windows_agree_in_hits_and_evictions() {
+        assert!(!is_steady(&[window(1.0, 0.0); 2]));
+        assert!(is_steady(&[window(1.0, 0.0); 3]));
+        assert!(!is_steady(&[window(0.9, 0.0), window(0.8, 0.0), window(0.8, 0.0)]));
+        assert!(is_steady(&[window(0.9, 0.0), window(0.8, 0.1), window(0.81, 0.1), window(0.8, 0.09)]));
+        assert!(!is_steady(&[window(0.8, 0.0), window(0.8, 0.1), window(0.8, 0.1)]));
+    }
+}

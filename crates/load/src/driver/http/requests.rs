@@ -1,0 +1,221 @@
+//! A file of requests: what a load asks, each in its share.
+//!
+//! ```toml
+//! [[request]]
+//! name = "front page"
+//! path = "/"
+//! weight = 9
+//!
+//! [[request]]
+//! method = "POST"
+//! path = "/orders"
+//! headers = ["Content-Type: application/json"]
+//! body = '{"item":1}'
+//! status = 201
+//! answer = "created"
+//! ```
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Checksum, bytes_of};
+
+/// A request, ready to be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Request {
+    /// As in records.
+    pub(super) name: String,
+    pub(super) weight: f64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) has_answer_body: bool,
+    pub(super) expected_status: Option<u16>,
+    /// Of the whole body; `None` where it is not checked.
+    pub(super) body_checksum: Option<u64>,
+}
+
+/// The keys of a request.
+const KEYS: &str = "name, method, path, headers, body, status, answer, weight";
+
+/// Reads the requests of a file; the problem names file, line and what was expected there.
+pub(super) fn read_file(file: &str, authority: &str, verifies: bool) -> Result<Vec<Request>, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {file}: {e}"))?;
+    read(&text, authority, verifies).map_err(|Wrong { at, text: problem }| {
+        let line = 1 + text[..at.min(text.len())].matches('\n').count();
+        format!("{file}:{line}: {problem}")
+    })
+}
+
+/// What is wrong in a file, and at which byte.
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    at: usize,
+    text: String,
+}
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+fn wrong(value: &Value<'_>, text: impl Into<String>) -> Wrong {
+    Wrong { at: value.span().start, text: text.into() }
+}
+
+fn read(text: &str, authority: &str, verifies: bool) -> Result<Vec<Request>, Wrong> {
+    let root = DeTable::parse(text)
+        .map_err(|e| Wrong { at: e.span().map_or(0, |span| span.start), text: e.message().to_owned() })?;
+    let mut requests = Vec::new();
+    for (key, value) in root.get_ref() {
+        if key.get_ref() != "request" {
+            let text = format!("`{}` is not known here: write [[request]] tables", key.get_ref());
+            return Err(Wrong { at: key.span().start, text });
+        }
+        let tables =
+            value.get_ref().as_array().ok_or_else(|| wrong(value, "write [[request]], in two brackets"))?;
+        for table in tables {
+            requests.push(request(table, authority, verifies, requests.len() + 1)?);
+        }
+    }
+    for (number, request) in requests.iter().enumerate() {
+        if requests[..number].iter().any(|earlier| earlier.name == request.name) {
+            return Err(Wrong { at: 0, text: format!("two requests go by the name `{}`", request.name) });
+        }
+    }
+    if requests.is_empty() {
+        return Err(Wrong { at: 0, text: "there is no [[request]] in it".to_owned() });
+    }
+    Ok(requests)
+}
+
+fn request(table: &Value<'_>, authority: &str, verifies: bool, number: usize) -> Result<Request, Wrong> {
+    let fields = table.get_ref().as_table().ok_or_else(|| wrong(table, "expected a table"))?;
+    let (mut name, mut method, mut path) = (format!("request-{number}"), "GET".to_owned(), None);
+    let (mut headers, mut body, mut status, mut answer, mut weight) =
+        (Vec::new(), String::new(), None, None, 1.0);
+    for (key, value) in fields {
+        match key.get_ref().as_ref() {
+            "name" => name = word(value)?,
+            "method" => method = word(value)?.to_ascii_uppercase(),
+            "path" => path = Some(path_of(value)?),
+            "headers" => headers = list(value)?,
+            "body" => string(value)?.clone_into(&mut body),
+            "status" => status = Some(status_of(value)?),
+            "answer" => answer = Some(string(value)?),
+            "weight" => weight = number_of(value)?,
+            other => {
+                let text = format!("`{other}` is not known here: a request has {KEYS}");
+                return Err(Wrong { at: key.span().start, text });
+            }
+        }
+    }
+    let path = path.ok_or_else(|| wrong(table, "a request needs a path, such as path = \"/\""))?;
+    let checksum = |text: &str| {
+        let mut sum = Checksum::default();
+        sum.add(text.as_bytes());
+        sum.value()
+    };
+    Ok(Request {
+        name,
+        weight,
+        bytes: bytes_of(&method, authority, &path, headers.iter().map(String::as_str), &body),
+        has_answer_body: method != "HEAD",
+        expected_status: status,
+        body_checksum: answer.filter(|_| verifies).map(checksum),
+    })
+}
+
+fn string<'v>(value: &'v Value<'_>) -> Result<&'v str, Wrong> {
+    value.get_ref().as_str().ok_or_else(|| wrong(value, "expected a text in quotes"))
+}
+
+/// A name: it goes into files where blanks and commas divide.
+fn word(value: &Value<'_>) -> Result<String, Wrong> {
+    let text = string(value)?;
+    let is_word = !text.is_empty() && !text.contains([',', '\r', '\n', '\0']);
+    if is_word { Ok(text.replace(' ', "-")) } else { Err(wrong(value, "expected a word, without commas")) }
+}
+
+fn path_of(value: &Value<'_>) -> Result<String, Wrong> {
+    let text = string(value)?;
+    let is_path = text.starts_with('/') && text.bytes().all(|b| b > b' ' && b != 0x7f);
+    if is_path {
+        Ok(text.to_owned())
+    } else {
+        Err(wrong(value, "expected a path that begins with / and has no blank"))
+    }
+}
+
+fn list(value: &Value<'_>) -> Result<Vec<String>, Wrong> {
+    let expected = || wrong(value, "expected a list of headers, such as [\"Accept: text/html\"]");
+    let all = value.get_ref().as_array().ok_or_else(expected)?;
+    let header = |value: &Value<'_>| {
+        let text = string(value)?;
+        let is_header = text.contains(':') && !text.contains(['\r', '\n']);
+        if is_header { Ok(text.to_owned()) } else { Err(wrong(value, "expected `Name: value`")) }
+    };
+    all.iter().map(header).collect()
+}
+
+fn status_of(value: &Value<'_>) -> Result<u16, Wrong> {
+    let status = value.get_ref().as_integer().and_then(|n| n.as_str().parse().ok());
+    status.filter(|s| (200..600).contains(s)).ok_or_else(|| wrong(value, "expected a status from 200 to 599"))
+}
+
+fn number_of(value: &Value<'_>) -> Result<f64, Wrong> {
+    let text = match value.get_ref() {
+        DeValue::Integer(n) => n.as_str(),
+        DeValue::Float(n) => n.as_str(),
+        _ => "",
+    };
+    let weight = text.parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0);
+    weight.ok_or_else(|| wrong(value, "expected a weight over 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_it_is_written() {
+        let text = r#"
+[[request]]
+name = "front page"
+path = "/"
+weight = 9
+
+[[request]]
+method = "post"
+path = "/orders"
+headers = ["Content-Type: application/json"]
+body = '{"item":1}'
+status = 201
+answer = "created"
+"#;
+        let requests = read(text, "h:1", true).unwrap();
+        assert_eq!((requests[0].name.as_str(), requests[0].weight), ("front-page", 9.0));
+        assert_eq!(requests[0].bytes, b"GET / HTTP/1.1\r\nHost: h:1\r\n\r\n");
+        assert_eq!((requests[1].name.as_str(), requests[1].expected_status), ("request-2", Some(201)));
+        assert!(requests[1].bytes.ends_with(b"Content-Length: 10\r\n\r\n{\"item\":1}"));
+        assert!(requests[1].body_checksum.is_some() && requests[0].body_checksum.is_none());
+        assert_eq!(read(text, "h:1", false).unwrap()[1].body_checksum, None);
+    }
+
+    #[test]
+    fn a_problem_has_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        for (text, expected) in [
+            ("[[request]]\npath = 1\n", "requests.toml:2: expected a text in quotes"),
+            ("[[request]]\nweight = 1\n", ":1: a request needs a path"),
+            ("[[request]]\npath = \"/\"\n\nwait = 1\n", ":4: `wait` is not known here"),
+            ("[[request]]\npath = \"/\"\nweight = -1\n", ":3: expected a weight over 0"),
+            ("[[request]]\npath = \"/\"\nstatus = 99\n", ":3: expected a status"),
+            ("[[request]]\npath = \"a b\"\n", ":2: expected a path"),
+            ("[request]\npath = \"/\"\n", ": write [[request]]"),
+            ("rate = 1\n", ":1: `rate` is not known here"),
+            ("[[request]]\npath = \n", ":2: "),
+            ("", ":1: there is no [[request]]"),
+        ] {
+            let file = folder.path().join("requests.toml");
+            std::fs::write(&file, text).unwrap();
+            let problem = read_file(file.to_str().unwrap(), "h:1", false).unwrap_err();
+            assert!(problem.contains(expected), "{problem} has no {expected}");
+        }
+    }
+}

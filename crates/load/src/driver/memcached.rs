@@ -1,0 +1,264 @@
+//! `memcached://host:port` and `memcached+unix:PATH`: the key-value workload on memcached, in its text or its meta
+//! protocol.
+//!
+//! # Source
+//!
+//! `doc/protocol.txt` of memcached 1.6.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use record::load::{LoadSettings, Workload};
+use record::target::Target;
+
+use super::caching::{Caching, Codec, Counters, Read};
+use super::net::{Net, Place, host_and_port};
+use super::{Driver, Failure, FailureClass, Scheme};
+use crate::kv::write_key;
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "memcached",
+    form: "memcached://host:port[?protocol=text|meta]",
+    workloads: &[Workload::Kv],
+    check: |target| {
+        let parts = parts(target)?;
+        let rest = parts.place.strip_prefix("//").ok_or("write `memcached://host:port`")?;
+        host_and_port(rest.trim_end_matches('/'), PORT).map(drop)
+    },
+    open,
+};
+
+pub(super) const UNIX_SCHEME: Scheme = Scheme {
+    name: "memcached+unix",
+    form: "memcached+unix:PATH[?protocol=text|meta]",
+    workloads: &[Workload::Kv],
+    check: |target| match parts(target)?.place {
+        "" => {
+            Err("there is no socket after the colon: write `memcached+unix:/run/memcached.sock`".to_owned())
+        }
+        _ => Ok(()),
+    },
+    open,
+};
+
+const PORT: u16 = 11_211;
+
+/// Longest line of an answer that is waited for.
+const LINE_MAX: usize = 2048;
+
+/// Which of the two protocols is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Words {
+    Text,
+    Meta,
+}
+
+struct Parts<'a> {
+    place: &'a str,
+    words: Words,
+}
+
+fn parts(target: &Target) -> Result<Parts<'_>, String> {
+    let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let words = match query {
+        "" | "protocol=text" => Words::Text,
+        "protocol=meta" => Words::Meta,
+        other => return Err(format!("`{other}` is no option: write `protocol=text` or `protocol=meta`")),
+    };
+    Ok(Parts { place, words })
+}
+
+fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
+    let parts = parts(&settings.target).map_err(|text| Failure::new(FailureClass::Configuration, text))?;
+    let place = match parts.place.strip_prefix("//") {
+        Some(host) if settings.target.scheme() == SCHEME.name => {
+            Place::tcp(host.trim_end_matches('/'), PORT)?
+        }
+        _ => Place::Unix(parts.place.into()),
+    };
+    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, "memcached", settings)))))
+}
+
+impl Codec for Words {
+    /// So that a connection counts when the server has answered on it, not when the kernel has taken it.
+    fn write_greeting(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"version\r\n");
+    }
+
+    fn greeting_answers(&self) -> usize {
+        1
+    }
+
+    fn write_get(&self, key: u64, out: &mut Vec<u8>) {
+        match self {
+            Self::Text => {
+                out.extend_from_slice(b"get ");
+                write_key(key, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            Self::Meta => {
+                out.extend_from_slice(b"mg ");
+                write_key(key, out);
+                out.extend_from_slice(b" v k\r\n");
+            }
+        }
+    }
+
+    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>) {
+        let (verb, options) = match self {
+            Self::Text => ("set ", " 0 0"),
+            Self::Meta => ("ms ", ""),
+        };
+        out.extend_from_slice(verb.as_bytes());
+        write_key(key, out);
+        // Writing into memory does not fail.
+        let _ = write!(out, "{options} {bytes}\r\n");
+    }
+
+    fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(match self {
+            Self::Text => b"delete ",
+            Self::Meta => b"md ",
+        });
+        write_key(key, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_counters(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"stats\r\n");
+    }
+
+    fn read<'a>(&self, input: &'a [u8]) -> Read<'a> {
+        let Some(end) = input.iter().take(LINE_MAX).position(|b| *b == b'\n') else {
+            return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
+        };
+        let taken = end + 1;
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        let mut words = line.split(|b| *b == b' ');
+        let refused = |class| {
+            let text = String::from_utf8_lossy(line).into_owned();
+            Read::Refused { taken, class, text }
+        };
+        match words.next().unwrap_or_default() {
+            b"END" | b"EN" | b"NOT_FOUND" | b"NF" => Read::Nothing { taken },
+            b"STORED" | b"HD" | b"DELETED" | b"VERSION" => Read::Done { taken },
+            b"VALUE" => {
+                let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
+                bytes.map_or(Read::Garbage, |bytes| value(input, taken, bytes, b"\r\nEND\r\n", key))
+            }
+            b"VA" => {
+                let bytes = words.next().and_then(number);
+                let key = words.find_map(|flag| flag.strip_prefix(b"k"));
+                bytes.map_or(Read::Garbage, |bytes| value(input, taken, bytes, b"\r\n", key))
+            }
+            b"NOT_STORED" | b"NS" | b"EXISTS" | b"EX" | b"SERVER_ERROR" | b"CLIENT_ERROR" | b"ERROR" => {
+                refused(FailureClass::Application)
+            }
+            _ => Read::Garbage,
+        }
+    }
+
+    fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)> {
+        const END: &[u8] = b"END\r\n";
+        if !input.ends_with(END) {
+            return None;
+        }
+        let text = String::from_utf8_lossy(input);
+        let found = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
+            lines.find(|(n, _)| *n == name).map(|(_, value)| value.trim().to_owned())
+        };
+        let evictions = found("evictions").and_then(|n| n.parse().ok());
+        Some((input.len(), Counters { version: found("version"), evictions }))
+    }
+}
+
+/// A value of `bytes` after a line that ends at `start`, and what must follow it.
+fn value<'a>(input: &'a [u8], start: usize, bytes: usize, after: &[u8], key: Option<&'a [u8]>) -> Read<'a> {
+    let end = start + bytes;
+    match input.get(start..end + after.len()) {
+        None => Read::More,
+        Some(found) if found[bytes..] == *after => {
+            Read::Value { taken: end + after.len(), key, value: &found[..bytes] }
+        }
+        Some(_) => Read::Garbage,
+    }
+}
+
+/// A length as the server writes it; nothing of ours is longer than 32 bits say.
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse::<u32>().ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_written_as_the_protocol_says() {
+        let written = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut out = Vec::new();
+            write(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(&|o| Words::Text.write_get(7, o)), "get bakeoff:0000000007\r\n");
+        assert_eq!(written(&|o| Words::Meta.write_get(7, o)), "mg bakeoff:0000000007 v k\r\n");
+        assert_eq!(written(&|o| Words::Text.write_set_head(7, 5, o)), "set bakeoff:0000000007 0 0 5\r\n");
+        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, o)), "ms bakeoff:0000000007 5\r\n");
+        assert_eq!(written(&|o| Words::Text.write_delete(7, o)), "delete bakeoff:0000000007\r\n");
+    }
+
+    #[test]
+    fn answers_are_read_whole_or_not_yet() {
+        let whole: [(Words, &[u8], Read<'_>); 6] = [
+            (
+                Words::Text,
+                b"VALUE k 0 5\r\nE\r\nND\r\nEND\r\n",
+                Read::Value { taken: 25, key: Some(b"k"), value: b"E\r\nND" },
+            ),
+            (
+                Words::Meta,
+                b"VA 3 kfoo\r\nabc\r\n",
+                Read::Value { taken: 16, key: Some(b"foo"), value: b"abc" },
+            ),
+            (Words::Text, b"END\r\n", Read::Nothing { taken: 5 }),
+            (Words::Meta, b"EN\r\n", Read::Nothing { taken: 4 }),
+            (Words::Text, b"STORED\r\n", Read::Done { taken: 8 }),
+            (Words::Meta, b"HD\r\n", Read::Done { taken: 4 }),
+        ];
+        for (words, input, expected) in whole {
+            assert_eq!(words.read(input), expected);
+            for cut in 0..input.len() {
+                assert_eq!(words.read(&input[..cut]), Read::More, "{cut} bytes of {input:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said_to_be_none() {
+        for input in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"VALUE k 0 x\r\n",
+            b"VALUE k 0 1\r\nabcdefghij\r\n",
+            b"\r\n",
+        ] {
+            assert_eq!(Words::Text.read(input), Read::Garbage, "{input:?}");
+        }
+        assert_eq!(Words::Text.read(&[b'x'; LINE_MAX]), Read::Garbage);
+        let refused = Words::Text.read(b"SERVER_ERROR out of memory storing object\r\n");
+        assert!(
+            matches!(refused, Read::Refused { taken: 43, class: FailureClass::Application, .. }),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn evictions_are_found_among_the_counters() {
+        let input = b"STAT pid 1\r\nSTAT version 1.6.18\r\nSTAT evictions 12\r\nEND\r\n";
+        let (taken, counters) = Words::Text.read_counters(input).unwrap();
+        assert_eq!(taken, input.len());
+        assert_eq!(counters, Counters { version: Some("1.6.18".into()), evictions: Some(12) });
+        assert_eq!(Words::Text.read_counters(&input[..20]), None);
+    }
+}

@@ -1,0 +1,416 @@
+//! Request and answer over a socket: what memcached, Redis and HTTP share.
+//!
+//! A protocol is a [`Dialogue`]: it writes requests into a buffer and reads answers out of one, and never sees a socket.
+//! So the same few lines drive it on a thread that waits for one connection ([`Blocking`]) and in a loop that waits for
+//! thousands ([`crate::event_loop`]).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare};
+use crate::dataset::Cache;
+use crate::random::Random;
+
+/// How long the making of a connection may take before it counts as refused.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read from a socket at once.
+pub(crate) const READ_BYTES: usize = 64 * 1024;
+
+/// One connection's part of a protocol: what to say, and what was answered.
+pub(crate) trait Dialogue: Send {
+    /// Writes what a new connection has to say before its first event; nothing where it may begin at once.
+    fn greet(&mut self, out: &mut Vec<u8>);
+
+    /// Reads the answer to the greeting.
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard;
+
+    /// Writes the request of an event.
+    fn ask(&mut self, random: Random, out: &mut Vec<u8>);
+
+    /// Reads the answer from what has come: the part of it that was not taken before.
+    ///
+    /// - `is_end`: the server has closed its side; nothing follows.
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard;
+
+    /// Whether the server has said with its last answer that it will not take another request on this connection.
+    fn closes(&self) -> bool {
+        false
+    }
+}
+
+/// What a dialogue made of what has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Bytes that it has taken in and need not see again.
+    pub(crate) taken: usize,
+    /// The answer, or why it is none; `None` while more has to come. After a failure of the class `Connection` nothing
+    /// that the server says is understood; after any other the dialogue goes on.
+    pub(crate) answer: Option<Result<Answer, Failure>>,
+}
+
+/// The end of an event that ended well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Number of the operation that it was.
+    pub(crate) operation: usize,
+    /// Number of the outcome.
+    pub(crate) outcome: Option<usize>,
+}
+
+impl Heard {
+    /// More has to come.
+    pub(crate) const MORE: Self = Self { taken: 0, answer: None };
+
+    pub(crate) fn well(taken: usize, operation: usize, outcome: Option<usize>) -> Self {
+        Self { taken, answer: Some(Ok(Answer { operation, outcome })) }
+    }
+
+    pub(crate) fn failure(taken: usize, class: FailureClass, text: impl Into<String>) -> Self {
+        Self { taken, answer: Some(Err(Failure::new(class, text))) }
+    }
+
+    /// What came is no answer in this protocol.
+    pub(crate) fn garbage(input: &[u8]) -> Self {
+        let shown = String::from_utf8_lossy(&input[..input.len().min(60)]).into_owned();
+        Self::failure(
+            0,
+            FailureClass::Connection,
+            format!("the server answered {shown:?}, which is no answer"),
+        )
+    }
+}
+
+/// A target of this kind: where it is, what is spoken there, what its events are.
+pub(crate) trait Exchange: Send + Sync {
+    /// Where the server listens.
+    fn place(&self) -> &Place;
+
+    /// A new connection's part of the protocol.
+    fn dialogue(&self) -> Box<dyn Dialogue>;
+
+    /// As [`Driver::operations`].
+    fn operations(&self) -> Vec<OperationShare>;
+
+    /// As [`Driver::outcomes`].
+    fn outcomes(&self) -> &'static [&'static str];
+
+    /// What the server calls itself, asked on a connection of its own.
+    fn look(&self, wire: &mut Wire) -> Result<Look, Failure>;
+
+    /// The server's data set, on a connection of its own; `None` where it has none.
+    fn cache(&self, wire: Wire) -> Option<Box<dyn Cache>>;
+
+    /// Whether servers of this kind close connections that are not in use, without being down.
+    fn closes_idle(&self) -> bool;
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// Addresses of one host, in the order of trying.
+    Tcp(Vec<SocketAddr>),
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port. The name is looked up now, once.
+    pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, Failure> {
+        let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
+        let (host, port) = host_and_port(written, default_port).map_err(wrong)?;
+        let found = (host, port).to_socket_addrs();
+        let found = found.map_err(|e| wrong(format!("there is no host `{host}`: {e}")))?;
+        Ok(Self::Tcp(found.collect()))
+    }
+
+    fn addresses(&self) -> io::Result<Vec<(Domain, SockAddr)>> {
+        match self {
+            Self::Tcp(all) => Ok(all.iter().map(|a| (Domain::for_address(*a), SockAddr::from(*a))).collect()),
+            Self::Unix(path) => Ok(vec![(Domain::UNIX, SockAddr::unix(path)?)]),
+        }
+    }
+
+    /// A socket that is connected, waiting for it.
+    pub(crate) fn connect(&self) -> io::Result<Socket> {
+        let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
+        for (domain, address) in self.addresses()? {
+            let socket = self.socket(domain)?;
+            let connected = match domain {
+                Domain::UNIX => socket.connect(&address),
+                _ => socket.connect_timeout(&address, CONNECT_TIMEOUT),
+            };
+            match connected {
+                Ok(()) => return Ok(socket),
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// A socket that connects while nobody waits; which address is tried follows from `attempt`.
+    pub(crate) fn begin_connect(&self, attempt: usize) -> io::Result<Socket> {
+        let mut addresses = self.addresses()?;
+        if addresses.is_empty() {
+            return Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
+        }
+        let (domain, address) = addresses.swap_remove(attempt % addresses.len());
+        let socket = self.socket(domain)?;
+        socket.set_nonblocking(true)?;
+        match socket.connect(&address) {
+            Err(e) if e.raw_os_error() != Some(nix::libc::EINPROGRESS) => Err(e),
+            _ => Ok(socket),
+        }
+    }
+
+    fn socket(&self, domain: Domain) -> io::Result<Socket> {
+        let socket = Socket::new(domain, Type::STREAM, None)?;
+        if matches!(self, Self::Tcp(_)) {
+            // A request leaves when it is sent, not when the last answer was acknowledged.
+            socket.set_tcp_nodelay(true)?;
+        }
+        Ok(socket)
+    }
+}
+
+/// The host and the port of `host:port`; a host with colons of its own stands in brackets.
+pub(crate) fn host_and_port(written: &str, default_port: u16) -> Result<(&str, u16), String> {
+    let (host, port) = match written.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, "")) => (host, None),
+            Some((host, port)) if port.starts_with(':') => (host, Some(&port[1..])),
+            _ => {
+                return Err(format!(
+                    "`{written}` is no host: an IPv6 address stands in brackets, `[::1]:port`"
+                ));
+            }
+        },
+        None => written.split_once(':').map_or((written, None), |(host, port)| (host, Some(port))),
+    };
+    if host.is_empty() {
+        return Err("there is no host: write `//host:port`".to_owned());
+    }
+    let port = port.map_or(Ok(default_port), str::parse);
+    port.map(|port| (host, port)).map_err(|_| format!("`{written}` has no port between 0 and 65535"))
+}
+
+/// What a failed call on a socket means.
+pub(crate) fn connection_failure(doing: &str, error: &io::Error) -> Failure {
+    let out_of_files = matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE));
+    if out_of_files {
+        let text = format!("{doing}: {error}; raise the limit of open files (ulimit -n)");
+        return Failure::new(FailureClass::Machine, text);
+    }
+    Failure::new(FailureClass::Connection, format!("{doing}: {error}"))
+}
+
+/// The server has closed the connection.
+pub(crate) fn closed() -> Failure {
+    Failure::new(FailureClass::Connection, "the server closed the connection")
+}
+
+/// A socket, what is spoken on it, and what has come and was not taken yet.
+pub(crate) struct Wire {
+    pub(crate) socket: Socket,
+    pub(crate) dialogue: Box<dyn Dialogue>,
+    out: Vec<u8>,
+    input: Inbox,
+}
+
+/// What has come on a connection and was not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    left: Vec<u8>,
+}
+
+impl Inbox {
+    /// Hands `fresh`, after what was left, to `hear`; keeps what that does not take.
+    pub(crate) fn hear(
+        &mut self,
+        fresh: &[u8],
+        hear: impl FnOnce(&[u8]) -> Heard,
+    ) -> Option<Result<Answer, Failure>> {
+        if self.left.is_empty() {
+            let heard = hear(fresh);
+            self.left.extend_from_slice(&fresh[heard.taken..]);
+            return heard.answer;
+        }
+        self.left.extend_from_slice(fresh);
+        let heard = hear(&self.left);
+        self.left.drain(..heard.taken);
+        heard.answer
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.left.clear();
+    }
+}
+
+impl Wire {
+    /// Connects and greets, waiting for it.
+    pub(crate) fn open(exchange: &dyn Exchange, cut: &Cut) -> Result<Self, Failure> {
+        let socket = exchange.place().connect().map_err(|e| connection_failure("cannot connect", &e))?;
+        let to_cut = socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
+        cut.arm_socket(to_cut.into());
+        let dialogue = exchange.dialogue();
+        let mut wire = Self { socket, dialogue, out: Vec::with_capacity(1024), input: Inbox::default() };
+        wire.greet()?;
+        Ok(wire)
+    }
+
+    fn greet(&mut self) -> Result<(), Failure> {
+        let mut greeting = Vec::new();
+        self.dialogue.greet(&mut greeting);
+        if greeting.is_empty() {
+            return Ok(());
+        }
+        self.send(&greeting)?;
+        self.receive(|dialogue, input, _| dialogue.hear_greeting(input)).map(drop)
+    }
+
+    /// What a loop goes on with.
+    pub(crate) fn into_parts(self) -> (Socket, Box<dyn Dialogue>) {
+        (self.socket, self.dialogue)
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        (&self.socket).write_all(bytes).map_err(|e| connection_failure("cannot send", &e))
+    }
+
+    /// Reads until `hear` has its answer.
+    pub(crate) fn receive(
+        &mut self,
+        mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Heard,
+    ) -> Result<Answer, Failure> {
+        let dialogue = &mut *self.dialogue;
+        if !self.input.is_empty()
+            && let Some(answer) = self.input.hear(&[], |input| hear(dialogue, input, false))
+        {
+            return answer;
+        }
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            loop {
+                let n = match (&self.socket).read(buffer) {
+                    Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                    Err(e) => return Err(connection_failure("cannot receive", &e)),
+                    Ok(n) => n,
+                };
+                let heard = self.input.hear(&buffer[..n], |input| hear(dialogue, input, n == 0));
+                match heard {
+                    Some(answer) => return answer,
+                    None if n == 0 => return Err(closed()),
+                    None => {}
+                }
+            }
+        })
+    }
+
+    /// Does one event.
+    pub(crate) fn exchange(&mut self, random: Random) -> Result<Answer, Failure> {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        self.dialogue.ask(random, &mut out);
+        let sent = self.send(&out);
+        self.out = out;
+        sent?;
+        self.receive(|dialogue, input, is_end| dialogue.hear(input, is_end))
+    }
+}
+
+thread_local! {
+    /// What comes is read here first: one buffer a thread, however many connections it has.
+    static READ_BUFFER: std::cell::RefCell<Box<[u8]>> =
+        std::cell::RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+}
+
+/// A driver of one thread a connection, from an exchange.
+pub(crate) struct Net<E>(pub(crate) Arc<E>);
+
+struct Blocking<E> {
+    exchange: Arc<E>,
+    /// `None` where the server closed it after an answer and could not be reached again.
+    wire: Option<Wire>,
+}
+
+impl<E: Exchange + 'static> Driver for Net<E> {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let wire = Some(Wire::open(&*self.0, cut)?);
+        Ok(Box::new(Blocking { exchange: Arc::clone(&self.0), wire }))
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        self.0.look(&mut Wire::open(&*self.0, cut)?)
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.0.operations()
+    }
+
+    fn outcomes(&self) -> &'static [&'static str] {
+        self.0.outcomes()
+    }
+
+    fn cache(&self, cut: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
+        Ok(self.0.cache(Wire::open(&*self.0, cut)?))
+    }
+
+    fn exchange(&self) -> Option<&dyn Exchange> {
+        Some(&*self.0)
+    }
+}
+
+impl<E: Exchange> Connection for Blocking<E> {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        let wire = self.wire.as_mut().ok_or_else(closed)?;
+        let answer = wire.exchange(attempt.random.clone());
+        if let Ok(answer) = &answer {
+            attempt.laps.end_operation(answer.operation);
+            if let Some(outcome) = answer.outcome {
+                attempt.laps.note_outcome(outcome);
+            }
+        }
+        if wire.dialogue.closes() {
+            // The end is stamped: the next event finds a connection, as it would have with a client that keeps some.
+            self.wire = Wire::open(&*self.exchange, &Cut::default()).ok();
+        }
+        answer.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_people_write_it() {
+        assert_eq!(host_and_port("localhost:1234", 80), Ok(("localhost", 1234)));
+        assert_eq!(host_and_port("localhost", 80), Ok(("localhost", 80)));
+        assert_eq!(host_and_port("[::1]:7", 80), Ok(("::1", 7)));
+        assert_eq!(host_and_port("[::1]", 80), Ok(("::1", 80)));
+        for wrong in ["", ":80", "host:", "host:x", "host:70000", "[::1", "[::1]7"] {
+            assert!(host_and_port(wrong, 80).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_read_stands_before_the_next() {
+        let mut inbox = Inbox::default();
+        let line = |input: &[u8]| match input.iter().position(|b| *b == b'\n') {
+            Some(end) => Heard::well(end + 1, end, None),
+            None => Heard::MORE,
+        };
+        let operation = |heard: Option<Result<Answer, Failure>>| heard.map(|a| a.unwrap().operation);
+        assert_eq!(operation(inbox.hear(b"ab", line)), None);
+        assert_eq!(operation(inbox.hear(b"c\nde", line)), Some(3));
+        assert_eq!(operation(inbox.hear(b"\n", line)), Some(2));
+        assert!(inbox.is_empty());
+    }
+}

@@ -1,0 +1,364 @@
+//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in RESP2 or RESP3.
+//!
+//! # Source
+//!
+//! The Redis serialization protocol specification, redis.io.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use record::load::{LoadSettings, Workload};
+use record::target::Target;
+
+use super::caching::{Caching, Codec, Counters, Read};
+use super::net::{Net, Place, host_and_port};
+use super::{Driver, Failure, FailureClass, Scheme};
+use crate::kv::{KEY_BYTES, write_key};
+
+pub(super) const SCHEME: Scheme = Scheme {
+    name: "redis",
+    form: "redis://[user:password@]host:port[/db][?resp=2|3]",
+    workloads: &[Workload::Kv],
+    check: |target| {
+        if !target.expose().starts_with("redis://") {
+            return Err("write `redis://host:port/db`".to_owned());
+        }
+        let parts = parts(target)?;
+        host_and_port(parts.place, PORT).map(drop)
+    },
+    open,
+};
+
+pub(super) const UNIX_SCHEME: Scheme = Scheme {
+    name: "redis+unix",
+    form: "redis+unix:PATH[?db=N&resp=2|3&password=...]",
+    workloads: &[Workload::Kv],
+    check: |target| match parts(target)?.place {
+        "" => Err("there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()),
+        _ => Ok(()),
+    },
+    open,
+};
+
+const PORT: u16 = 6379;
+/// Longest line of an answer that is waited for.
+const LINE_MAX: usize = 2048;
+
+struct Parts<'a> {
+    place: &'a str,
+    words: Words,
+}
+
+/// How this server is spoken to.
+#[derive(Clone, PartialEq, Eq)]
+struct Words {
+    user: Option<String>,
+    password: Option<String>,
+    db: u32,
+    is_resp3: bool,
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Words {{ db: {}, is_resp3: {} }}", self.db, self.is_resp3)
+    }
+}
+
+fn parts(target: &Target) -> Result<Parts<'_>, String> {
+    let mut words = Words { user: None, password: None, db: 0, is_resp3: false };
+    let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let db_of =
+        |text: &str| text.parse().map_err(|_| format!("`{text}` is no database: write a number, as in /0"));
+    let place = match rest.strip_prefix("//") {
+        None => rest,
+        Some(authority) => {
+            // A password may hold `@` and `/`: the host begins after the last `@`.
+            let (user_info, host) =
+                authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
+            if let Some(user_info) = user_info {
+                let (user, password) = user_info.split_once(':').ok_or(
+                    "there is a user and no password: write `redis://user:password@host`, `redis://:password@host`",
+                )?;
+                words.user = (!user.is_empty()).then(|| unescaped(user));
+                words.password = Some(unescaped(password));
+            }
+            let (host, db) = host.split_once('/').unwrap_or((host, ""));
+            if !db.is_empty() {
+                words.db = db_of(db)?;
+            }
+            host
+        }
+    };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("resp", "2")) => words.is_resp3 = false,
+            Some(("resp", "3")) => words.is_resp3 = true,
+            Some(("db", db)) => words.db = db_of(db)?,
+            Some(("user", user)) => words.user = Some(unescaped(user)),
+            Some(("password", password)) => words.password = Some(unescaped(password)),
+            _ => {
+                let name = pair.split('=').next().unwrap_or_default();
+                return Err(format!(
+                    "`{name}` is no option, or has no such value: there are resp=2|3, db, user, password"
+                ));
+            }
+        }
+    }
+    Ok(Parts { place, words })
+}
+
+/// `%40` is `@`; what is no such escape stays as it is.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let hex = tail.get(..2).and_then(|h| u8::from_str_radix(std::str::from_utf8(h).ok()?, 16).ok());
+        match hex {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
+    let parts = parts(&settings.target).map_err(|text| Failure::new(FailureClass::Configuration, text))?;
+    let place = if settings.target.scheme() == SCHEME.name {
+        Place::tcp(parts.place, PORT)?
+    } else {
+        Place::Unix(parts.place.into())
+    };
+    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, "Redis", settings)))))
+}
+
+/// A command: an array of bulk strings.
+fn command(words: &[&str], out: &mut Vec<u8>) {
+    // Writing into memory does not fail.
+    let _ = write!(out, "*{}\r\n", words.len());
+    for word in words {
+        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
+    }
+}
+
+impl Words {
+    fn write_key_after(head: &str, key: u64, out: &mut Vec<u8>) {
+        // Writing into memory does not fail.
+        let _ = write!(out, "{head}${KEY_BYTES}\r\n");
+        write_key(key, out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Codec for Words {
+    fn write_greeting(&self, out: &mut Vec<u8>) {
+        if let Some(password) = &self.password {
+            match &self.user {
+                Some(user) => command(&["AUTH", user, password], out),
+                None => command(&["AUTH", password], out),
+            }
+        }
+        if self.is_resp3 {
+            command(&["HELLO", "3"], out);
+        }
+        if self.db != 0 {
+            command(&["SELECT", &self.db.to_string()], out);
+        }
+        // So that a connection counts when the server has answered on it, not when the kernel has taken it.
+        command(&["PING"], out);
+    }
+
+    fn greeting_answers(&self) -> usize {
+        usize::from(self.password.is_some()) + usize::from(self.is_resp3) + usize::from(self.db != 0) + 1
+    }
+
+    fn write_get(&self, key: u64, out: &mut Vec<u8>) {
+        Self::write_key_after("*2\r\n$3\r\nGET\r\n", key, out);
+    }
+
+    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>) {
+        Self::write_key_after("*3\r\n$3\r\nSET\r\n", key, out);
+        // Writing into memory does not fail.
+        let _ = write!(out, "${bytes}\r\n");
+    }
+
+    fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
+        Self::write_key_after("*2\r\n$3\r\nDEL\r\n", key, out);
+    }
+
+    fn write_counters(&self, out: &mut Vec<u8>) {
+        command(&["INFO"], out);
+    }
+
+    fn read<'a>(&self, input: &'a [u8]) -> Read<'a> {
+        let Some((kind, line, taken)) = first_line(input) else {
+            return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
+        };
+        match (kind, line) {
+            (b':', b"0") | (b'_', b"") | (b'$', b"-1") => Read::Nothing { taken },
+            (b'+' | b':', _) => Read::Done { taken },
+            (b'$', digits) => match number(digits) {
+                Some(bytes) => match input.get(taken..taken + bytes + 2) {
+                    None => Read::More,
+                    Some(found) if found.ends_with(b"\r\n") => {
+                        Read::Value { taken: taken + bytes + 2, key: None, value: &found[..bytes] }
+                    }
+                    Some(_) => Read::Garbage,
+                },
+                None => Read::Garbage,
+            },
+            (b'-', text) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                Read::Refused { taken, class: class_of(&text), text }
+            }
+            // The answer to HELLO: a map, or in an old server an array.
+            (b'%' | b'*', _) => skip(input).map_or(Read::More, |taken| Read::Done { taken }),
+            _ => Read::Garbage,
+        }
+    }
+
+    fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)> {
+        let (kind, line, start) = first_line(input)?;
+        let bytes = match kind {
+            // `=15\r\ntxt:...` is RESP3's text with a format before it.
+            b'$' | b'=' => number(line)?,
+            // It does not tell; what it is remains unknown.
+            _ => return Some((start, Counters::default())),
+        };
+        let text = input.get(start..start + bytes)?;
+        input.get(start + bytes..start + bytes + 2)?;
+        let text = String::from_utf8_lossy(text);
+        let found = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines.find(|(n, _)| *n == name).map(|(_, value)| value.trim().to_owned())
+        };
+        let version = found("valkey_version").or_else(|| found("redis_version"));
+        let evictions = found("evicted_keys").and_then(|n| n.parse().ok());
+        Some((start + bytes + 2, Counters { version, evictions }))
+    }
+}
+
+/// What an error means, by its first word.
+fn class_of(text: &str) -> FailureClass {
+    match text.split(' ').next().unwrap_or_default() {
+        "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => FailureClass::Transient,
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => FailureClass::Configuration,
+        _ => FailureClass::Application,
+    }
+}
+
+/// The kind of an answer, its first line, and where that ends.
+fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let end = input.iter().take(LINE_MAX).position(|b| *b == b'\n')?;
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let (kind, line) = line.split_first().unwrap_or((&0, line));
+    Some((*kind, line, end + 1))
+}
+
+/// Where an answer of any kind ends; `None` where it has not come whole.
+fn skip(input: &[u8]) -> Option<usize> {
+    let (kind, line, mut at) = first_line(input)?;
+    let members = match kind {
+        b'*' | b'~' | b'>' => number(line)?,
+        b'%' => 2 * number(line)?,
+        b'$' | b'=' => {
+            let end = at + number(line).map_or(0, |bytes| bytes + 2);
+            return (input.len() >= end).then_some(end);
+        }
+        _ => 0,
+    };
+    for _ in 0..members {
+        at += skip(&input[at..])?;
+    }
+    Some(at)
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse::<u32>().ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(target: &str) -> Words {
+        parts(&Target::new(target)).unwrap().words
+    }
+
+    fn plain() -> Words {
+        words_of("redis://h")
+    }
+
+    #[test]
+    fn a_target_is_read_as_people_write_it() {
+        let words = words_of("redis://me:s%40cret@h:1/3?resp=3");
+        let expected =
+            Words { user: Some("me".into()), password: Some("s@cret".into()), db: 3, is_resp3: true };
+        assert_eq!(words, expected);
+        assert_eq!(words_of("redis://:pw@h").password, Some("pw".into()));
+        assert_eq!(words_of("redis+unix:/run/redis.sock?db=2").db, 2);
+        assert!(
+            parts(&Target::new("redis://h/x")).is_err() && parts(&Target::new("redis://h?tls=1")).is_err()
+        );
+    }
+
+    #[test]
+    fn requests_are_arrays_of_bulk_strings() {
+        let mut out = Vec::new();
+        plain().write_get(7, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "*2\r\n$3\r\nGET\r\n$18\r\nbakeoff:0000000007\r\n");
+        let mut out = Vec::new();
+        plain().write_set_head(7, 5, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "*3\r\n$3\r\nSET\r\n$18\r\nbakeoff:0000000007\r\n$5\r\n");
+        let mut out = Vec::new();
+        words_of("redis://u:p@h/2").write_greeting(&mut out);
+        let (auth, select) =
+            ("*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n", "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{auth}{select}*1\r\n$4\r\nPING\r\n"));
+    }
+
+    #[test]
+    fn answers_are_read_whole_or_not_yet() {
+        let whole: [(&[u8], Read<'_>); 6] = [
+            (b"$4\r\na\r\nb\r\n", Read::Value { taken: 10, key: None, value: b"a\r\nb" }),
+            (b"$-1\r\n", Read::Nothing { taken: 5 }),
+            (b"_\r\n", Read::Nothing { taken: 3 }),
+            (b"+OK\r\n", Read::Done { taken: 5 }),
+            (b":1\r\n", Read::Done { taken: 4 }),
+            (b"%1\r\n$1\r\na\r\n*2\r\n:1\r\n+b\r\n", Read::Done { taken: 23 }),
+        ];
+        for (input, expected) in whole {
+            assert_eq!(plain().read(input), expected);
+            for cut in 0..input.len() {
+                assert_eq!(plain().read(&input[..cut]), Read::More, "{cut} bytes of {input:?}");
+            }
+        }
+        assert_eq!(plain().read(b"HTTP/1.1 400\r\n"), Read::Garbage);
+    }
+
+    #[test]
+    fn a_server_that_is_loading_may_be_asked_again() {
+        let of = |line: &[u8]| match plain().read(line) {
+            Read::Refused { class, .. } => class,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(b"-LOADING Redis is loading\r\n"), FailureClass::Transient);
+        assert_eq!(of(b"-OOM command not allowed\r\n"), FailureClass::Application);
+        assert_eq!(of(b"-WRONGPASS invalid\r\n"), FailureClass::Configuration);
+    }
+
+    #[test]
+    fn evictions_are_found_in_what_the_server_tells() {
+        let input = b"$38\r\nredis_version:7.0.15\r\nevicted_keys:3\r\n\r\n";
+        let (taken, counters) = plain().read_counters(input).unwrap();
+        assert_eq!((taken, counters.evictions), (input.len(), Some(3)));
+        assert_eq!(counters.version, Some("7.0.15".into()));
+        assert_eq!(plain().read_counters(&input[..20]), None);
+    }
+}

@@ -1,0 +1,677 @@
+//! One thread, many connections: waits for whichever is ready, or for the next event to fall due.
+//!
+//! The same schedule, stamps and ledger as where each connection has a thread. A loop takes the next event of an open
+//! loop before it is due, as a worker does, and begins it on the connection that has been free for longest. *Claim* is
+//! the moment from which that connection was free: what an event waits because all connections were busy is wait, and
+//! what it waits because the loop was, is the generator's own lateness.
+//!
+//! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of the loop,
+//! answers read in another, and a connection keeps bytes of its own only where an answer or a request is cut in two.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use nix::libc;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use record::load::Think;
+use socket2::Socket;
+
+use crate::closed::{rest_ns, spread_ns};
+use crate::driver::net::{
+    Answer, CONNECT_TIMEOUT, Dialogue, Exchange, Inbox, READ_BYTES, Wire, closed, connection_failure,
+};
+use crate::driver::{Cut, Failure, FailureClass, Laps};
+use crate::engine::{Engine, Taken, to_ns};
+use crate::latency::Writer;
+use crate::ledger::{Ledger, Started};
+use crate::open::Late;
+use crate::outage::Failed;
+use crate::random::Random;
+use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS, PAUSE_SALT, SLICE_NS};
+
+/// Ready connections that are learnt of at once.
+const READY_MAX: usize = 256;
+/// What the wake-up from outside goes by, in place of a connection's number.
+const WAKE: u64 = u64::MAX;
+/// When a connection that was free from the beginning became so.
+const EVER_NS: u64 = 0;
+
+/// One thread's connections.
+pub(crate) struct EventLoop {
+    worker: usize,
+    engine: Arc<Engine>,
+    ledger: Ledger,
+    laps: Laps,
+    epoll: Epoll,
+    ready: Vec<libc::epoll_event>,
+    links: Vec<Link>,
+    /// Number of the first link's hand.
+    first_hand: usize,
+    /// Links that wait for an event, the one that has waited for longest first. One that was lost meanwhile is passed over.
+    free: VecDeque<usize>,
+    /// Open loop: the event that begins next.
+    next: Option<Next>,
+    /// When links have something to do that no byte tells them to.
+    timers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Links with an event.
+    busy: usize,
+    /// No event is left to take.
+    is_exhausted: bool,
+    late: Late,
+    think: Think,
+    spin_ns: u64,
+    chance: Random,
+    /// What comes is read here first.
+    input: Box<[u8]>,
+    /// Requests are built here.
+    out: Vec<u8>,
+}
+
+/// One connection.
+struct Link {
+    dialogue: Box<dyn Dialogue>,
+    state: State,
+    socket: Option<Socket>,
+    inbox: Inbox,
+    /// The part of a request that the kernel would not take yet.
+    unsent: Vec<u8>,
+    event: Option<Pending>,
+    /// Since when it has been free.
+    free_ns: u64,
+    /// It stands in the queue of the free, though it may have been lost since.
+    is_queued: bool,
+    /// When its timer is due; timers that say otherwise are void.
+    timer_ns: u64,
+    /// When the making of its newest connection began, and ended.
+    began_ns: u64,
+    made_ns: u64,
+    /// Connections tried since the last that was made.
+    attempts: usize,
+    pause_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has no connection; its timer says when to try again.
+    Down,
+    Connecting,
+    Greeting,
+    Free,
+    /// Closed loop: it rests until its timer.
+    Resting,
+    Asking,
+}
+
+/// An event in a link's hand.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    started: Started,
+    try_start_ns: u64,
+    tries_left: u32,
+    /// It has been sent at least once.
+    is_tried: bool,
+    /// It is counted among the events that the outage hit.
+    is_hit: bool,
+}
+
+/// An event that was taken and has not begun.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    link: usize,
+    taken: Taken,
+    claim_ns: u64,
+    from_ns: u64,
+}
+
+impl EventLoop {
+    /// Takes over connections that stand.
+    ///
+    /// - `cut`: how whoever conducts wakes this loop.
+    pub(crate) fn new(
+        worker: usize,
+        first_hand: usize,
+        engine: &Arc<Engine>,
+        writer: Writer,
+        wires: Vec<Wire>,
+        cut: &Cut,
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        epoll.add(&*wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        cut.arm(move || {
+            // It fails only where it was done before.
+            let _ = wake.write(1);
+        });
+        let now_ns = engine.clock.now_ns();
+        let mut links = Vec::with_capacity(wires.len());
+        for (number, wire) in wires.into_iter().enumerate() {
+            let (socket, dialogue) = wire.into_parts();
+            socket.set_nonblocking(true)?;
+            epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+            links.push(Link::new(socket, dialogue, now_ns));
+        }
+        let settings = &engine.settings;
+        Ok(Self {
+            worker,
+            ledger: Ledger::new(Arc::clone(engine), writer),
+            laps: Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), cut.is_cut()),
+            epoll,
+            ready: Vec::with_capacity(READY_MAX),
+            first_hand,
+            free: VecDeque::with_capacity(links.len()),
+            next: None,
+            timers: BinaryHeap::with_capacity(2 * links.len()),
+            busy: 0,
+            is_exhausted: false,
+            late: Late::of(settings),
+            think: settings.think,
+            spin_ns: to_ns(settings.client.spin),
+            chance: Random::of(settings.seed ^ PAUSE_SALT, worker as u64),
+            input: vec![0; READ_BYTES].into_boxed_slice(),
+            out: Vec::with_capacity(READ_BYTES),
+            links,
+            engine: Arc::clone(engine),
+        })
+    }
+
+    /// Takes and does events until none is left or the run ends.
+    pub(crate) fn work(mut self) -> Ledger {
+        let is_open = self.engine.timeline().due.is_some();
+        for link in 0..self.links.len() {
+            if is_open {
+                self.set_free(link, EVER_NS);
+            } else {
+                let first_ns = self.engine.timeline().start_ns + spread_ns(self.think, &mut self.chance);
+                self.links[link].state = State::Resting;
+                self.set_timer(link, first_ns);
+            }
+        }
+        while !self.engine.is_abandoned() {
+            let now_ns = self.engine.clock.now_ns();
+            let is_over = now_ns >= self.engine.end_ns();
+            self.fire_timers(now_ns, is_over);
+            if is_open {
+                self.begin_due(now_ns);
+            }
+            let has_events =
+                self.busy > 0 || (!is_over && !self.is_exhausted) || (!is_over && self.next.is_some());
+            if !has_events {
+                break;
+            }
+            let deadline_ns = self.deadline_ns(now_ns, is_over);
+            if let Err(error) = self.wait(now_ns, deadline_ns) {
+                let text = format!("waiting for connections: {error}");
+                self.engine.samples.note(FailureClass::Machine, &text);
+                break;
+            }
+            for index in 0..self.ready.len() {
+                let (number, flags) = (self.ready[index].u64, self.ready[index].events);
+                if number != WAKE {
+                    #[expect(clippy::cast_possible_truncation, reason = "an index, as it was registered")]
+                    self.on_ready(number as usize, flags, is_open);
+                }
+            }
+        }
+        self.ledger
+    }
+
+    /// Until when nothing needs to be done unless a byte comes.
+    fn deadline_ns(&self, now_ns: u64, is_over: bool) -> u64 {
+        let mut deadline_ns = now_ns + SLICE_NS;
+        if !is_over {
+            deadline_ns = deadline_ns.min(self.engine.end_ns());
+            if let Some(next) = &self.next {
+                deadline_ns = deadline_ns.min(next.from_ns.saturating_sub(self.spin_ns));
+            }
+        }
+        if let Some(Reverse((timer_ns, _))) = self.timers.peek() {
+            deadline_ns = deadline_ns.min(*timer_ns);
+        }
+        deadline_ns
+    }
+
+    /// Waits until a connection is ready or `deadline_ns` has come.
+    fn wait(&mut self, now_ns: u64, deadline_ns: u64) -> io::Result<()> {
+        let timeout_ns = deadline_ns.saturating_sub(now_ns);
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(timeout_ns % 1_000_000_000).expect("below a billion"),
+        };
+        self.ready.clear();
+        // SAFETY: the room for READY_MAX events was made by `with_capacity` and is ours alone; the timeout lives through
+        // the call; there is no signal mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.0.as_raw_fd(),
+                self.ready.as_mut_ptr(),
+                READY_MAX,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => {
+                // SAFETY: the kernel has written that many.
+                unsafe { self.ready.set_len(count) };
+                Ok(())
+            }
+            Err(_) => match io::Error::last_os_error() {
+                e if e.kind() == ErrorKind::Interrupted => Ok(()),
+                e => Err(e),
+            },
+        }
+    }
+
+    /// Open loop: begins every event that is due and has a connection; takes the next one.
+    fn begin_due(&mut self, now_ns: u64) {
+        loop {
+            if self.next.is_none() {
+                self.next = self.take_next(now_ns);
+            }
+            match self.next {
+                Some(next) if next.from_ns <= now_ns && now_ns < self.engine.end_ns() => {
+                    self.next = None;
+                    self.begin(next.link, next.taken, Some(next.claim_ns));
+                }
+                _ => return,
+            }
+        }
+    }
+
+    fn take_next(&mut self, now_ns: u64) -> Option<Next> {
+        while !self.is_exhausted && now_ns < self.engine.end_ns() {
+            let link = self.pop_free()?;
+            let claim_ns = self.links[link].free_ns;
+            let Some(taken) = self.ledger.take_open(self.worker, self.first_hand + link) else {
+                self.is_exhausted = true;
+                self.set_free(link, claim_ns);
+                return None;
+            };
+            if claim_ns.saturating_sub(taken.due_ns) > self.late.skip_from_ns {
+                self.ledger.skip(self.first_hand + link, &taken);
+                self.set_free(link, claim_ns);
+                continue;
+            }
+            let is_late = claim_ns > taken.due_ns;
+            // Nobody starts it before its turn: to the event that is as if no connection were free.
+            let claim_ns = if is_late { self.late.turn_ns(claim_ns, &self.engine) } else { claim_ns };
+            let from_ns = claim_ns.max(taken.due_ns);
+            return Some(Next { link, taken, claim_ns, from_ns });
+        }
+        None
+    }
+
+    /// Closed loop: the link takes its next event, where one is left.
+    fn begin_closed(&mut self, link: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        if self.is_exhausted || now_ns >= self.engine.end_ns() {
+            return;
+        }
+        match self.ledger.take_closed(self.first_hand + link, now_ns) {
+            Some(taken) => self.begin(link, taken, None),
+            None => self.is_exhausted = true,
+        }
+    }
+
+    /// Begins an event; `claim_ns` is `None` in a closed loop, where it was taken as it is due.
+    fn begin(&mut self, link: usize, taken: Taken, claim_ns: Option<u64>) {
+        let can_ask = matches!(self.links[link].state, State::Free | State::Resting);
+        if can_ask {
+            self.build(link, &taken);
+        }
+        let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
+        let started = Started { taken, claim_ns: claim_ns.unwrap_or(taken.due_ns), start_ns };
+        let tries_left = self.engine.settings.retries_max;
+        let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };
+        self.links[link].event = Some(event);
+        self.busy += 1;
+        // A link that was lost after it took the event sends it when it is back.
+        if can_ask {
+            self.links[link].state = State::Asking;
+            self.send(link);
+        }
+    }
+
+    fn build(&mut self, link: usize, taken: &Taken) {
+        self.out.clear();
+        let random = Random::of(self.engine.settings.seed, taken.chance);
+        self.links[link].dialogue.ask(random, &mut self.out);
+    }
+
+    /// Sends what was built, as far as the kernel takes it now.
+    fn send(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return };
+        let sent = match socket.write(&self.out) {
+            Ok(sent) => sent,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
+        };
+        if sent < self.out.len() {
+            link.unsent.clear();
+            link.unsent.extend_from_slice(&self.out[sent..]);
+            self.watch(number, EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT);
+        }
+    }
+
+    fn send_rest(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return };
+        match socket.write(&link.unsent) {
+            Ok(sent) => {
+                link.unsent.drain(..sent);
+                if link.unsent.is_empty() {
+                    self.watch(number, EpollFlags::EPOLLIN);
+                }
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(e) => self.lose(number, &connection_failure("cannot send", &e)),
+        }
+    }
+
+    fn watch(&self, number: usize, flags: EpollFlags) {
+        if let Some(socket) = &self.links[number].socket {
+            // The socket is registered; this cannot fail but for want of memory, and then nothing more comes of it.
+            let _ = self.epoll.modify(socket, &mut EpollEvent::new(flags, number as u64));
+        }
+    }
+
+    fn on_ready(&mut self, number: usize, flags: u32, is_open: bool) {
+        let flags = EpollFlags::from_bits_truncate(flags.cast_signed());
+        if self.links[number].state == State::Connecting {
+            return self.on_connected(number);
+        }
+        if flags.contains(EpollFlags::EPOLLOUT) && !self.links[number].unsent.is_empty() {
+            self.send_rest(number);
+        }
+        if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+            self.receive(number, is_open);
+        }
+    }
+
+    /// Reads once; what else there is, makes the connection ready again.
+    fn receive(&mut self, number: usize, is_open: bool) {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return };
+        let bytes = match socket.read(&mut self.input) {
+            Ok(bytes) => bytes,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
+            Err(e) => return self.lose(number, &connection_failure("cannot receive", &e)),
+        };
+        let (dialogue, state) = (&mut link.dialogue, link.state);
+        let answer = link.inbox.hear(&self.input[..bytes], |input| match state {
+            State::Greeting => dialogue.hear_greeting(input),
+            _ => dialogue.hear(input, bytes == 0),
+        });
+        match (state, answer) {
+            (State::Greeting, Some(Ok(_))) => self.on_greeted(number),
+            (State::Greeting, Some(Err(failure))) => self.on_unconnected(number, &failure),
+            (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
+            (State::Asking, Some(Ok(answer))) => self.on_done(number, answer, is_open),
+            (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure, is_open),
+            (State::Free | State::Resting, _) if bytes == 0 && self.exchange_closes_idle() => {
+                // It is not down: it will be there again when an event needs it.
+                self.disconnect(number);
+                self.connect(number);
+            }
+            (_, None) if bytes == 0 => self.lose(number, &closed()),
+            (State::Free | State::Resting, _) => {
+                let text = "the server sent something that nobody asked for";
+                self.lose(number, &Failure::new(FailureClass::Connection, text));
+            }
+            _ => {}
+        }
+    }
+
+    fn exchange(&self) -> &dyn Exchange {
+        self.engine.driver.exchange().expect("only such targets come here")
+    }
+
+    fn exchange_closes_idle(&self) -> bool {
+        self.exchange().closes_idle()
+    }
+
+    fn on_done(&mut self, number: usize, answer: Answer, is_open: bool) {
+        let Some(event) = self.links[number].event.take() else { return };
+        self.busy -= 1;
+        self.laps.begin(event.try_start_ns);
+        self.laps.end_operation(answer.operation);
+        if let Some(outcome) = answer.outcome {
+            self.laps.note_outcome(outcome);
+        }
+        let end_ns = self.laps.end_ns();
+        self.ledger.done(self.first_hand + number, &event.started, end_ns, &self.laps);
+        self.engine.outages.succeeded(event.try_start_ns, end_ns);
+        self.on_ended(number, end_ns, is_open);
+    }
+
+    fn on_failure(&mut self, number: usize, failure: &Failure, is_open: bool) {
+        if failure.class == FailureClass::Connection {
+            return self.lose(number, failure);
+        }
+        let Some(event) = self.links[number].event else { return };
+        let end_ns = self.engine.clock.now_ns();
+        self.ledger.note_failure(failure, &event.started.taken, event.try_start_ns, end_ns);
+        if failure.class == FailureClass::Transient && event.tries_left > 0 {
+            return self.try_again(number);
+        }
+        self.links[number].event = None;
+        self.busy -= 1;
+        self.ledger.failed(self.first_hand + number, &event.started, end_ns);
+        self.on_ended(number, end_ns, is_open);
+    }
+
+    /// The link has done with its event, at `end_ns`.
+    fn on_ended(&mut self, number: usize, end_ns: u64, is_open: bool) {
+        if self.links[number].dialogue.closes() {
+            self.disconnect(number);
+            return self.connect(number);
+        }
+        if is_open {
+            self.set_free(number, end_ns);
+            // What waits for a connection goes at once, not after all others that are ready.
+            return self.begin_due(end_ns);
+        }
+        self.links[number].state = State::Resting;
+        match rest_ns(self.think, &mut self.chance) {
+            0 => self.begin_closed(number),
+            rest => self.set_timer(number, end_ns + rest),
+        }
+    }
+
+    fn try_again(&mut self, number: usize) {
+        let Some(mut event) = self.links[number].event else { return };
+        self.build(number, &event.started.taken);
+        let now_ns = self.engine.clock.now_ns();
+        if event.is_tried {
+            event.tries_left -= 1;
+            self.ledger.note_retry(&event.started.taken, now_ns);
+        }
+        (event.try_start_ns, event.is_tried) = (now_ns, true);
+        let link = &mut self.links[number];
+        link.event = Some(event);
+        link.state = State::Asking;
+        self.send(number);
+    }
+
+    /// The connection broke.
+    fn lose(&mut self, number: usize, failure: &Failure) {
+        if matches!(self.links[number].state, State::Connecting | State::Greeting) {
+            return self.on_unconnected(number, failure);
+        }
+        let at_ns = self.engine.clock.now_ns();
+        let made_ns = self.links[number].made_ns;
+        let mut due_ns = None;
+        match self.links[number].event {
+            Some(mut event) => {
+                let taken = event.started.taken;
+                self.ledger.note_failure(failure, &taken, event.try_start_ns, at_ns);
+                due_ns = (!event.is_hit).then_some(taken.due_ns);
+                event.is_hit = true;
+                self.links[number].event = Some(event);
+                if event.tries_left == 0 {
+                    self.links[number].event = None;
+                    self.busy -= 1;
+                    self.ledger.failed(self.first_hand + number, &event.started, at_ns);
+                }
+            }
+            None => self.engine.samples.note(FailureClass::Connection, &failure.text),
+        }
+        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.disconnect(number);
+        // At once, as a client does that finds its connection dead; if the server is away, pauses follow.
+        self.set_timer(number, at_ns);
+    }
+
+    fn disconnect(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        // Closing takes it out of the epoll set.
+        link.socket = None;
+        link.inbox.clear();
+        link.unsent.clear();
+        link.state = State::Down;
+    }
+
+    fn connect(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        let attempts = self.links[number].attempts;
+        self.links[number].began_ns = now_ns;
+        self.links[number].attempts += 1;
+        let made = self.exchange().place().begin_connect(attempts).and_then(|socket| {
+            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
+            self.epoll.add(&socket, EpollEvent::new(flags, number as u64))?;
+            Ok(socket)
+        });
+        match made {
+            Ok(socket) => {
+                self.links[number].socket = Some(socket);
+                self.links[number].state = State::Connecting;
+                self.set_timer(number, now_ns + to_ns(CONNECT_TIMEOUT));
+            }
+            Err(e) => self.on_unconnected(number, &connection_failure("cannot connect", &e)),
+        }
+    }
+
+    fn on_connected(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &link.socket else { return };
+        match socket.take_error() {
+            Ok(None) => {}
+            Ok(Some(e)) | Err(e) => {
+                return self.on_unconnected(number, &connection_failure("cannot connect", &e));
+            }
+        }
+        link.dialogue = self.engine.driver.exchange().expect("only such targets come here").dialogue();
+        self.out.clear();
+        link.dialogue.greet(&mut self.out);
+        self.watch(number, EpollFlags::EPOLLIN);
+        if self.out.is_empty() {
+            // The kernel has taken the connection; that the server is there, its first answer will tell.
+            return self.on_made(number);
+        }
+        self.links[number].state = State::Greeting;
+        self.send(number);
+    }
+
+    fn on_greeted(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        self.engine.outages.succeeded(self.links[number].began_ns, now_ns);
+        self.on_made(number);
+    }
+
+    fn on_made(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        let link = &mut self.links[number];
+        link.made_ns = now_ns;
+        (link.attempts, link.pause_ns, link.timer_ns) = (0, PAUSE_FIRST_NS, 0);
+        if link.event.is_some() {
+            return self.try_again(number);
+        }
+        self.on_ended(number, now_ns, self.engine.timeline().due.is_some());
+    }
+
+    fn on_unconnected(&mut self, number: usize, failure: &Failure) {
+        let now_ns = self.engine.clock.now_ns();
+        self.ledger.note_unconnected(failure, self.links[number].began_ns, now_ns);
+        self.disconnect(number);
+        let half_to_three_halves = 0.5 + self.chance.unit();
+        let link = &mut self.links[number];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
+        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
+        link.pause_ns = (2 * link.pause_ns).min(PAUSE_LAST_NS);
+        self.set_timer(number, now_ns + pause_ns);
+    }
+
+    fn fire_timers(&mut self, now_ns: u64, is_over: bool) {
+        while let Some(Reverse((timer_ns, number))) = self.timers.peek().copied() {
+            if timer_ns > now_ns {
+                return;
+            }
+            self.timers.pop();
+            if self.links[number].timer_ns != timer_ns {
+                continue;
+            }
+            self.links[number].timer_ns = 0;
+            match self.links[number].state {
+                // Nobody needs a new connection when it is over, but for an event in hand.
+                State::Down if !is_over || self.links[number].event.is_some() => self.connect(number),
+                State::Connecting | State::Greeting => {
+                    let text = format!("no connection within {CONNECT_TIMEOUT:?}");
+                    self.on_unconnected(number, &Failure::new(FailureClass::Connection, text));
+                }
+                State::Resting => self.begin_closed(number),
+                State::Down | State::Free | State::Asking => {}
+            }
+        }
+    }
+
+    fn set_timer(&mut self, number: usize, at_ns: u64) {
+        self.links[number].timer_ns = at_ns;
+        self.timers.push(Reverse((at_ns, number)));
+    }
+
+    fn set_free(&mut self, number: usize, since_ns: u64) {
+        let link = &mut self.links[number];
+        (link.state, link.free_ns) = (State::Free, since_ns);
+        if !link.is_queued {
+            link.is_queued = true;
+            self.free.push_back(number);
+        }
+    }
+
+    fn pop_free(&mut self) -> Option<usize> {
+        loop {
+            let number = self.free.pop_front()?;
+            self.links[number].is_queued = false;
+            if self.links[number].state == State::Free {
+                return Some(number);
+            }
+        }
+    }
+}
+
+impl Link {
+    fn new(socket: Socket, dialogue: Box<dyn Dialogue>, made_ns: u64) -> Self {
+        Self {
+            dialogue,
+            state: State::Free,
+            socket: Some(socket),
+            inbox: Inbox::default(),
+            unsent: Vec::new(),
+            event: None,
+            free_ns: EVER_NS,
+            is_queued: false,
+            timer_ns: 0,
+            began_ns: made_ns,
+            made_ns,
+            attempts: 0,
+            pause_ns: PAUSE_FIRST_NS,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Loads on a real memcached and a real Redis: what is written, read back, checked and counted.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, Event, LoadError, Stop};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
+use record::requests::KvSettings;
+use record::verdict::Validity;
+use support::cache::Cache;
+use support::{assert_books, check_of, run, settings};
+
+/// A small cache's load: 300 events, as fast as it goes.
+fn few(target: &str) -> LoadSettings {
+    LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        verify: true,
+        rate: Rate::Max,
+        events_max: Some(300),
+        time: Duration::from_mins(10),
+        ..settings(target)
+    }
+}
+
+/// The same settings with each thread's one connection, and with many on each of two threads.
+fn blocking_and_looped(settings: &LoadSettings) -> [LoadSettings; 2] {
+    [settings.clone(), LoadSettings { threads: 2, connections: Some(20), ..settings.clone() }]
+}
+
+fn assert_all_hit(record: &LoadRecord) {
+    let of = |name: &str| record.outcomes[name];
+    let count = |name: &str| record.operations[name].service.count();
+    assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
+    assert_eq!((of("hit"), of("miss"), of("stored")), (count("get"), 0, count("set")));
+    assert_eq!(count("get") + count("set"), 300);
+    assert!(check_of(record, "mix").ok, "{:?}", check_of(record, "mix"));
+    assert!(check_of(record, "cache-steady").ok, "{:?}", check_of(record, "cache-steady"));
+}
+
+#[test]
+fn every_protocol_reads_back_what_it_wrote() {
+    let mut targets = Vec::new();
+    let (memcached, on_a_socket) = (Cache::memcached(64), Cache::memcached_on_a_socket());
+    if let (Some(tcp), Some(unix)) = (&memcached, &on_a_socket) {
+        targets.push((format!("memcached://127.0.0.1:{}", tcp.port), "memcached 1."));
+        targets.push((format!("memcached://127.0.0.1:{}?protocol=meta", tcp.port), "memcached 1."));
+        targets.push((format!("memcached+unix:{}", unix.socket.display()), "memcached 1."));
+    }
+    let redis = Cache::redis(&["--requirepass", "s@cret"]);
+    if let Some(redis) = &redis {
+        targets.push((format!("redis://:s%40cret@127.0.0.1:{}/3", redis.port), "Redis "));
+        targets.push((format!("redis://default:s@cret@127.0.0.1:{}/3?resp=3", redis.port), "Redis "));
+        targets.push((format!("redis+unix:{}?password=s%40cret", redis.socket.display()), "Redis "));
+    }
+    for (target, version) in targets {
+        for settings in blocking_and_looped(&few(&target)) {
+            let record = run(&settings);
+            assert_all_hit(&record);
+            assert_eq!(record.connected, settings.connections_in_all());
+            let found = record.server_version.unwrap();
+            assert!(found.starts_with(version), "{found}");
+        }
+        assert_eq!(load::cleanup(&few(&target)).unwrap().removed, 1);
+        let never = LoadSettings { prepare: PreparePolicy::Never, ..few(&target) };
+        let record = run(&LoadSettings { kv: KvSettings { get_ratio: 1.0, ..never.kv.clone() }, ..never });
+        assert_eq!((record.outcomes["hit"], record.outcomes["miss"]), (0, 300), "after cleanup of {target}");
+    }
+}
+
+/// Says a command to a memcached, and reads the first line of its answer.
+fn say(port: u16, command: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(command).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn a_value_that_another_wrote_is_found_and_the_load_goes_on() {
+    let Some(server) = Cache::memcached(64) else { return };
+    let mut settings = few(&format!("memcached://127.0.0.1:{}", server.port));
+    // One key, so that every event reads it.
+    settings.kv = KvSettings { keys: 1, get_ratio: 1.0, ..settings.kv };
+    for settings in blocking_and_looped(&settings) {
+        assert_eq!(run(&settings).errors.verify, 0);
+        assert_eq!(say(server.port, b"set bakeoff:0000000001 0 0 5\r\nother\r\n"), "STORED");
+        let record = run(&settings);
+        assert_eq!((record.errors.verify, record.counts.failed, record.counts.done), (300, 300, 0));
+        assert_eq!(record.verdict.state, Validity::Invalid);
+        assert!(record.error_samples[0].contains("bakeoff:0000000001"), "{:?}", record.error_samples);
+        let unchecked = run(&LoadSettings { verify: false, ..settings.clone() });
+        assert_eq!((unchecked.errors.verify, unchecked.counts.done), (0, 300));
+        load::prepare(
+            &LoadSettings { prepare: PreparePolicy::Always, ..settings },
+            &Stop::new(),
+            &mut |_| {},
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn the_cache_holds_the_sizes_in_the_weights_asked_for() {
+    let Some(server) = Cache::memcached(256) else { return };
+    let kv = KvSettings { keys: 4_000, ..KvSettings::usual() };
+    let settings = LoadSettings { kv, ..few(&format!("memcached://127.0.0.1:{}", server.port)) };
+    load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    // Read back by hand, every key, over a connection of the test's own.
+    let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap());
+    let mut counts = [0.0f64; 3];
+    for key in 1..=4_000 {
+        // One write: two would wait for each other's acknowledgements.
+        stream.get_mut().write_all(format!("get bakeoff:{key:010}\r\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        let bytes: usize = line.trim_end().rsplit(' ').next().unwrap().parse().unwrap();
+        let class = match bytes {
+            4..=100 => 0,
+            1_024..=2_048 => 1,
+            5_120..=20_480 => 2,
+            _ => panic!("{bytes} bytes in {key}"),
+        };
+        counts[class] += 1.0;
+        stream.read_exact(&mut vec![0; bytes + b"\r\nEND\r\n".len()]).unwrap();
+    }
+    for (count, share) in counts.iter().zip([0.6, 0.3, 0.1]) {
+        // 4,000 draws: four standard deviations of a share are at most 0.031.
+        assert!((count / 4_000.0 - share).abs() < 0.031, "{counts:?}");
+    }
+    assert_eq!(say(server.port, b"get bakeoff:0000004001\r\n"), "END");
+}
+
+#[test]
+fn a_cache_too_small_for_its_keys_settles_with_misses_and_says_so() {
+    // 2,000 keys of 10 KB are 20 MB: they do not fit 8.
+    let Some(server) = Cache::memcached(8) else { return };
+    let sizes = KvSettings::parse_sizes("10000-10000").unwrap();
+    let kv = KvSettings { keys: 2_000, sizes, ..KvSettings::usual() };
+    let settings = LoadSettings { kv, ..few(&format!("memcached://127.0.0.1:{}", server.port)) };
+    let record = run(&settings);
+    assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
+    assert!(record.outcomes["miss"] > 0, "{:?}", record.outcomes);
+    let steady = check_of(&record, "cache-steady");
+    assert!(steady.text.contains("values an event"), "{}", steady.text);
+    assert!(!steady.text.contains("evicted 0.0000"), "{}", steady.text);
+}
+
+#[test]
+fn who_may_not_enter_is_told_before_anything_is_measured() {
+    let Some(server) = Cache::redis(&["--requirepass", "s@cret"]) else { return };
+    for target in ["redis://127.0.0.1", "redis://:wrong@127.0.0.1"] {
+        let settings = few(&format!("{target}:{}", server.port));
+        let error = load::run(&settings, &Stop::new(), &mut |_| {}).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+        assert!(!error.to_string().contains("wrong@"), "{error}");
+    }
+    let nobody = few("memcached://127.0.0.1:1");
+    let error = load::run(&nobody, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(error, LoadError::NotConnected { .. }), "{error}");
+}
+
+/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
+fn run_with_trouble(settings: &LoadSettings, trouble: impl FnOnce() + Send) -> LoadRecord {
+    thread::scope(|scope| {
+        let (begins, may_begin) = mpsc::channel();
+        scope.spawn(move || {
+            may_begin.recv().unwrap();
+            trouble();
+        });
+        let mut on_progress = |event: &Event| {
+            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
+                begins.send(()).unwrap();
+            }
+        };
+        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
+        assert_books(&record);
+        record
+    })
+}
+
+#[test]
+fn a_frozen_cache_shows_in_the_response_time_as_the_analysis_says() {
+    let Some(server) = Cache::memcached(64) else { return };
+    let settings = LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        rate: Rate::PerSecond(500.0),
+        threads: 2,
+        connections: Some(40),
+        time: Duration::from_secs(4),
+        warmup: Duration::from_millis(200),
+        ..settings(format!("memcached://127.0.0.1:{}", server.port))
+    };
+    let pid = Pid::from_raw(server.pid());
+    let mut frozen_ns = 0;
+    let clock = record::clock::Monotonic;
+    let record = run_with_trouble(&settings, || {
+        use record::clock::Clock as _;
+        thread::sleep(Duration::from_secs(1));
+        let from_ns = clock.now_ns();
+        kill(pid, Signal::SIGSTOP).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        kill(pid, Signal::SIGCONT).unwrap();
+        frozen_ns = clock.now_ns() - from_ns;
+    });
+    assert_eq!((record.counts.planned, record.counts.failed), (2_000, 0), "{:?}", record.error_samples);
+    // Of an even stream, what is due in the stop waits for what is left of it: at least as many events wait for over
+    // half the stop as are due in its first half, however late anything of ours ran.
+    let response = &record.response.unwrap().known;
+    let slow: u64 =
+        response.buckets().filter(|(lowest, _)| *lowest >= frozen_ns / 2).map(|(_, count)| count).sum();
+    let due = 500.0 * (frozen_ns as f64 / 1e9) / 2.0;
+    assert!(slow as f64 >= 0.98 * due - 2.0, "{slow} of {due}");
+}
+
+#[test]
+fn a_cache_that_dies_and_comes_back_is_an_outage_and_every_event_is_accounted_for() {
+    let Some(mut server) = Cache::redis(&[]) else { return };
+    let target = format!("redis://127.0.0.1:{}", server.port);
+    let base = LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        rate: Rate::PerSecond(500.0),
+        time: Duration::from_secs(4),
+        retries_max: 1_000,
+        ..settings(target)
+    };
+    for settings in blocking_and_looped(&base) {
+        let server = &mut server;
+        let record = run_with_trouble(&settings, move || {
+            thread::sleep(Duration::from_millis(500));
+            server.kill();
+            thread::sleep(Duration::from_secs(1));
+            server.restart();
+            server.wait_until_ready();
+        });
+        let c = record.counts;
+        assert_eq!(c.planned, 2_000);
+        assert_eq!((c.failed, c.skipped), (0, 0), "{:?}", record.error_samples);
+        assert_eq!(record.outages.len(), 1, "{:?}", record.outages);
+        let outage = record.outages[0];
+        assert!(outage.ended && outage.for_s >= 1.0, "{outage:?}");
+        assert!(outage.affected as f64 >= 500.0 * outage.for_s - 5.0, "{outage:?}");
+        // It came back empty.
+        assert!(record.outcomes["miss"] > 0, "{:?}", record.outcomes);
+    }
+}
+
+#[test]
+fn ten_times_overload_neither_aborts_nor_loses_an_event() {
+    let Some(server) = Cache::memcached(64) else { return };
+    let settings = LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        rate: Rate::PerSecond(2_000_000.0),
+        threads: 1,
+        connections: Some(8),
+        time: Duration::from_millis(500),
+        drain: Duration::from_millis(100),
+        ..settings(format!("memcached://127.0.0.1:{}", server.port))
+    };
+    let record = run_with_trouble(&settings, || {});
+    assert_eq!(record.counts.planned, 1_000_000);
+    assert!(record.counts.done > 0 && record.counts.unfinished > 0, "{:?}", record.counts);
+    assert_eq!(record.verdict.state, Validity::Invalid);
+}
+
+#[test]
+fn a_stopped_load_on_a_frozen_cache_is_whole() {
+    let Some(server) = Cache::memcached(64) else { return };
+    let base = LoadSettings {
+        kv: KvSettings { keys: 500, ..KvSettings::usual() },
+        rate: Rate::PerSecond(500.0),
+        time: Duration::from_mins(10),
+        ..settings(format!("memcached://127.0.0.1:{}", server.port))
+    };
+    let pid = Pid::from_raw(server.pid());
+    for settings in blocking_and_looped(&base) {
+        let stop = Stop::new();
+        let mut on_progress = |event: &Event| {
+            if let Event::Interval(_) = event {
+                kill(pid, Signal::SIGSTOP).unwrap();
+                stop.request();
+            }
+        };
+        let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+        kill(pid, Signal::SIGCONT).unwrap();
+        assert_books(&record);
+        assert_eq!(record.verdict.state, Validity::Interrupted);
+        assert!(record.counts.done > 0, "{:?}", record.counts);
+    }
+}

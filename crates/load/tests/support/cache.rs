@@ -1,0 +1,114 @@
+//! A memcached or a Redis of a test's own: on a scratch folder and a free port, gone when dropped.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::mariadb::installed;
+
+/// A server that a test started.
+pub(crate) struct Cache {
+    child: Child,
+    command: Vec<String>,
+    pub(crate) port: u16,
+    pub(crate) socket: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Cache {
+    /// `memcached` with `megabytes` for values, listening on a port and nowhere else; `None` where it is not installed.
+    pub(crate) fn memcached(megabytes: u32) -> Option<Self> {
+        Self::start("memcached", |port, _| {
+            let user = ["-u".to_owned(), "root".to_owned()];
+            let rest = ["-l", "127.0.0.1", "-p", &port.to_string(), "-m", &megabytes.to_string(), "-t", "2"];
+            user.into_iter().chain(rest.map(str::to_owned)).collect()
+        })
+    }
+
+    /// `memcached` on a socket.
+    pub(crate) fn memcached_on_a_socket() -> Option<Self> {
+        Self::start("memcached", |_, socket| {
+            ["-u", "root", "-s", socket, "-m", "64"].map(str::to_owned).to_vec()
+        })
+    }
+
+    /// A Redis that keeps nothing on disk, with a socket beside its port, and more of its options.
+    pub(crate) fn redis(options: &[&str]) -> Option<Self> {
+        Self::start("redis-server", |port, socket| {
+            let port = port.to_string();
+            let own = [
+                "--port",
+                &port,
+                "--bind",
+                "127.0.0.1",
+                "--unixsocket",
+                socket,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+            ];
+            own.iter().chain(options).map(|word| (*word).to_owned()).collect()
+        })
+    }
+
+    fn start(program: &str, options: impl FnOnce(u16, &str) -> Vec<String>) -> Option<Self> {
+        let Some(path) = installed(program) else {
+            println!("skipped: {program} is not installed (apt-get install memcached redis-server)");
+            return None;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let socket = folder.path().join("socket");
+        let mut command = vec![path.display().to_string()];
+        command.extend(options(port, socket.to_str().unwrap()));
+        let child = spawn(&command);
+        let cache = Self { child, command, port, socket, _folder: folder };
+        cache.wait_until_ready();
+        Some(cache)
+    }
+
+    pub(crate) fn wait_until_ready(&self) {
+        let mut tries = 0;
+        loop {
+            let is_there = TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+                || std::os::unix::net::UnixStream::connect(&self.socket).is_ok();
+            if is_there {
+                return;
+            }
+            tries += 1;
+            assert!(tries < 6_000, "{:?} does not come up", self.command);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Kills it at once.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+
+    /// Starts it again where it was.
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(&self.command);
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(command: &[String]) -> Child {
+    let mut spawned = Command::new(&command[0]);
+    spawned.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    spawned.spawn().unwrap()
+}

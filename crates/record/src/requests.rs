@@ -1,0 +1,213 @@
+//! What is asked of caches, web servers and commands.
+
+use std::fmt::Write as _;
+
+use crate::load::Distribution;
+use crate::target::{is_secret, mask_text};
+
+/// The keys and values of a cache, and what events do to them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KvSettings {
+    /// Number of keys.
+    pub keys: u64,
+    /// Share of the events that read; the others write.
+    pub get_ratio: f64,
+    /// Lengths of values; each key has its own, whatever is written there.
+    pub sizes: Vec<SizeClass>,
+    /// How keys are chosen.
+    pub distribution: Distribution,
+}
+
+/// Values of about one length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizeClass {
+    /// The shortest.
+    pub bytes_min: u32,
+    /// The longest.
+    pub bytes_max: u32,
+    /// Keys of this class, in proportion to the other classes' weights.
+    pub weight: f64,
+}
+
+impl KvSettings {
+    /// What a web site keeps in a cache: locks and results of queries, thumbnails and rows, fragments of pages.
+    pub const SIZES: &str = "4-100:60,1024-2048:30,5120-20480:10";
+    /// Nine of ten read.
+    pub const MIX: &str = "get=90,set=10";
+    /// Number of keys where nobody says: some 18 MB in the usual sizes.
+    pub const KEYS: u64 = 10_000;
+    /// A longer value no cache takes in one piece.
+    pub const BYTES_MAX: u32 = 1 << 20;
+
+    /// What nobody asked to be otherwise.
+    pub fn usual() -> Self {
+        Self {
+            keys: Self::KEYS,
+            get_ratio: 0.9,
+            sizes: Self::parse_sizes(Self::SIZES).expect("our own text"),
+            distribution: Distribution::Zipfian { exponent: 0.8 },
+        }
+    }
+
+    /// Reads `4-100:60,1024-2048:30`: lengths in bytes and weights; a single length stands for itself, no weight for 1.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what to write instead.
+    pub fn parse_sizes(text: &str) -> Result<Vec<SizeClass>, String> {
+        text.split(',').map(|class| parse_class(class.trim())).collect()
+    }
+
+    /// What [`Self::parse_sizes`] reads.
+    pub fn sizes_text(&self) -> String {
+        let mut text = String::new();
+        for SizeClass { bytes_min, bytes_max, weight } in &self.sizes {
+            let comma = if text.is_empty() { "" } else { "," };
+            // Writing into memory does not fail.
+            let _ = write!(text, "{comma}{bytes_min}-{bytes_max}:{weight}");
+        }
+        text
+    }
+
+    /// Reads `get=90,set=10` and yields the share that reads.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and what to write instead.
+    pub fn parse_mix(text: &str) -> Result<f64, String> {
+        let wrong = || format!("`{text}` is no mix: write weights of get and set, such as {}", Self::MIX);
+        let (mut get, mut set) = (0.0, 0.0);
+        for part in text.split(',') {
+            let (name, weight) = part.trim().split_once('=').ok_or_else(wrong)?;
+            let weight = parse_weight(weight).ok_or_else(wrong)?;
+            match name {
+                "get" => get += weight,
+                "set" => set += weight,
+                _ => return Err(wrong()),
+            }
+        }
+        if get + set > 0.0 { Ok(get / (get + set)) } else { Err(wrong()) }
+    }
+}
+
+fn parse_class(text: &str) -> Result<SizeClass, String> {
+    let wrong = || {
+        format!(
+            "`{text}` is no class of sizes: write FROM-TO:WEIGHT in bytes, 4 to {}, such as 1024-2048:30",
+            KvSettings::BYTES_MAX
+        )
+    };
+    let (span, weight) = text.split_once(':').unwrap_or((text, "1"));
+    let (from, to) = span.split_once('-').unwrap_or((span, span));
+    let bytes = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+    let class = SizeClass {
+        bytes_min: bytes(from)?,
+        bytes_max: bytes(to)?,
+        weight: parse_weight(weight).filter(|w| *w > 0.0).ok_or_else(wrong)?,
+    };
+    let is_good =
+        (4..=class.bytes_max).contains(&class.bytes_min) && class.bytes_max <= KvSettings::BYTES_MAX;
+    if is_good { Ok(class) } else { Err(wrong()) }
+}
+
+fn parse_weight(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0)
+}
+
+/// What is asked of a web server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// `GET`, `POST` ... .
+    pub method: String,
+    /// `Name: value`, each.
+    pub headers: Vec<String>,
+    /// What is sent after the headers; nothing where it is empty.
+    pub body: String,
+    /// The one status that is a success; else any below 400 is.
+    pub expected_status: Option<u16>,
+    /// A file of requests, in place of the one that the target and the above say.
+    pub requests: Option<String>,
+}
+
+impl HttpSettings {
+    /// A plain GET.
+    pub fn plain() -> Self {
+        let (headers, body) = (Vec::new(), String::new());
+        Self { method: "GET".to_owned(), headers, body, expected_status: None, requests: None }
+    }
+
+    /// The headers as they may be kept and shown: of those that let somebody in, the name alone.
+    pub fn masked_headers(&self) -> Vec<String> {
+        const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+        let masked = |header: &String| match header.split_once(':') {
+            Some((name, _)) if SECRET.contains(&name.trim().to_ascii_lowercase().as_str()) => {
+                format!("{name}: ***")
+            }
+            _ => mask_text(header),
+        };
+        self.headers.iter().map(masked).collect()
+    }
+}
+
+/// How a command is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecSettings {
+    /// Variables of its environment beside those that it inherits: name and value.
+    pub environment: Vec<(String, String)>,
+    /// The exit status that is a success.
+    pub expected_status: u8,
+}
+
+impl ExecSettings {
+    /// In our own environment, to an exit status of 0.
+    pub fn plain() -> Self {
+        Self { environment: Vec::new(), expected_status: 0 }
+    }
+
+    /// The environment as it may be kept and shown: `NAME=value` each, no password in it.
+    pub fn masked_environment(&self) -> Vec<String> {
+        let masked = |(name, value): &(String, String)| {
+            // `PGPASSWORD`, `MYSQL_PWD`: a variable is named in one word.
+            if is_secret(name) { format!("{name}=***") } else { mask_text(&format!("{name}={value}")) }
+        };
+        self.environment.iter().map(masked).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_back_as_they_are_written() {
+        let usual = KvSettings::usual();
+        assert_eq!(usual.sizes_text(), KvSettings::SIZES);
+        let one = KvSettings::parse_sizes("100").unwrap();
+        assert_eq!(one, [SizeClass { bytes_min: 100, bytes_max: 100, weight: 1.0 }]);
+        for wrong in
+            ["", "3-10:1", "10-5:1", "4-9999999:1", "4-100:0", "4-100:-1", "4-100:x", "a-b:1", "4-100:1,"]
+        {
+            assert!(KvSettings::parse_sizes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mix_is_two_weights() {
+        assert_eq!(KvSettings::parse_mix(KvSettings::MIX), Ok(0.9));
+        assert_eq!(KvSettings::parse_mix("set=1,get=3"), Ok(0.75));
+        assert_eq!(KvSettings::parse_mix("set=1"), Ok(0.0));
+        for wrong in ["", "get", "get=x", "get=0,set=0", "put=1", "get=-1,set=2"] {
+            assert!(KvSettings::parse_mix(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_lets_somebody_in_is_not_shown() {
+        let headers = ["Authorization: Bearer x", "cookie:a=b", "Accept: */*"].map(str::to_owned).to_vec();
+        let http = HttpSettings { headers, ..HttpSettings::plain() };
+        assert_eq!(http.masked_headers(), ["Authorization: ***", "cookie: ***", "Accept: */*"]);
+        let environment = vec![("PGPASSWORD".into(), "se cret".into()), ("TZ".into(), "UTC".into())];
+        let exec = ExecSettings { environment, ..ExecSettings::plain() };
+        assert_eq!(exec.masked_environment(), ["PGPASSWORD=***", "TZ=UTC"]);
+    }
+}
