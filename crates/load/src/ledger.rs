@@ -152,7 +152,10 @@ impl Ledger {
 
     /// Counts a failed try of a measured event.
     pub(crate) fn note_failure(&mut self, failure: &Failure, taken: &Taken, start_ns: u64, end_ns: u64) {
-        self.engine.samples.note(failure.class, &failure.text);
+        // What fails because we cut it is not the server's failure.
+        if !self.engine.is_abandoned() {
+            self.engine.samples.note(failure.class, &failure.text);
+        }
         if !taken.is_measured || end_ns >= self.engine.end_ns() {
             return;
         }

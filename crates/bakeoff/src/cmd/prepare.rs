@@ -60,7 +60,7 @@ pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) 
         });
         print_json(out, &document)?;
     } else {
-        writeln!(out, "{}: {} tables removed", settings.target, cleaned.removed)?;
+        writeln!(out, "{} tables removed from {}", cleaned.removed, settings.target)?;
     }
     Ok(Exit::Good)
 }
