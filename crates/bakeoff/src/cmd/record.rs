@@ -134,7 +134,7 @@ fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> 
 fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
     let what = match args.time {
         Some(time) => format!("the machine for {} s", time.as_secs_f64()),
-        None => args.command.join(" "),
+        None => record::run::command_line(args.command.iter().cloned()),
     };
     RunHeader {
         id: RunId::fresh(anchor),

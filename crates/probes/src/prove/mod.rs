@@ -1,7 +1,7 @@
 //! Calibration: each instrument against workloads whose truth is known, on this very machine.
 //!
-//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through [`Bench::start`], each in a
-//! process of its own, and tells what came of them through [`Bench::tell`]. What cannot be proved here (no such tool, no
+//! A subject is one file here, and one line in [`SUBJECTS`]: it starts its workloads through `Bench::start`, each in a
+//! process of its own, and tells what came of them through `Bench::tell`. What cannot be proved here (no such tool, no
 //! regular tick, no permission) is a proof that says so, never an error and never silence.
 
 mod block_io;
