@@ -1,10 +1,11 @@
 //! The page of a single load run.
 
 use analysis::machine;
-use record::command::Recorded;
+use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::CpuSample;
 use record::histogram::{Histogram, QUANTILES, Summary};
 use record::load::LoadRecord;
+use record::missing::Maybe;
 use record::run::{Run, RunState};
 use record::verdict::Validity;
 
@@ -79,6 +80,31 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
     }
 }
 
+/// What a command took, as three tell it.
+fn took(recorded: &Recorded) -> Table {
+    let end = match recorded.end {
+        CommandEnd::Code(code) => format!("exit code {code}"),
+        CommandEnd::Signal(signal) => format!("signal {signal}"),
+        CommandEnd::NoCommand => "a stretch of time, no command".to_owned(),
+    };
+    let seconds = |ns: Maybe<u64>| {
+        ns.map_or_else(|why| format!("unknown: {why}"), |ns| format!("{:.3} s", ns as f64 * 1e-9))
+    };
+    let wall = recorded.window.as_ref().map(|w| w.until_ns - w.from_ns).map_err(Clone::clone);
+    let rusage = recorded.by_rusage.clone().map(CpuSplit::sum_ns);
+    let mut table = Table::new("The command and everything that it started", &["what", "value"]);
+    for (name, value) in [
+        ("end", end),
+        ("wall", seconds(wall)),
+        ("CPU time by events", seconds(recorded.by_events_ns.clone())),
+        ("CPU time by /proc", seconds(recorded.by_proc_ns.clone())),
+        ("CPU time by rusage", seconds(rusage)),
+    ] {
+        table.row(vec![name.into(), value.into()]);
+    }
+    table
+}
+
 /// The page of a command with instruments around it.
 fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
     let mut text = Vec::new();
@@ -90,8 +116,12 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
     let busy = recorded.window.as_ref().map_err(Clone::clone).and_then(|w| w.mean(CpuSample::busy_ratio));
     let busy = busy.map_or("unknown".to_owned(), percent);
     let text = String::from_utf8_lossy(&text).into_owned();
-    let block = Block::Code { title: "What was recorded".into(), text };
-    let mut sections = vec![Section { id: "recorded", title: "What it took", blocks: vec![block] }];
+    let block = Block::Code { title: "The same with the machine over exactly that window".into(), text };
+    let mut sections = vec![Section {
+        id: "recorded",
+        title: "What it took",
+        blocks: vec![Block::Table(took(recorded)), block],
+    }];
     sections.extend(super::series::section(&analysis::series(&run.series)));
     sections.push(disclosure(run, None));
     Page {
