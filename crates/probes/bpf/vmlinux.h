@@ -113,6 +113,8 @@ struct task_struct {
 	pid_t tgid;
 	u64 utime;
 	u64 stime;
+	long unsigned int nvcsw;
+	long unsigned int nivcsw;
 	u64 start_time;
 	struct sighand_struct *sighand;
 	char comm[16];

@@ -1,24 +1,17 @@
 //! A program that gets slower with threads, because of one lock: `one_lock pipe|mutex shared|own THREADS SECONDS`.
 //!
-//! `pipe`: threads ask how much lies in a pipe, which takes a mutex of the kernel. `mutex`: threads count words in a map
+//! `pipe`: threads write a page into a pipe and read one, which takes a mutex of the kernel. `mutex`: threads count words in a map
 //! behind a mutex of the program. `shared`: all of them use one; `own`: each has its own, as they should.
 
 use std::collections::BTreeMap;
 use std::env;
-use std::io::{self, PipeReader, pipe};
-use std::os::fd::AsRawFd;
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
-
-nix::ioctl_read_bad!(
-    /// How much lies in a pipe; asking takes the pipe's mutex.
-    bytes_in_pipe,
-    libc::FIONREAD,
-    libc::c_int
-);
 
 type Work = Box<dyn Fn(u64) + Send>;
 
@@ -30,13 +23,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (threads, seconds): (usize, u64) = (threads.parse()?, seconds.parse()?);
     let kinds = if whose == "own" { threads } else { 1 };
     let makers: Vec<Box<dyn Fn() -> Work>> = (0..kinds)
-        .map(|_| if what == "pipe" { pipe_asker() } else { Ok(word_counter()) })
+        .map(|_| if what == "pipe" { pipe_passer() } else { Ok(word_counter()) })
         .collect::<io::Result<_>>()?;
+    let allowed = sched_getaffinity(Pid::from_raw(0))?;
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
     let until_ns = Monotonic.now_ns() + seconds * 1_000_000_000;
     let workers: Vec<_> = (0..threads)
         .map(|i| {
             let work = makers[i % kinds]();
+            let cpu = cpus[i % cpus.len()];
             thread::spawn(move || {
+                let mut set = CpuSet::new();
+                // Threads on one CPU would take turns, and hardly meet at the lock.
+                set.set(cpu)
+                    .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+                    .expect("it may be used");
                 let mut done = 0;
                 while Monotonic.now_ns() < until_ns {
                     work(done);
@@ -54,19 +55,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn pipe_asker() -> io::Result<Box<dyn Fn() -> Work>> {
+fn pipe_passer() -> io::Result<Box<dyn Fn() -> Work>> {
     let (reader, writer) = pipe()?;
     let both = Arc::new((reader, writer));
     Ok(Box::new(move || {
         let both = Arc::clone(&both);
-        Box::new(move |_| ask(&both.0))
+        Box::new(move |_| pass_page(&both.0, &both.1))
     }))
 }
 
-fn ask(reader: &PipeReader) {
-    let mut bytes = 0;
-    // SAFETY: the descriptor is open for as long as we borrow it; the kernel writes one `int`.
-    unsafe { bytes_in_pipe(reader.as_raw_fd(), &raw mut bytes) }.expect("a pipe tells how much lies in it");
+/// A pipe holds sixteen pages, so that fewer threads never wait for room.
+fn pass_page(mut reader: &PipeReader, mut writer: &PipeWriter) {
+    let mut page = [0; 4096];
+    writer.write_all(&page).expect("its other end is open");
+    reader.read_exact(&mut page).expect("its other end is open");
 }
 
 fn word_counter() -> Box<dyn Fn() -> Work> {

@@ -46,7 +46,7 @@ fn root_waits_of_others_are_left_out_where_one_process_is_asked_for() {
         return;
     };
     lock::contend(2, Duration::from_millis(20)).unwrap();
-    let asked = |l: &&LockSample| l.caller.as_deref().is_ok_and(|c| c.contains("pipe_ioctl"));
+    let asked = |l: &&LockSample| l.caller.as_deref().is_ok_and(|c| c.contains("anon_pipe"));
     assert_eq!(probe.read().unwrap().locks.iter().find(asked), None);
 }
 

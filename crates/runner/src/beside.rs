@@ -1,9 +1,12 @@
-//! The CPUs beside a load: the books are opened and closed where the load begins and ends its measured phase, so
+//! The CPUs beside a load, and other instruments with them: the books are opened and closed where the load begins and ends its measured phase, so
 //! that both tell of the same time.
 
 use probes::cpu_time::{self, CpuProbe};
+use probes::observe::{Instrument, Kind, Reading};
+use record::clock::WallAnchor;
 use record::cpu::{CpuInterval, Rung};
 use record::load::Phase;
+use record::series::Sample;
 
 /// What the load has room for between two intervals of its own is no interval.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -12,20 +15,30 @@ const SHORTEST_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub struct Beside {
     probe: Option<CpuProbe>,
+    others: Vec<Box<dyn Instrument>>,
     measuring: bool,
     intervals: Vec<CpuInterval>,
+    /// What the others said, and when.
+    readings: Vec<(u64, Reading)>,
 }
 
 impl Beside {
     /// Opens the probe now and once, so that its opening costs no load anything.
     pub fn new(observe: bool) -> Self {
         let probe = observe.then(|| cpu_time::open(&cpu_time::Options::of_this_machine()));
-        Self { probe, measuring: false, intervals: Vec::new() }
+        Self { probe, others: Vec::new(), measuring: false, intervals: Vec::new(), readings: Vec::new() }
     }
 
-    /// What is missing for a better look, and how to get it.
-    pub fn notes(&self) -> &[String] {
-        self.probe.as_ref().map_or(&[], CpuProbe::notes)
+    /// Reads these instruments too, whenever the CPUs are read.
+    #[must_use]
+    pub fn with(self, kinds: &[Kind]) -> Self {
+        Self { others: kinds.iter().map(|kind| (kind.open)()).collect(), ..self }
+    }
+
+    /// What is missing for a better look, and how to get it; at the end, also what was lost.
+    pub fn notes(&self) -> Vec<String> {
+        let of_cpu = self.probe.iter().flat_map(|probe| probe.notes().to_vec());
+        of_cpu.chain(self.others.iter().flat_map(|other| other.notes())).collect()
     }
 
     /// How the CPUs are watched; `None`: not at all.
@@ -38,6 +51,8 @@ impl Beside {
         match event {
             load::Event::PhaseStarts { phase: Phase::Measure, .. } => {
                 if let Some(probe) = &mut self.probe {
+                    self.others.iter_mut().for_each(|other| other.start());
+                    // Last, so that its window is the load's.
                     probe.start();
                     self.measuring = true;
                 }
@@ -54,6 +69,21 @@ impl Beside {
         std::mem::take(&mut self.intervals)
     }
 
+    /// What the other instruments said of the load that has ended.
+    ///
+    /// - `anchor`: what the series count from.
+    pub fn take_series(&mut self, host: &str, anchor: WallAnchor) -> Vec<Sample> {
+        let start_ns = anchor.unix_ns.cast_signed();
+        let sample = |(at_ns, reading): (u64, Reading)| Sample {
+            t_ms: (anchor.unix_ns_at(at_ns).cast_signed() - start_ns) / 1_000_000,
+            host: host.to_owned(),
+            name: reading.name,
+            labels: reading.labels,
+            value: reading.value,
+        };
+        std::mem::take(&mut self.readings).into_iter().map(sample).collect()
+    }
+
     fn close(&mut self) {
         self.read();
         self.measuring = false;
@@ -62,7 +92,9 @@ impl Beside {
     fn read(&mut self) {
         if let (Some(probe), true) = (&mut self.probe, self.measuring) {
             let interval = probe.read();
+            let readings = self.others.iter_mut().flat_map(|other| other.read());
             if interval.until_ns > interval.from_ns + SHORTEST_NS {
+                self.readings.extend(readings.map(|reading| (interval.until_ns, reading)));
                 self.intervals.push(interval);
             }
         }

@@ -144,7 +144,7 @@ impl Conductor<'_> {
         let done = trials - self.history.count(&self.trials, TrialState::Planned);
         (self.on_event)(&Event::Started { id: self.id, trials, done });
         for note in self.beside.notes() {
-            (self.on_event)(&Event::Note(note));
+            (self.on_event)(&Event::Note(&note));
         }
         for note in self.plan.notes() {
             (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.place, note.text)));

@@ -32,8 +32,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pace: PaceOptions,
 
-    /// What is recorded beside the load
-    #[arg(long, value_enum, value_name = "WHAT", default_value = "cpu")]
+    /// Instruments that are recorded beside the load, separated by commas: cpu, locks, ulocks...; all, or none
+    #[arg(long, value_name = "WHAT", default_value = "cpu", value_parser = observed)]
     observe: Observe,
 
     /// A line that says what this run is about
@@ -67,14 +67,18 @@ pub(crate) struct Args {
     no_archive: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+/// The CPUs are there with any other instrument.
+#[derive(Debug, Clone)]
 enum Observe {
-    /// What every CPU did
-    Cpu,
-    /// Every instrument there is
-    All,
-    /// Nothing
-    None,
+    Nothing,
+    CpuAnd(super::record::Observed),
+}
+
+fn observed(text: &str) -> Result<Observe, String> {
+    if text == "none" {
+        return Ok(Observe::Nothing);
+    }
+    super::record::observed(text).map(Observe::CpuAnd).map_err(|why| why + ", or none")
 }
 
 /// Where a search begins unless told otherwise.
@@ -105,8 +109,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
     signals::stop_on_interrupt()?;
     let mut screen = LoadScreen::new(&settings);
-    let mut beside = Beside::new(args.observe != Observe::None);
-    for note in beside.notes() {
+    let mut beside = match &args.observe {
+        Observe::Nothing => Beside::new(false),
+        Observe::CpuAnd(others) => Beside::new(true).with(&others.0),
+    };
+    let notes = beside.notes();
+    for note in &notes {
         screen.line(&format!("bakeoff load: {note}"));
     }
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
@@ -130,12 +138,19 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
 
+    let environment = environment(global);
+    let cpu = beside.take();
+    // What an instrument lost, it knows at the end.
+    for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
+        screen.line(&format!("bakeoff load: {note}"));
+    }
+    let host = environment.fact("host.name").unwrap_or("localhost");
     let run = Run {
         header: ended(header, &record),
-        environment: environment(global),
+        series: beside.take_series(host, anchor),
+        environment,
         load: Some(record),
-        cpu: beside.take(),
-        series: Vec::new(),
+        cpu,
         proofs: Vec::new(),
         recorded: None,
     };

@@ -60,7 +60,7 @@ did not end with 0, whose exit code is shown.";
 
 /// Instruments besides the CPUs', which are always there.
 #[derive(Debug, Clone)]
-pub(crate) struct Observed(Vec<probes::observe::Kind>);
+pub(crate) struct Observed(pub(crate) Vec<probes::observe::Kind>);
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let anchor = WallAnchor::now();
@@ -167,7 +167,8 @@ fn of_record(error: RecordError) -> anyhow::Error {
     }
 }
 
-fn observed(text: &str) -> Result<Observed, String> {
+/// Reads `cpu,locks` or `all`.
+pub(crate) fn observed(text: &str) -> Result<Observed, String> {
     use probes::observe::{KINDS, named};
     if text == "all" {
         return Ok(Observed(KINDS.to_vec()));

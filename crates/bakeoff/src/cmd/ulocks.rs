@@ -18,6 +18,7 @@ use crate::signals;
 /// Show which locks of programs are waited for: process, kind, lock, the call that waits, its caller, who wakes it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own on the command line")]
 pub(crate) struct Args {
     /// Seconds between reports, or a duration such as 500ms
     #[arg(value_parser = cpu::interval, default_value = "1")]

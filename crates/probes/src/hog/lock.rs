@@ -1,7 +1,7 @@
 //! Threads that want the same lock, which say themselves how often and how long they waited for it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Read, pipe};
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -44,28 +44,35 @@ nix::ioctl_read_bad!(
     libc::c_int
 );
 
-/// Lets threads ask as fast as they can how much lies in one pipe, which takes the pipe's mutex each time; yields how
-/// often they asked.
+/// Lets threads write a page into one pipe and read one as fast as they can, which takes the pipe's mutex each time;
+/// yields how many pages they passed.
 ///
 /// How many of these had to wait is for the kernel to say: it depends on how the threads meet.
 ///
 /// # Errors
 ///
 /// The kernel's, where it gives no pipe.
+///
+/// # Panics
+///
+/// With more than sixteen threads: they would wait for room in the pipe.
 pub fn contend(threads: u32, length: Duration) -> io::Result<u64> {
-    let (reader, _writer) = pipe()?;
+    assert!(threads <= 16, "a pipe has room for a page of each");
+    let (reader, writer) = pipe()?;
     let until_ns = Monotonic.now_ns() + nanoseconds(length);
-    let ask = || {
-        let mut asked = 0;
+    let pass = || {
+        let mut page = [0; 4096];
+        let mut passed = 0;
         while Monotonic.now_ns() < until_ns {
-            ask_pipe(&reader)?;
-            asked += 1;
+            (&writer).write_all(&page)?;
+            (&reader).read_exact(&mut page)?;
+            passed += 1;
         }
-        Ok(asked)
+        Ok(passed)
     };
     thread::scope(|scope| {
-        let asking: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
-        asking.into_iter().map(|t| t.join().expect("it does not panic")).sum()
+        let passing: Vec<_> = (0..threads).map(|_| scope.spawn(pass)).collect();
+        passing.into_iter().map(|t| t.join().expect("it does not panic")).sum()
     })
 }
 

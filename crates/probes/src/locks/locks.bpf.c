@@ -113,12 +113,36 @@ static __always_inline __u64 stack_of(void *ctx)
 	return hash;
 }
 
-/* Brings a wait to now_ns: what has passed since its last step was spun away, or slept. */
+/* From now on it spins, or sleeps, as the flags say. */
+static __always_inline void turn_to(struct wait *wait, __u32 flags, __u64 now_ns)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	wait->flags = flags;
+	wait->since_ns = now_ns;
+	if (flags & WAIT_MUTEX) {
+		wait->ran_ns = task->se.sum_exec_runtime;
+		wait->switches = task->nvcsw + task->nivcsw;
+	}
+}
+
+/* Brings a wait to now_ns: what has passed since its last turn was spun away, or slept.
+ *
+ * Who spins for a mutex may lose the CPU meanwhile, and burns nothing then: what it had is told by
+ * the scheduler, as of its switches. */
 static __always_inline void step(struct wait *wait, __u64 now_ns)
 {
-	if (wait->flags & WAIT_SPINS)
-		wait->spun_ns += now_ns - wait->since_ns;
-	wait->since_ns = now_ns;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 ns = now_ns - wait->since_ns, ran_ns;
+
+	if (!(wait->flags & WAIT_SPINS))
+		return;
+	if ((wait->flags & WAIT_MUTEX) && wait->switches != task->nvcsw + task->nivcsw) {
+		ran_ns = task->se.sum_exec_runtime - wait->ran_ns;
+		if (ran_ns < ns)
+			ns = ran_ns;
+	}
+	wait->spun_ns += ns;
 }
 
 static __always_inline struct wait *find(struct waits *waits, __u64 lock)
@@ -178,7 +202,7 @@ int BPF_PROG(on_begin, void *lock, unsigned int flags)
 	if (wait && (flags & WAIT_MUTEX)) {
 		/* A mutex begins anew whenever it turns from spinning to sleeping or back. */
 		step(wait, now_ns);
-		wait->flags = flags;
+		turn_to(wait, flags, now_ns);
 		goto out;
 	}
 	if (wait)
@@ -186,9 +210,8 @@ int BPF_PROG(on_begin, void *lock, unsigned int flags)
 	else
 		wait = place_for(waits);
 	wait->began_ns = now_ns;
-	wait->since_ns = now_ns;
 	wait->spun_ns = 0;
-	wait->flags = flags;
+	turn_to(wait, flags, now_ns);
 	wait->stack = stack_of(ctx);
 	wait->lock = (__u64)lock;
 out:

@@ -37,10 +37,12 @@ struct wait {
 	__u64 since_ns; /* it spins, or sleeps, since */
 	__u64 spun_ns;	/* it has spun before that */
 	__u64 stack;
-	__u32 flags; /* as of since_ns */
+	__u64 ran_ns;	/* what its thread had of the CPUs at since_ns, as of its last switch */
+	__u64 switches; /* how often its thread had come off a CPU at since_ns */
+	__u32 flags;	/* as of since_ns */
 	__u32 unused;
 };
-_Static_assert(sizeof(struct wait) == 48, "bpf.rs expects 48 bytes");
+_Static_assert(sizeof(struct wait) == 64, "a cache line");
 
 struct waits {
 	struct wait at[WAITS_AT_ONCE];
