@@ -74,6 +74,15 @@ enum Observe {
     CpuAnd(super::record::Observed),
 }
 
+impl Observe {
+    fn open(&self) -> Beside {
+        match self {
+            Self::Nothing => Beside::new(false),
+            Self::CpuAnd(others) => Beside::new(true).with(&others.0),
+        }
+    }
+}
+
 fn observed(text: &str) -> Result<Observe, String> {
     if text == "none" {
         return Ok(Observe::Nothing);
@@ -109,10 +118,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
     signals::stop_on_interrupt()?;
     let mut screen = LoadScreen::new(&settings);
-    let mut beside = match &args.observe {
-        Observe::Nothing => Beside::new(false),
-        Observe::CpuAnd(others) => Beside::new(true).with(&others.0),
-    };
+    let mut beside = args.observe.open();
     let notes = beside.notes();
     for note in &notes {
         screen.line(&format!("bakeoff load: {note}"));

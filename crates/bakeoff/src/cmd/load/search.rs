@@ -8,9 +8,8 @@ use record::load::{LoadSettings, Rate};
 use record::run::{Run, RunId};
 use record::search::{Answer, Probe, Promise, SearchRecord, Stage};
 use record::verdict::Validity;
-use runner::Beside;
 
-use super::{Args, Observe, ended, environment, header, of_load};
+use super::{Args, ended, environment, header, of_load};
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
@@ -90,7 +89,7 @@ fn probe(
     let first = *name.get_or_insert(header.id);
     header.labels.insert(SEARCH.to_owned(), first.to_string());
     let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
-    let mut beside = Beside::new(args.observe != Observe::None);
+    let mut beside = args.observe.open();
     let record = load::run(settings, &signals::STOP, &mut |event| {
         beside.follow(event);
         if let load::Event::PhaseStarts { phase: record::load::Phase::Measure, .. } = event {
@@ -113,15 +112,11 @@ fn probe(
         header.labels.insert(ANSWER.to_owned(), format!("{promise} up to {rate_per_s:.4}/s"));
     }
     let id = header.id;
-    let run = Run {
-        header,
-        environment: environment(global),
-        load: Some(record),
-        cpu: beside.take(),
-        series: Vec::new(),
-        proofs: Vec::new(),
-        recorded: None,
-    };
+    let environment = environment(global);
+    let cpu = beside.take();
+    let series = beside.take_series(environment.fact("host.name").unwrap_or("localhost"), anchor);
+    let run =
+        Run { header, environment, load: Some(record), cpu, series, proofs: Vec::new(), recorded: None };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);
     Ok(Some(Probe { rate_per_s, stage, end, found, achieved_per_s, run }))
