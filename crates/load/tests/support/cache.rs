@@ -1,6 +1,6 @@
 //! A memcached or a Redis of a test's own: on a scratch folder and a free port, gone when dropped.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl Cache {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = super::port::free();
         let socket = folder.path().join("socket");
         let mut command = vec![path.display().to_string()];
         command.extend(options(port, socket.to_str().unwrap()));

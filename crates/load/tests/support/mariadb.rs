@@ -1,7 +1,6 @@
 //! A MariaDB of the test's own: scratch folder, free port, gone at the end.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -88,7 +87,7 @@ impl MariaDb {
 
     fn launch(&mut self, program: &Path) {
         if self.port == 0 {
-            self.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            self.port = super::port::free();
         }
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new(program);

@@ -4,6 +4,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod mariadb;
+pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod web;
 

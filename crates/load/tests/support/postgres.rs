@@ -1,7 +1,6 @@
 //! A PostgreSQL of the test's own: scratch folder, free port, gone at the end.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ impl Postgres {
         copy_tree(&template(&programs), &dir.path().join("data"));
         fs::create_dir(dir.path().join("socket")).unwrap();
         give_away(dir.path());
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = super::port::free();
         let mut server = Self { dir, programs, port, process: None };
         server.launch();
         server.ask("postgres", &format!("CREATE USER app PASSWORD '{PASSWORD}'"));

@@ -1,7 +1,7 @@
 //! An nginx of a test's own: on a scratch folder and a free port, gone when dropped.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Nginx {
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = super::port::free();
         let root = folder.path().display();
         fs::write(folder.path().join("page"), "hello\n").unwrap();
         fs::write(folder.path().join("long"), vec![b'x'; 100_000]).unwrap();
