@@ -3,17 +3,19 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use record::cpu::CpuInterval;
 use record::environment::Environment;
+use record::instruments::Instruments;
+use record::missing::Missing;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
+use serde::de::DeserializeOwned;
 
 use crate::error::ArchiveError;
 use crate::schema::command::RecordedForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
-use crate::schema::{Wrong, cpu};
-use crate::writer::{CPU, LATENCY, MANIFEST, MANIFEST_SUM, SERIES};
+use crate::schema::{Wrong, block_io, cpu, nic};
+use crate::writer::{CPU, IO, LATENCY, MANIFEST, MANIFEST_SUM, NIC, SERIES};
 use crate::{Archive, checksum, disk, hlog, series};
 
 impl Archive {
@@ -28,9 +30,12 @@ impl Archive {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
         let Stored { manifest, header } = read_manifest(&folder, id)?;
-        let cpu = match manifest.file(CPU) {
-            None => Vec::new(),
-            Some(_) => read_cpu(&unpacked(&folder, &manifest, CPU)?).map_err(in_file(&folder, CPU))?,
+        let cpu = lines(&folder, &manifest, CPU, cpu::Interval::read)?;
+        let missing = manifest.not_observed.iter().map(|(name, why)| (name.clone(), Missing::because(why)));
+        let instruments = Instruments {
+            io: lines(&folder, &manifest, IO, block_io::Interval::read)?,
+            nic: lines(&folder, &manifest, NIC, nic::Interval::read)?,
+            missing: missing.collect(),
         };
         let series = match manifest.file(SERIES) {
             None => Vec::new(),
@@ -50,7 +55,7 @@ impl Archive {
         let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
         let recorded = manifest.recorded.map(RecordedForm::read).transpose();
         let recorded = recorded.map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run { header, environment, load, cpu, series, proofs, recorded })
+        Ok(Run { header, environment, load, cpu, instruments, series, proofs, recorded })
     }
 }
 
@@ -123,7 +128,19 @@ pub(crate) fn in_file(folder: &Path, name: &str) -> impl FnOnce(Wrong) -> Archiv
     move |Wrong(what)| ArchiveError::Damaged { path, what }
 }
 
-fn read_cpu(lines: &[u8]) -> Result<Vec<CpuInterval>, Wrong> {
-    let lines = serde_json::Deserializer::from_slice(lines).into_iter::<cpu::Interval>();
-    lines.map(|line| line.map_err(|e| Wrong(e.to_string()))?.read()).collect()
+/// The documents of a file of one a line; none where there is no file.
+fn lines<F: DeserializeOwned, T>(
+    folder: &Path,
+    manifest: &Manifest,
+    name: &str,
+    read: impl Fn(F) -> Result<T, Wrong>,
+) -> Result<Vec<T>, ArchiveError> {
+    if manifest.file(name).is_none() {
+        return Ok(Vec::new());
+    }
+    let text = unpacked(folder, manifest, name)?;
+    let forms = serde_json::Deserializer::from_slice(&text).into_iter::<F>();
+    let all: Result<Vec<T>, Wrong> =
+        forms.map(|form| form.map_err(|e| Wrong(e.to_string())).and_then(&read)).collect();
+    all.map_err(in_file(folder, name))
 }

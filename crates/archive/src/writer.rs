@@ -5,11 +5,13 @@ use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use record::environment::Environment;
+use record::instruments::Instruments;
 use record::run::{Run, RunHeader, RunId, RunState};
+use serde::Serialize;
 
 use crate::error::ArchiveError;
 use crate::schema::manifest::{Manifest, StoredFile};
-use crate::schema::{cpu, document};
+use crate::schema::{block_io, cpu, document, nic};
 use crate::{Archive, checksum, disk, hlog, lock, masking, series};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -18,6 +20,8 @@ pub(crate) const LATENCY: &str = "latency.hlog.zst";
 pub(crate) const HISTOGRAMS: &str = "hist.parquet";
 pub(crate) const SERIES: &str = "series.parquet";
 pub(crate) const CPU: &str = "cpu.jsonl.zst";
+pub(crate) const IO: &str = "io.jsonl.zst";
+pub(crate) const NIC: &str = "nic.jsonl.zst";
 
 /// A run on its way into the archive.
 ///
@@ -74,6 +78,7 @@ impl Archive {
             environment: Environment::default(),
             load: None,
             cpu: Vec::new(),
+            instruments: Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),
             recorded: None,
@@ -98,7 +103,7 @@ impl RunWriter {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
         assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
         let packed = format!("{name}.zst");
-        assert!(![LATENCY, CPU].contains(&packed.as_str()), "{packed} is the archive's own");
+        assert!(![LATENCY, CPU, IO, NIC].contains(&packed.as_str()), "{packed} is the archive's own");
         let mut unreadable = None;
         let stored = disk::store_packed(&self.folder, &packed, |out| {
             let mut source = BufReader::new(&mut *source);
@@ -153,18 +158,34 @@ impl RunWriter {
             let rows = series::histograms(&load.slices, host);
             self.files.push(disk::store(&self.folder, HISTOGRAMS, &rows)?);
         }
-        if !run.cpu.is_empty() {
-            let lines = |out: &mut dyn io::Write| {
-                run.cpu.iter().try_for_each(|interval| {
-                    serde_json::to_writer(&mut *out, &cpu::Interval::of(interval))?;
-                    out.write_all(b"\n")
-                })
-            };
-            self.files.push(disk::store_packed(&self.folder, CPU, lines)?);
-        }
+        let cpu = run.cpu.iter().map(cpu::Interval::of);
+        let io = run.instruments.io.iter().map(block_io::Interval::of);
+        let nic = run.instruments.nic.iter().map(nic::Interval::of);
+        self.store_lines(CPU, cpu)?;
+        self.store_lines(IO, io)?;
+        self.store_lines(NIC, nic)?;
         if !run.series.is_empty() {
             self.files.push(disk::store(&self.folder, SERIES, &series::samples(&run.series))?);
         }
+        Ok(())
+    }
+
+    /// One document a line; where there is none, no file.
+    fn store_lines<T: Serialize>(
+        &mut self,
+        name: &str,
+        documents: impl ExactSizeIterator<Item = T>,
+    ) -> Result<(), ArchiveError> {
+        if documents.len() == 0 {
+            return Ok(());
+        }
+        let lines = |out: &mut dyn io::Write| {
+            documents.into_iter().try_for_each(|document| {
+                serde_json::to_writer(&mut *out, &document)?;
+                out.write_all(b"\n")
+            })
+        };
+        self.files.push(disk::store_packed(&self.folder, name, lines)?);
         Ok(())
     }
 

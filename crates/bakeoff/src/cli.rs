@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Cpu(cmd::cpu::Args),
     Io(cmd::io::Args),
     Nic(cmd::nic::Args),
+    Watch(cmd::watch::Args),
     Locks(cmd::locks::Args),
     Ulocks(cmd::ulocks::Args),
     Record(cmd::record::Args),

@@ -17,6 +17,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod ulocks;
+pub(crate) mod watch;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Cpu(args) => cpu::run(args, &global, out),
         Command::Io(args) => io::run(args, &global, out),
         Command::Nic(args) => nic::run(args, &global, out),
+        Command::Watch(args) => watch::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
         Command::Ulocks(args) => ulocks::run(args, &global, out),
         Command::Record(args) => record::run(args, &global, out),

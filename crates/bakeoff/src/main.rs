@@ -10,6 +10,7 @@ mod load_screen;
 mod request_options;
 mod screen;
 mod signals;
+mod watch_screen;
 mod whole_file;
 
 use std::io::Write as _;

@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod environment;
 pub mod event;
 pub mod histogram;
+pub mod instruments;
 pub mod load;
 pub mod locks;
 pub mod missing;

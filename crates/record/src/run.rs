@@ -11,6 +11,7 @@ use crate::clock::WallAnchor;
 use crate::command::Recorded;
 use crate::cpu::CpuInterval;
 use crate::environment::Environment;
+use crate::instruments::Instruments;
 use crate::load::LoadRecord;
 use crate::proof::Proof;
 use crate::series::Sample;
@@ -179,6 +180,8 @@ pub struct Run {
     pub load: Option<LoadRecord>,
     /// What the CPUs did, interval by interval; empty where nobody looked.
     pub cpu: Vec<CpuInterval>,
+    /// What the other instruments saw.
+    pub instruments: Instruments,
     /// Other numbers over time.
     pub series: Vec<Sample>,
     /// What instruments said of known truths, where the run proved any.

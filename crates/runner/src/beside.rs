@@ -5,6 +5,7 @@ use probes::cpu_time::{self, CpuProbe};
 use probes::observe::{Instrument, Kind, Reading};
 use record::clock::WallAnchor;
 use record::cpu::{CpuInterval, Rung};
+use record::instruments::Instruments;
 use record::load::Phase;
 use record::series::Sample;
 
@@ -67,6 +68,13 @@ impl Beside {
     pub fn take(&mut self) -> Vec<CpuInterval> {
         self.close();
         std::mem::take(&mut self.intervals)
+    }
+
+    /// What the other instruments saw of the load that has ended, interval by interval.
+    pub fn take_instruments(&mut self) -> Instruments {
+        let mut seen = Instruments::default();
+        self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
+        seen
     }
 
     /// What the other instruments said of the load that has ended.

@@ -45,6 +45,7 @@ pub(crate) fn conduct(
     conductor.journal.append(&of_trial(trial, attempt, Step::TrialMeasuring))?;
     let measured = measure(conductor, trial, folder);
     let cpu = conductor.beside.take();
+    let instruments = conductor.beside.take_instruments();
     let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
     let dead =
         server.as_ref().and_then(died).map(|words| format!("the server ended during the trial{words}"));
@@ -65,6 +66,7 @@ pub(crate) fn conduct(
                 environment: conductor.environment.clone(),
                 load: Some(record),
                 cpu,
+                instruments,
                 series: Vec::new(),
                 proofs: Vec::new(),
                 recorded: None,

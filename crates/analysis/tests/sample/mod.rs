@@ -191,6 +191,7 @@ impl Recipe {
             environment: environment(),
             cpu: (0..MEASURED_S).map(|s| cpu(from_ns + s * NS_PER_S, busy, chance)).collect(),
             load: Some(load),
+            instruments: record::instruments::Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),
             recorded: None,

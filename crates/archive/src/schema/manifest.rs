@@ -27,6 +27,9 @@ pub(crate) struct Manifest {
     pub(crate) proofs: Vec<ProofForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<RecordedForm>,
+    /// Instruments that were asked for and could not be had, with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) not_observed: BTreeMap<String, String>,
     pub(crate) files: Vec<StoredFile>,
 }
 
@@ -61,6 +64,8 @@ pub(crate) struct StoredFile {
 
 impl Manifest {
     pub(crate) fn of(run: &Run, files: Vec<StoredFile>) -> Self {
+        let missing = &run.instruments.missing;
+        let not_observed = missing.iter().map(|(name, why)| (name.clone(), why.reason.clone())).collect();
         Self {
             schema: FORM.tag.to_owned(),
             header: Header::of(&run.header),
@@ -68,6 +73,7 @@ impl Manifest {
             load: run.load.as_ref().map(Load::of),
             proofs: run.proofs.iter().map(ProofForm::of).collect(),
             recorded: run.recorded.as_ref().map(RecordedForm::of),
+            not_observed,
             files,
         }
     }

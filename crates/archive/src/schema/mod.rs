@@ -5,12 +5,14 @@
 //! field does not compile until it has a place on disk.
 
 pub(crate) mod bakeoff;
+pub(crate) mod block_io;
 pub(crate) mod command;
 pub(crate) mod cpu;
 pub(crate) mod environment;
 pub(crate) mod event;
 pub(crate) mod load;
 pub(crate) mod manifest;
+pub(crate) mod nic;
 pub(crate) mod proof;
 pub(crate) mod text;
 

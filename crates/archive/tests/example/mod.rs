@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
+use record::block_io::{
+    IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
+};
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
+use record::instruments::Instruments;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
     LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
     ScriptSettings, Think, Workload,
 };
 use record::missing::{Maybe, Missing};
+use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
 use record::requests::{ExecSettings, HttpSettings, KvSettings, SizeClass};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -167,9 +172,122 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         environment: environment(dice),
         load: dice.option(load),
         cpu: dice.some(4, cpu_interval),
+        instruments: instruments(dice),
         series: dice.some(20, sample),
         proofs: dice.some(3, proof),
         recorded: dice.option(recorded),
+    }
+}
+
+fn instruments(dice: &mut Dice) -> Instruments {
+    Instruments {
+        io: dice.some(3, io_interval),
+        nic: dice.some(3, nic_interval),
+        missing: dice.some(2, |d| (d.text(), Missing::because(d.text()))).into_iter().collect(),
+    }
+}
+
+fn powers(dice: &mut Dice) -> Powers {
+    dice.some(5, |d| (1 << d.below(40), d.next() >> 20)).into_iter().collect()
+}
+
+fn latencies(dice: &mut Dice) -> Latencies {
+    let bucket = |d: &mut Dice| {
+        let from_ns = d.next() >> 20;
+        LatencyBucket { from_ns, until_ns: from_ns + 32, count: d.next() >> 30 }
+    };
+    Latencies { buckets: dice.some(5, bucket), sum_ns: dice.next(), max_ns: dice.next() }
+}
+
+fn io_group(dice: &mut Dice) -> IoGroup {
+    IoGroup {
+        device: dice.option(Dice::text),
+        comm: dice.option(Dice::text),
+        file: dice.option(Dice::text),
+        op: dice.option(|d| d.one_of(IoOp::ALL)),
+        count: dice.next(),
+        bytes: dice.next(),
+        errors: dice.next(),
+        sizes: powers(dice),
+        from_start: latencies(dice),
+        from_issue: latencies(dice),
+        addresses: powers(dice),
+        seeks: Seeks { ahead: powers(dice), back: powers(dice) },
+    }
+}
+
+fn io_interval(dice: &mut Dice) -> IoInterval {
+    IoInterval {
+        from_ns: dice.next() >> 1,
+        until_ns: dice.next(),
+        missed_deadline: dice.flip(),
+        events: dice.one_of(IoEvents::ALL),
+        counts: IoCounts {
+            reads: dice.next(),
+            writes: dice.next(),
+            asynchronous: dice.next(),
+            flushes: dice.next(),
+            discards: dice.next(),
+            others: dice.next(),
+        },
+        groups: dice.some(3, io_group),
+        in_flight: dice.next(),
+        unmatched: dice.next(),
+        merged: dice.next(),
+        lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
+    }
+}
+
+fn interface(dice: &mut Dice) -> InterfaceSample {
+    let counts = |d: &mut Dice| LinkCounts {
+        rx_bytes: d.next(),
+        tx_bytes: d.next(),
+        rx_packets: d.next(),
+        tx_packets: d.next(),
+        rx_errors: d.next(),
+        tx_errors: d.next(),
+        rx_dropped: d.next(),
+        tx_dropped: d.next(),
+        collisions: d.next(),
+    };
+    InterfaceSample {
+        index: dice.small(),
+        name: dice.text(),
+        kind: dice.option(Dice::text),
+        loopback: dice.flip(),
+        up: dice.flip(),
+        speed_bits_per_s: dice.maybe(Dice::next),
+        duplex: dice.maybe(|d| d.one_of(Duplex::ALL)),
+        counts: dice.maybe(counts),
+    }
+}
+
+fn nic_interval(dice: &mut Dice) -> NicInterval {
+    let tcp = |d: &mut Dice| TcpCounts {
+        in_segments: d.next(),
+        out_segments: d.next(),
+        retransmitted_segments: d.next(),
+        resets: d.next(),
+        attempts_failed: d.next(),
+        passive_opens: d.next(),
+        active_opens: d.next(),
+        listen_drops: d.next(),
+    };
+    let udp = |d: &mut Dice| UdpCounts {
+        in_datagrams: d.next(),
+        out_datagrams: d.next(),
+        in_errors: d.next(),
+        receive_buffer_errors: d.next(),
+        send_buffer_errors: d.next(),
+        no_ports: d.next(),
+    };
+    NicInterval {
+        from_ns: dice.next() >> 1,
+        until_ns: dice.next(),
+        missed_deadline: dice.flip(),
+        interfaces: dice.maybe(|d| d.some(3, interface)),
+        tcp: dice.maybe(tcp),
+        udp: dice.maybe(udp),
     }
 }
 

@@ -154,6 +154,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let run = Run {
         header: ended(header, &record),
         series: beside.take_series(host, anchor),
+        instruments: beside.take_instruments(),
         environment,
         load: Some(record),
         cpu,

@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         environment: probes::environment::read(Path::new("/")),
         load: None,
         cpu: Vec::new(),
+        instruments: record::instruments::Instruments::default(),
         series: Vec::new(),
         proofs,
         recorded: None,

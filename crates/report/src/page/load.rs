@@ -52,6 +52,7 @@ pub(crate) fn load(run: &Run) -> Page {
         byline,
         sections: [events(record), latencies(record), machine_section(run, record), checks(record)]
             .into_iter()
+            .chain(super::instruments::sections(run))
             .chain(super::series::section(&analysis::series(&run.series)))
             .chain([disclosure(run, Some(record))])
             .collect(),
@@ -67,7 +68,8 @@ fn without_load(run: &Run, byline: Vec<String>) -> Page {
         state => (state.word(), Tone::Doubt),
     };
     let recorded = analysis::series(&run.series);
-    let mut sections: Vec<Section> = super::series::section(&recorded).into_iter().collect();
+    let mut sections = super::instruments::sections(run);
+    sections.extend(super::series::section(&recorded));
     sections.push(disclosure(run, None));
     Page {
         title: header.title.clone(),

@@ -5,6 +5,7 @@ mod bakeoff;
 mod configuration;
 mod figures;
 mod hosts;
+mod instruments;
 mod load;
 mod method;
 mod over_time;

@@ -7,6 +7,7 @@ use import::When;
 use import::series::Stamp;
 use record::clock::WallAnchor;
 use record::environment::Environment;
+use record::instruments::Instruments;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 
@@ -133,8 +134,8 @@ impl Keeper {
             calibration: Vec::new(),
         };
         let series = self.series;
-        let (cpu, proofs) = (Vec::new(), Vec::new());
-        let run = Run { header, environment, load: None, cpu, series, proofs, recorded: None };
+        let (cpu, proofs, instruments) = (Vec::new(), Vec::new(), Instruments::default());
+        let run = Run { header, environment, load: None, cpu, instruments, series, proofs, recorded: None };
         let folder = writer.seal(&run)?;
         source::tell(&format!("kept as {id} in {}", folder.display()));
         Ok(())

@@ -1,0 +1,186 @@
+//! What was asked of the block devices, as stored: `io.jsonl.zst`, one interval a line.
+//!
+//! A distribution is its occupied buckets: `[from, until, count]` for latencies, `[bound, count]` for powers of two.
+
+use std::collections::BTreeMap;
+
+use record::block_io::{
+    IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Wrong, word};
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Interval {
+    from_ns: u64,
+    until_ns: u64,
+    missed_deadline: bool,
+    events: String,
+    counts: Counts,
+    groups: Vec<Group>,
+    in_flight: u64,
+    unmatched: u64,
+    merged: u64,
+    lost: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    r#async: u64,
+    flushes: u64,
+    discards: u64,
+    others: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Group {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    comm: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    op: Option<String>,
+    count: u64,
+    bytes: u64,
+    errors: u64,
+    size_bytes: Vec<(u64, u64)>,
+    latency_ns: Latency,
+    issue_latency_ns: Latency,
+    address_sectors: Vec<(u64, u64)>,
+    seek_ahead_sectors: Vec<(u64, u64)>,
+    seek_back_sectors: Vec<(u64, u64)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Latency {
+    buckets: Vec<(u64, u64, u64)>,
+    sum_ns: u64,
+    max_ns: u64,
+}
+
+impl Interval {
+    pub(crate) fn of(interval: &IoInterval) -> Self {
+        let IoInterval {
+            from_ns,
+            until_ns,
+            missed_deadline,
+            events,
+            counts,
+            groups,
+            in_flight,
+            unmatched,
+            merged,
+            lost,
+        } = interval;
+        let IoCounts { reads, writes, asynchronous, flushes, discards, others } = *counts;
+        Self {
+            from_ns: *from_ns,
+            until_ns: *until_ns,
+            missed_deadline: *missed_deadline,
+            events: events.word().to_owned(),
+            counts: Counts { reads, writes, r#async: asynchronous, flushes, discards, others },
+            groups: groups.iter().map(Group::of).collect(),
+            in_flight: *in_flight,
+            unmatched: *unmatched,
+            merged: *merged,
+            lost: lost.clone(),
+        }
+    }
+
+    pub(crate) fn read(self) -> Result<IoInterval, Wrong> {
+        let Counts { reads, writes, r#async: asynchronous, flushes, discards, others } = self.counts;
+        Ok(IoInterval {
+            from_ns: self.from_ns,
+            until_ns: self.until_ns,
+            missed_deadline: self.missed_deadline,
+            events: word("events", &self.events, IoEvents::from_word)?,
+            counts: IoCounts { reads, writes, asynchronous, flushes, discards, others },
+            groups: self.groups.into_iter().map(Group::read).collect::<Result<_, _>>()?,
+            in_flight: self.in_flight,
+            unmatched: self.unmatched,
+            merged: self.merged,
+            lost: self.lost,
+        })
+    }
+}
+
+impl Group {
+    fn of(group: &IoGroup) -> Self {
+        let IoGroup {
+            device,
+            comm,
+            file,
+            op,
+            count,
+            bytes,
+            errors,
+            sizes,
+            from_start,
+            from_issue,
+            addresses,
+            seeks: Seeks { ahead, back },
+        } = group;
+        Self {
+            device: device.clone(),
+            comm: comm.clone(),
+            file: file.clone(),
+            op: op.map(|op| op.word().to_owned()),
+            count: *count,
+            bytes: *bytes,
+            errors: *errors,
+            size_bytes: pairs(sizes),
+            latency_ns: Latency::of(from_start),
+            issue_latency_ns: Latency::of(from_issue),
+            address_sectors: pairs(addresses),
+            seek_ahead_sectors: pairs(ahead),
+            seek_back_sectors: pairs(back),
+        }
+    }
+
+    fn read(self) -> Result<IoGroup, Wrong> {
+        Ok(IoGroup {
+            device: self.device,
+            comm: self.comm,
+            file: self.file,
+            op: self.op.map(|op| word("op", &op, IoOp::from_word)).transpose()?,
+            count: self.count,
+            bytes: self.bytes,
+            errors: self.errors,
+            sizes: self.size_bytes.into_iter().collect(),
+            from_start: self.latency_ns.read(),
+            from_issue: self.issue_latency_ns.read(),
+            addresses: self.address_sectors.into_iter().collect(),
+            seeks: Seeks {
+                ahead: self.seek_ahead_sectors.into_iter().collect(),
+                back: self.seek_back_sectors.into_iter().collect(),
+            },
+        })
+    }
+}
+
+impl Latency {
+    fn of(latencies: &Latencies) -> Self {
+        let Latencies { buckets, sum_ns, max_ns } = latencies;
+        let bucket = |b: &LatencyBucket| (b.from_ns, b.until_ns, b.count);
+        Self { buckets: buckets.iter().map(bucket).collect(), sum_ns: *sum_ns, max_ns: *max_ns }
+    }
+
+    fn read(self) -> Latencies {
+        let bucket = |(from_ns, until_ns, count)| LatencyBucket { from_ns, until_ns, count };
+        Latencies {
+            buckets: self.buckets.into_iter().map(bucket).collect(),
+            sum_ns: self.sum_ns,
+            max_ns: self.max_ns,
+        }
+    }
+}
+
+fn pairs(powers: &Powers) -> Vec<(u64, u64)> {
+    powers.iter().map(|(bound, n)| (*bound, *n)).collect()
+}

@@ -1,0 +1,391 @@
+//! `bakeoff watch`: all instruments on one screen, live or from the archive.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{IsTerminal as _, Write};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use archive::{Archive, Filter, PartOf};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use probes::block_io::{self, IoProbe};
+use probes::cpu_time::{self, CpuProbe};
+use probes::locks::{self, LockProbe};
+use probes::nic::{self, NicProbe};
+use probes::schedule::Deadlines;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use record::block_io::{IoBy, IoInterval};
+use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::cpu::CpuInterval;
+use record::locks::LockInterval;
+use record::missing::{Maybe, Missing};
+use record::nic::NicInterval;
+use record::run::{Run, RunKind, RunState};
+
+use crate::cmd::{Global, cpu, of_archive};
+use crate::exit::Exit;
+use crate::signals;
+use crate::watch_screen::{View, draw};
+
+/// Show all instruments on one screen, live: CPUs, locks, block I/O, network, and the load that runs
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Seconds between looks, or a duration such as 500ms
+    #[arg(value_parser = cpu::interval, default_value = "1")]
+    interval: Duration,
+
+    /// Show an archived run again instead of this machine now
+    #[arg(long, value_name = "RUN")]
+    replay: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Keys: q quits, p or the space bar pauses, + and - change the interval; in a replay, left and right step.
+
+Examples:
+  bakeoff watch                     this machine, once a second
+  bakeoff watch --replay 01K9       what was recorded beside that run, interval by interval";
+
+/// Intervals of I/O that a heat map may show.
+const HISTORY: usize = 600;
+/// Rarely, because the archive is read for it.
+const LOAD_EVERY_NS: u64 = 5_000_000_000;
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(60);
+const LIVE_KEYS: &str = "q quit  p pause  + - interval";
+const REPLAY_KEYS: &str = "q quit  p pause  + - speed  \u{2190} \u{2192} step";
+
+pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Result<Exit> {
+    let run = args.replay.as_deref().map(|text| replayed(global, text)).transpose()?;
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        let why =
+            "`watch` needs a terminal; for a pipe there are `cpu`, `locks`, `io` and `nic`, each with --json";
+        return Err(Exit::Usage.with(why));
+    }
+    signals::stop_on_interrupt()?;
+    let source: Box<dyn Source> = match &run {
+        Some(run) => Box::new(Replay::new(run)),
+        None => Box::new(Live::start(global)),
+    };
+    // Restored also where something panics.
+    let mut terminal = ratatui::try_init().context("taking the terminal over")?;
+    let end = watch(&mut terminal, source, args.interval);
+    ratatui::restore();
+    end.map(|()| Exit::Good)
+}
+
+/// Where the numbers come from.
+trait Source {
+    /// Looks at the next interval.
+    fn look(&mut self);
+
+    /// Goes back by one, where that can be done.
+    fn back(&mut self) {}
+
+    /// What is to be shown.
+    fn view(&self, interval: Duration) -> View<'_>;
+}
+
+fn watch(
+    terminal: &mut DefaultTerminal,
+    mut source: Box<dyn Source>,
+    interval: Duration,
+) -> anyhow::Result<()> {
+    let (mut interval, mut paused) = (interval, false);
+    let mut own = Own::new();
+    let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
+    loop {
+        terminal.draw(|frame| {
+            draw(frame, &View { own_ratio: own.ratio, paused, ..source.view(interval) });
+        })?;
+        match next_key(deadlines.next_ns())? {
+            Next::Deadline => {
+                deadlines.answered_at(Monotonic.now_ns());
+                own.look();
+                if !paused {
+                    source.look();
+                }
+            }
+            Next::Quit => return Ok(()),
+            Next::Pause => paused = !paused,
+            Next::Redraw => {}
+            Next::Forward => source.look(),
+            Next::Back => source.back(),
+            Next::Slower | Next::Faster if paused => {}
+            change @ (Next::Slower | Next::Faster) => {
+                let changed = if matches!(change, Next::Slower) { interval * 2 } else { interval / 2 };
+                interval = changed.clamp(SHORTEST, LONGEST);
+                deadlines = Deadlines::new(Monotonic.now_ns(), interval);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    Deadline,
+    Quit,
+    Pause,
+    Slower,
+    Faster,
+    Forward,
+    Back,
+    Redraw,
+}
+
+/// Waits for a key that means something, or for the deadline.
+fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
+    /// SIGTERM is no key: it is looked for now and then.
+    const LOOK_EVERY: Duration = Duration::from_millis(200);
+    loop {
+        let now_ns = Monotonic.now_ns();
+        if signals::STOP.is_requested() {
+            return Ok(Next::Quit);
+        }
+        if now_ns >= deadline_ns {
+            return Ok(Next::Deadline);
+        }
+        if !event::poll(Duration::from_nanos(deadline_ns - now_ns).min(LOOK_EVERY))? {
+            continue;
+        }
+        match event::read()? {
+            Event::Resize(..) => return Ok(Next::Redraw),
+            Event::Key(key) if key.kind == KeyEventKind::Press => match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => return Ok(Next::Quit),
+                KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(Next::Quit),
+                KeyCode::Char('p' | ' ') => return Ok(Next::Pause),
+                KeyCode::Char('+') => return Ok(Next::Slower),
+                KeyCode::Char('-') => return Ok(Next::Faster),
+                KeyCode::Right => return Ok(Next::Forward),
+                KeyCode::Left => return Ok(Next::Back),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+/// The CPU time of this process, as a share of the machine.
+struct Own {
+    at_ns: u64,
+    used_ns: u64,
+    cpus: f64,
+    ratio: Option<f64>,
+}
+
+impl Own {
+    fn new() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+        Self { at_ns: Monotonic.now_ns(), used_ns: used_ns(), cpus, ratio: None }
+    }
+
+    fn look(&mut self) {
+        let (at_ns, used_ns) = (Monotonic.now_ns(), used_ns());
+        let wall_ns = at_ns.saturating_sub(self.at_ns).max(1) as f64;
+        self.ratio = Some(used_ns.saturating_sub(self.used_ns) as f64 / wall_ns / self.cpus);
+        (self.at_ns, self.used_ns) = (at_ns, used_ns);
+    }
+}
+
+fn used_ns() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    usage.map_or(0, |u| (u.user_time() + u.system_time()).num_nanoseconds().cast_unsigned())
+}
+
+/// This machine now.
+struct Live {
+    cpu: CpuProbe,
+    nic: NicProbe,
+    io: Maybe<IoProbe>,
+    locks: Maybe<LockProbe>,
+    archive: Option<Archive>,
+    looked_for_load_ns: u64,
+    load: Option<String>,
+    seen_cpu: Maybe<CpuInterval>,
+    seen_nic: Maybe<NicInterval>,
+    seen_locks: Maybe<LockInterval>,
+    seen_io: Maybe<VecDeque<IoInterval>>,
+    anchor: WallAnchor,
+}
+
+impl Live {
+    fn start(global: &Global) -> Self {
+        let mut cpu = cpu_time::open(&cpu_time::Options::of_this_machine());
+        let mut nic = nic::open(BTreeMap::new());
+        let io = block_io::open(&block_io::Options::everything(IoBy::default()));
+        let io = io.and_then(|mut probe| probe.start().map(|()| probe));
+        let locks = locks::open(&locks::Options::of_everyone()).map_err(|e| Missing::because(e.to_string()));
+        cpu.start();
+        nic.start();
+        let first = || Missing::because("the first interval is not over");
+        let seen_io = io.as_ref().map(|_| VecDeque::new()).map_err(Clone::clone);
+        let mut live = Self {
+            cpu,
+            nic,
+            io,
+            locks,
+            // Without an archive there is no load to be found in it.
+            archive: global.archive().ok(),
+            looked_for_load_ns: 0,
+            load: None,
+            seen_cpu: Err(first()),
+            seen_nic: Err(first()),
+            seen_locks: Err(first()),
+            seen_io,
+            anchor: WallAnchor::now(),
+        };
+        live.look_for_load();
+        live
+    }
+
+    /// A load holds the lock of the run that it writes; the archive lists it as running for as long as it does.
+    fn look_for_load(&mut self) {
+        let now_ns = Monotonic.now_ns();
+        if self.looked_for_load_ns != 0 && now_ns < self.looked_for_load_ns + LOAD_EVERY_NS {
+            return;
+        }
+        self.looked_for_load_ns = now_ns;
+        let running = Filter {
+            kind: Some(RunKind::Load),
+            state: Some(RunState::Running),
+            labels: Vec::new(),
+            text: None,
+            part_of: PartOf::Anything,
+        };
+        let found = self.archive.as_ref().and_then(|archive| archive.list(&running).ok());
+        self.load = found.and_then(|runs| runs.into_iter().next()).map(|listed| {
+            let since_s = now_ns.saturating_sub(listed.header.anchor.monotonic_ns) / 1_000_000_000;
+            format!("{}, for {since_s} s", listed.header.title)
+        });
+    }
+}
+
+impl Source for Live {
+    fn look(&mut self) {
+        self.seen_cpu = Ok(self.cpu.read());
+        self.seen_nic = Ok(self.nic.read());
+        self.seen_locks = match &mut self.locks {
+            Ok(probe) => probe.read().map(|seen| seen.by_caller()),
+            Err(why) => Err(why.clone()),
+        };
+        if let (Ok(probe), Ok(seen)) = (&mut self.io, &mut self.seen_io) {
+            match probe.read() {
+                Ok(interval) => {
+                    seen.push_back(interval);
+                    while seen.len() > HISTORY {
+                        seen.pop_front();
+                    }
+                    seen.make_contiguous();
+                }
+                Err(why) => self.seen_io = Err(why),
+            }
+        }
+        self.look_for_load();
+    }
+
+    fn view(&self, interval: Duration) -> View<'_> {
+        let now_ns = self.seen_cpu.as_ref().map_or(self.anchor.monotonic_ns, |c| c.until_ns);
+        View {
+            source: format!("live, every {:?}", interval),
+            time: local_time(self.anchor.unix_ns_at(now_ns)),
+            paused: false,
+            cpu: self.seen_cpu.as_ref().map_err(Clone::clone),
+            locks: self.seen_locks.as_ref().map_err(Clone::clone),
+            io: self.seen_io.as_ref().map(|seen| seen.as_slices().0).map_err(Clone::clone),
+            nic: self.seen_nic.as_ref().map_err(Clone::clone),
+            load: self.load.clone(),
+            own_ratio: None,
+            keys: LIVE_KEYS,
+        }
+    }
+}
+
+/// What was recorded beside a run.
+struct Replay<'a> {
+    run: &'a Run,
+    /// Ends of intervals, of whatever instrument, in rising order.
+    times_ns: Vec<u64>,
+    at: usize,
+}
+
+impl<'a> Replay<'a> {
+    fn new(run: &'a Run) -> Self {
+        let of_cpu = run.cpu.iter().map(|i| i.until_ns);
+        let mut times_ns: Vec<u64> = of_cpu.collect();
+        if times_ns.is_empty() {
+            let others = run.instruments.io.iter().map(|i| i.until_ns);
+            times_ns = others.chain(run.instruments.nic.iter().map(|i| i.until_ns)).collect();
+            times_ns.sort_unstable();
+        }
+        Self { run, times_ns, at: 0 }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.times_ns.get(self.at).copied().unwrap_or(self.run.header.anchor.monotonic_ns)
+    }
+}
+
+/// Instruments are read one after the other: what ends this much after the CPUs' interval still belongs to it.
+const TOGETHER_NS: u64 = 50_000_000;
+
+fn up_to<T>(intervals: &[T], until_ns: u64, end_of: fn(&T) -> u64) -> &[T] {
+    &intervals[..intervals.partition_point(|i| end_of(i) <= until_ns.saturating_add(TOGETHER_NS))]
+}
+
+impl Source for Replay<'_> {
+    fn look(&mut self) {
+        self.at = (self.at + 1).min(self.times_ns.len().saturating_sub(1));
+    }
+
+    fn back(&mut self) {
+        self.at = self.at.saturating_sub(1);
+    }
+
+    fn view(&self, _: Duration) -> View<'_> {
+        let (run, now_ns) = (self.run, self.now_ns());
+        let not = |name: &str| match run.instruments.missing.get(name) {
+            Some(missing) => missing.clone(),
+            None => Missing::because("nobody looked in this run"),
+        };
+        let cpu = up_to(&run.cpu, now_ns, |i| i.until_ns).last();
+        let io = up_to(&run.instruments.io, now_ns, |i| i.until_ns);
+        let nic = up_to(&run.instruments.nic, now_ns, |i| i.until_ns).last();
+        View {
+            source: format!(
+                "{} {}/{}",
+                run.header.id,
+                (self.at + 1).min(self.times_ns.len()),
+                self.times_ns.len()
+            ),
+            time: local_time(run.header.anchor.unix_ns_at(now_ns)),
+            paused: false,
+            cpu: cpu.ok_or_else(|| not("cpu")),
+            locks: Err(not("locks")),
+            io: if io.is_empty() { Err(not("io")) } else { Ok(io) },
+            nic: nic.ok_or_else(|| not("nic")),
+            load: run.load.as_ref().map(|_| run.header.title.clone()),
+            own_ratio: None,
+            keys: REPLAY_KEYS,
+        }
+    }
+}
+
+fn replayed(global: &Global, text: &str) -> anyhow::Result<Run> {
+    let archive = global.archive()?;
+    let id = archive.find(text).map_err(of_archive)?;
+    let run = archive.run(id).map_err(of_archive)?;
+    if run.cpu.is_empty() && run.instruments.is_empty() {
+        return Err(Exit::Usage.with(format!("nothing was recorded beside run {id}: see `load --observe`")));
+    }
+    Ok(run)
+}
+
+fn local_time(unix_ns: u64) -> String {
+    let at =
+        Timestamp::from_nanosecond(i128::from(unix_ns)).expect("a clock shows a time before the year 9999");
+    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+}

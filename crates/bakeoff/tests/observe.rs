@@ -1,0 +1,68 @@
+//! The instruments of disks and network as a user runs them. What others do on the machine meanwhile is not asserted.
+
+mod lab;
+
+use lab::Lab;
+use serde_json::Value;
+
+#[test]
+fn interfaces_are_told_as_csv_as_json_and_as_a_list() {
+    let lab = Lab::new();
+    let csv = lab.run(&["nic", "--csv", "100ms", "2", "-i", "lo"]);
+    assert_eq!(csv.code, Some(0), "{}", csv.err);
+    let fields: Vec<usize> = csv.out.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(fields, [15, 15, 15], "{}", csv.out);
+
+    let lines = lab.run(&["nic", "--json", "100ms", "2"]);
+    let lines: Vec<Value> =
+        lines.out.lines().map(|l| serde_json::from_str(l).expect("an object a line")).collect();
+    assert_eq!(lines.len(), 2);
+    let lo = lines[1]["interfaces"].as_array().expect("a list").iter().find(|i| i["name"] == "lo");
+    let lo = lo.expect("every machine has a loopback");
+    // Its speed is unknown, so what share of it is used is unknown too.
+    assert_eq!(lo["util_ratio"], Value::Null);
+    assert!(lo["missing"]["util_ratio"].is_string() && lo["rx_bytes"].is_u64(), "{lo}");
+
+    let list = lab.json(&["nic", "--list"]);
+    assert_eq!(list["schema"], "bakeoff.nic-list/1");
+    let told = lab.run(&["nic", "--speed", "lo=10Gbit", "--json", "100ms", "1"]);
+    let told: Value = serde_json::from_str(&told.out).expect("one object");
+    let lo = told["interfaces"].as_array().expect("a list").iter().find(|i| i["name"] == "lo").expect("lo");
+    assert_eq!(lo["speed_bits_per_s"], 10_000_000_000_u64);
+    assert!(lo["util_ratio"].is_f64(), "{lo}");
+}
+
+#[test]
+fn what_is_wrong_is_told_and_ends_with_2() {
+    let lab = Lab::new();
+    for (words, word) in [
+        (&["nic", "--speed", "eth0=10"][..], "25Gbit"),
+        (&["nic", "--speed", "10Gbit"], "NAME=SPEED"),
+        (&["nic", "--csv", "-t"], "cannot be used with"),
+        (&["nic", "0"], "100ms"),
+        (&["io", "--by", "colour"], "device"),
+        (&["io", "--op", "scribble"], "discard"),
+        (&["io", "--dev", "no-such-disk"], "no-such-disk"),
+        (&["watch"], "terminal"),
+        (&["load", "null:", "--observe", "moon"], "nic"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(word) && ended.err.lines().count() == 1, "{words:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn what_was_observed_beside_a_load_is_kept_and_has_its_section() {
+    let lab = Lab::new();
+    let load =
+        ["load", "null:", "--rate", "200", "--time", "600ms", "--observe", "io,nic", "--interval", "200ms"];
+    let run = lab.json(&load)["run"].as_str().expect("a name").to_owned();
+    let page = lab.run(&["report", &run]);
+    assert_eq!(page.code, Some(0), "{}", page.err);
+    // Without root or BTF, the disks are not seen, and the page says so.
+    for heading in ["Network", "Block I/O"] {
+        assert!(page.out.contains(heading), "{}", page.out);
+    }
+    assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));
+}
