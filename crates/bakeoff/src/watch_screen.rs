@@ -185,7 +185,7 @@ fn bar(ratio: f64, mark: Option<f64>, width: usize) -> String {
 }
 
 fn heat_map(frame: &mut Frame, area: Rect, view: &View) {
-    let Ok(intervals) = view.io else {
+    let Ok(intervals) = &view.io else {
         return why(frame, area, "I/O", view.io.as_ref().err());
     };
     let title = intervals.last().map_or("I/O".to_owned(), |last| {

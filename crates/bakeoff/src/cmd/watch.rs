@@ -67,9 +67,16 @@ pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Re
         return Err(Exit::Usage.with(why));
     }
     signals::stop_on_interrupt()?;
-    let source: Box<dyn Source> = match &run {
-        Some(run) => Box::new(Replay::new(run)),
-        None => Box::new(Live::start(global)),
+    let (mut live, mut replay);
+    let source: &mut dyn Source = match &run {
+        Some(run) => {
+            replay = Replay::new(run);
+            &mut replay
+        }
+        None => {
+            live = Live::start(global);
+            &mut live
+        }
     };
     // Restored also where something panics.
     let mut terminal = ratatui::try_init().context("taking the terminal over")?;
@@ -90,11 +97,7 @@ trait Source {
     fn view(&self, interval: Duration) -> View<'_>;
 }
 
-fn watch(
-    terminal: &mut DefaultTerminal,
-    mut source: Box<dyn Source>,
-    interval: Duration,
-) -> anyhow::Result<()> {
+fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Duration) -> anyhow::Result<()> {
     let (mut interval, mut paused) = (interval, false);
     let mut own = Own::new();
     let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
@@ -290,7 +293,7 @@ impl Source for Live {
     fn view(&self, interval: Duration) -> View<'_> {
         let now_ns = self.seen_cpu.as_ref().map_or(self.anchor.monotonic_ns, |c| c.until_ns);
         View {
-            source: format!("live, every {:?}", interval),
+            source: format!("live, every {interval:?}"),
             time: local_time(self.anchor.unix_ns_at(now_ns)),
             paused: false,
             cpu: self.seen_cpu.as_ref().map_err(Clone::clone),
