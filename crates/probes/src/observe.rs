@@ -4,10 +4,12 @@
 
 use std::fmt;
 
-use crate::locks;
+use crate::{block_io, locks, nic};
 
 /// Every instrument that can be named in `--observe`, besides `cpu`.
 pub const KINDS: &[Kind] = &[
+    block_io::KIND,
+    nic::KIND,
     Kind { name: "locks", open: locks::observe::of_kernel },
     Kind { name: "ulocks", open: locks::observe::of_programs },
 ];

@@ -8,6 +8,7 @@ use std::time::Duration;
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, Recorded};
 use record::environment::Environment;
+use record::instruments::Instruments;
 use record::quantity;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use runner::{Around, RecordError, RecordSettings, Recording};
@@ -128,7 +129,8 @@ fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> 
         (RunState::Sealed, None)
     };
     let header = RunHeader { state, reason, ..header };
-    Run { header, environment, load: None, cpu, series, proofs: Vec::new(), recorded: Some(recorded) }
+    let (proofs, instruments) = (Vec::new(), Instruments::default());
+    Run { header, environment, load: None, cpu, instruments, series, proofs, recorded: Some(recorded) }
 }
 
 fn header(args: &Args, anchor: WallAnchor) -> RunHeader {

@@ -15,6 +15,7 @@
 #[cfg(feature = "bpf")]
 mod bpf;
 mod devices;
+mod observe;
 
 use record::block_io::{IoBy, IoOp};
 use record::missing::Maybe;
@@ -22,6 +23,7 @@ use record::missing::Maybe;
 #[cfg(feature = "bpf")]
 pub use self::bpf::IoProbe;
 pub use self::devices::{Device, DeviceError, aliases, find};
+pub(crate) use self::observe::KIND;
 
 /// What to watch, and how to tell it apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 
 mod ethtool;
 mod netlink;
+mod observe;
 mod snmp;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, U
 
 use self::ethtool::Ethtool;
 use self::netlink::{Link, Netlink};
+
+pub(crate) use self::observe::KIND;
 
 /// Watches the interfaces of the namespace of the thread that opened it.
 #[derive(Debug)]

@@ -1,0 +1,76 @@
+//! The block devices as numbers over time, beside a command.
+
+use std::collections::BTreeMap;
+
+use record::block_io::IoBy;
+use record::missing::{Maybe, Missing};
+
+use super::{IoProbe, Options};
+use crate::observe::{Instrument, Kind, Reading};
+
+/// What joins the others.
+pub(crate) const KIND: Kind = Kind { name: "io", open };
+
+fn open() -> Box<dyn Instrument> {
+    let by = IoBy { device: true, op: true, ..IoBy::default() };
+    Box::new(Beside { probe: super::open(&Options::everything(by)), lost: BTreeMap::new() })
+}
+
+/// A probe, or why there is none; and what it lost so far.
+#[derive(Debug)]
+struct Beside {
+    probe: Maybe<IoProbe>,
+    lost: BTreeMap<String, u64>,
+}
+
+impl Beside {
+    fn or_gone<T>(&mut self, result: Maybe<T>) -> Option<T> {
+        result.map_err(|why: Missing| self.probe = Err(why)).ok()
+    }
+}
+
+impl Instrument for Beside {
+    fn notes(&self) -> Vec<String> {
+        let mut notes = match &self.probe {
+            Ok(probe) => probe.note().map(str::to_owned).into_iter().collect(),
+            Err(why) => vec![format!("block I/O is not observed: {why}")],
+        };
+        notes.extend(
+            self.lost.iter().map(|(why, n)| format!("block I/O: {n} requests are in no sum ({why})")),
+        );
+        notes
+    }
+
+    fn start(&mut self) {
+        if let Ok(probe) = &mut self.probe {
+            let started = probe.start();
+            self.or_gone(started);
+        }
+    }
+
+    fn read(&mut self) -> Vec<Reading> {
+        let Ok(probe) = &mut self.probe else { return Vec::new() };
+        let read = probe.read();
+        let Some(interval) = self.or_gone(read) else { return Vec::new() };
+        for (why, n) in &interval.lost {
+            *self.lost.entry(why.clone()).or_default() += n;
+        }
+        let seconds = interval.seconds();
+        let mut readings = Vec::new();
+        for group in &interval.groups {
+            let device = group.device.as_deref().unwrap_or_default();
+            let labels = format!("device={device},op={}", group.op.map_or("", record::block_io::IoOp::word));
+            let mut add = |name: &str, value: f64| {
+                readings.push(Reading { name: name.to_owned(), labels: labels.clone(), value });
+            };
+            add("io_requests_per_s", group.count as f64 / seconds);
+            add("io_bytes_per_s", group.bytes as f64 / seconds);
+            for (name, q) in [("io_latency_p50_ns", 0.5), ("io_latency_p99_ns", 0.99)] {
+                if let Some(ns) = group.from_start.quantile_ns(q) {
+                    add(name, ns);
+                }
+            }
+        }
+        readings
+    }
+}
