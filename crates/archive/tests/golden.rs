@@ -99,6 +99,8 @@ fn example_run() -> Run {
     let mut run =
         Run { header: header(RunKind::Load, 1), load: Some(load(&mut dice)), ..example::run(&mut dice) };
     run.environment.facts.insert("host.name".into(), Ok("box".into()));
+    // Version 1 was made before other instruments looked.
+    run.instruments = record::instruments::Instruments::default();
     run.series = (0..3)
         .map(|i| Sample {
             t_ms: 1000 * (i + 1),

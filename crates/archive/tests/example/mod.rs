@@ -172,10 +172,10 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         environment: environment(dice),
         load: dice.option(load),
         cpu: dice.some(4, cpu_interval),
-        instruments: instruments(dice),
         series: dice.some(20, sample),
         proofs: dice.some(3, proof),
         recorded: dice.option(recorded),
+        instruments: instruments(dice),
     }
 }
 
