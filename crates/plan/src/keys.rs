@@ -568,7 +568,7 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Words(instruments),
                 Need::Default("[\"cpu\"]"),
                 "[\"cpu\", \"io\"]",
-                "the instruments; those other than cpu, io and nic are recorded as missing in this version",
+                "the instruments; those other than cpu are recorded as missing in this version",
             ),
             key(
                 "control_arm",

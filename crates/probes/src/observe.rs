@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use record::instruments::Instruments;
+
 use crate::{block_io, locks, nic};
 
 /// Every instrument that can be named in `--observe`, besides `cpu`.
@@ -44,6 +46,9 @@ pub trait Instrument: fmt::Debug {
 
     /// What happened since the last reading, or since the start.
     fn read(&mut self) -> Vec<Reading>;
+
+    /// Hands over what was seen interval by interval, where the instrument keeps more than its readings.
+    fn hand_over(&mut self, _: &mut Instruments) {}
 }
 
 /// The kinds of a list such as `cpu,io`, without `cpu`, which is not of these; `Err`: the first that is not known.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use record::block_io::IoBy;
+use record::block_io::{IoBy, IoInterval};
+use record::instruments::Instruments;
 use record::missing::{Maybe, Missing};
 
 use super::{IoProbe, Options};
@@ -13,7 +14,7 @@ pub(crate) const KIND: Kind = Kind { name: "io", open };
 
 fn open() -> Box<dyn Instrument> {
     let by = IoBy { device: true, op: true, ..IoBy::default() };
-    Box::new(Beside { probe: super::open(&Options::everything(by)), lost: BTreeMap::new() })
+    Box::new(Beside { probe: super::open(&Options::everything(by)), lost: BTreeMap::new(), seen: Vec::new() })
 }
 
 /// A probe, or why there is none; and what it lost so far.
@@ -21,6 +22,7 @@ fn open() -> Box<dyn Instrument> {
 struct Beside {
     probe: Maybe<IoProbe>,
     lost: BTreeMap<String, u64>,
+    seen: Vec<IoInterval>,
 }
 
 impl Beside {
@@ -71,6 +73,14 @@ impl Instrument for Beside {
                 }
             }
         }
+        self.seen.push(interval);
         readings
+    }
+
+    fn hand_over(&mut self, seen: &mut Instruments) {
+        seen.io.append(&mut self.seen);
+        if let Err(why) = &self.probe {
+            seen.missing.insert(KIND.name.to_owned(), why.clone());
+        }
     }
 }

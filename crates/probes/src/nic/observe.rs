@@ -2,17 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use record::nic::LinkCounts;
+use record::instruments::Instruments;
+use record::nic::{LinkCounts, NicInterval};
 
 use super::NicProbe;
 use crate::observe::{Instrument, Kind, Reading};
 
 /// What joins the others.
-pub(crate) const KIND: Kind = Kind { name: "nic", open: || Box::new(super::open(BTreeMap::new())) };
+pub(crate) const KIND: Kind = Kind { name: "nic", open };
 
-impl Instrument for NicProbe {
+fn open() -> Box<dyn Instrument> {
+    Box::new(Beside { probe: super::open(BTreeMap::new()), seen: Vec::new() })
+}
+
+/// A probe and what it saw.
+#[derive(Debug)]
+struct Beside {
+    probe: NicProbe,
+    seen: Vec<NicInterval>,
+}
+
+impl Instrument for Beside {
     fn notes(&self) -> Vec<String> {
-        self.netlink
+        self.probe
+            .netlink
             .as_ref()
             .err()
             .map(|why| format!("the network is not observed: {why}"))
@@ -21,11 +34,11 @@ impl Instrument for NicProbe {
     }
 
     fn start(&mut self) {
-        NicProbe::start(self);
+        self.probe.start();
     }
 
     fn read(&mut self) -> Vec<Reading> {
-        let interval = NicProbe::read(self);
+        let interval = self.probe.read();
         let seconds = interval.seconds();
         let mut readings = Vec::new();
         for sample in interval.interfaces.iter().flatten().filter(|s| s.up) {
@@ -52,6 +65,11 @@ impl Instrument for NicProbe {
                 value: resent,
             });
         }
+        self.seen.push(interval);
         readings
+    }
+
+    fn hand_over(&mut self, seen: &mut Instruments) {
+        seen.nic.append(&mut self.seen);
     }
 }

@@ -116,8 +116,16 @@ fn probe(
     let cpu = beside.take();
     let instruments = beside.take_instruments();
     let series = beside.take_series(environment.fact("host.name").unwrap_or("localhost"), anchor);
-    let run =
-        Run { header, environment, load: Some(record), cpu, instruments, series, proofs: Vec::new(), recorded: None };
+    let run = Run {
+        header,
+        environment,
+        load: Some(record),
+        cpu,
+        instruments,
+        series,
+        proofs: Vec::new(),
+        recorded: None,
+    };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);
     Ok(Some(Probe { rate_per_s, stage, end, found, achieved_per_s, run }))
