@@ -52,6 +52,8 @@ pub struct Recording {
     pub recorded: Recorded,
     /// The CPUs, interval by interval.
     pub cpu: Vec<CpuInterval>,
+    /// What those of the other instruments saw that keep more than numbers.
+    pub seen: record::instruments::Instruments,
     /// The other instruments, interval by interval.
     pub series: Vec<Sample>,
     /// What is missing for a better look and how to get it.
@@ -212,10 +214,12 @@ impl<'a> Instruments<'a> {
         self.intervals.push(interval);
     }
 
-    fn finish(self, recorded: Recorded, stopped: bool) -> Recording {
+    fn finish(mut self, recorded: Recorded, stopped: bool) -> Recording {
         let mut notes = self.cpu.notes().to_vec();
         notes.extend(self.others.iter().flat_map(|o| o.notes()));
-        Recording { recorded, cpu: self.intervals, series: self.series, notes, stopped }
+        let mut seen = record::instruments::Instruments::default();
+        self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
+        Recording { recorded, cpu: self.intervals, seen, series: self.series, notes, stopped }
     }
 }
 

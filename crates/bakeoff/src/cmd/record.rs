@@ -8,7 +8,6 @@ use std::time::Duration;
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, Recorded};
 use record::environment::Environment;
-use record::instruments::Instruments;
 use record::quantity;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use runner::{Around, RecordError, RecordSettings, Recording};
@@ -122,14 +121,14 @@ fn around(args: &Args, global: &Global) -> anyhow::Result<Around> {
 }
 
 fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> Run {
-    let Recording { recorded, cpu, series, notes: _, stopped } = recording;
+    let Recording { recorded, cpu, seen: instruments, series, notes: _, stopped } = recording;
     let (state, reason) = if stopped {
         (RunState::Interrupted, Some("stopped by its user".to_owned()))
     } else {
         (RunState::Sealed, None)
     };
     let header = RunHeader { state, reason, ..header };
-    let (proofs, instruments) = (Vec::new(), Instruments::default());
+    let proofs = Vec::new();
     Run { header, environment, load: None, cpu, instruments, series, proofs, recorded: Some(recorded) }
 }
 
