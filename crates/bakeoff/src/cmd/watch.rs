@@ -55,7 +55,7 @@ const HISTORY: usize = 600;
 /// Rarely, because the archive is read for it.
 const LOAD_EVERY_NS: u64 = 5_000_000_000;
 const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 const LIVE_KEYS: &str = "q quit  p pause  + - interval";
 const REPLAY_KEYS: &str = "q quit  p pause  + - speed  \u{2190} \u{2192} step";
 
@@ -68,15 +68,12 @@ pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Re
     }
     signals::stop_on_interrupt()?;
     let (mut live, mut replay);
-    let source: &mut dyn Source = match &run {
-        Some(run) => {
-            replay = Replay::new(run);
-            &mut replay
-        }
-        None => {
-            live = Live::start(global);
-            &mut live
-        }
+    let source: &mut dyn Source = if let Some(run) = &run {
+        replay = Replay::new(run);
+        &mut replay
+    } else {
+        live = Live::start(global);
+        &mut live
     };
     // Restored also where something panics.
     let mut terminal = ratatui::try_init().context("taking the terminal over")?;
