@@ -124,6 +124,7 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
         title: "What it took",
         blocks: vec![Block::Table(took(recorded)), block],
     }];
+    sections.extend(super::instruments::sections(run));
     sections.extend(super::series::section(&analysis::series(&run.series)));
     sections.push(disclosure(run, None));
     Page {
