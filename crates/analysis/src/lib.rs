@@ -5,22 +5,29 @@
 //! configuration had a fresh server, never over seconds or requests of one run.
 
 mod cell;
+mod chance;
+pub mod change_point;
 mod compare;
 mod holm;
 mod judge;
 mod machine;
 mod metric;
 mod paired;
+pub mod period;
+mod robust;
+pub mod scale;
 mod series;
 mod sign_flip;
 mod spectrum;
 mod student;
+pub mod sweep;
+pub mod usl;
 
 pub use cell::{BlockValue, Cell, CellSummary};
 pub use compare::{Comparisons, Pair, compare};
 pub use holm::holm;
 pub use judge::{Estimate, Judged, Rules, Verdict, blocks_min, judge};
-pub use machine::{Machine, machine};
+pub use machine::{Machine, machine, machine_between};
 pub use metric::value;
 pub use paired::{Paired, hodges_lehmann};
 pub use series::{Series, series};

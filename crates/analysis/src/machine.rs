@@ -34,8 +34,15 @@ pub struct Machine {
 /// unsure, or where a value is missing in any
 /// interval: half a look is not the whole.
 pub fn machine(load: &LoadRecord, intervals: &[CpuInterval]) -> Machine {
-    let measured_s = load.measured.as_secs_f64();
-    let window = match Window::of(load, intervals) {
+    let from = load.measured_from_ns;
+    let until = from + u64::try_from(load.measured.as_nanos()).unwrap_or(u64::MAX - from);
+    machine_between(from, until, intervals)
+}
+
+/// Weighs the intervals by their share in the time from `from_ns` to `until_ns`; otherwise as [`machine`].
+pub fn machine_between(from_ns: u64, until_ns: u64, intervals: &[CpuInterval]) -> Machine {
+    let measured_s = until_ns.saturating_sub(from_ns) as f64 * 1e-9;
+    let window = match Window::of(from_ns, until_ns, intervals) {
         Ok(window) => window,
         Err(missing) => {
             return Machine {
@@ -66,9 +73,8 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    fn of(load: &LoadRecord, intervals: &'a [CpuInterval]) -> Maybe<Self> {
-        let from = load.measured_from_ns;
-        let until = from + u64::try_from(load.measured.as_nanos()).unwrap_or(u64::MAX - from);
+    fn of(from: u64, until: u64, intervals: &'a [CpuInterval]) -> Maybe<Self> {
+        let measured_s = until.saturating_sub(from) as f64 * 1e-9;
         let parts: Vec<(f64, &CpuInterval)> = intervals
             .iter()
             .map(|i| (i.until_ns.min(until).saturating_sub(i.from_ns.max(from)) as f64 * 1e-9, i))
@@ -78,8 +84,8 @@ impl<'a> Window<'a> {
         let Some((_, first)) = parts.first() else {
             return Err(Missing::because("the CPUs were not watched"));
         };
-        if watched_s < WATCHED_RATIO_MIN * load.measured.as_secs_f64() {
-            let share = 100.0 * watched_s / load.measured.as_secs_f64();
+        if watched_s < WATCHED_RATIO_MIN * measured_s {
+            let share = 100.0 * watched_s / measured_s;
             return Err(Missing::because(format!(
                 "the CPUs were watched for {share:.0} % of the measured phase"
             )));

@@ -3,6 +3,8 @@
 //! It assumes no distribution, only what drawing the order at random within a block gives: that the two could have
 //! changed places.
 
+use crate::chance::SplitMix;
+
 /// Up to this number of blocks all 2^n ways to flip the signs are tried.
 pub const EXACT_BLOCKS_MAX: usize = 20;
 /// Ways that are drawn where there are too many to try them all.
@@ -57,18 +59,6 @@ fn flipped_sum(sizes: &[f64], signs: u64) -> f64 {
 
 fn drawn_sum(sizes: &[f64], chance: &mut SplitMix) -> f64 {
     sizes.chunks(64).map(|chunk| flipped_sum(chunk, chance.next())).sum()
-}
-
-/// Steele, Lea and Flood's `SplitMix64` (OOPSLA 2014): enough for coin tosses, and the same on every machine.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Run(cmd::run::RunArgs),
     Resume(cmd::run::ResumeArgs),
     Plan(cmd::plan::Args),
+    Scale(cmd::scale::Args),
+    Dder(cmd::dder::Args),
     Report(cmd::report::Args),
     Runs(cmd::runs::Args),
     Cpu(cmd::cpu::Args),

@@ -1,6 +1,8 @@
 //! One file a command.
 
 pub(crate) mod cpu;
+pub(crate) mod dder;
+pub(crate) mod experiment;
 pub(crate) mod generate;
 pub(crate) mod hog;
 pub(crate) mod host;
@@ -16,6 +18,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod scale;
 pub(crate) mod ulocks;
 pub(crate) mod watch;
 
@@ -65,6 +68,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(args, &global, out),
         Command::Resume(args) => run::resume(args, &global, out),
         Command::Plan(args) => plan::run(args, &global, out),
+        Command::Dder(args) => dder::run(args, &global, out),
+        Command::Scale(args) => scale::run(args, &global, out),
         Command::Report(args) => report::run(args, &global, out),
         Command::Runs(args) => runs::run(args, &global, out),
         Command::Cpu(args) => cpu::run(args, &global, out),

@@ -5,6 +5,7 @@
 
 mod address;
 mod caching;
+pub mod dd;
 mod exec;
 mod http;
 mod memcached;

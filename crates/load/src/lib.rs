@@ -59,6 +59,7 @@ use record::load::{
 use record::target::Target;
 
 pub use dataset::{Cleaned, Prepared};
+pub use driver::dd;
 use driver::{Driver, Scheme};
 pub use error::{ErrorClass, LoadError};
 pub use stop::{Stop, StopLevel};

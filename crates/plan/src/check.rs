@@ -485,7 +485,7 @@ fn assemble(written: PlanWritten, text: &str, name: &str, parts: Parts) -> Optio
     Some(Plan {
         name: name.to_owned(),
         text: text.to_owned(),
-        sha256: hexadecimal(&Sha256::digest(text.as_bytes())),
+        sha256: sha256(text),
         title: written.title?.value,
         question: written.question.map(|q| q.value).unwrap_or_default(),
         blocks: design.blocks?.value,
@@ -581,6 +581,11 @@ fn warmup(phases: &PhasesWritten) -> Option<Warmup> {
         max: phases.warmup_max.as_ref().map(|max| max.value),
         judge: phases.warmup_judge.as_ref().map(|judge| judge.value.clone()).unwrap_or_default(),
     })
+}
+
+/// The checksum of a plan's text, as the archive keeps it.
+pub fn sha256(text: &str) -> String {
+    hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

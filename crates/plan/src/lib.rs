@@ -30,6 +30,7 @@
 mod check;
 mod error;
 mod estimate;
+mod experiment;
 mod file;
 mod keys;
 mod matrix;
@@ -37,17 +38,23 @@ mod meant;
 mod order;
 mod power;
 mod reference;
+mod scale;
 mod schema;
+mod sweep;
 mod template;
 
+pub use check::sha256;
 pub use error::{Place, PlanErrors, Problem, ProblemKind};
 pub use estimate::{Estimate, Power};
+pub use experiment::{Experiment, NotAnExperiment};
 pub use meant::{
     Command, Gate, GateRule, Note, OnInconclusive, Plan, Prepare, Ready, Resolved, Scheduler, ServerSpec,
     Step, StopSignal, Warmup,
 };
 pub use reference::documentation;
+pub use scale::{Bind, Machine, ScalePlan, copies_up_to};
 pub use schema::json_schema;
+pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 
 /// Reads a plan and checks it.
 ///

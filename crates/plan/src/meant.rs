@@ -580,6 +580,22 @@ impl Scheduler {
             _ => None,
         }
     }
+
+    /// The class of a word: `other`, `batch`, `fifo:10`, `rr:10`; the inverse of its text.
+    pub fn from_word(text: &str) -> Option<Self> {
+        Self::read(text)
+    }
+}
+
+impl std::fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Other => f.write_str("other"),
+            Self::Batch => f.write_str("batch"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::RoundRobin(priority) => write!(f, "rr:{priority}"),
+        }
+    }
 }
 
 impl OnInconclusive {

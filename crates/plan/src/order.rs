@@ -37,16 +37,22 @@ pub(crate) fn draw(seed: u64, blocks: u32, whole: &[Levels], sub: &[Levels]) -> 
     trials
 }
 
-struct Stream(ChaCha20Rng);
+pub(crate) struct Stream(ChaCha20Rng);
 
 impl Stream {
     fn new(seed: u64) -> Self {
+        Self::of(seed, 0)
+    }
+
+    /// A stream of its own for what is drawn within a trial: `number` is the second eight bytes of the key.
+    pub(crate) fn of(seed: u64, number: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
+        key[8..16].copy_from_slice(&number.to_le_bytes());
         Self(ChaCha20Rng::from_seed(key))
     }
 
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         // The number of 64-bit values that would favor the small remainders: 2^64 mod n.
         let spare = (u64::MAX % n + 1) % n;
         loop {
@@ -57,7 +63,7 @@ impl Stream {
         }
     }
 
-    fn shuffle<T>(&mut self, list: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         for i in (1..list.len()).rev() {
             let j = usize::try_from(self.below(i as u64 + 1)).expect("an index of the list");
             list.swap(i, j);

@@ -1,6 +1,6 @@
 //! Which CPUs make up a core: the hardware threads that share its units.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -79,6 +79,32 @@ impl Cores {
     }
 }
 
+/// The socket of each of `cpus`, and its core by the core's lowest CPU, under `root`; a CPU of which the kernel tells
+/// nothing is a core of its own on socket 0.
+pub fn places(root: &Path, cpus: &[u32]) -> BTreeMap<u32, (u32, u32)> {
+    let of = |cpu: u32| {
+        let folder = root.join(format!("sys/devices/system/cpu/cpu{cpu}/topology"));
+        let text = |file: &str| fs::read_to_string(folder.join(file)).ok();
+        let socket = text("physical_package_id").and_then(|t| t.trim().parse().ok());
+        let siblings = text("thread_siblings_list").and_then(|t| cpu_list::parse(&t).ok());
+        let core = siblings.and_then(|s| s.first().copied());
+        (cpu, (socket.unwrap_or(0), core.unwrap_or(cpu)))
+    };
+    cpus.iter().copied().map(of).collect()
+}
+
+/// Size of CPU 0's data or unified cache of that level, under `root`; `None` where the kernel does not tell.
+pub fn cache_bytes(root: &Path, level: u32) -> Option<u64> {
+    let folder = root.join("sys/devices/system/cpu/cpu0/cache");
+    (0..16).find_map(|i| {
+        let text = |file: &str| fs::read_to_string(folder.join(format!("index{i}/{file}"))).ok();
+        let is_data = text("type")?.trim() != "Instruction";
+        let is_level = text("level")?.trim().parse() == Ok(level);
+        let kib: u64 = text("size")?.trim().strip_suffix('K')?.parse().ok()?;
+        (is_data && is_level).then_some(kib * 1_024)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +129,22 @@ mod tests {
         }
         fs::write(cpus.join("online"), "0-4").unwrap();
         assert_eq!(Cores::read(root.path()).shared(), [[0, 2].into(), [1, 3].into()]);
+        fs::write(cpus.join("cpu3/topology/physical_package_id"), "1\n").unwrap();
+        let cache = cpus.join("cpu0/cache/index3");
+        fs::create_dir_all(&cache).unwrap();
+        for (file, text) in [("type", "Unified\n"), ("level", "3\n"), ("size", "32768K\n")] {
+            fs::write(cache.join(file), text).unwrap();
+        }
+        for i in 0..3 {
+            let folder = cpus.join(format!("cpu0/cache/index{i}"));
+            fs::create_dir_all(&folder).unwrap();
+            for (file, text) in [("type", "Instruction"), ("level", "3"), ("size", "1K")] {
+                fs::write(folder.join(file), text).unwrap();
+            }
+        }
+        assert_eq!(cache_bytes(root.path(), 3), Some(32 << 20));
+        assert_eq!(cache_bytes(root.path(), 2), None);
+        let places = places(root.path(), &[2, 3, 9]);
+        assert_eq!(places, [(2, (0, 0)), (3, (1, 1)), (9, (0, 9))].into());
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use analysis::Comparisons;
+use analysis::scale::{Scale, Versus};
+use analysis::sweep::{self, Sweep};
 use record::bakeoff::Bakeoff;
 use record::environment::Environment;
 use record::run::Run;
@@ -22,6 +24,16 @@ pub fn load(run: &Run) -> String {
 /// One machine, or several side by side.
 pub fn hosts(hosts: &[(String, &Environment)]) -> String {
     render(&page::hosts(hosts))
+}
+
+/// The page of a sweep over buffer sizes, and of what it says beside another.
+pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[sweep::Versus]) -> String {
+    render(&page::sweep(bakeoff, sweep, versus))
+}
+
+/// The page of a scale run, and of what it says beside another.
+pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> String {
+    render(&page::scale(bakeoff, scale, versus))
 }
 
 fn render(page: &Page) -> String {

@@ -141,6 +141,16 @@ pub(crate) fn significant_4(value: f64) -> String {
     }
 }
 
+/// `850 MB/s`, `12.3 GB/s`: bytes per second, in powers of ten.
+pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
+    let (value, unit) = match bytes_per_s {
+        b if b < 999.5e3 => (b / 1e3, "kB/s"),
+        b if b < 999.5e6 => (b / 1e6, "MB/s"),
+        b => (b / 1e9, "GB/s"),
+    };
+    format!("{} {unit}", significant(value))
+}
+
 fn grouped(digits: &str) -> String {
     let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |d| ("-", d));
     let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));

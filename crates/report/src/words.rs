@@ -1,6 +1,10 @@
 //! What things are called on paper.
 
+use analysis::sweep::{Cost, Estimate, Shape};
+use analysis::usl::{Cliff, Scaling};
 use record::bakeoff::{Levels, Metric};
+
+use crate::number::{bandwidth, percent, significant};
 
 /// One configuration or condition: its value where one factor is enough to tell, else `factor=value` for each.
 pub(crate) fn configuration(levels: &Levels) -> String {
@@ -61,4 +65,80 @@ pub(crate) fn list(items: &[String]) -> String {
         [one] => one.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
+}
+
+/// A cliff, in a sentence.
+pub(crate) fn cliff_sentence(cliff: &Cliff) -> String {
+    format!(
+        "CLIFF at {} copies: {} are left at {}, and no scalability law with its peak there leaves less than {}.",
+        cliff.at,
+        percent(cliff.left_ratio),
+        cliff.next,
+        percent(cliff.allowed_ratio)
+    )
+}
+
+/// What the laws say, a sentence each.
+pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
+    let mut told = Vec::new();
+    match &scaling.chosen {
+        Ok(law) => {
+            let fitted = scaling.laws.iter().find(|f| f.law == *law).expect("it was fitted");
+            let part = |name: &str, value: f64, (low, high): (f64, f64)| {
+                format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
+            };
+            let mut parts = Vec::new();
+            if *law != analysis::usl::Law::Linear {
+                parts.push(part("contention", fitted.curve.sigma, fitted.intervals[1]));
+            }
+            if *law == analysis::usl::Law::Usl {
+                parts.push(part("coherency", fitted.curve.kappa, fitted.intervals[2]));
+            }
+            let parts = if parts.is_empty() { "no loss is seen".to_owned() } else { parts.join(", ") };
+            told.push(format!("The law that says most with least is {}: {parts}.", law.word()));
+            match &scaling.peak {
+                Ok((at, (low, high))) => {
+                    told.push(format!("Its peak is at {at:.0} copies [{low:.0}, {high:.0}]."));
+                }
+                Err(missing) => told.push(format!("No peak is named: {missing}.")),
+            }
+        }
+        Err(missing) => told.push(format!("No law is told: {missing}.")),
+    }
+    if scaling.retrograde {
+        told.push("The largest number of copies surely does less than the best one.".to_owned());
+    }
+    told
+}
+
+/// A value with its interval, written by `write`.
+pub(crate) fn with_interval(e: Estimate, write: impl Fn(f64) -> String) -> String {
+    match e.interval {
+        Some((low, high)) => format!("{} [{}, {}]", write(e.value), write(low), write(high)),
+        None => write(e.value),
+    }
+}
+
+/// What a call costs, in a sentence.
+pub(crate) fn cost_sentence(cost: &Cost) -> String {
+    let ns = |v: f64| format!("{} ns", significant(v));
+    format!(
+        "{} + {} a byte + {} a page",
+        with_interval(cost.call_ns, ns),
+        with_interval(cost.byte_ns, ns),
+        with_interval(cost.page_ns, ns)
+    )
+}
+
+/// Plateau, knee and peak, in a sentence.
+pub(crate) fn shape_sentence(shape: &Shape) -> String {
+    let bytes = |v: f64| format!("{v:.0}");
+    let rises = if shape.still_rises { ", and it still rises there" } else { "" };
+    format!(
+        "plateau {}{rises}; 90 % of it from {} bytes on; peak {} at {} bytes",
+        with_interval(shape.plateau_bytes_per_s, bandwidth),
+        with_interval(shape.knee_bytes, bytes),
+        with_interval(shape.peak_bytes_per_s, bandwidth),
+        with_interval(shape.peak_bytes, bytes)
+    )
 }

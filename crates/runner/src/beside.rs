@@ -50,18 +50,36 @@ impl Beside {
     /// Follows a load from phase to phase and interval to interval.
     pub fn follow(&mut self, event: &load::Event) {
         match event {
-            load::Event::PhaseStarts { phase: Phase::Measure, .. } => {
-                if let Some(probe) = &mut self.probe {
-                    self.others.iter_mut().for_each(|other| other.start());
-                    // Last, so that its window is the load's.
-                    probe.start();
-                    self.measuring = true;
-                }
-            }
+            load::Event::PhaseStarts { phase: Phase::Measure, .. } => self.open_books(),
             load::Event::PhaseStarts { .. } => self.close(),
             load::Event::Interval(progress) if progress.phase == Phase::Measure => self.read(),
             _ => {}
         }
+    }
+
+    /// Opens the books of all CPUs: what is measured begins now.
+    pub(crate) fn open_books(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            self.others.iter_mut().for_each(|other| other.start());
+            // Last, so that its window is the load's.
+            probe.start();
+            self.measuring = true;
+        }
+    }
+
+    /// Ends an interval; the next one begins with it.
+    pub(crate) fn close_interval(&mut self) {
+        self.read();
+    }
+
+    /// The interval that was closed last.
+    pub(crate) fn last(&self) -> Option<&CpuInterval> {
+        self.intervals.last()
+    }
+
+    /// Share of all CPUs' time that the hypervisor gave to others in the interval that was closed last.
+    pub(crate) fn steal_ratio(&self) -> Option<f64> {
+        self.last()?.mean(|cpu| cpu.stolen_ratio.clone()).ok()
     }
 
     /// The intervals of the load that has ended.

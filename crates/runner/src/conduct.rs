@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
+use archive::{Archive, Step};
 use load::Stop;
 use plan::Plan;
-use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::bakeoff::{Bakeoff, Trial};
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::missing::Missing;
@@ -16,17 +16,12 @@ use record::target::mask_text;
 
 use crate::beside::Beside;
 use crate::error::RunnerError;
+use crate::ledger::{Ledger, event};
 use crate::preflight::{Finding, Severity, preflight};
-use crate::queue::{self, History};
 use crate::scratch::Scratch;
 use crate::series::SeriesEnd;
-use crate::{Event, Outcome, leftovers, series};
+use crate::{Event, Outcome, leftovers, rounds, series};
 
-/// Marks of a trial's run, beside the levels of its factors.
-pub(crate) const TRIAL: &str = "trial";
-pub(crate) const ATTEMPT: &str = "attempt";
-pub(crate) const BLOCK: &str = "block";
-pub(crate) const SERIES: &str = "series";
 /// Marks a bake-off, and its runs, that only show that the plan works.
 pub(crate) const SHORTENED: &str = "shortened";
 
@@ -39,10 +34,7 @@ pub(crate) struct Conductor<'a> {
     pub(crate) archive: &'a Archive,
     pub(crate) stop: &'a Stop,
     pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
-    pub(crate) id: RunId,
-    pub(crate) trials: Vec<Trial>,
-    pub(crate) history: History,
-    pub(crate) journal: Journal,
+    pub(crate) ledger: Ledger,
     pub(crate) scratch: Scratch,
     pub(crate) beside: Beside,
     pub(crate) environment: Environment,
@@ -70,16 +62,12 @@ pub fn run(
     let bakeoff = planned(plan, machine(plan, archive, &found, &beside))?;
     let id = bakeoff.header.id;
     archive.create_bakeoff(&bakeoff)?;
-    let journal = archive.journal(id)?;
     let conductor = Conductor {
         plan,
         archive,
         stop,
         on_event,
-        id,
-        trials: bakeoff.trials,
-        history: History::default(),
-        journal,
+        ledger: Ledger::begin(archive, &bakeoff)?,
         scratch: Scratch::make(id)?,
         beside,
         environment: bakeoff.environment,
@@ -98,19 +86,18 @@ pub fn resume(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
+    if rounds::is_one(archive, id)? {
+        return rounds::resume(archive, id, stop, on_event);
+    }
     // First the journal: who holds it is alone with the bake-off.
-    let mut journal = archive.journal(id)?;
+    let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
     if let Some(done) = leftovers::clear(id)? {
         on_event(&Event::Note(&done));
     }
-    let mut history = History::default();
-    for attempt in &bakeoff.attempts {
-        history.ended(attempt.trial, attempt.state);
-    }
-    adopt(archive, &bakeoff, &mut journal, &mut history)?;
-    let is_over = queue::next(&bakeoff.trials, &history).is_none();
+    let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
+    let is_over = ledger.next().is_none();
     let found = if is_over { Vec::new() } else { look(&plan, archive, on_event)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
     let environment = machine(&plan, archive, &found, &beside);
@@ -127,10 +114,7 @@ pub fn resume(
         archive,
         stop,
         on_event,
-        id,
-        trials: bakeoff.trials,
-        history,
-        journal,
+        ledger,
         scratch: Scratch::make(id)?,
         beside,
         environment,
@@ -140,87 +124,31 @@ pub fn resume(
 
 impl Conductor<'_> {
     fn play(mut self) -> Result<Outcome, RunnerError> {
-        let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
-        let done = trials - self.history.count(&self.trials, TrialState::Planned);
-        (self.on_event)(&Event::Started { id: self.id, trials, done });
+        self.ledger.tell_start(self.on_event);
         for note in self.beside.notes() {
             (self.on_event)(&Event::Note(&note));
         }
         for note in self.plan.notes() {
             (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.place, note.text)));
         }
-        while let Some(work) = queue::next(&self.trials, &self.history) {
+        while let Some(work) = self.ledger.next() {
             let block = work.block;
             if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
-                self.journal.say(Step::Interrupted)?;
-                return Ok(self.outcome(RunState::Interrupted));
+                return self.ledger.close(RunState::Interrupted);
             }
-            self.give_up_where_nothing_works(block)?;
+            self.ledger.give_up_where_nothing_works(block)?;
         }
-        self.journal.say(Step::BakeoffDone)?;
-        Ok(self.outcome(RunState::Sealed))
-    }
-
-    /// After a block in which nothing could be measured, the next one would be no better.
-    fn give_up_where_nothing_works(&mut self, block: u32) -> Result<(), RunnerError> {
-        let of_block = || self.trials.iter().filter(|t| t.block == block);
-        if of_block().any(|t| self.history.state(t.index) != TrialState::Failed) {
-            return Ok(());
-        }
-        self.journal.say(Step::Interrupted)?;
-        let reason = self.history.first_failure().unwrap_or("of a reason nobody noted").to_owned();
-        Err(RunnerError::BlockFailed { id: self.id, block, reason })
+        self.ledger.close(RunState::Sealed)
     }
 
     /// Puts a line about a series on disk.
     pub(crate) fn say_of_series(&mut self, series: u32, attempt: u32, step: Step) -> Result<(), RunnerError> {
-        Ok(self.journal.append(&event(Some(series), None, attempt, step))?)
+        Ok(self.ledger.journal.append(&event(Some(series), None, attempt, step))?)
     }
 
     /// Takes note of how an attempt at a trial ended, in the journal first.
     pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
-        let masked = |reason: &String| Some(mask_text(reason));
-        let (state, reason) = match &end {
-            Step::TrialSealed { .. } => (TrialState::Sealed, None),
-            Step::TrialInvalid { reason, .. } => (TrialState::Invalid, masked(reason)),
-            Step::TrialFailed { reason } => (TrialState::Failed, masked(reason)),
-            other => unreachable!("{other:?} ends no trial"),
-        };
-        let attempt = self.history.next_attempt(trial.index);
-        self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, end))?;
-        self.history.ended(trial.index, state);
-        if let (TrialState::Failed, Some(reason)) = (state, &reason) {
-            self.history.note_failure(reason);
-        }
-        let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
-        let done = trials - self.history.count(&self.trials, TrialState::Planned);
-        (self.on_event)(&Event::Ended { trial, state, reason: reason.as_deref(), done, trials });
-        Ok(())
-    }
-
-    fn outcome(&self, state: RunState) -> Outcome {
-        let count = |state| self.history.count(&self.trials, state);
-        Outcome {
-            id: self.id,
-            state,
-            sealed: count(TrialState::Sealed),
-            invalid: count(TrialState::Invalid),
-            failed: count(TrialState::Failed),
-            planned: count(TrialState::Planned),
-        }
-    }
-}
-
-/// A line of the journal, stamped now.
-pub(crate) fn event(series: Option<u32>, trial: Option<u32>, attempt: u32, step: Step) -> JournalEvent {
-    let now = WallAnchor::now();
-    JournalEvent {
-        at_unix_ns: now.unix_ns,
-        at_monotonic_ns: now.monotonic_ns,
-        series,
-        trial,
-        attempt: Some(attempt),
-        step,
+        self.ledger.end(trial, end, self.on_event)
     }
 }
 
@@ -336,39 +264,4 @@ fn archived_plan(bakeoff: &Bakeoff) -> Result<Plan, RunnerError> {
         return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });
     }
     Ok(plan)
-}
-
-/// Takes over runs that were whole in the archive when their process died before it could note so.
-///
-/// Their attempts count as abandoned so far, since they have no end in the journal; now they get it. Each is whole and
-/// was measured like any other: it is neither lost nor done twice.
-fn adopt(
-    archive: &Archive,
-    bakeoff: &Bakeoff,
-    journal: &mut Journal,
-    history: &mut History,
-) -> Result<(), RunnerError> {
-    let known: Vec<RunId> =
-        bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()).map(|r| r.header.id).collect();
-    let filter = Filter { part_of: PartOf::Bakeoff(bakeoff.header.id), ..Filter::default() };
-    for listed in archive.list(&filter)? {
-        let header = listed.header;
-        let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
-        let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
-        if known.contains(&header.id) || history.state(trial) != TrialState::Planned {
-            continue;
-        }
-        let series = bakeoff.trials.get(trial as usize).map(|t| t.series);
-        let (step, state) = match header.state {
-            RunState::Sealed => (Step::TrialSealed { run: header.id }, TrialState::Sealed),
-            RunState::Invalid => {
-                let reason = header.reason.unwrap_or_default();
-                (Step::TrialInvalid { run: header.id, reason }, TrialState::Invalid)
-            }
-            _ => continue,
-        };
-        journal.append(&event(series, Some(trial), attempt, step))?;
-        history.replace(trial, attempt, state);
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use archive::ArchiveError;
 use load::{ErrorClass, LoadError};
-use plan::PlanErrors;
+use plan::{NotAnExperiment, PlanErrors};
 use record::run::RunId;
 
 /// Why a bake-off could not be conducted, or had to be left.
@@ -30,6 +30,39 @@ pub enum RunnerError {
         plan: String,
         /// What the driver says.
         source: LoadError,
+    },
+    /// The unit of work of a scale run does not start.
+    #[error("{command} does not start: {source}; is it written as in a shell, and installed?")]
+    NoCommand {
+        /// Its words.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The unit of work of a scale run does not do its work alone: many of it would be no better.
+    #[error("one run of the command, before any is measured: {what}")]
+    Rehearsal {
+        /// How it ended.
+        what: String,
+    },
+    /// The user stopped it before anything was begun.
+    #[error("stopped before anything was measured")]
+    StoppedBefore,
+    /// A file that is to be read cannot be made or read.
+    #[error("{what}")]
+    Data {
+        /// What was done with which file.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The archived plan of an experiment is none for this version.
+    #[error("the plan of {id} as the archive has it")]
+    ArchivedExperiment {
+        /// The run.
+        id: RunId,
+        /// What is wrong with it.
+        source: NotAnExperiment,
     },
     /// The file with the author's key points cannot be read.
     #[error("cannot read the notes {}, which the plan names", path.display())]
@@ -100,8 +133,12 @@ impl RunnerError {
             | Self::ArchivedPlan { .. }
             | Self::PlanMasked { .. }
             | Self::AnotherOrder { .. } => ErrorClass::Usage,
-            Self::BlockFailed { .. } => ErrorClass::Server,
-            Self::NotFit { .. } | Self::Archive(_) | Self::Scratch { .. } => ErrorClass::Environment,
+            Self::NoCommand { .. } | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
+            Self::BlockFailed { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
+            Self::StoppedBefore => ErrorClass::Interrupted,
+            Self::NotFit { .. } | Self::Data { .. } | Self::Archive(_) | Self::Scratch { .. } => {
+                ErrorClass::Environment
+            }
         }
     }
 }

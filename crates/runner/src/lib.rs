@@ -11,15 +11,19 @@
 mod around;
 mod beside;
 mod conduct;
+mod copies;
 mod error;
+mod ledger;
 mod leftovers;
 mod preflight;
 mod process;
 mod queue;
+mod rounds;
 mod scratch;
 mod series;
 mod server;
 mod step;
+mod sweep;
 mod trial;
 
 use record::bakeoff::{Trial, TrialState};
@@ -30,6 +34,7 @@ pub use beside::Beside;
 pub use conduct::{resume, run};
 pub use error::RunnerError;
 pub use preflight::{Finding, Severity, preflight};
+pub use rounds::experiment;
 
 /// What a bake-off tells while it goes on.
 #[derive(Debug)]
@@ -56,6 +61,8 @@ pub enum Event<'a> {
     },
     /// A trial begins.
     Trial(&'a Trial),
+    /// What it is about to do next, or does, in a few words.
+    Doing(&'a str),
     /// Its load tells something.
     Load(&'a load::Event),
     /// A trial has ended.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -66,7 +67,13 @@ impl Process {
     /// It gets SIGKILL when the thread that calls this ends, so this must be the one that conducts to the end.
     pub(crate) fn start(mut command: Command, placement: &Placement, log: &Path) -> io::Result<Self> {
         let log = File::options().create(true).append(true).open(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Self::spawn(command, placement)
+    }
+
+    /// Starts `command`, whose input and output are connected by the caller; otherwise as [`Self::start`].
+    pub(crate) fn spawn(mut command: Command, placement: &Placement) -> io::Result<Self> {
+        command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
         let scheduler = placement.scheduler;
         let parent = getpid();
@@ -108,10 +115,61 @@ impl Process {
         wait_for(at_most, stop, || self.has_ended())
     }
 
+    /// Waits until it ends, to the moment, as a measurement needs it; it stays a zombie.
+    pub(crate) fn watch(&self, stop: &Stop) -> io::Result<Waited> {
+        // SAFETY: the call takes two numbers and yields a file descriptor that nobody else has.
+        let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid.as_raw(), 0) })?;
+        let fd = i32::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
+        // SAFETY: as above, the descriptor is new and ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        loop {
+            let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry, which lives until the call returns.
+            match Errno::result(unsafe { libc::poll(&raw mut polled, 1, 100) }) {
+                Ok(1..) => return Ok(Waited::Done),
+                Ok(_) | Err(Errno::EINTR) if stop.is_requested() => return Ok(Waited::Stopped),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Waits until it ends, whatever happens, and yields the CPU time that it and the children it waited for took; it
+    /// stays a zombie.
+    pub(crate) fn watch_cpu_time(&self) -> io::Result<Duration> {
+        // SAFETY: for both structures all zeros is a value; the kernel fills them in.
+        let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
+        loop {
+            // The system call, since the C library leaves out its last argument (waitid(2), "C library/kernel
+            // differences").
+            // SAFETY: both pointers are to structures of the kernel's form that live until the call returns.
+            let ended = Errno::result(unsafe {
+                libc::syscall(
+                    libc::SYS_waitid,
+                    libc::P_PID,
+                    self.pid.as_raw(),
+                    &raw mut info,
+                    libc::WEXITED | libc::WNOWAIT,
+                    &raw mut usage,
+                )
+            });
+            match ended {
+                Ok(_) => return Ok(span(usage.ru_utime) + span(usage.ru_stime)),
+                Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
     /// Asks it, by a signal to itself alone, to end: a server sees to its own children.
     pub(crate) fn ask(&self, signal: Signal) {
         // It may have ended just now, which is what is asked for.
         let _ = kill(self.pid, signal);
+    }
+
+    /// Waits until it ends by itself; whether it ended well.
+    pub(crate) fn finish_by_itself(&mut self) -> io::Result<bool> {
+        Ok(self.child.wait()?.success())
     }
 
     /// Kills what is left of its group, and takes note of how it ended.
@@ -177,6 +235,11 @@ fn started_ticks(stat: &str) -> Option<u64> {
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+}
+
+fn span(time: libc::timeval) -> Duration {
+    let (s, us) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_usec));
+    Duration::from_secs(s.unwrap_or(0)) + Duration::from_micros(us.unwrap_or(0))
 }
 
 fn cpu_set(cpus: &[u32]) -> io::Result<CpuSet> {
@@ -247,6 +310,23 @@ mod tests {
         assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
         assert!(process.finish().unwrap().success());
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "Cpus_allowed_list:\t0\n3\n");
+    }
+
+    #[test]
+    fn the_end_and_the_cpu_time_are_known_while_it_is_a_zombie() {
+        let folder = tempfile::tempdir().unwrap();
+        let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
+        let mut process = sh(spin, &folder.path().join("log"));
+        assert_eq!(process.watch(&Stop::new()).unwrap(), Waited::Done);
+        assert!(
+            process.watch_cpu_time().unwrap() > Duration::from_millis(1),
+            "twenty thousand rounds take more"
+        );
+        assert_eq!(process.finish().unwrap().code(), Some(3));
+        let slept = sh("exec sleep 1000", &folder.path().join("log"));
+        let stop = Stop::new();
+        stop.request();
+        assert_eq!(slept.watch(&stop).unwrap(), Waited::Stopped);
     }
 
     #[test]

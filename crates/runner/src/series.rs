@@ -47,7 +47,7 @@ impl From<RunnerError> for Trouble {
 
 /// Conducts what is to be done of a series.
 pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
-    let attempts = work.trials.iter().map(|t| conductor.history.next_attempt(t.index));
+    let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
     let mut series = Series {
         attempt: attempts.max().expect("work has trials"),
         folder: conductor.scratch.series(work.series)?,
@@ -169,7 +169,10 @@ impl Series<'_, '_> {
                     Step::SeriesFailed { reason: reason.clone() },
                 )?;
                 for trial in &work.trials {
-                    assert!(conductor.history.state(trial.index) == TrialState::Planned, "none was begun");
+                    assert!(
+                        conductor.ledger.history.state(trial.index) == TrialState::Planned,
+                        "none was begun"
+                    );
                     conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
                 }
                 Ok(SeriesEnd::Over)

@@ -11,8 +11,9 @@ use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::verdict::Validity;
 
 use crate::Event;
-use crate::conduct::{ATTEMPT, BLOCK, Conductor, SERIES, SHORTENED, TRIAL, command_line, event};
+use crate::conduct::{Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
+use crate::ledger::{ATTEMPT, BLOCK, SERIES, TRIAL, event};
 use crate::process::wait_for;
 use crate::series::told;
 use crate::server::Server;
@@ -38,11 +39,10 @@ pub(crate) fn conduct(
     (conductor.on_event)(&Event::Trial(trial));
     let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
-    let attempt = conductor.history.next_attempt(trial.index);
-    conductor.journal.append(&of_trial(trial, attempt, Step::TrialWarming))?;
+    conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
     // Before the load, not between its phases: putting a line on disk is work that the measured phase would see.
-    conductor.journal.append(&of_trial(trial, attempt, Step::TrialMeasuring))?;
+    conductor.ledger.say_of_trial(trial, Step::TrialMeasuring)?;
     let measured = measure(conductor, trial, folder);
     let cpu = conductor.beside.take();
     let instruments = conductor.beside.take_instruments();
@@ -72,8 +72,10 @@ pub(crate) fn conduct(
                 recorded: None,
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
+            let attempt = conductor.ledger.history.next_attempt(trial.index);
             seal(conductor, trial, writer, run, server)?;
-            conductor.journal.append(&of_trial(trial, attempt, Step::TrialCooldown))?;
+            let rest = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
+            conductor.ledger.journal.append(&rest)?;
             cool_down(conductor);
             Ok(TrialEnd::Over)
         }
@@ -130,7 +132,7 @@ fn seal(
 fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
     let anchor = WallAnchor::now();
     let mut labels = trial.levels.clone();
-    let attempt = conductor.history.next_attempt(trial.index);
+    let attempt = conductor.ledger.history.next_attempt(trial.index);
     for (name, number) in
         [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)]
     {
@@ -148,12 +150,8 @@ fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
         anchor,
         title: format!("{}, block {}: {}", conductor.plan.title(), trial.block, levels.join(" ")),
         labels,
-        bakeoff: Some(conductor.id),
+        bakeoff: Some(conductor.ledger.id),
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command_line(),
     }
-}
-
-fn of_trial(trial: &Trial, attempt: u32, step: Step) -> archive::JournalEvent {
-    event(Some(trial.series), Some(trial.index), attempt, step)
 }

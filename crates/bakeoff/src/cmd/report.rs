@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use record::run::RunId;
 use serde_json::json;
 
 use crate::cmd::runs::{find, show};
-use crate::cmd::{Global, print_json};
+use crate::cmd::{Global, experiment, print_json};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::whole_file;
@@ -21,6 +22,10 @@ pub(crate) struct Args {
     /// Where to: a name that ends in .html or .md; without it, Markdown on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Of a scale or dder run: also hold it against this one
+    #[arg(long, value_name = "RUN")]
+    compare: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +43,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let id = find(&archive, &args.run)?;
     let page = if archive.is_bakeoff(id) {
         let bakeoff = archive.bakeoff(id)?;
+        if experiment::is_kind(bakeoff.header.kind) {
+            let other =
+                args.compare.as_deref().map(|text| experiment::find(&archive, text, bakeoff.header.kind));
+            let page = experiment::page(&bakeoff, other.transpose()?.as_ref(), matches!(form, Form::Html));
+            return write(args, &page, id, global, out);
+        }
         let comparisons = analysis::compare(&bakeoff);
         match form {
             Form::Html => report::html::page(&bakeoff, &comparisons),
@@ -50,6 +61,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             Form::Markdown => report::markdown::load(&run),
         }
     };
+    write(args, &page, id, global, out)
+}
+
+fn write(args: &Args, page: &str, id: RunId, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     match &args.output {
         None => out.write_all(page.as_bytes())?,
         Some(path) => {

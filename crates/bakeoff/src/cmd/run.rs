@@ -10,7 +10,7 @@ use runner::{Event, Outcome, RunnerError};
 
 use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find;
-use crate::cmd::{Global, of_archive, print_json};
+use crate::cmd::{Global, experiment, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -52,10 +52,16 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     let archive = global.archive_for_writing()?;
     let id = find(&archive, &args.run)?;
     if !archive.is_bakeoff(id) {
-        return Err(Exit::Usage.with(format!("{id} is a single run; only a bake-off can be resumed")));
+        return Err(Exit::Usage
+            .with(format!("{id} is a single run; only a bake-off, a scale or a dder run can be resumed")));
     }
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
+    if experiment::is_one(&archive, id)? {
+        let outcome = runner::resume(&archive, id, &signals::STOP, &mut |event| told.show(event));
+        told.screen.clear();
+        return experiment::end(&archive, outcome, None, global, out);
+    }
     let outcome = runner::resume(&archive, id, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, global, out)
@@ -81,7 +87,7 @@ fn end(
     Ok(exit_of(&outcome))
 }
 
-fn exit_of(outcome: &Outcome) -> Exit {
+pub(crate) fn exit_of(outcome: &Outcome) -> Exit {
     match outcome.state {
         RunState::Interrupted => Exit::Interrupted,
         // A verdict may lack blocks because of either: it is shown, and the exit code says that it is not whole.
@@ -91,7 +97,7 @@ fn exit_of(outcome: &Outcome) -> Exit {
     }
 }
 
-fn say_what_next(id: RunId, outcome: &Outcome) {
+pub(crate) fn say_what_next(id: RunId, outcome: &Outcome) {
     let next = if outcome.state == RunState::Interrupted {
         format!("interrupted; go on with: bakeoff resume {id}")
     } else {
@@ -100,7 +106,7 @@ fn say_what_next(id: RunId, outcome: &Outcome) {
     Screen::new().line(&next);
 }
 
-fn of_runner(error: RunnerError) -> anyhow::Error {
+pub(crate) fn of_runner(error: RunnerError) -> anyhow::Error {
     match error {
         RunnerError::Archive(source) => of_archive(source),
         other => Exit::from(other.class()).with(other),
@@ -109,8 +115,8 @@ fn of_runner(error: RunnerError) -> anyhow::Error {
 
 /// What a person watches while a bake-off runs.
 #[derive(Debug)]
-struct Told {
-    screen: Screen,
+pub(crate) struct Told {
+    pub(crate) screen: Screen,
 }
 
 impl Default for Told {
@@ -128,7 +134,7 @@ impl Told {
         Ok(())
     }
 
-    fn show(&mut self, event: &Event<'_>) {
+    pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { id, trials, done } => {
                 self.screen.line(&format!("{id}: {trials} trials, {done} done before"));
@@ -136,6 +142,7 @@ impl Told {
                 self.screen.at((*done).into());
             }
             Event::Note(text) => self.screen.line(&format!("note: {text}")),
+            Event::Doing(what) => self.screen.parts(what, 1),
             Event::Trial(_) | Event::Series { .. } | Event::Load(_) => {}
             Event::Ended { trial, state, reason, done, trials } => {
                 self.screen.line(&ended(trial, *state, *reason, *done, *trials));

@@ -6,7 +6,7 @@ use archive::{Archive, Filter, Format, PartOf};
 use record::run::{RunId, RunKind, RunState};
 use serde_json::json;
 
-use crate::cmd::{Global, of_archive, print_json, prove};
+use crate::cmd::{Global, experiment, of_archive, print_json, prove};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
@@ -119,6 +119,10 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
     let id = find(&archive, text)?;
     if archive.is_bakeoff(id) {
         let bakeoff = archive.bakeoff(id)?;
+        if experiment::is_kind(bakeoff.header.kind) {
+            experiment::print(&bakeoff, None, global, out)?;
+            return Ok(Exit::Good);
+        }
         let comparisons = analysis::compare(&bakeoff);
         if global.json {
             print_json(out, &report::json::run(&bakeoff, &comparisons))?;

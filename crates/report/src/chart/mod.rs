@@ -3,12 +3,14 @@
 //! Each picture is drawn twice, for a wide and for a narrow page, so that its words have the size of the page's words
 //! on both. Series differ by color, by marker and by the label at their end, so that none of the three is needed.
 
+mod cloud;
 mod forest;
 mod heat;
 mod lines;
 mod scale;
 mod svg;
 
+pub(crate) use cloud::{Cloud, cloud};
 pub(crate) use forest::{Forest, ForestRow, forest};
 pub(crate) use heat::{Heat, HeatColumn, heat};
 pub(crate) use lines::{Line, Lines, Point, lines};

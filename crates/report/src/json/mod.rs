@@ -12,7 +12,9 @@ mod nic;
 mod object;
 mod prove;
 mod runs;
+mod scale;
 mod search;
+mod sweep;
 
 pub use bakeoff::{compare, run};
 pub use block_io::io;
@@ -25,4 +27,6 @@ pub use locks::{locks, user_locks};
 pub use nic::{nic, nic_list};
 pub use prove::prove;
 pub use runs::{listed, recorded, runs};
+pub use scale::scale;
 pub use search::search;
+pub use sweep::sweep;

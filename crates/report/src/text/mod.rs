@@ -12,7 +12,9 @@ mod nic;
 pub(crate) mod proofs;
 mod recorded;
 mod runs;
+mod scale;
 mod search;
+mod sweep;
 mod table;
 mod tasks;
 
@@ -32,7 +34,9 @@ pub(crate) use proofs::cited;
 pub use proofs::proofs;
 pub use recorded::recorded;
 pub use runs::runs_list;
+pub use scale::scale;
 pub use search::search;
+pub use sweep::sweep;
 pub use tasks::tasks;
 
 /// How a terminal, or what stands for one, can be written to.

@@ -1,0 +1,257 @@
+//! Where a series of numbers changes its level.
+//!
+//! Two questions, two methods. In *time* order a level may move at any moment and stay: [`levels`] cuts the series so
+//! that squares within and a price for each cut are least. Over a *size* the curve itself is smooth and bends: a level
+//! shift is where the curve seen from the left and the curve seen from the right do not meet, and [`jumps`] looks for
+//! that alone, so that a bend is no shift.
+
+use crate::robust::noise;
+
+/// The fewest values of a stretch in [`levels`].
+const STRETCH_MIN: usize = 5;
+
+/// Cuts `values` into stretches of one level each; yields where each stretch after the first begins.
+///
+/// Exact segmentation with a price of 10 ln n times the noise's variance for each cut (PELT, without its shortcut where
+/// that would lose a cut); noise is taken from the differences of neighbours and made larger by their correlation.
+///
+/// - `values`: in time order, finite.
+///
+/// # Source
+///
+/// Killick, Fearnhead and Eckley, *JASA* 107 (2012), 1590-1598.
+pub fn levels(values: &[f64]) -> Vec<usize> {
+    assert!(values.iter().all(|v| v.is_finite()), "values are finite");
+    let n = values.len();
+    if n < 2 * STRETCH_MIN {
+        return Vec::new();
+    }
+    let Some(sd) = noise(values).filter(|sd| *sd > 0.0) else { return Vec::new() };
+    let price = 10.0 * (n as f64).ln() * sd * sd;
+    let sums = Sums::of(values);
+    // best[i]: the least cost of the first i values; last[i]: where their last stretch begins.
+    let (mut best, mut last) = (vec![f64::INFINITY; n + 1], vec![0; n + 1]);
+    best[0] = -price;
+    let mut starts = vec![0];
+    for end in STRETCH_MIN..=n {
+        for start in &starts {
+            let cost = best[*start] + sums.cost(*start, end) + price;
+            if cost < best[end] {
+                (best[end], last[end]) = (cost, *start);
+            }
+        }
+        // A start that is no good now, even for nothing, will never be (the shortcut).
+        starts.retain(|start| best[*start] + sums.cost(*start, end) <= best[end]);
+        let next = end + 1 - STRETCH_MIN;
+        if next >= STRETCH_MIN {
+            starts.push(next);
+        }
+    }
+    let mut cuts = Vec::new();
+    let mut at = last[n];
+    while at > 0 {
+        cuts.push(at);
+        at = last[at];
+    }
+    cuts.reverse();
+    cuts
+}
+
+struct Sums {
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+impl Sums {
+    fn of(values: &[f64]) -> Self {
+        // About their middle, so that a small spread far from 0 keeps its digits.
+        let middle = values.iter().sum::<f64>() / values.len() as f64;
+        let running = |power: i32| {
+            let mut sum = 0.0;
+            let sums = values.iter().map(move |v| {
+                sum += (v - middle).powi(power);
+                sum
+            });
+            std::iter::once(0.0).chain(sums).collect()
+        };
+        Self { first: running(1), second: running(2) }
+    }
+
+    /// Sum of squares about the mean of values `start` up to `end`.
+    fn cost(&self, start: usize, end: usize) -> f64 {
+        let (n, sum) = ((end - start) as f64, self.first[end] - self.first[start]);
+        (self.second[end] - self.second[start] - sum * sum / n).max(0.0)
+    }
+}
+
+/// A place where a smooth curve breaks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Jump {
+    /// Number of the first value after it.
+    pub at: usize,
+    /// By how much the curve jumps, up or down.
+    pub by: f64,
+    /// The jump over its standard error.
+    pub z: f64,
+}
+
+/// Values on each side of a place that are looked at.
+const REACH: usize = 120;
+/// The fewest, near the ends.
+const REACH_MIN: usize = 25;
+/// A jump over so many standard errors is one. Of a thousand places, with two windows each, noise reaches 4.5 about
+/// once in a thousand series.
+const Z_MIN: f64 = 5.0;
+
+/// Where the curve through `(x, y)` jumps: straight lines fitted to the values on either side of a place do not meet
+/// there.
+///
+/// - `points`: x rising, finite.
+/// - `jump_min`: smaller ones are not told.
+///
+/// # Source
+///
+/// H.-G. Müller, "Change-points in nonparametric regression analysis", *Annals of Statistics* 20 (1992), 737-761.
+pub fn jumps(points: &[(f64, f64)], jump_min: f64) -> Vec<Jump> {
+    let mut found: Vec<Jump> = Vec::new();
+    search(points, 0, points.len(), jump_min, &mut found);
+    found.sort_by_key(|j| j.at);
+    found
+}
+
+/// What the curve does at `x`, whether or not that is much; `None` too near the ends.
+pub fn jump_near(points: &[(f64, f64)], x: f64) -> Option<Jump> {
+    let at = points.partition_point(|p| p.0 < x);
+    if at < REACH_MIN || at + REACH_MIN > points.len() {
+        return None;
+    }
+    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+    Some(jump_at(points, 0, at, points.len(), noise(&values)?.max(f64::MIN_POSITIVE)))
+}
+
+/// The greatest jump between `from` and `to`, then those on either side of it: windows never reach over a jump.
+fn search(points: &[(f64, f64)], from: usize, to: usize, jump_min: f64, found: &mut Vec<Jump>) {
+    if to - from < 2 * REACH_MIN {
+        return;
+    }
+    let values: Vec<f64> = points[from..to].iter().map(|p| p.1).collect();
+    let Some(sd) = noise(&values).filter(|sd| *sd > 0.0) else { return };
+    let all = (from + REACH_MIN..=to - REACH_MIN).map(|at| jump_at(points, from, at, to, sd));
+    let Some(greatest) = all.max_by(|a, b| a.z.abs().total_cmp(&b.z.abs())) else { return };
+    if greatest.z.abs() < Z_MIN || greatest.by.abs() < jump_min {
+        return;
+    }
+    let greatest = Jump { at: placed(points, from, greatest.at, to), ..greatest };
+    found.push(greatest);
+    search(points, from, greatest.at, jump_min, found);
+    search(points, greatest.at, to, jump_min, found);
+}
+
+fn jump_at(points: &[(f64, f64)], from: usize, at: usize, to: usize, sd: f64) -> Jump {
+    let left = &points[at.saturating_sub(REACH).max(from)..at];
+    let right = &points[at..(at + REACH).min(to)];
+    let place = left[left.len() - 1].0.midpoint(right[0].0);
+    let ((a, va), (b, vb)) = (line_at(left, place), line_at(right, place));
+    let by = b - a;
+    // Where the lines themselves fit badly, that is the noise; their own spread is less well known than the whole's.
+    let sd = sd.max(0.8 * scatter(left)).max(0.8 * scatter(right));
+    Jump { at, by, z: by / (sd * (va + vb).sqrt()) }
+}
+
+/// The value at `x` of the straight line through `points`, and its variance in units of the noise's.
+fn line_at(points: &[(f64, f64)], x: f64) -> (f64, f64) {
+    let (slope, mx, my, sxx) = line(points);
+    (my + slope * (x - mx), 1.0 / points.len() as f64 + if sxx > 0.0 { (x - mx).powi(2) / sxx } else { 0.0 })
+}
+
+fn line(points: &[(f64, f64)]) -> (f64, f64, f64, f64) {
+    let n = points.len() as f64;
+    let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let sxx: f64 = points.iter().map(|p| (p.0 - mx).powi(2)).sum();
+    let sxy: f64 = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum();
+    (if sxx > 0.0 { sxy / sxx } else { 0.0 }, mx, my, sxx)
+}
+
+/// Spread about the straight line, that a few wild values do not move.
+fn scatter(points: &[(f64, f64)]) -> f64 {
+    let (slope, mx, my, _) = line(points);
+    let off: Vec<f64> = points.iter().map(|p| p.1 - my - slope * (p.0 - mx)).collect();
+    crate::robust::mad(&off).unwrap_or(0.0)
+}
+
+/// The place near `at` from which two separate straight lines leave the least squares.
+fn placed(points: &[(f64, f64)], from: usize, at: usize, to: usize) -> usize {
+    let (low, high) = (at.saturating_sub(REACH).max(from), (at + REACH).min(to));
+    let squares = |points: &[(f64, f64)]| -> f64 {
+        let (slope, mx, my, _) = line(points);
+        points.iter().map(|p| (p.1 - my - slope * (p.0 - mx)).powi(2)).sum()
+    };
+    let near =
+        at.saturating_sub(REACH / 2).max(low + REACH_MIN / 2)..=(at + REACH / 2).min(high - REACH_MIN / 2);
+    let cost = |at: usize| squares(&points[low..at]) + squares(&points[at..high]);
+    near.min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+    use super::*;
+
+    fn noise(random: &mut ChaCha8Rng) -> f64 {
+        (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn a_level_that_moves_and_moves_back_is_cut_twice() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let values: Vec<f64> =
+            (0..600).map(|i| noise(&mut random) + if (200..320).contains(&i) { 4.0 } else { 0.0 }).collect();
+        let cuts = levels(&values);
+        assert_eq!(cuts.len(), 2, "{cuts:?}");
+        assert!(cuts[0].abs_diff(200) <= 3 && cuts[1].abs_diff(320) <= 3, "{cuts:?}");
+    }
+
+    #[test]
+    fn noise_alone_has_no_level_but_its_own() {
+        let mut random = ChaCha8Rng::seed_from_u64(2);
+        let with_cuts = (0..100)
+            .filter(|_| !levels(&(0..300).map(|_| noise(&mut random)).collect::<Vec<_>>()).is_empty())
+            .count();
+        assert!(with_cuts <= 2, "{with_cuts} of 100");
+        assert!(levels(&[1.0; 100]).is_empty() && levels(&[]).is_empty());
+    }
+
+    /// A curve that bends all the way, with 2 % of noise, and a jump where there is one.
+    fn curve(random: &mut ChaCha8Rng, jump: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+        (0..1_900)
+            .map(|i| {
+                let x = 54.0 * (f64::from(i) + 1.0);
+                let bend = 0.15 * (x / 30_000.0).tanh() + 0.02 * (x / 9_000.0).sin();
+                let jump = jump.filter(|(at, _)| x > *at).map_or(0.0, |(_, by)| by);
+                (x, bend + jump + 0.02 * noise(random))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_bend_is_no_jump() {
+        let mut random = ChaCha8Rng::seed_from_u64(3);
+        let false_ones = (0..100).filter(|_| !jumps(&curve(&mut random, None), 0.01).is_empty()).count();
+        assert!(false_ones <= 2, "{false_ones} of 100");
+    }
+
+    #[test]
+    fn five_percent_above_32_kib_is_found_at_its_place() {
+        let mut random = ChaCha8Rng::seed_from_u64(4);
+        for i in 0..50 {
+            let points = curve(&mut random, Some((32_768.0, 0.048_8)));
+            let found = jumps(&points, 0.01);
+            assert_eq!(found.len(), 1, "{i}: {found:?}");
+            let place = points[found[0].at - 1].0.midpoint(points[found[0].at].0);
+            assert!((place / 32_768.0 - 1.0).abs() < 0.01, "{i}: {place}");
+            assert!((found[0].by - 0.048_8).abs() < 0.025, "{i}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! One copy against many: what the machine gets done at every number of copies, and what one copy alone would have said.
+
+use std::collections::BTreeMap;
+
+use record::bakeoff::{Bakeoff, TrialState};
+use record::missing::{Maybe, Missing};
+use record::run::Run;
+use record::series::Sample;
+
+use crate::machine::machine_between;
+use crate::robust::mean_and_error;
+use crate::student::t_above;
+use crate::usl::{Scaling, Series, scaling};
+
+/// What a scale run says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// Every number of copies that was planned, in rising order.
+    pub levels: Vec<Level>,
+    /// The laws.
+    pub scaling: Scaling,
+    /// CPUs that the copies were allowed.
+    pub cpus: Maybe<u32>,
+    /// What one copy says against what all say, in a sentence or two.
+    pub seduction: Maybe<String>,
+}
+
+/// One number of copies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Level {
+    /// How many.
+    pub copies: u32,
+    /// Runs of the command per second by all copies together, one value for each valid round.
+    pub rounds: Vec<(u32, f64)>,
+    /// Their mean with its 95 % interval, on the log scale; the interval is missing of one round.
+    pub work_per_s: Maybe<(f64, Maybe<(f64, f64)>)>,
+    /// The mean of one copy.
+    pub per_copy_per_s: Maybe<f64>,
+    /// Work as a share of so many times what one copy does alone.
+    pub efficiency: Maybe<f64>,
+    /// The slowest copy's rate over the fastest's, mean of the rounds: 1 is fair.
+    pub fairness: Maybe<f64>,
+    /// CPU time of a run.
+    pub cpu_s_per_run: Maybe<f64>,
+    /// CPUs that one copy keeps busy: its CPU time over wall time.
+    pub cpus_per_copy: Maybe<f64>,
+    /// Busy share of the whole machine, by events where the probe sees them.
+    pub busy_ratio: Maybe<f64>,
+    /// Largest number of CPUs of the machine that were saturated in a round.
+    pub saturated: Maybe<Vec<u32>>,
+    /// CPUs that the machine has, as far as it was watched.
+    pub machine_cpus: Maybe<u32>,
+    /// Why rounds of it must not be used.
+    pub invalid: Vec<String>,
+}
+
+/// Busy share from which a machine has no room left.
+const FULL_RATIO: f64 = 0.95;
+/// CPUs' worth of time that a copy of one thread has when nothing holds it up.
+const ONE_CPU: (f64, f64) = (0.95, 1.02);
+
+/// Reads and judges a scale run.
+pub fn scale(bakeoff: &Bakeoff) -> Scale {
+    let mut copies: Vec<u32> =
+        bakeoff.trials.iter().filter_map(|t| t.levels.get("copies")?.parse().ok()).collect();
+    copies.sort_unstable();
+    copies.dedup();
+    let mut levels: Vec<Level> = copies.into_iter().map(|n| level(bakeoff, n)).collect();
+    if let Some(one) = levels.first().filter(|l| l.copies == 1).and_then(|l| l.work_per_s.clone().ok()) {
+        for level in &mut levels {
+            level.efficiency =
+                level.work_per_s.clone().map(|(work, _)| work / (f64::from(level.copies) * one.0));
+        }
+    }
+    let cpus = bakeoff
+        .sealed()
+        .find_map(|(_, run)| value(run, "cpus", None))
+        .map(to_u32)
+        .ok_or_else(|| Missing::because("no level is valid"));
+    let fitted_to = f64::from(fitted_to(&levels, cpus.clone().unwrap_or(1)));
+    let scaling = scaling(&series(&levels), fitted_to, bakeoff.seed);
+    let seduction = seduction(&levels);
+    Scale { levels, scaling, cpus, seduction }
+}
+
+fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
+    let of_level = |trial: u32| {
+        bakeoff
+            .trials
+            .iter()
+            .find(|t| t.index == trial && t.levels.get("copies") == Some(&copies.to_string()))
+    };
+    let mut invalid = Vec::new();
+    let mut valid: Vec<(u32, &Run)> = Vec::new();
+    for attempt in &bakeoff.attempts {
+        let Some(trial) = of_level(attempt.trial) else { continue };
+        match (attempt.state, &attempt.run) {
+            (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
+            (TrialState::Invalid | TrialState::Failed, _) => {
+                let why = attempt.reason.clone().unwrap_or_else(|| "of a reason nobody noted".into());
+                invalid.push(format!("round {}: {why}", trial.block));
+            }
+            _ => {}
+        }
+    }
+    let rounds: Vec<(u32, f64)> = valid
+        .iter()
+        .filter_map(|(round, run)| {
+            let rates: Vec<f64> = values(run, "work_per_s").collect();
+            (rates.len() == copies as usize).then(|| (*round, rates.iter().sum()))
+        })
+        .collect();
+    let none = || Missing::because("no round of it is valid");
+    let mean = |of: &dyn Fn(&Run) -> Option<f64>| -> Maybe<f64> {
+        let found: Vec<f64> = valid.iter().filter_map(|(_, run)| of(run)).collect();
+        if found.is_empty() { Err(none()) } else { Ok(found.iter().sum::<f64>() / found.len() as f64) }
+    };
+    let mean_of = |run: &Run, name: &str| {
+        let all: Vec<f64> = values(run, name).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    };
+    let work_per_s = work(&rounds).ok_or_else(none);
+    let machines: Vec<crate::Machine> = valid.iter().map(|(_, run)| watched(run)).collect();
+    let busy: Maybe<Vec<f64>> = machines.iter().map(|m| m.busy_ratio.clone()).collect();
+    let saturated: Maybe<Vec<Vec<u32>>> = machines.iter().map(|m| m.saturated_cpus.clone()).collect();
+    Level {
+        copies,
+        per_copy_per_s: work_per_s.clone().map(|(work, _)| work / f64::from(copies)),
+        rounds,
+        work_per_s,
+        efficiency: Err(Missing::because("one copy alone was not measured")),
+        fairness: mean(&|run| {
+            let fastest = values(run, "work_per_s").fold(f64::NEG_INFINITY, f64::max);
+            let slowest = values(run, "work_per_s").fold(f64::INFINITY, f64::min);
+            (fastest > 0.0).then(|| slowest / fastest)
+        }),
+        cpu_s_per_run: mean(&|run| mean_of(run, "cpu_s_per_run")),
+        cpus_per_copy: mean(&|run| {
+            let cpu: BTreeMap<&str, f64> = labelled(run, "cpu_s_per_run").collect();
+            let each: Vec<f64> =
+                labelled(run, "work_per_s").filter_map(|(copy, rate)| Some(rate * cpu.get(copy)?)).collect();
+            (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+        }),
+        busy_ratio: busy.and_then(|b| {
+            if b.is_empty() { Err(none()) } else { Ok(b.iter().sum::<f64>() / b.len() as f64) }
+        }),
+        saturated: saturated.and_then(|s| s.into_iter().max_by_key(Vec::len).ok_or_else(none)),
+        machine_cpus: valid
+            .iter()
+            .find_map(|(_, run)| run.cpu.first())
+            .map(|i| u32::try_from(i.cpus.len()).unwrap_or(u32::MAX))
+            .ok_or_else(|| Missing::because("the CPUs were not watched")),
+        invalid,
+    }
+}
+
+/// The CPUs over all that was watched of a trial.
+fn watched(run: &Run) -> crate::Machine {
+    let from = run.cpu.first().map_or(0, |i| i.from_ns);
+    let until = run.cpu.last().map_or(0, |i| i.until_ns);
+    machine_between(from, until, &run.cpu)
+}
+
+fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
+    if rounds.is_empty() {
+        return None;
+    }
+    let logs: Vec<f64> = rounds.iter().map(|(_, x)| x.ln()).collect();
+    let (mean, error) = mean_and_error(&logs);
+    if logs.len() < 2 {
+        return Some((mean.exp(), Err(Missing::because("one round has no interval"))));
+    }
+    let half = t_above(0.025, logs.len() as f64 - 1.0) * error;
+    Some((mean.exp(), Ok(((mean - half).exp(), (mean + half).exp()))))
+}
+
+/// Up to which number of copies a law is fitted: the CPUs, and on as long as the machine still has room.
+fn fitted_to(levels: &[Level], cpus: u32) -> u32 {
+    let has_room = |l: &Level| l.busy_ratio.as_ref().is_ok_and(|b| *b < FULL_RATIO);
+    let past = levels.iter().filter(|l| l.copies > cpus).take_while(|l| has_room(l)).map(|l| l.copies);
+    past.last().unwrap_or(cpus)
+}
+
+/// The rounds, each with the levels that are valid in it.
+fn series(levels: &[Level]) -> Vec<Series> {
+    let mut rounds: BTreeMap<u32, Series> = BTreeMap::new();
+    for level in levels {
+        for (round, work) in &level.rounds {
+            rounds.entry(*round).or_default().push((f64::from(level.copies), *work));
+        }
+    }
+    rounds.into_values().collect()
+}
+
+/// What one copy says about the machine, and what all of them say.
+fn seduction(levels: &[Level]) -> Maybe<String> {
+    let Some(one) = levels.first().filter(|l| l.copies == 1) else {
+        return Err(Missing::because("one copy alone was not measured"));
+    };
+    let (alone, _) = one.work_per_s.clone()?;
+    let limit = at_its_limit(one);
+    let first = match (&one.busy_ratio, &one.machine_cpus, &one.cpus_per_copy) {
+        // The machine may do other things beside: what the copy itself used is told, where it is known.
+        (_, Ok(cpus), Ok(used)) => {
+            format!("one copy uses {} of this machine{limit}", share(used / f64::from(*cpus)))
+        }
+        (Ok(busy), ..) => format!("one copy uses {} of this machine{limit}", share(*busy)),
+        _ => "one copy was measured, and nobody saw what it used of this machine".to_owned(),
+    };
+    let most = levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0)));
+    let Some((best, most)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Ok(first);
+    };
+    let times = most / alone;
+    if best.copies == 1 {
+        return Ok(format!("{first}; no number of copies does more"));
+    }
+    Ok(format!(
+        "{first}; {} copies do {times:.2} times the work of one ({} of {} times)",
+        best.copies,
+        share(times / f64::from(best.copies)),
+        best.copies
+    ))
+}
+
+/// `" and is at its limit"` where one thread has all of a CPU.
+fn at_its_limit(one: &Level) -> &'static str {
+    // A CPU may be saturated by somebody else: that is asked only where the copy's own time is not known.
+    let at_limit = match &one.cpus_per_copy {
+        Ok(cpus) => (ONE_CPU.0..=ONE_CPU.1).contains(cpus),
+        Err(_) => one.saturated.as_ref().is_ok_and(|s| !s.is_empty()),
+    };
+    if at_limit { " and is at its limit" } else { "" }
+}
+
+/// `0.39 %`, `12.5 %`, `100 %`: three digits.
+fn share(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    match percent {
+        p if p < 9.995 => format!("{p:.2} %"),
+        p if p < 99.95 => format!("{p:.1} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// Two machines, by one copy and by as many as each of them can use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Versus {
+    /// A's work over B's with one copy, and its interval.
+    pub one: Maybe<Ratio>,
+    /// The same at the level where each does most.
+    pub all: Maybe<Ratio>,
+    /// What follows, in a sentence.
+    pub sentence: String,
+}
+
+/// A ratio with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    /// The ratio.
+    pub ratio: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Holds one scale run against another: what one copy says about the two machines, and what all copies say.
+///
+/// Rounds of two machines are not paired: the interval is Welch's, on the logarithms.
+pub fn versus(a: &Scale, b: &Scale) -> Versus {
+    let one = |s: &Scale| s.levels.iter().find(|l| l.copies == 1).map(logs);
+    let all = |s: &Scale| {
+        let done = |l: &&Level| l.work_per_s.is_ok();
+        let work = |l: &Level| l.work_per_s.as_ref().map_or(0.0, |w| w.0);
+        s.levels.iter().filter(done).max_by(|x, y| work(x).total_cmp(&work(y))).map(logs)
+    };
+    let lacking = || Missing::because("one of the two has no valid rounds there, or only one");
+    let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
+    let one = ratio(one(a), one(b)).ok_or_else(lacking);
+    let all = ratio(all(a), all(b)).ok_or_else(lacking);
+    let sentence = match (&one, &all) {
+        (Ok(one), Ok(all)) => verdict(one, all),
+        _ => "the two runs cannot be compared: each needs two valid rounds of one copy and of all".to_owned(),
+    };
+    Versus { one, all, sentence }
+}
+
+fn logs(level: &Level) -> Vec<f64> {
+    level.rounds.iter().map(|(_, x)| x.ln()).collect()
+}
+
+fn welch(a: &[f64], b: &[f64]) -> Option<Ratio> {
+    if a.len() < 2 || b.len() < 2 {
+        return None;
+    }
+    let ((ma, ea), (mb, eb)) = (mean_and_error(a), mean_and_error(b));
+    let (va, vb) = (ea * ea, eb * eb);
+    let sum = (va + vb).max(f64::MIN_POSITIVE);
+    let df = (sum * sum / (va * va / (a.len() as f64 - 1.0) + vb * vb / (b.len() as f64 - 1.0))).max(1.0);
+    let half = if df.is_finite() { t_above(0.025, df) * sum.sqrt() } else { 0.0 };
+    let d = ma - mb;
+    Some(Ratio { ratio: d.exp(), low: (d - half).exp(), high: (d + half).exp() })
+}
+
+fn verdict(one: &Ratio, all: &Ratio) -> String {
+    let says = |r: &Ratio| {
+        if r.low > 1.0 || r.high < 1.0 {
+            let word = if r.ratio > 1.0 { "more" } else { "less" };
+            format!("this run does {} {word} [x {:.3}, x {:.3}]", share((r.ratio - 1.0).abs()), r.low, r.high)
+        } else {
+            format!("no difference is sure [x {:.3}, x {:.3}]", r.low, r.high)
+        }
+    };
+    let side = |r: &Ratio| i8::from(r.low > 1.0) - i8::from(r.high < 1.0);
+    let end = if side(one) * side(all) < 0 {
+        "one copy seduces: it names the wrong machine"
+    } else if one.high < all.low || all.high < one.low {
+        "one copy misleads: the machines differ by another ratio when they are full"
+    } else {
+        "one copy and all copies agree"
+    };
+    format!("by one copy, {}; by all copies, {}: {end}", says(one), says(all))
+}
+
+fn values<'a>(run: &'a Run, name: &'a str) -> impl Iterator<Item = f64> + 'a {
+    run.series.iter().filter(move |s| s.name == name).map(|s| s.value)
+}
+
+fn labelled<'a>(run: &'a Run, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> + 'a {
+    run.series.iter().filter(move |s| s.name == name).map(|s: &Sample| (s.labels.as_str(), s.value))
+}
+
+fn value(run: &Run, name: &str, label: Option<&str>) -> Option<f64> {
+    run.series.iter().find(|s| s.name == name && label.is_none_or(|l| s.labels == l)).map(|s| s.value)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count that was stored as a number"
+)]
+fn to_u32(value: f64) -> u32 {
+    value as u32
+}

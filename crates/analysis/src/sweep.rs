@@ -1,0 +1,488 @@
+//! Reads at every buffer size: what a call costs, and which of the curve's shifts are the system's and which are the
+//! moment's.
+//!
+//! Every size is measured once in each round, in an order of its own, so that whatever the machine does for a while meets
+//! sizes at random. A shift in *time* order is interference, and what the machine did at that moment may name its cause. A
+//! shift, a band or an effect in *size* order is believed only where both halves of the rounds show it.
+
+mod compare;
+mod cost;
+mod curve;
+mod time;
+
+use std::collections::BTreeMap;
+
+use record::bakeoff::Bakeoff;
+use record::missing::{Maybe, Missing};
+use record::run::Run;
+
+use crate::change_point::{jump_near, jumps};
+use crate::period::{Period, periods};
+use crate::robust::{mad, mean_and_error, median};
+use crate::student::{p_two_sided, t_above};
+
+pub use compare::{Place, Versus, versus};
+pub use cost::Cost;
+pub use curve::{Estimate, Shape};
+pub use time::TimeShift;
+
+/// What a sweep says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// Every call on every amount of data, in the plan's order.
+    pub cells: Vec<Cell>,
+    /// Ways to start a program, with the time that it takes.
+    pub starts: Vec<(String, Maybe<Estimate>)>,
+}
+
+/// One call on one amount of data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// By which call.
+    pub how: String,
+    /// Of which data.
+    pub data: String,
+    /// Rounds that it rests on.
+    pub rounds: u32,
+    /// Every size, in rising order.
+    pub points: Vec<Point>,
+    /// Time of a call as a sum of three costs.
+    pub cost: Maybe<Cost>,
+    /// Plateau, knee and peak.
+    pub shape: Maybe<Shape>,
+    /// Sizes that are multiples of a number against their neighbours, one entry for each number.
+    pub multiples: Vec<Multiple>,
+    /// Bands: periods that both halves of the rounds have.
+    pub bands: Vec<Period>,
+    /// Shifts of the size curve that both halves of the rounds have.
+    pub size_shifts: Vec<SizeShift>,
+    /// Shifts of the moment, in the order of time.
+    pub time_shifts: Vec<TimeShift>,
+    /// What is left of 100 when the size curve's own roughness is taken away, in percent of the curve.
+    pub smoothness: Maybe<f64>,
+    /// The same of the machine: how still the reference stood.
+    pub quietness: Maybe<f64>,
+    /// Spread of a size's values over the rounds, median over sizes, as a share.
+    pub spread_ratio: Maybe<f64>,
+    /// Correlation of neighbours in time, of neighbours in size, and of the two halves of the rounds.
+    pub correlations: Maybe<[f64; 3]>,
+}
+
+/// One size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// The buffer.
+    pub size_bytes: u64,
+    /// Time of a call: the median of the rounds, each against the reference beside it.
+    pub call_ns: f64,
+    /// Lowest and highest of the rounds.
+    pub call_ns_range: (f64, f64),
+    /// Rounds.
+    pub n: u32,
+    /// Time of a call by the three costs; not a number where they are not known.
+    pub fitted_ns: f64,
+}
+
+impl Point {
+    /// Bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.size_bytes as f64 / self.call_ns * 1e9
+    }
+}
+
+/// Sizes that are multiples of a number, against their neighbours.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Multiple {
+    /// The number.
+    pub of_bytes: u64,
+    /// Time of a call at a multiple over that at its two neighbours.
+    pub ratio: f64,
+    /// Its 95 % interval, over the multiples.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Multiples that it rests on.
+    pub n: usize,
+    /// Whether both halves of the rounds show it, and it is no chance.
+    pub confirmed: bool,
+}
+
+/// A shift of the size curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SizeShift {
+    /// Between these two sizes.
+    pub between: (u64, u64),
+    /// Time of a call after it over that before it.
+    pub ratio: f64,
+}
+
+/// Smaller shifts and effects are not told.
+const EFFECT_MIN: f64 = 0.01;
+/// Points that curves are cut into at most before they are searched.
+const BINS_MAX: usize = 4_000;
+/// Multiples of these are held against their neighbours.
+const MULTIPLES: [u64; 5] = [1_024, 2_048, 4_096, 8_192, 16_384];
+
+/// One round of a cell as it was measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Round {
+    /// When, in seconds since the first round began; the size; the time of a call.
+    points: Vec<(f64, u64, f64)>,
+    references: Vec<(f64, f64)>,
+    /// What the machine did, by name: the end of the window, and the value.
+    windows: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+/// Reads and judges a sweep.
+pub fn sweep(bakeoff: &Bakeoff) -> Sweep {
+    let mut names: Vec<(String, String)> = Vec::new();
+    let mut sorted: Vec<_> = bakeoff.trials.iter().collect();
+    let place = |name: &str, value: &str| {
+        let factor = bakeoff.factors.iter().find(|f| f.name == name);
+        factor.and_then(|f| f.values.iter().position(|v| v == value))
+    };
+    sorted.sort_by_key(|t| (place("how", &t.levels["how"]), place("data", &t.levels["data"])));
+    for trial in sorted {
+        let name = (trial.levels["how"].clone(), trial.levels["data"].clone());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let (mut cells, mut starts) = (Vec::new(), Vec::new());
+    for (how, data) in names {
+        let rounds = rounds(bakeoff, &how, &data);
+        let only_starts = matches!(how.as_str(), "posix-spawn" | "fork-exec");
+        if only_starts {
+            let medians: Vec<f64> = rounds
+                .iter()
+                .filter_map(|r| median(&r.points.iter().map(|p| p.2).collect::<Vec<_>>()))
+                .collect();
+            starts.push((how, curve::estimate(&medians)));
+        } else {
+            cells.push(cell(how, data, &rounds));
+        }
+    }
+    Sweep { cells, starts }
+}
+
+/// The sealed rounds of a cell.
+fn rounds(bakeoff: &Bakeoff, how: &str, data: &str) -> Vec<Round> {
+    let of_cell = |(trial, _): &(&record::bakeoff::Trial, &Run)| {
+        trial.levels["how"] == how && trial.levels["data"] == data
+    };
+    let began_ns = bakeoff.header.anchor.monotonic_ns;
+    let mut rounds: Vec<(u32, Round)> =
+        bakeoff.sealed().filter(of_cell).map(|(trial, run)| (trial.block, round(run, began_ns))).collect();
+    rounds.sort_by_key(|(block, _)| *block);
+    rounds.into_iter().map(|(_, round)| round).collect()
+}
+
+fn round(run: &Run, began_ns: u64) -> Round {
+    let offset_s = run.header.anchor.monotonic_ns.saturating_sub(began_ns) as f64 * 1e-9;
+    let mut round = Round { points: Vec::new(), references: Vec::new(), windows: BTreeMap::new() };
+    for sample in &run.series {
+        let at_s = offset_s + sample.t_ms as f64 * 1e-3;
+        let size = sample.labels.strip_prefix("size=").and_then(|n| n.parse().ok());
+        match (sample.name.as_str(), size) {
+            ("call_ns", Some(size)) => round.points.push((at_s, size, sample.value)),
+            ("reference_call_ns", _) => round.references.push((at_s, sample.value)),
+            _ => round.windows.entry(sample.name.clone()).or_default().push((at_s, sample.value)),
+        }
+    }
+    round
+}
+
+fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
+    let steady: Vec<BTreeMap<u64, f64>> = steadied(rounds);
+    let mut points = middle(&steady);
+    let cost = cost::cost(&steady);
+    for point in &mut points {
+        point.fitted_ns = cost.as_ref().map_or(f64::NAN, |c| c.call_ns(point.size_bytes));
+    }
+    let shape = curve::shape(&steady);
+    let halves = halves(&steady);
+    let residual = |points: &[Point]| -> Vec<(u64, f64)> {
+        let of =
+            |p: &Point| cost.as_ref().map_or(p.call_ns.ln(), |c| (p.call_ns / c.call_ns(p.size_bytes)).ln());
+        points.iter().map(|p| (p.size_bytes, of(p))).collect()
+    };
+    let whole = residual(&points);
+    let of_halves: Option<[Vec<(u64, f64)>; 2]> = halves.map(|h| h.map(|rounds| residual(&middle(&rounds))));
+    let still = of_halves.as_ref().map(|h| [binned(&h[0]), binned(&h[1])]);
+    let curve = binned(&whole);
+    let detrended = detrended(&curve);
+    let none = || Missing::because("too few sizes, or no round, were measured");
+    let off: Vec<f64> = detrended.iter().map(|p| p.1).collect();
+    let references: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|(_, ns)| ns.ln()).collect();
+    Cell {
+        rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
+        multiples: MULTIPLES.iter().filter_map(|m| multiple(*m, &whole, of_halves.as_ref())).collect(),
+        bands: bands(&detrended, still.as_ref()),
+        size_shifts: size_shifts(&curve, still.as_ref()),
+        time_shifts: cost.as_ref().map(|c| time::shifts(rounds, c)).unwrap_or_default(),
+        smoothness: mad(&off).map(|m| 100.0 * (1.0 - m).max(0.0)).ok_or_else(none),
+        quietness: mad(&references)
+            .filter(|_| references.len() > 2)
+            .map(|m| 100.0 * (1.0 - m).max(0.0))
+            .ok_or_else(|| Missing::because("there was no reference")),
+        spread_ratio: spread(&steady),
+        correlations: correlations(rounds, cost.as_ref().ok(), &detrended, of_halves.as_ref()),
+        how,
+        data,
+        points,
+        cost,
+        shape,
+    }
+}
+
+/// Each round's time of a call by size, against the reference beside it: the machine's own speed is taken out, and the
+/// middle of all rounds put in.
+pub(crate) fn steadied(rounds: &[Round]) -> Vec<BTreeMap<u64, f64>> {
+    let all: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|r| r.1).collect();
+    let middle = median(&all);
+    let of = |round: &Round| {
+        let clock = smooth(&round.references);
+        let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for (at_s, size, ns) in &round.points {
+            let speed = middle.and_then(|m| Some(m / beside(&clock, *at_s)?)).unwrap_or(1.0);
+            by_size.entry(*size).or_default().push(ns * speed);
+        }
+        by_size.into_iter().filter_map(|(size, ns)| Some((size, median(&ns)?))).collect()
+    };
+    rounds.iter().map(of).collect()
+}
+
+/// The reference's middle of five.
+fn smooth(references: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let at = |i: usize| {
+        let near = &references[i.saturating_sub(2)..(i + 3).min(references.len())];
+        let values: Vec<f64> = near.iter().map(|r| r.1).collect();
+        (references[i].0, median(&values).expect("there is one at least"))
+    };
+    (0..references.len()).map(at).collect()
+}
+
+/// The reference at a moment: of the two beside it.
+fn beside(clock: &[(f64, f64)], at_s: f64) -> Option<f64> {
+    let after = clock.partition_point(|(t, _)| *t < at_s);
+    let value = |i: usize| clock.get(i).map(|(_, ns)| *ns);
+    match (after.checked_sub(1).and_then(value), value(after)) {
+        (Some(a), Some(b)) => Some(a.midpoint(b)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Every size that all rounds have between them.
+fn middle(rounds: &[BTreeMap<u64, f64>]) -> Vec<Point> {
+    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (size, ns) in rounds.iter().flatten() {
+        by_size.entry(*size).or_default().push(*ns);
+    }
+    by_size
+        .into_iter()
+        .map(|(size_bytes, values)| Point {
+            size_bytes,
+            call_ns: median(&values).expect("a size has a value"),
+            call_ns_range: (
+                values.iter().copied().fold(f64::INFINITY, f64::min),
+                values.iter().copied().fold(0.0, f64::max),
+            ),
+            n: u32::try_from(values.len()).unwrap_or(u32::MAX),
+            fitted_ns: f64::NAN,
+        })
+        .collect()
+}
+
+/// Odd and even rounds; `None` of fewer than two.
+fn halves(rounds: &[BTreeMap<u64, f64>]) -> Option<[Vec<BTreeMap<u64, f64>>; 2]> {
+    let every_other = |from: usize| rounds.iter().skip(from).step_by(2).cloned().collect();
+    (rounds.len() >= 2).then(|| [every_other(0), every_other(1)])
+}
+
+/// Whether a size meets pages in a way of its own: a multiple of 512 bytes.
+fn is_special(size: u64) -> bool {
+    size.is_multiple_of(512)
+}
+
+/// The residual without special sizes, where there are many in bins of neighbours.
+fn binned(residual: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    let plain: Vec<(f64, f64)> =
+        residual.iter().filter(|(size, _)| !is_special(*size)).map(|(size, y)| (*size as f64, *y)).collect();
+    let per_bin = plain.len().div_ceil(BINS_MAX).max(1);
+    let mean = |bin: &[(f64, f64)]| {
+        let n = bin.len() as f64;
+        (bin.iter().map(|p| p.0).sum::<f64>() / n, bin.iter().map(|p| p.1).sum::<f64>() / n)
+    };
+    plain.chunks(per_bin).map(mean).collect()
+}
+
+/// The residual without what bends slowly: about the middle of its neighbourhood.
+fn detrended(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    const REACH: usize = 100;
+    let at = |i: usize| {
+        let near = &curve[i.saturating_sub(REACH)..(i + REACH + 1).min(curve.len())];
+        let values: Vec<f64> = near.iter().map(|p| p.1).collect();
+        (curve[i].0, curve[i].1 - median(&values).expect("there is one at least"))
+    };
+    (0..curve.len()).map(at).collect()
+}
+
+fn size_shifts(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<SizeShift> {
+    let Some(halves) = halves else { return Vec::new() };
+    let confirmed = |by: f64, x: f64| {
+        halves.iter().all(|half| {
+            jump_near(half, x)
+                .is_some_and(|j| j.by * by > 0.0 && j.z.abs() > 2.5 && j.by.abs() > 0.4 * by.abs())
+        })
+    };
+    let shift = |j: crate::change_point::Jump| {
+        let (before, after) = (curve[j.at - 1].0, curve[j.at].0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "sizes are whole and over 0"
+        )]
+        let between = (before.round() as u64, after.round() as u64);
+        confirmed(j.by, before.midpoint(after)).then(|| SizeShift { between, ratio: j.by.exp() })
+    };
+    jumps(curve, EFFECT_MIN).into_iter().filter_map(shift).collect()
+}
+
+fn bands(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Period> {
+    let (Some(halves), Some(first), Some(last)) = (halves, curve.first(), curve.last()) else {
+        return Vec::new();
+    };
+    let span = last.0 - first.0;
+    let shortest = 4.0 * span / curve.len() as f64;
+    // Longer ones are bends of the curve, which were taken out.
+    let longest = span / 12.0;
+    let of = |points: &[(f64, f64)], alpha| periods(points, shortest, longest, alpha);
+    let seen: Vec<Vec<Period>> = halves.iter().map(|half| of(&detrended(half), 0.05)).collect();
+    let same = |a: &Period, b: &Period| (a.length / b.length - 1.0).abs() < 0.05;
+    let mut found = of(curve, 0.01);
+    found.retain(|p| seen.iter().all(|half| half.iter().any(|q| same(p, q))));
+    found
+}
+
+/// Odd multiples of `of_bytes` against their neighbours, so that what holds for multiples of twice as much is not taken
+/// for theirs.
+fn multiple(of_bytes: u64, whole: &[(u64, f64)], halves: Option<&[Vec<(u64, f64)>; 2]>) -> Option<Multiple> {
+    let effects = |residual: &[(u64, f64)]| -> Vec<f64> {
+        let by_size: BTreeMap<u64, f64> = residual.iter().copied().collect();
+        let odd = |n: &&u64| n.is_multiple_of(of_bytes) && !n.is_multiple_of(2 * of_bytes);
+        let effect = |n: &u64| {
+            let (before, after) = (by_size.get(&(n - 1))?, by_size.get(&(n + 1))?);
+            Some(by_size[n] - before.midpoint(*after))
+        };
+        by_size.keys().filter(odd).filter_map(effect).collect()
+    };
+    let all = effects(whole);
+    if all.len() < 3 {
+        return None;
+    }
+    let p = |effects: &[f64]| {
+        let (mean, error) = mean_and_error(effects);
+        (mean, p_two_sided(mean / error.max(f64::MIN_POSITIVE), effects.len() as f64 - 1.0))
+    };
+    let (mean, error) = mean_and_error(&all);
+    let half = t_above(0.025, all.len() as f64 - 1.0) * error;
+    // As many tests are made as there are numbers; and once more for the calls and data of a run.
+    let sure = p(&all).1 < 0.01 / MULTIPLES.len() as f64 && mean.abs() >= EFFECT_MIN;
+    let in_halves = halves.is_some_and(|halves| {
+        halves.iter().all(|h| {
+            let (m, p) = p(&effects(h));
+            m * mean > 0.0 && p < 0.05
+        })
+    });
+    Some(Multiple {
+        of_bytes,
+        ratio: mean.exp(),
+        low: (mean - half).exp(),
+        high: (mean + half).exp(),
+        n: all.len(),
+        confirmed: sure && in_halves,
+    })
+}
+
+/// Median over sizes of the standard deviation over rounds.
+fn spread(rounds: &[BTreeMap<u64, f64>]) -> Maybe<f64> {
+    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (size, ns) in rounds.iter().flatten() {
+        by_size.entry(*size).or_default().push(ns.ln());
+    }
+    let sd = |logs: &Vec<f64>| (logs.len() > 1).then(|| mean_and_error(logs).1 * (logs.len() as f64).sqrt());
+    let all: Vec<f64> = by_size.values().filter_map(sd).collect();
+    median(&all).ok_or_else(|| Missing::because("one round has no spread"))
+}
+
+fn correlations(
+    rounds: &[Round],
+    cost: Option<&Cost>,
+    by_size: &[(f64, f64)],
+    halves: Option<&[Vec<(u64, f64)>; 2]>,
+) -> Maybe<[f64; 3]> {
+    let none = || Missing::because("this takes two rounds and a few dozen sizes");
+    let (cost, halves) = (cost.ok_or_else(none)?, halves.ok_or_else(none)?);
+    let in_time: Vec<(f64, f64)> = rounds.iter().flat_map(|r| time::neighbours(r, cost)).collect();
+    let in_size: Vec<(f64, f64)> = by_size.windows(2).map(|w| (w[0].1, w[1].1)).collect();
+    let still = halves.each_ref().map(|half| detrended(&binned(half)));
+    let of_halves: Vec<(f64, f64)> = still[0].iter().zip(&still[1]).map(|(a, b)| (a.1, b.1)).collect();
+    let all = [correlation(&in_time), correlation(&in_size), correlation(&of_halves)];
+    match all {
+        [Some(time), Some(size), Some(halves)] => Ok([time, size, halves]),
+        _ => Err(none()),
+    }
+}
+
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    if pairs.len() < 20 {
+        return None;
+    }
+    let n = pairs.len() as f64;
+    let (ma, mb) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    let sum = |of: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|p| of(p.0 - ma, p.1 - mb)).sum::<f64>();
+    let (ab, aa, bb) = (sum(&|a, b| a * b), sum(&|a, _| a * a), sum(&|_, b| b * b));
+    (aa > 0.0 && bb > 0.0).then(|| ab / (aa * bb).sqrt())
+}
+
+impl Cell {
+    /// The smallest number whose multiples are surely unlike their neighbours.
+    pub fn period_of_multiples(&self) -> Option<&Multiple> {
+        self.multiples.iter().find(|m| m.confirmed)
+    }
+
+    /// What it comes to, in words.
+    pub fn verdict(&self) -> String {
+        let mut said = Vec::new();
+        if let Some(m) = self.period_of_multiples() {
+            let word = if m.ratio < 1.0 { "faster" } else { "slower" };
+            let by = 100.0 * (m.ratio - 1.0).abs();
+            said.push(format!(
+                "multiples of {} bytes are {by:.1} % {word} than their neighbours",
+                m.of_bytes
+            ));
+        }
+        for shift in &self.size_shifts {
+            let word = if shift.ratio < 1.0 { "faster" } else { "slower" };
+            let by = 100.0 * (shift.ratio - 1.0).abs();
+            said.push(format!("calls are {by:.1} % {word} from {} bytes on", shift.between.1));
+        }
+        for band in &self.bands {
+            said.push(format!(
+                "a band of {:.0} bytes, {:.1} % from its mean to its crest",
+                band.length,
+                100.0 * band.amplitude
+            ));
+        }
+        if said.is_empty() {
+            said.push(match self.rounds {
+                0 | 1 => "one round alone confirms no effect of size".to_owned(),
+                _ => "the curve is smooth: no shift, no band, no special multiple".to_owned(),
+            });
+        }
+        if !self.time_shifts.is_empty() {
+            said.push(format!("{} shifts are of the moment, not of the size", self.time_shifts.len()));
+        }
+        said.join("; ")
+    }
+}

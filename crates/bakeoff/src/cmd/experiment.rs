@@ -1,0 +1,128 @@
+//! What `scale` and `dder` have in common: measuring, printing, the page.
+
+use std::io::Write;
+
+use archive::Archive;
+use plan::Experiment;
+use record::bakeoff::Bakeoff;
+use record::run::{RunId, RunKind};
+use runner::{Outcome, RunnerError};
+
+use crate::cmd::run::{Told, exit_of, of_runner, say_what_next};
+use crate::cmd::{Global, print_json};
+use crate::exit::{EndsWith as _, Exit};
+use crate::{screen, signals};
+
+/// Measures it, and prints what it says beside `compare`.
+pub(crate) fn run(
+    plan: &Experiment,
+    compare: Option<&str>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    plan.check().ends_with(Exit::Usage)?;
+    let archive = global.archive_for_writing()?;
+    let other = compare.map(|text| find(&archive, text, plan.kind())).transpose()?;
+    let mut told = Told::default();
+    signals::stop_on_interrupt()?;
+    let outcome = runner::experiment(plan, &archive, &signals::STOP, &mut |event| told.show(event));
+    told.screen.clear();
+    end(&archive, outcome, other.as_ref(), global, out)
+}
+
+/// Prints what came of it; yields how the command ends.
+pub(crate) fn end(
+    archive: &Archive,
+    outcome: Result<Outcome, RunnerError>,
+    other: Option<&Bakeoff>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let outcome = outcome.map_err(of_runner)?;
+    print(&archive.bakeoff(outcome.id)?, other, global, out)?;
+    out.flush()?;
+    say_what_next(outcome.id, &outcome);
+    Ok(exit_of(&outcome))
+}
+
+/// Prints a run, and what it says beside another of its kind.
+pub(crate) fn print(
+    run: &Bakeoff,
+    other: Option<&Bakeoff>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    match Said::of(run, other) {
+        Said::Scale(scale, versus) if global.json => {
+            print_json(out, &report::json::scale(run, &scale, versus.as_ref()))
+        }
+        Said::Scale(scale, versus) => {
+            Ok(report::text::scale(out, run, &scale, versus.as_ref(), screen::style())?)
+        }
+        Said::Sweep(sweep, versus) if global.json => {
+            print_json(out, &report::json::sweep(run, &sweep, &versus))
+        }
+        Said::Sweep(sweep, versus) => Ok(report::text::sweep(out, run, &sweep, &versus, screen::style())?),
+    }
+}
+
+/// The page of a run, HTML or Markdown.
+pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>, as_html: bool) -> String {
+    match Said::of(run, other) {
+        Said::Scale(scale, versus) if as_html => report::html::scale(run, &scale, versus.as_ref()),
+        Said::Scale(scale, versus) => report::markdown::scale(run, &scale, versus.as_ref()),
+        Said::Sweep(sweep, versus) if as_html => report::html::sweep(run, &sweep, &versus),
+        Said::Sweep(sweep, versus) => report::markdown::sweep(run, &sweep, &versus),
+    }
+}
+
+/// What a run comes to, alone and beside another.
+enum Said {
+    Scale(analysis::scale::Scale, Option<analysis::scale::Versus>),
+    Sweep(analysis::sweep::Sweep, Vec<analysis::sweep::Versus>),
+}
+
+impl Said {
+    fn of(run: &Bakeoff, other: Option<&Bakeoff>) -> Self {
+        if run.header.kind == RunKind::Dder {
+            let versus = other.map_or_else(Vec::new, |other| analysis::sweep::versus(run, other));
+            return Self::Sweep(analysis::sweep::sweep(run), versus);
+        }
+        let scale = analysis::scale::scale(run);
+        let versus = other.map(|other| analysis::scale::versus(&scale, &analysis::scale::scale(other)));
+        Self::Scale(scale, versus)
+    }
+}
+
+/// The run of that kind that the user named.
+pub(crate) fn find(archive: &Archive, text: &str, kind: RunKind) -> anyhow::Result<Bakeoff> {
+    let id = crate::cmd::runs::find(archive, text)?;
+    if archive.is_bakeoff(id) {
+        let found = archive.bakeoff(id)?;
+        if found.header.kind == kind {
+            return Ok(found);
+        }
+    }
+    Err(Exit::Usage.with(format!(
+        "{id} is no {} run: `bakeoff runs list --kind {}` shows them",
+        kind.word(),
+        kind.word()
+    )))
+}
+
+/// Whether runs of that kind are experiments without a server.
+pub(crate) fn is_kind(kind: RunKind) -> bool {
+    matches!(kind, RunKind::Scale | RunKind::Dder)
+}
+
+/// Whether that is one.
+pub(crate) fn is_one(archive: &Archive, id: RunId) -> anyhow::Result<bool> {
+    Ok(is_kind(archive.bakeoff(id)?.header.kind))
+}
+
+/// A seed that is given, or drawn: it is kept with the run.
+pub(crate) fn seed(given: Option<u64>) -> u64 {
+    let drawn = || RunId::fresh(record::clock::WallAnchor::now()).to_string();
+    given
+        .unwrap_or_else(|| drawn().bytes().fold(0, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)) >> 32)
+}

@@ -1,0 +1,137 @@
+//! `bakeoff scale`: one copy of a unit of work, and many.
+
+use std::io::Write;
+use std::time::Duration;
+
+use plan::{Bind, Experiment, ScalePlan, Scheduler};
+use probes::cpu_list;
+use record::quantity;
+
+use crate::cmd::{Global, experiment};
+use crate::exit::Exit;
+
+/// Run 1, 2, 4 ... copies of a command: what does the machine do when it is full?
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How many copies, by level; by default 1, 2, 4 ... up to the CPUs, and on to twice as many
+    #[arg(long, value_name = "N,N...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    copies: Vec<u32>,
+
+    /// How often every level is measured, each round in an order of its own
+    #[arg(long, value_name = "N", default_value = "6", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// How long every copy works at least, at each level
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = quantity::duration)]
+    time: Duration,
+
+    /// A run of the command that lasts longer has hung, and its level is INVALID
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = quantity::duration)]
+    timeout: Duration,
+
+    /// Where each copy runs
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "free")]
+    bind: BindTo,
+
+    /// The CPUs that copies may run on, such as 0-3,8
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<CpuList>,
+
+    /// How copies are scheduled: other, batch, fifo:PRIORITY or rr:PRIORITY
+    #[arg(long, value_name = "CLASS", default_value = "other", value_parser = scheduler)]
+    sched: Scheduler,
+
+    /// Files that the copies work on in turn: in place of `{unit}` in the command, or after it
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    units: Vec<String>,
+
+    /// Hold the run against this one: what does one copy say of the two machines, and what do all?
+    #[arg(long, value_name = "RUN")]
+    compare: Option<String>,
+
+    /// Do not watch the CPUs
+    #[arg(long)]
+    no_observe: bool,
+
+    /// What the order is drawn from; by default drawn anew, and kept
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// A line that says what this run is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// The unit of work, after `--`: a program and its arguments, in which `{copy}` is the copy's number
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  bakeoff scale -- gzip -c /usr/bin/python3
+  bakeoff scale --copies 1,2,4,8 --bind core -- sh -c 'openssl dgst -sha256 big.iso'
+  bakeoff scale --units a.log b.log -- gzip -c {unit}    copies work on the files in turn
+  bakeoff scale --compare 01J -- gzip -c big.log         this machine against that run's
+
+What the command prints is thrown away; its errors are kept and told. When every copy has worked long enough, all are
+killed: the command must not mind. $BAKEOFF_COPY is the copy's number, from 0.";
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum BindTo {
+    /// Where the kernel puts it
+    Free,
+    /// On one CPU
+    Cpu,
+    /// On all CPUs of one core
+    Core,
+    /// On one CPU, sockets in turn, and within them cores before siblings
+    Spread,
+}
+
+/// A list, so that one option has it.
+#[derive(Debug, Clone)]
+struct CpuList(Vec<u32>);
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let allowed = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cpus = args.cpus.as_ref().map(|CpuList(cpus)| cpus.clone());
+    let mut copies = args.copies.clone();
+    if copies.is_empty() {
+        let cpus = cpus.as_ref().map_or_else(allowed, Vec::len);
+        copies = plan::copies_up_to(u32::try_from(cpus)?);
+    }
+    copies.sort_unstable();
+    copies.dedup();
+    let plan = ScalePlan {
+        title: args.title.clone().unwrap_or_else(|| format!("copies of {}", args.command.join(" "))),
+        command: args.command.clone(),
+        units: args.units.clone(),
+        copies,
+        rounds: args.rounds,
+        time: args.time,
+        timeout: args.timeout,
+        bind: match args.bind {
+            BindTo::Free => Bind::Free,
+            BindTo::Cpu => Bind::Cpu,
+            BindTo::Core => Bind::Core,
+            BindTo::Spread => Bind::Spread,
+        },
+        cpus,
+        scheduler: args.sched,
+        observe: !args.no_observe,
+        seed: experiment::seed(args.seed),
+    };
+    experiment::run(&Experiment::Scale(plan), args.compare.as_deref(), global, out)
+}
+
+fn cpus(text: &str) -> Result<CpuList, String> {
+    match cpu_list::parse(text) {
+        Ok(cpus) if !cpus.is_empty() => Ok(CpuList(cpus.into_iter().collect())),
+        _ => Err("expected CPUs such as 0-3,8".into()),
+    }
+}
+
+fn scheduler(text: &str) -> Result<Scheduler, String> {
+    Scheduler::from_word(text).ok_or_else(|| "expected other, batch, fifo:1 to fifo:99, rr:1 to rr:99".into())
+}

@@ -1,0 +1,165 @@
+//! `bakeoff scale` and `bakeoff dder` as a user runs them. Nothing here depends on how fast anything was.
+
+mod lab;
+
+use std::process::Stdio;
+
+use lab::{Ended, Lab};
+use serde_json::Value;
+
+const FEW: [&str; 6] = ["--rounds", "2", "--time", "20ms", "--copies", "1,2"];
+const SMALL: [&str; 8] = ["dder", "--data", "64KiB", "--max", "6KiB", "--point", "20us", "--dir"];
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}{}", ended.out, ended.err))
+}
+
+fn scratch_left(run: &Value) -> bool {
+    let name = run["run"].as_str().expect("the run has a name");
+    std::env::temp_dir().join(format!("bakeoff-{name}")).exists()
+}
+
+#[test]
+fn every_level_is_measured_in_every_round_and_kept() {
+    let lab = Lab::new();
+    let run = json(&lab.run(&[&["scale", "--json"], &FEW[..], &["--", "true"]].concat()));
+    assert_eq!(run["schema"], "bakeoff.scale/1");
+    let levels = run["levels"].as_array().expect("levels");
+    assert_eq!(
+        levels.iter().map(|l| (&l["copies"], &l["n"])).collect::<Vec<_>>(),
+        [(&1.into(), &2.into()), (&2.into(), &2.into())]
+    );
+    assert!(levels.iter().all(|l| l["work_per_s"].as_f64().is_some_and(|w| w > 0.0)), "{run}");
+    assert!(run["seduction"].as_str().is_some_and(|s| s.starts_with("one copy")), "{run}");
+    assert!(!scratch_left(&run));
+    let again = lab.json(&["runs", "show", "latest"]);
+    assert_eq!(again, run);
+    assert_eq!(lab.json(&["runs", "verify"])["damaged"], 0);
+    let page = lab.path("page.html");
+    let written = lab.run(&["report", "latest", "-o", page.to_str().expect("a plain path")]);
+    assert_eq!(written.code, Some(0), "{}", written.err);
+    assert!(std::fs::read_to_string(page).expect("a page").contains("Work per second of the whole machine"));
+}
+
+#[test]
+fn copies_that_die_or_hang_are_said_and_their_level_is_invalid() {
+    let lab = Lab::new();
+    let dies = "test $BAKEOFF_COPY = 0 || { echo no room >&2; exit 3; }";
+    let hangs = "test $BAKEOFF_COPY = 0 || exec sleep 1000";
+    for (script, said) in [
+        (dies, "copy 2 of 2 ended with exit status: 3; it said: no room"),
+        (hangs, "copy 2 of 2 did not end within 2s (--timeout)"),
+    ] {
+        let words = [&["scale", "--json", "--timeout", "2s"], &FEW[..], &["--", "sh", "-c", script]].concat();
+        let ended = lab.run(&words);
+        assert_eq!(ended.code, Some(3), "{}", ended.err);
+        let run = json(&ended);
+        assert!(run["levels"][0]["work_per_s"].is_number(), "one copy is well: {run}");
+        assert!(run["levels"][1]["work_per_s"].is_null());
+        assert_eq!(run["levels"][1]["invalid"][0], format!("round 1: {said}"));
+    }
+}
+
+#[test]
+fn copies_work_on_their_units_and_know_their_number() {
+    let lab = Lab::new();
+    let (a, b) = (lab.path("a"), lab.path("b"));
+    std::fs::write(&a, "0").expect("a unit");
+    std::fs::write(&b, "1").expect("a unit");
+    // Every copy checks that its file holds its number.
+    let check = r#"test "$(cat "$0")" = "$BAKEOFF_COPY" && test {copy} = "$BAKEOFF_COPY""#;
+    let units = [a.to_str().expect("text"), b.to_str().expect("text")];
+    let run =
+        lab.json(&[&["scale"], &FEW[..], &["--units"], &units[..], &["--", "sh", "-c", check]].concat());
+    assert!(run["levels"][1]["work_per_s"].is_number(), "{run}");
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_kept() {
+    let lab = Lab::new();
+    for (words, code, said) in [
+        (&["scale", "--", "no-such-program-here"][..], 2, "no-such-program-here does not start"),
+        (&["scale", "--", "false"], 5, "ended with exit status: 1"),
+        (
+            &["scale", "--units", "/no/such/file", "--", "cat"],
+            6,
+            "cannot read the unit of work /no/such/file",
+        ),
+        (&["scale", "--copies", "1,70000", "--", "true"], 2, "copies: expected at most 16384"),
+        (&["scale", "--cpus", "60000", "--", "true"], 6, "CPU 60000 is not one that this process may use"),
+        (&["dder", "--max", "0"], 2, "max: expected a size over 0"),
+        (&["dder", "--data", "100", "--max", "4KiB"], 2, "files no smaller than the largest buffer"),
+        (&["dder", "--dir", "/no/such/folder"], 6, "cannot use the folder /no/such/folder"),
+        (&["dder", "--data", "1000000GiB"], 6, "free: another --dir, or less --data"),
+        (&["dder", "--how", "telepathy"], 2, "expected read, pread, mmap or direct"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(code), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(said), "{words:?}: {}", ended.err);
+    }
+    assert_eq!(lab.json(&["runs", "list"])["runs"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_sweep_measures_every_size_by_every_call_and_leaves_no_file() {
+    let lab = Lab::new();
+    let dir = lab.path("data");
+    std::fs::create_dir(&dir).expect("a folder");
+    let dir_text = dir.to_str().expect("text");
+    let words = [
+        &SMALL[..],
+        &[dir_text, "--how", "read,pread,mmap", "--spawn", "--rounds", "2", "--reference", "1KiB"],
+    ]
+    .concat();
+    let run = lab.json(&words);
+    assert_eq!(run["schema"], "bakeoff.dder/1");
+    let cells = run["cells"].as_array().expect("cells");
+    assert_eq!(
+        cells.iter().map(|c| c["how"].as_str().expect("a call")).collect::<Vec<_>>(),
+        ["read", "pread", "mmap"]
+    );
+    for cell in cells {
+        let points = cell["points"].as_array().expect("points");
+        let sizes: Vec<u64> = points.iter().map(|p| p["size_bytes"].as_u64().expect("a size")).collect();
+        for wanted in [1, 2, 4_095, 4_096, 4_097, 6_144] {
+            assert!(sizes.contains(&wanted), "{wanted}");
+        }
+        assert!(points.iter().all(|p| p["n"] == 2 && p["call_ns"].as_f64().is_some_and(|ns| ns > 0.0)));
+        assert!(cell["verdict"].is_string());
+    }
+    assert_eq!(run["starts"].as_array().map(Vec::len), Some(2));
+    assert!(!scratch_left(&run));
+    assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "the files have no name");
+    let against = lab.run(&["report", "latest", "--compare", "latest"]);
+    assert_eq!(against.code, Some(0), "{}", against.err);
+    assert!(against.out.contains("Against the other run"), "{}", against.out);
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_where_it_was() {
+    let lab = Lab::new();
+    let dir = lab.path("data");
+    std::fs::create_dir(&dir).expect("a folder");
+    let words =
+        [&SMALL[..], &[dir.to_str().expect("text"), "--rounds", "40", "--reference", "1KiB"]].concat();
+    let mut child =
+        lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    // Killed as soon as a trial or two are kept.
+    loop {
+        let listed = lab.run(&["runs", "list", "--all", "--kind", "dder", "--state", "sealed", "--json"]);
+        let kept = serde_json::from_str::<Value>(&listed.out)
+            .map_or(0, |v| v["runs"].as_array().map_or(0, Vec::len));
+        if kept > 0 || child.try_wait().expect("our child").is_some() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    child.kill().expect("a signal to our own child");
+    child.wait().expect("our child");
+    assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "nothing is left behind");
+    let resumed = lab.run(&["resume", "latest", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.err);
+    let run = json(&resumed);
+    assert_eq!(run["cells"][0]["rounds"], 40);
+    assert!(!scratch_left(&run));
+}

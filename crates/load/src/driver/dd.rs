@@ -1,0 +1,255 @@
+//! The reader of `bakeoff dder`: one buffer size, over and over, for about a millisecond at a time.
+//!
+//! No target of a load: a sweep has a hundred thousand sizes, and each is measured closed loop on the caller's thread,
+//! into one buffer that is warm. A point is eight batches of calls, of which the third fastest counts: a moment in which
+//! the machine did something else costs a batch, not the point. Before each point the offset is moved to a page's
+//! start, so that the same size always meets the same pages; reading goes on through the file and begins again at its
+//! start, so that a large file is read as a large file.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::ptr;
+use std::time::Duration;
+
+use nix::libc;
+use record::clock::{Clock as _, Monotonic};
+
+/// By which call data comes into the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// `read(2)`.
+    Read,
+    /// `pread(2)`.
+    Pread,
+    /// A copy out of a mapping.
+    Mmap,
+    /// `pread(2)` with `O_DIRECT`.
+    Direct,
+}
+
+/// Batches of a point.
+const BATCHES: usize = 8;
+/// The batch that counts, fastest first, from 0.
+const COUNTS: usize = 2;
+/// Alignment that every device and every page asks for.
+const ALIGNMENT: usize = 4_096;
+
+/// What a point came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Time of one call in the batch that counts.
+    pub call_ns: f64,
+    /// Calls in all batches.
+    pub calls: u64,
+}
+
+/// A file, a buffer, and a place in the file.
+#[derive(Debug)]
+pub struct Reader {
+    call: Call,
+    file: File,
+    map: Option<Map>,
+    buffer: Buffer,
+    bytes: u64,
+    offset: u64,
+}
+
+impl Reader {
+    /// A reader of the first `bytes` of `file`, with a buffer of `size_max`, both touched once.
+    ///
+    /// # Errors
+    ///
+    /// The system's; `EINVAL` where the file system does not do [`Call::Direct`].
+    pub fn open(file: &File, call: Call, bytes: u64, size_max: u64) -> io::Result<Self> {
+        assert!(size_max > 0 && size_max <= bytes, "a buffer holds something, and the file fills it");
+        // A new description of the same file, with an offset and flags of its own, also where its name is gone.
+        let mut options = OpenOptions::new();
+        options.read(true);
+        if call == Call::Direct {
+            options.custom_flags(libc::O_DIRECT);
+        }
+        let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        let map = if call == Call::Mmap { Some(Map::of(&file, bytes)?) } else { None };
+        let buffer = Buffer::of(usize::try_from(size_max).map_err(|_| io::ErrorKind::OutOfMemory)?);
+        let mut reader = Self { call, file, map, buffer, bytes, offset: 0 };
+        reader.batch(size_max, bytes / size_max)?;
+        Ok(reader)
+    }
+
+    /// Measures one size for about `at_least`.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn point(&mut self, size: u64, at_least: Duration) -> io::Result<Point> {
+        assert!(size > 0 && size <= self.buffer.bytes() as u64, "the buffer holds the size");
+        self.seek(self.offset.next_multiple_of(ALIGNMENT as u64) % self.bytes)?;
+        // The first calls bring code and data near, and say how many calls make a batch.
+        let once_ns = self.batch(size, 1)?.min(self.batch(size, 1)?).max(1);
+        let batch_ns = u64::try_from(at_least.as_nanos()).unwrap_or(u64::MAX) / BATCHES as u64;
+        let calls = (batch_ns / once_ns).max(1);
+        let mut batches = [0; BATCHES];
+        for batch in &mut batches {
+            *batch = self.batch(size, calls)?;
+        }
+        batches.sort_unstable();
+        Ok(Point { call_ns: batches[COUNTS] as f64 / calls as f64, calls: calls * BATCHES as u64 })
+    }
+
+    /// Time of so many calls, one after the other.
+    fn batch(&mut self, size: u64, calls: u64) -> io::Result<u64> {
+        let began_ns = Monotonic.now_ns();
+        for _ in 0..calls {
+            if self.bytes - self.offset < size {
+                self.seek(0)?;
+            }
+            self.once(size)?;
+            self.offset += size;
+        }
+        Ok(Monotonic.now_ns() - began_ns)
+    }
+
+    fn once(&mut self, size: u64) -> io::Result<()> {
+        #[expect(clippy::cast_possible_truncation, reason = "no larger than the buffer, which is in memory")]
+        let into = self.buffer.first(size as usize);
+        let done = match self.call {
+            Call::Read => io::Read::read(&mut self.file, into)?,
+            Call::Pread | Call::Direct => self.file.read_at(into, self.offset)?,
+            Call::Mmap => self.map.as_ref().expect("made when it was opened").copy(self.offset, into),
+        };
+        black_box(into);
+        if done as u64 == size {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("a call of {size} bytes yielded {done}")))
+    }
+
+    fn seek(&mut self, offset: u64) -> io::Result<()> {
+        self.offset = offset;
+        if self.call == Call::Read {
+            self.file.seek(SeekFrom::Start(offset))?;
+        }
+        Ok(())
+    }
+}
+
+/// A buffer that starts where a page does.
+#[derive(Debug)]
+struct Buffer {
+    start: *mut u8,
+    layout: Layout,
+}
+
+impl Buffer {
+    fn of(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("a buffer is smaller than memory");
+        assert!(bytes > 0, "a layout without bytes is not allocated");
+        // SAFETY: the layout has bytes.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        Self { start, layout }
+    }
+
+    fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+
+    fn first(&mut self, bytes: usize) -> &mut [u8] {
+        assert!(bytes <= self.bytes(), "the buffer holds it");
+        // SAFETY: so many bytes were allocated, zeroed, and are borrowed from `self` alone.
+        unsafe { std::slice::from_raw_parts_mut(self.start, bytes) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and freed once.
+        unsafe { dealloc(self.start, self.layout) }
+    }
+}
+
+/// A file in memory, for reading.
+#[derive(Debug)]
+struct Map {
+    start: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Map {
+    fn of(file: &File, bytes: u64) -> io::Result<Self> {
+        let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new mapping at a place that the kernel chooses; the result is checked.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start, bytes })
+    }
+
+    fn copy(&self, offset: u64, into: &mut [u8]) -> usize {
+        let offset = usize::try_from(offset).expect("an offset within the mapping");
+        assert!(into.len() <= self.bytes - offset, "a copy ends within the mapping");
+        // SAFETY: both ends are valid for the length, and a mapping of ours never overlaps a buffer of ours. The file
+        // has no name that others could shorten it by.
+        unsafe {
+            ptr::copy_nonoverlapping(self.start.cast::<u8>().add(offset), into.as_mut_ptr(), into.len())
+        };
+        into.len()
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and unmapped once. There is nothing to do about a failure.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn file(bytes: usize) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; bytes]).unwrap();
+        file
+    }
+
+    #[test]
+    fn every_call_reads_every_size() {
+        let file = file(1 << 16);
+        for call in [Call::Read, Call::Pread, Call::Mmap] {
+            let mut reader = Reader::open(&file, call, 1 << 16, 5_000).unwrap();
+            for size in [1, 511, 4_096, 4_097, 5_000] {
+                let point = reader.point(size, Duration::from_micros(100)).unwrap();
+                assert!(point.call_ns > 0.0 && point.calls >= 8, "{call:?} {size}: {point:?}");
+                assert!(reader.buffer.first(5_000)[..usize::try_from(size).unwrap()].iter().all(|b| *b == 7));
+            }
+        }
+    }
+
+    #[test]
+    fn past_the_page_cache_it_reads_or_says_that_it_cannot() {
+        let file = file(1 << 16);
+        match Reader::open(&file, Call::Direct, 1 << 16, 8_192) {
+            Ok(mut reader) => assert!(reader.point(512, Duration::from_micros(50)).unwrap().call_ns > 0.0),
+            Err(e) => assert_eq!(e.raw_os_error(), Some(libc::EINVAL)),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_an_error_and_no_endless_loop() {
+        let file = file(1_000);
+        assert!(Reader::open(&file, Call::Pread, 4_096, 4_096).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! Many dots, a line through them, and upright marks.
+
+use super::scale::{Kind, Scale, round_values};
+use super::svg::{Anchor, Canvas};
+use super::{Drawing, Svg};
+
+/// A chart of many values.
+#[derive(Debug)]
+pub(crate) struct Cloud<'a> {
+    pub(crate) x_title: &'a str,
+    pub(crate) y_title: &'a str,
+    pub(crate) dots: Vec<(f64, f64)>,
+    pub(crate) line: Vec<(f64, f64)>,
+    /// Places on the x axis with a word each.
+    pub(crate) marks: Vec<(f64, String)>,
+    pub(crate) x_max: f64,
+    pub(crate) y_label: fn(f64) -> String,
+}
+
+const LEFT: f64 = 74.0;
+const TOP: f64 = 30.0;
+const BOTTOM: f64 = 46.0;
+
+/// Draws it, both axes from 0.
+pub(crate) fn cloud(chart: &Cloud) -> Drawing {
+    Drawing::of(|width| draw(chart, width))
+}
+
+fn draw(chart: &Cloud, width: f64) -> Svg {
+    let is_narrow = width < 500.0;
+    let height = if is_narrow { 260.0 } else { 380.0 };
+    let high = chart.dots.iter().chain(&chart.line).map(|p| p.1).fold(0.0, f64::max);
+    let x = Scale { kind: Kind::Linear, low: 0.0, high: chart.x_max, from: LEFT, to: width - 16.0 };
+    let y = Scale { kind: Kind::Linear, low: 0.0, high: high * 1.05, from: height - BOTTOM, to: TOP };
+    let mut canvas = Canvas::default();
+    for value in y.ticks(5) {
+        canvas.line("grid", (LEFT, y.at(value)), (x.to, y.at(value)));
+        canvas.text("tick", (LEFT - 8.0, y.at(value) + 4.0), Anchor::End, &(chart.y_label)(value));
+    }
+    canvas.line("axis", (LEFT, y.from), (x.to, y.from));
+    for value in round_values(0.0, chart.x_max, if is_narrow { 3 } else { 6 }) {
+        canvas.line("axis", (x.at(value), y.from), (x.at(value), y.from + 5.0));
+        canvas.text("tick", (x.at(value), y.from + 19.0), Anchor::Middle, &format!("{value:.0}"));
+    }
+    canvas.text("axis-title", (x.from.midpoint(x.to), y.from + 39.0), Anchor::Middle, chart.x_title);
+    canvas.text("axis-title", (4.0, 14.0), Anchor::Start, chart.y_title);
+    for (at, value) in &chart.dots {
+        canvas.marker("dot s0", (x.at(*at), y.at(*value)), 1.5, 0);
+    }
+    let through: Vec<(f64, f64)> = chart.line.iter().map(|(at, value)| (x.at(*at), y.at(*value))).collect();
+    canvas.path("line s1", &through);
+    for (at, word) in &chart.marks {
+        canvas.line("whisker s2", (x.at(*at), y.from), (x.at(*at), y.to));
+        canvas.text("label s2", (x.at(*at) + 4.0, y.to + 10.0), Anchor::Start, word);
+    }
+    Svg { width, height, body: canvas.finish() }
+}

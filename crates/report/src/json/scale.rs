@@ -1,0 +1,85 @@
+//! `bakeoff.scale/1`: one copy against many.
+
+use analysis::scale::{Level, Scale, Versus};
+use analysis::usl::Fitted;
+use record::bakeoff::Bakeoff;
+use record::missing::Maybe;
+use serde_json::{Value, json};
+
+use super::object::Object;
+
+/// The document of a scale run, and of what it says beside another.
+pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Value {
+    let object = Object::default()
+        .with("schema", "bakeoff.scale/1")
+        .with("run", bakeoff.header.id.to_string())
+        .with("state", bakeoff.header.state.word())
+        .with("rounds", bakeoff.blocks)
+        .maybe("cpus", scale.cpus.clone())
+        .with("levels", scale.levels.iter().map(level).collect::<Vec<_>>())
+        .with("fit", fit(scale))
+        .maybe("seduction", scale.seduction.clone());
+    match versus {
+        Some(versus) => object.with("compared", compared(versus)).finish(),
+        None => object.finish(),
+    }
+}
+
+fn level(level: &Level) -> Value {
+    let interval = level.work_per_s.clone().and_then(|(_, interval)| interval);
+    Object::default()
+        .with("copies", level.copies)
+        .maybe("work_per_s", level.work_per_s.clone().map(|(work, _)| work))
+        .maybe("work_per_s_interval", interval.map(|(low, high)| json!([low, high])))
+        .maybe("per_copy_per_s", level.per_copy_per_s.clone())
+        .maybe("efficiency", level.efficiency.clone())
+        .maybe("fairness_ratio", level.fairness.clone())
+        .maybe("cpu_s_per_run", level.cpu_s_per_run.clone())
+        .maybe("cpus_per_copy", level.cpus_per_copy.clone())
+        .maybe("busy_ratio", level.busy_ratio.clone())
+        .maybe("saturated_cpus", level.saturated.clone())
+        .with("n", level.rounds.len())
+        .with("invalid", json!(level.invalid))
+        .finish()
+}
+
+fn fit(scale: &Scale) -> Value {
+    let scaling = &scale.scaling;
+    let cliff = scaling.cliff.as_ref().map(
+        |c| json!({"at": c.at, "next": c.next, "left_ratio": c.left_ratio, "allowed_ratio": c.allowed_ratio}),
+    );
+    Object::default()
+        .with("laws", scaling.laws.iter().map(law).collect::<Vec<_>>())
+        .maybe("chosen", scaling.chosen.clone().map(analysis::usl::Law::word))
+        .maybe(
+            "peak",
+            scaling.peak.clone().map(|(at, (low, high))| json!({"copies": at, "low": low, "high": high})),
+        )
+        .with("cliff", cliff.unwrap_or(Value::Null))
+        .with("retrograde", scaling.retrograde)
+        .finish()
+}
+
+fn law(fitted: &Fitted) -> Value {
+    let of = |value: f64, (low, high): (f64, f64)| json!({"value": value, "low": low, "high": high});
+    let [lambda, sigma, kappa] = fitted.intervals;
+    Object::default()
+        .with("law", fitted.law.word())
+        .with("lambda", of(fitted.curve.lambda, lambda))
+        .with("sigma", of(fitted.curve.sigma, sigma))
+        .with("kappa", of(fitted.curve.kappa, kappa))
+        .maybe("aicc", fitted.aicc.clone())
+        .maybe("lack_of_fit_p", fitted.lack_of_fit_p.clone())
+        .finish()
+}
+
+fn compared(versus: &Versus) -> Value {
+    let ratio = |r: &Maybe<analysis::scale::Ratio>| {
+        r.clone().map(|r| json!({"ratio": r.ratio, "low": r.low, "high": r.high}))
+    };
+    Object::default()
+        .maybe("one_copy", ratio(&versus.one))
+        .maybe("all_copies", ratio(&versus.all))
+        .with("sentence", versus.sentence.clone())
+        .finish()
+}

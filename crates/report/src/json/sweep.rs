@@ -1,0 +1,98 @@
+//! `bakeoff.dder/1`: reads at every buffer size.
+
+use analysis::period::Period;
+use analysis::sweep::{Cell, Estimate, Sweep, Versus};
+use record::bakeoff::Bakeoff;
+use serde_json::{Value, json};
+
+use super::object::Object;
+
+/// The document of a sweep, and of what it says beside another.
+pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Value {
+    let starts = sweep.starts.iter().map(|(how, found)| {
+        Object::default().with("how", how.clone()).maybe("start_ns", found.clone().map(estimate)).finish()
+    });
+    let object = Object::default()
+        .with("schema", "bakeoff.dder/1")
+        .with("run", bakeoff.header.id.to_string())
+        .with("state", bakeoff.header.state.word())
+        .with("cells", sweep.cells.iter().map(cell).collect::<Vec<_>>())
+        .with("starts", starts.collect::<Vec<_>>());
+    if versus.is_empty() {
+        return object.finish();
+    }
+    object.with("compared", versus.iter().map(compared).collect::<Vec<_>>()).finish()
+}
+
+fn cell(cell: &Cell) -> Value {
+    let points = cell.points.iter().map(|p| {
+        json!({"size_bytes": p.size_bytes, "bytes_per_s": p.bytes_per_s(), "call_ns": p.call_ns,
+               "call_ns_low": p.call_ns_range.0, "call_ns_high": p.call_ns_range.1, "n": p.n})
+    });
+    let shifts = cell
+        .size_shifts
+        .iter()
+        .map(|s| json!({"at": [s.between.0, s.between.1], "unit": "bytes", "by": "size", "ratio": s.ratio}));
+    let moments = cell
+        .time_shifts
+        .iter()
+        .map(|s| json!({"at": s.at_s, "unit": "s", "by": "time", "ratio": s.ratio, "cause": s.cause}));
+    let multiples = cell.multiples.iter().map(|m| {
+        json!({"of_bytes": m.of_bytes, "ratio": m.ratio, "low": m.low, "high": m.high, "n": m.n, "confirmed": m.confirmed})
+    });
+    let cost = cell.cost.clone().map(|c| {
+        json!({"call_ns": estimate(c.call_ns), "byte_ns": estimate(c.byte_ns), "page_ns": estimate(c.page_ns)})
+    });
+    let peak = cell
+        .shape
+        .clone()
+        .map(|s| json!({"size_bytes": estimate(s.peak_bytes), "bytes_per_s": estimate(s.peak_bytes_per_s)}));
+    Object::default()
+        .with("how", cell.how.clone())
+        .with("data", cell.data.clone())
+        .with("rounds", cell.rounds)
+        .with("points", points.collect::<Vec<_>>())
+        .maybe("cost", cost)
+        .maybe("peak", peak)
+        .maybe("plateau_bytes_per_s", cell.shape.clone().map(|s| estimate(s.plateau_bytes_per_s)))
+        .maybe("knee_bytes", cell.shape.clone().map(|s| estimate(s.knee_bytes)))
+        .maybe("still_rises", cell.shape.clone().map(|s| s.still_rises))
+        .with("bands", cell.bands.iter().map(band).collect::<Vec<_>>())
+        .with("multiples", multiples.collect::<Vec<_>>())
+        .with("shifts", shifts.chain(moments).collect::<Vec<_>>())
+        .maybe("smoothness", cell.smoothness.clone())
+        .maybe("quietness", cell.quietness.clone())
+        .maybe("spread_ratio", cell.spread_ratio.clone())
+        .maybe(
+            "correlations",
+            cell.correlations
+                .clone()
+                .map(|[time, size, halves]| json!({"time": time, "size": size, "halves": halves})),
+        )
+        .with("verdict", cell.verdict())
+        .finish()
+}
+
+fn band(band: &Period) -> Value {
+    json!({"period_bytes": band.length, "strength": band.strength, "amplitude_ratio": band.amplitude, "p": band.p})
+}
+
+fn estimate(e: Estimate) -> Value {
+    json!({"value": e.value, "low": e.interval.map(|i| i.0), "high": e.interval.map(|i| i.1)})
+}
+
+fn compared(versus: &Versus) -> Value {
+    let places = versus.places.clone().map(|places| {
+        let place = |p: &analysis::sweep::Place| {
+            json!({"from_bytes": p.sizes.0, "to_bytes": p.sizes.1, "ratio": p.ratio, "low": p.low, "high": p.high})
+        };
+        places.iter().map(place).collect::<Vec<_>>()
+    });
+    Object::default()
+        .with("how", versus.how.clone())
+        .with("data", versus.data.clone())
+        .maybe("places", places)
+        .with("same", versus.same)
+        .with("verdict", versus.verdict.clone())
+        .finish()
+}

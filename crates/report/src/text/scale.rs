@@ -1,0 +1,97 @@
+//! A scale run at a terminal.
+
+use std::io::{self, Write};
+
+use analysis::scale::{Level, Scale, Versus};
+use record::bakeoff::Bakeoff;
+use record::missing::Maybe;
+
+use super::table::{Align, Table};
+use super::{Style, Tint, paragraph, tinted};
+use crate::number::{percent_digits, significant, significant_4};
+use crate::words::{cliff_sentence, law_sentence};
+
+/// A table of the levels, what the laws say, and what one copy would have said.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn scale(
+    out: &mut dyn Write,
+    bakeoff: &Bakeoff,
+    scale: &Scale,
+    versus: Option<&Versus>,
+    style: Style,
+) -> io::Result<()> {
+    writeln!(out, "{}  {}", bakeoff.header.id, tinted(&bakeoff.header.title, Tint::Strong, style))?;
+    writeln!(out)?;
+    table(scale).write(out, style)?;
+    writeln!(out)?;
+    for level in scale.levels.iter().filter(|l| !l.invalid.is_empty()) {
+        let rounds = if level.invalid.len() == 1 { "a round" } else { "rounds" };
+        let text = format!("INVALID: {rounds} of {} copies: {}", level.copies, level.invalid.join("; "));
+        paragraph(out, &text, 2, style)?;
+    }
+    if let Some(cliff) = &scale.scaling.cliff {
+        paragraph(out, &cliff_sentence(cliff), 2, style)?;
+    }
+    for sentence in law_sentence(&scale.scaling) {
+        paragraph(out, &sentence, 2, style)?;
+    }
+    match &scale.seduction {
+        Ok(sentence) => paragraph(out, &capital(sentence), 2, style)?,
+        Err(missing) => paragraph(out, &format!("What one copy says is unknown: {missing}."), 2, style)?,
+    }
+    if let Some(versus) = versus {
+        paragraph(out, &capital(&versus.sentence), 2, style)?;
+    }
+    Ok(())
+}
+
+fn table(scale: &Scale) -> Table {
+    let mut table = Table::default()
+        .column("copies", Align::Right, 0)
+        .column("work/s", Align::Right, 0)
+        .column("95 % interval", Align::Right, 3)
+        .column("a copy/s", Align::Right, 2)
+        .column("efficiency %", Align::Right, 0)
+        .column("fairness %", Align::Right, 6)
+        .column("CPU s a run", Align::Right, 4)
+        .column("busy %", Align::Right, 1)
+        .column("full CPUs", Align::Right, 5)
+        .column("n", Align::Right, 7);
+    for level in &scale.levels {
+        table.row(row(level));
+    }
+    table
+}
+
+fn row(level: &Level) -> Vec<(String, Option<Tint>)> {
+    let or_dash = |value: Maybe<String>| value.unwrap_or_else(|_| "-".to_owned());
+    let percent = |value: &Maybe<f64>| or_dash(value.clone().map(percent_digits));
+    let work = match &level.work_per_s {
+        Ok((work, _)) => (significant_4(*work), None),
+        Err(_) => ("INVALID".to_owned(), Some(Tint::Bad)),
+    };
+    let interval = level.work_per_s.clone().and_then(|(_, interval)| interval);
+    let interval = interval.map(|(low, high)| format!("{}..{}", significant_4(low), significant_4(high)));
+    vec![
+        (level.copies.to_string(), None),
+        work,
+        (or_dash(interval), None),
+        (or_dash(level.per_copy_per_s.clone().map(significant_4)), None),
+        (percent(&level.efficiency), None),
+        (percent(&level.fairness), None),
+        (or_dash(level.cpu_s_per_run.clone().map(significant)), None),
+        (percent(&level.busy_ratio), None),
+        (or_dash(level.saturated.clone().map(|s| s.len().to_string())), None),
+        (level.rounds.len().to_string(), None),
+    ]
+}
+
+/// A sentence as it is printed: with a capital, and a full stop.
+fn capital(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}

@@ -1,0 +1,117 @@
+//! A sweep over buffer sizes at a terminal, with a plot of letters.
+
+use std::io::{self, Write};
+
+use analysis::sweep::{Cell, Point, Sweep, Versus};
+use record::bakeoff::Bakeoff;
+
+use super::{Style, Tint, labelled, paragraph, tinted};
+use crate::number::{bandwidth, latency, significant};
+use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
+
+/// For every call and data: the plot, the costs, and the verdict.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn sweep(
+    out: &mut dyn Write,
+    bakeoff: &Bakeoff,
+    sweep: &Sweep,
+    versus: &[Versus],
+    style: Style,
+) -> io::Result<()> {
+    writeln!(out, "{}  {}", bakeoff.header.id, tinted(&bakeoff.header.title, Tint::Strong, style))?;
+    for cell in &sweep.cells {
+        writeln!(out)?;
+        of_cell(out, cell, style)?;
+    }
+    for (how, found) in &sweep.starts {
+        let text = found.as_ref().map_or_else(ToString::to_string, |e| with_interval(*e, latency));
+        labelled(out, (how, Some(Tint::Strong)), &format!("starts dd and sees it end in {text}"), 13, style)?;
+    }
+    for versus in versus {
+        let name = format!("{} {}", versus.how, versus.data);
+        paragraph(out, &format!("{name} against the other run: {}.", versus.verdict), 2, style)?;
+    }
+    Ok(())
+}
+
+fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {
+    let head = format!("{} of {}", cell.how, cell.data);
+    let size = format!("{} in {}", plural(cell.points.len(), "size"), plural(cell.rounds as usize, "round"));
+    writeln!(out, "{}  {size}", tinted(&head, Tint::Strong, style))?;
+    plot(out, &cell.points, style)?;
+    let mut line = |label: &str, text: &str| labelled(out, (label, Some(Tint::Quiet)), text, 11, style);
+    match &cell.cost {
+        Ok(cost) => line("a call", &cost_sentence(cost))?,
+        Err(missing) => line("a call", &format!("unknown: {missing}"))?,
+    }
+    match &cell.shape {
+        Ok(shape) => line("bandwidth", &shape_sentence(shape))?,
+        Err(missing) => line("bandwidth", &format!("unknown: {missing}"))?,
+    }
+    let score = |s: &record::missing::Maybe<f64>| {
+        s.as_ref().map_or_else(|_| "unknown".to_owned(), |s| format!("{s:.1}"))
+    };
+    let spread = cell
+        .spread_ratio
+        .as_ref()
+        .map_or_else(|m| format!("unknown: {m}"), |s| format!("{} %", significant(100.0 * s)));
+    line(
+        "of 100",
+        &format!(
+            "smoothness of the curve {}, quietness of the machine {}; a size's rounds spread by {spread}",
+            score(&cell.smoothness),
+            score(&cell.quietness)
+        ),
+    )?;
+    line("verdict", &format!("{}.", cell.verdict()))?;
+    for shift in cell.time_shifts.iter().take(5) {
+        let cause =
+            shift.cause.as_deref().unwrap_or("no cause was seen in CPU, steal, run queue or frequency");
+        line("", &format!("at {:.1} s calls took x {:.2}: {cause}", shift.at_s, shift.ratio))?;
+    }
+    if cell.time_shifts.len() > 5 {
+        line("", &format!("and {} more", cell.time_shifts.len() - 5))?;
+    }
+    Ok(())
+}
+
+const ROWS: usize = 12;
+/// Columns for the numbers beside the plot.
+const AXIS: usize = 11;
+
+/// Bandwidth over size, both on straight axes; a column's mark spans all its sizes' values.
+fn plot(out: &mut dyn Write, points: &[Point], style: Style) -> io::Result<()> {
+    let columns = style.width.min(100).saturating_sub(AXIS + 1);
+    let (Some(last), true) = (points.last(), columns >= 20) else { return Ok(()) };
+    let highest = points.iter().map(Point::bytes_per_s).fold(0.0, f64::max);
+    let size_max = last.size_bytes as f64;
+    let place = |share: f64, n: usize| -> usize {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among n")]
+        let at = (share * n as f64) as usize;
+        at.min(n - 1)
+    };
+    let mut marks = vec![vec![0_u32; columns]; ROWS];
+    for point in points {
+        let column = place((point.size_bytes as f64 - 1.0) / size_max, columns);
+        let row = ROWS - 1 - place(point.bytes_per_s() / highest, ROWS);
+        marks[row][column] += 1;
+    }
+    for (i, row) in marks.iter().enumerate() {
+        let label =
+            if i % 4 == 0 { bandwidth(highest * (ROWS - i) as f64 / ROWS as f64) } else { String::new() };
+        let busiest = |n: &u32| match n {
+            0 => ' ',
+            1..=2 => '.',
+            3..=9 => 'o',
+            _ => '#',
+        };
+        let line: String = row.iter().map(busiest).collect();
+        writeln!(out, "{label:>AXIS$}|{}", line.trim_end())?;
+    }
+    writeln!(out, "{:>AXIS$}+{}", "", "-".repeat(columns))?;
+    let end = format!("{} bytes", last.size_bytes);
+    writeln!(out, "{:>AXIS$} 1{end:>width$}", "", width = columns - 1)
+}

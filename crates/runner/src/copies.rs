@@ -1,0 +1,376 @@
+//! Many copies of one unit of work at once: what does each of them get done?
+//!
+//! Every copy runs the command again and again, from one moment on, until each of them has worked for the plan's time
+//! and finished a run; then all are stopped. So each is measured while all the others work, and a copy's rate is the
+//! runs that it finished over the time from its start to the end of the last of them. What the end cuts off is not
+//! counted. Each copy has a thread of its own here, which starts the command and waits for it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use load::Stop;
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{Pid, geteuid};
+use plan::{Machine, ScalePlan};
+use probes::{cpu_list, topology};
+use record::bakeoff::Trial;
+use record::clock::{Clock as _, Monotonic};
+use record::series::Sample;
+
+use crate::error::RunnerError;
+use crate::process::{Placement, Process, Waited};
+use crate::rounds::{Bench, Measured, Shortfall};
+use crate::server::last_words;
+
+/// How often the books of the CPUs are closed while copies work.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How often hung copies and a wish to stop are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Processes that this machine needs beside the copies.
+const SPARE_PROCESSES: u64 = 16;
+/// A copy is a process, and a thread here that waits for it; the kernel's limits count both.
+const TASKS_PER_COPY: u64 = 2;
+
+/// A scale run that is ready to be measured.
+pub(crate) struct Copies {
+    plan: ScalePlan,
+    machine: Machine,
+}
+
+impl Copies {
+    /// Looks whether so many copies can be, and whether the command does its work at all.
+    pub(crate) fn prepare(plan: &ScalePlan, folder: &Path, stop: &Stop) -> Result<Self, RunnerError> {
+        for unit in &plan.units {
+            // By content, so that a folder is no file and a file without permission says so.
+            let readable = File::open(unit).and_then(|f| {
+                if f.metadata()?.is_file() { Ok(()) } else { Err(io::ErrorKind::IsADirectory.into()) }
+            });
+            readable.map_err(|source| RunnerError::Data {
+                what: format!("cannot read the unit of work {unit}"),
+                source,
+            })?;
+        }
+        let machine = machine(plan).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })?;
+        let copies = *plan.copies.last().expect("checked");
+        if let Some(problem) = over_the_limits(u64::from(copies)) {
+            return Err(RunnerError::NotFit { problems: vec![problem] });
+        }
+        let ready = Self { plan: plan.clone(), machine };
+        ready.rehearse(folder, stop)?;
+        Ok(ready)
+    }
+
+    /// One run alone: the command works, and what it reads is in memory.
+    fn rehearse(&self, folder: &Path, stop: &Stop) -> Result<(), RunnerError> {
+        let log = folder.join("rehearsal.log");
+        let mut process = self.start(0, 1, &log).map_err(|source| match source.raw_os_error() {
+            Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
+                problems: vec![format!(
+                    "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
+                    self.plan.scheduler
+                )],
+            },
+            _ => RunnerError::NoCommand { command: self.plan.command_of(0).join(" "), source },
+        })?;
+        match process.wait(self.plan.timeout, stop) {
+            Waited::Stopped => return Err(RunnerError::StoppedBefore),
+            Waited::TimedOut => {
+                let what = format!("it did not end within {:?} (--timeout)", self.plan.timeout);
+                return Err(RunnerError::Rehearsal { what });
+            }
+            Waited::Done => {}
+        }
+        match process.finish() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                Err(RunnerError::Rehearsal { what: format!("it ended with {status}{}", last_words(&log)) })
+            }
+            Err(e) => Err(RunnerError::Rehearsal { what: format!("lost sight of it: {e}") }),
+        }
+    }
+
+    fn start(&self, copy: u32, copies: u32, log: &Path) -> io::Result<Process> {
+        let words = self.plan.command_of(copy);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command.env("BAKEOFF_COPY", copy.to_string()).env("BAKEOFF_COPIES", copies.to_string());
+        let log = File::options().create(true).append(true).open(log)?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let bound = self.plan.bind.cpus_of(copy, &self.machine);
+        let allowed = self.plan.cpus.clone();
+        let placement = Placement { cpus: bound.or(allowed), scheduler: self.plan.scheduler };
+        Process::spawn(command, &placement)
+    }
+
+    /// One level, once.
+    pub(crate) fn measure(&self, trial: &Trial, bench: &mut Bench<'_>) -> Result<Measured, Shortfall> {
+        let copies: u32 = trial.levels[ScalePlan::COPIES].parse().expect("trials are made from the plan");
+        let floor = Floor {
+            state: Mutex::new(State { running: vec![None; copies as usize], reached: 0, end: None }),
+            changed: Condvar::new(),
+        };
+        bench.beside.open_books();
+        let began_ns = Monotonic.now_ns();
+        let tallies: Vec<Tally> = std::thread::scope(|scope| {
+            let work = |copy| {
+                let log = bench.folder.join(format!("copy-{copy}.log"));
+                let (ready, floor) = (self, &floor);
+                let thread = std::thread::Builder::new();
+                let started = thread.spawn_scoped(scope, move || ready.work(copy, copies, &log, floor));
+                started
+                    .map_err(|e| floor.fail(format!("copy {} of {copies} has no thread: {e}", copy + 1)))
+                    .ok()
+            };
+            let workers: Vec<_> = (0..copies).map_while(work).collect();
+            self.supervise(&floor, copies, bench);
+            workers.into_iter().map(|w| w.join().expect("a copy's thread does not panic")).collect()
+        });
+        let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
+        bench.beside.close_interval();
+        for copy in 0..copies {
+            // What the copies said was read where it was needed.
+            let _ = fs::remove_file(bench.folder.join(format!("copy-{copy}.log")));
+        }
+        let end = floor.lock().end.clone();
+        let invalid = match end {
+            Some(End::Stopped) => return Err(Shortfall::Stopped),
+            Some(End::Failed(reason)) => Some(reason),
+            Some(End::Reached) | None => None,
+        };
+        let t_ms =
+            i64::try_from((Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000).unwrap_or(i64::MAX);
+        let mut samples = Vec::new();
+        let mut add = |name: &str, labels: String, value: f64| {
+            samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
+        };
+        add("cpus", String::new(), self.machine.places.len() as f64);
+        add("wall_s", String::new(), wall_s);
+        for (copy, tally) in tallies.iter().enumerate() {
+            let label = || format!("copy={copy}");
+            add("runs", label(), tally.runs as f64);
+            if tally.runs > 0 {
+                add("work_per_s", label(), tally.runs as f64 / tally.for_s);
+                add("cpu_s_per_run", label(), tally.cpu.as_secs_f64() / tally.runs as f64);
+            }
+        }
+        Ok(Measured { samples, invalid })
+    }
+
+    /// What a copy's thread does until the level ends.
+    fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor) -> Tally {
+        let mut tally = Tally::default();
+        let began_ns = Monotonic.now_ns();
+        let name = || format!("copy {} of {copies}", copy + 1);
+        loop {
+            let mut process = match self.start(copy, copies, log) {
+                Ok(process) => process,
+                Err(e) => {
+                    let limit =
+                        if e.kind() == io::ErrorKind::WouldBlock { " (a limit on processes)" } else { "" };
+                    floor.fail(format!("{} could not be started: {e}{limit}", name()));
+                    return tally;
+                }
+            };
+            if !floor.enter(copy, process.pid()) {
+                return tally;
+            }
+            let cpu = process.watch_cpu_time();
+            let now_ns = Monotonic.now_ns();
+            // From here on nobody else kills it, so that its number may become another's.
+            let over = floor.leave(copy);
+            let status = process.finish();
+            if over {
+                return tally;
+            }
+            match (cpu, status) {
+                (Ok(cpu), Ok(status)) if status.success() => {
+                    tally.runs += 1;
+                    tally.cpu += cpu;
+                    tally.for_s = (now_ns - began_ns) as f64 * 1e-9;
+                }
+                (_, Ok(status)) => {
+                    floor.fail(format!("{} ended with {status}{}", name(), last_words(log)));
+                    return tally;
+                }
+                (_, Err(e)) => {
+                    floor.fail(format!("{}: lost sight of it: {e}", name()));
+                    return tally;
+                }
+            }
+            if !tally.reached && tally.for_s >= self.plan.time.as_secs_f64() {
+                tally.reached = true;
+                floor.reached(copies);
+            }
+        }
+    }
+
+    /// Waits for the end of the level: all copies have worked long enough, one has died or hangs, or the user stops.
+    fn supervise(&self, floor: &Floor, copies: u32, bench: &mut Bench<'_>) {
+        let timeout_ns = u64::try_from(self.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
+        let interval_ns = u64::try_from(INTERVAL.as_nanos()).expect("a second is short");
+        let mut close_at_ns = Monotonic.now_ns() + interval_ns;
+        loop {
+            let state = floor.lock();
+            let (state, _) = floor
+                .changed
+                .wait_timeout_while(state, LOOK_EVERY, |s| s.end.is_none())
+                .unwrap_or_else(PoisonError::into_inner);
+            if state.end.is_some() {
+                return;
+            }
+            let now_ns = Monotonic.now_ns();
+            let hung = |r: &Option<(Pid, u64)>| r.is_some_and(|(_, since)| now_ns - since > timeout_ns);
+            let hung = state.running.iter().position(hung);
+            drop(state);
+            if bench.stop.is_requested() {
+                floor.end(End::Stopped);
+            } else if let Some(copy) = hung {
+                let within = self.plan.timeout;
+                floor
+                    .fail(format!("copy {} of {copies} did not end within {within:?} (--timeout)", copy + 1));
+            }
+            if now_ns >= close_at_ns {
+                bench.beside.close_interval();
+                close_at_ns = now_ns + interval_ns;
+            }
+        }
+    }
+}
+
+/// What a copy got done.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: u64,
+    /// From its start to the end of its last run.
+    for_s: f64,
+    /// CPU time of its runs.
+    cpu: Duration,
+    reached: bool,
+}
+
+/// What the copies of a level share.
+struct Floor {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// Who runs for each copy, and since when.
+    running: Vec<Option<(Pid, u64)>>,
+    /// Copies that have worked long enough.
+    reached: u32,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone)]
+enum End {
+    Reached,
+    Failed(String),
+    Stopped,
+}
+
+impl Floor {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of who runs; `false` where the level is over, and nobody shall.
+    fn enter(&self, copy: u32, pid: Pid) -> bool {
+        let mut state = self.lock();
+        if state.end.is_none() {
+            state.running[copy as usize] = Some((pid, Monotonic.now_ns()));
+        }
+        state.end.is_none()
+    }
+
+    /// Yields whether the level was over before.
+    fn leave(&self, copy: u32) -> bool {
+        let mut state = self.lock();
+        state.running[copy as usize] = None;
+        state.end.is_some()
+    }
+
+    fn reached(&self, copies: u32) {
+        let mut state = self.lock();
+        state.reached += 1;
+        if state.reached == copies {
+            drop(state);
+            self.end(End::Reached);
+        }
+    }
+
+    fn fail(&self, reason: String) {
+        self.end(End::Failed(reason));
+    }
+
+    /// Ends the level for the first reason there is, and everybody's run.
+    fn end(&self, end: End) {
+        let mut state = self.lock();
+        state.end.get_or_insert(end);
+        for (pid, _) in state.running.iter().flatten() {
+            // It may have ended just now, which is what is asked for.
+            let _ = killpg(*pid, Signal::SIGKILL);
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// The CPUs that copies may run on, each with its socket and core.
+fn machine(plan: &ScalePlan) -> Result<Machine, String> {
+    let allowed = allowed_cpus().ok_or("the CPUs that this process may use are not known")?;
+    let wanted = match &plan.cpus {
+        None => allowed,
+        Some(cpus) => {
+            if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+                return Err(format!("CPU {cpu} is not one that this process may use (--cpus)"));
+            }
+            cpus.clone()
+        }
+    };
+    Ok(Machine { places: topology::places(Path::new("/"), &wanted) })
+}
+
+fn allowed_cpus() -> Option<Vec<u32>> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
+    Some(cpu_list::parse(list.trim()).ok()?.into_iter().collect())
+}
+
+/// Which limit on processes so many copies would meet.
+fn over_the_limits(copies: u64) -> Option<String> {
+    let wanted = copies * TASKS_PER_COPY + SPARE_PROCESSES;
+    let said = |limit: u64, what: &str| {
+        (wanted > limit).then(|| {
+            format!("{copies} copies need {wanted} processes and threads, and {what} leaves {limit}: fewer --copies, or a higher limit")
+        })
+    };
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    if !geteuid().is_root()
+        && let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NPROC)
+        && let Some(problem) = said(soft, "this user's limit (ulimit -u)")
+    {
+        return Some(problem);
+    }
+    if let Some(group) = own_control_group() {
+        let folder = format!("/sys/fs/cgroup{group}");
+        if let (Some(max), Some(now)) =
+            (number(&format!("{folder}/pids.max")), number(&format!("{folder}/pids.current")))
+            && let Some(problem) = said(max.saturating_sub(now), "this control group's limit (pids.max)")
+        {
+            return Some(problem);
+        }
+    }
+    number("/proc/sys/kernel/threads-max")
+        .and_then(|max| said(max, "the kernel's limit (kernel.threads-max)"))
+}
+
+fn own_control_group() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    text.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned))
+}

@@ -1,0 +1,160 @@
+//! The books of a bake-off: its trials, how the attempts at them ended, and the journal that tells so.
+
+use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
+use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::clock::WallAnchor;
+use record::run::{RunId, RunState};
+use record::target::mask_text;
+
+use crate::error::RunnerError;
+use crate::queue::{self, History, Work};
+use crate::{Event, Outcome};
+
+/// Marks of a trial's run, beside the levels of its factors.
+pub(crate) const TRIAL: &str = "trial";
+pub(crate) const ATTEMPT: &str = "attempt";
+pub(crate) const BLOCK: &str = "block";
+pub(crate) const SERIES: &str = "series";
+
+/// What was planned, what became of it, and where that is written.
+pub(crate) struct Ledger {
+    pub(crate) id: RunId,
+    pub(crate) trials: Vec<Trial>,
+    pub(crate) history: History,
+    pub(crate) journal: Journal,
+}
+
+impl Ledger {
+    /// Of a bake-off that was just put into the archive.
+    pub(crate) fn begin(archive: &Archive, bakeoff: &Bakeoff) -> Result<Self, RunnerError> {
+        let id = bakeoff.header.id;
+        let journal = archive.journal(id)?;
+        Ok(Self { id, trials: bakeoff.trials.clone(), history: History::default(), journal })
+    }
+
+    /// Of a bake-off that was begun before; runs that are whole are taken over.
+    pub(crate) fn go_on(archive: &Archive, bakeoff: &Bakeoff, journal: Journal) -> Result<Self, RunnerError> {
+        let mut history = History::default();
+        for attempt in &bakeoff.attempts {
+            history.ended(attempt.trial, attempt.state);
+        }
+        let mut ledger = Self { id: bakeoff.header.id, trials: bakeoff.trials.clone(), history, journal };
+        ledger.adopt(archive, bakeoff)?;
+        Ok(ledger)
+    }
+
+    /// What is to be done next.
+    pub(crate) fn next(&self) -> Option<Work> {
+        queue::next(&self.trials, &self.history)
+    }
+
+    /// Tells its name, and how much of it is done.
+    pub(crate) fn tell_start(&self, on_event: &mut dyn FnMut(&Event<'_>)) {
+        let (done, trials) = self.progress();
+        on_event(&Event::Started { id: self.id, trials, done });
+    }
+
+    /// Puts a line about a trial on disk.
+    pub(crate) fn say_of_trial(&mut self, trial: &Trial, step: Step) -> Result<(), RunnerError> {
+        let attempt = self.history.next_attempt(trial.index);
+        Ok(self.journal.append(&event(Some(trial.series), Some(trial.index), attempt, step))?)
+    }
+
+    /// Takes note of how an attempt at a trial ended, in the journal first.
+    pub(crate) fn end(
+        &mut self,
+        trial: &Trial,
+        end: Step,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<(), RunnerError> {
+        let masked = |reason: &String| Some(mask_text(reason));
+        let (state, reason) = match &end {
+            Step::TrialSealed { .. } => (TrialState::Sealed, None),
+            Step::TrialInvalid { reason, .. } => (TrialState::Invalid, masked(reason)),
+            Step::TrialFailed { reason } => (TrialState::Failed, masked(reason)),
+            other => unreachable!("{other:?} ends no trial"),
+        };
+        self.say_of_trial(trial, end)?;
+        self.history.ended(trial.index, state);
+        if let (TrialState::Failed, Some(reason)) = (state, &reason) {
+            self.history.note_failure(reason);
+        }
+        let (done, trials) = self.progress();
+        on_event(&Event::Ended { trial, state, reason: reason.as_deref(), done, trials });
+        Ok(())
+    }
+
+    /// After a block in which nothing could be measured, the next one would be no better.
+    pub(crate) fn give_up_where_nothing_works(&mut self, block: u32) -> Result<(), RunnerError> {
+        let of_block = || self.trials.iter().filter(|t| t.block == block);
+        if of_block().any(|t| self.history.state(t.index) != TrialState::Failed) {
+            return Ok(());
+        }
+        self.journal.say(Step::Interrupted)?;
+        let reason = self.history.first_failure().unwrap_or("of a reason nobody noted").to_owned();
+        Err(RunnerError::BlockFailed { id: self.id, block, reason })
+    }
+
+    /// Writes the last line: done, or left so that it can be resumed.
+    pub(crate) fn close(mut self, state: RunState) -> Result<Outcome, RunnerError> {
+        self.journal.say(if state == RunState::Sealed { Step::BakeoffDone } else { Step::Interrupted })?;
+        let count = |state| self.history.count(&self.trials, state);
+        Ok(Outcome {
+            id: self.id,
+            state,
+            sealed: count(TrialState::Sealed),
+            invalid: count(TrialState::Invalid),
+            failed: count(TrialState::Failed),
+            planned: count(TrialState::Planned),
+        })
+    }
+
+    /// Trials that are done, and trials in all.
+    fn progress(&self) -> (u32, u32) {
+        let trials = u32::try_from(self.trials.len()).expect("plans limit their trials");
+        (trials - self.history.count(&self.trials, TrialState::Planned), trials)
+    }
+
+    /// Takes over runs that were whole in the archive when their process died before it could note so.
+    ///
+    /// Their attempts count as abandoned so far, since they have no end in the journal; now they get it. Each is whole
+    /// and was measured like any other: it is neither lost nor done twice.
+    fn adopt(&mut self, archive: &Archive, bakeoff: &Bakeoff) -> Result<(), RunnerError> {
+        let known: Vec<RunId> =
+            bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()).map(|r| r.header.id).collect();
+        let filter = Filter { part_of: PartOf::Bakeoff(self.id), ..Filter::default() };
+        for listed in archive.list(&filter)? {
+            let header = listed.header;
+            let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
+            let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
+            if known.contains(&header.id) || self.history.state(trial) != TrialState::Planned {
+                continue;
+            }
+            let series = self.trials.get(trial as usize).map(|t| t.series);
+            let (step, state) = match header.state {
+                RunState::Sealed => (Step::TrialSealed { run: header.id }, TrialState::Sealed),
+                RunState::Invalid => {
+                    let reason = header.reason.unwrap_or_default();
+                    (Step::TrialInvalid { run: header.id, reason }, TrialState::Invalid)
+                }
+                _ => continue,
+            };
+            self.journal.append(&event(series, Some(trial), attempt, step))?;
+            self.history.replace(trial, attempt, state);
+        }
+        Ok(())
+    }
+}
+
+/// A line of the journal, stamped now.
+pub(crate) fn event(series: Option<u32>, trial: Option<u32>, attempt: u32, step: Step) -> JournalEvent {
+    let now = WallAnchor::now();
+    JournalEvent {
+        at_unix_ns: now.unix_ns,
+        at_monotonic_ns: now.monotonic_ns,
+        series,
+        trial,
+        attempt: Some(attempt),
+        step,
+    }
+}

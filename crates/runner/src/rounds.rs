@@ -1,0 +1,294 @@
+//! Experiments without a server: the same books as a bake-off, a loop that is shorter.
+//!
+//! A round is a block and a series of its own. What is measured in a trial is [`copies`] or [`sweep`]; everything else,
+//! from the order drawn to what happens when the process dies, is the bake-off's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use archive::{Archive, Step};
+use load::Stop;
+use plan::Experiment;
+use record::bakeoff::{Bakeoff, Judge, Page, Trial};
+use record::clock::WallAnchor;
+use record::environment::Environment;
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::Sample;
+use record::target::mask_text;
+
+use crate::beside::Beside;
+use crate::conduct::command_line;
+use crate::copies::Copies;
+use crate::error::RunnerError;
+use crate::ledger::{ATTEMPT, BLOCK, Ledger, SERIES, TRIAL};
+use crate::scratch::Scratch;
+use crate::sweep::Sweep;
+use crate::{Event, Outcome, leftovers};
+
+/// What a trial may use while it is measured.
+pub(crate) struct Bench<'a> {
+    pub(crate) stop: &'a Stop,
+    pub(crate) beside: &'a mut Beside,
+    /// A scratch folder of its own.
+    pub(crate) folder: &'a Path,
+    /// Stamps of samples count from here.
+    pub(crate) anchor: WallAnchor,
+}
+
+/// What was measured in a trial.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) samples: Vec<Sample>,
+    /// Why it must not be used.
+    pub(crate) invalid: Option<String>,
+}
+
+/// Why nothing was.
+#[derive(Debug)]
+pub(crate) enum Shortfall {
+    Failed(String),
+    Stopped,
+}
+
+/// Measures an experiment without a server from its beginning.
+///
+/// With the first request to stop, the trial that is being measured is given up, and the rest is left so that
+/// [`crate::resume`] goes on with it.
+///
+/// # Errors
+///
+/// [`RunnerError`] where the plan or this machine is not fit for it, before anything is begun; and where the archive
+/// fails in the middle.
+pub fn experiment(
+    plan: &Experiment,
+    archive: &Archive,
+    stop: &Stop,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunnerError> {
+    let anchor = WallAnchor::now();
+    let id = RunId::fresh(anchor);
+    let scratch = Scratch::make(id)?;
+    let work = Work::prepare(plan, &scratch, stop, on_event)?;
+    let bakeoff = planned(plan, id, anchor);
+    archive.create_bakeoff(&bakeoff)?;
+    let ledger = Ledger::begin(archive, &bakeoff)?;
+    Rounds { plan, archive, stop, on_event, ledger, scratch, work, environment: bakeoff.environment }.play()
+}
+
+/// Whether that is an experiment without a server.
+pub(crate) fn is_one(archive: &Archive, id: RunId) -> Result<bool, RunnerError> {
+    Ok(matches!(archive.bakeoff(id)?.header.kind, RunKind::Scale | RunKind::Dder))
+}
+
+/// Goes on with one that was interrupted, or whose process died.
+pub(crate) fn resume(
+    archive: &Archive,
+    id: RunId,
+    stop: &Stop,
+    on_event: &mut dyn FnMut(&Event<'_>),
+) -> Result<Outcome, RunnerError> {
+    let journal = archive.journal(id)?;
+    let bakeoff = archive.bakeoff(id)?;
+    let plan = archived_plan(&bakeoff)?;
+    if let Some(done) = leftovers::clear(id)? {
+        on_event(&Event::Note(&done));
+    }
+    let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
+    if ledger.next().is_none() {
+        return ledger.close(RunState::Sealed);
+    }
+    let scratch = Scratch::make(id)?;
+    let work = Work::prepare(&plan, &scratch, stop, on_event)?;
+    let environment = probes::environment::read(Path::new("/"));
+    let changed = bakeoff.environment.differing(&environment);
+    if !changed.is_empty() {
+        on_event(&Event::Note(&format!(
+            "the machine is not as it was when the run began: {}",
+            changed.join(", ")
+        )));
+    }
+    Rounds { plan: &plan, archive, stop, on_event, ledger, scratch, work, environment }.play()
+}
+
+struct Rounds<'a> {
+    plan: &'a Experiment,
+    archive: &'a Archive,
+    stop: &'a Stop,
+    on_event: &'a mut dyn FnMut(&Event<'_>),
+    ledger: Ledger,
+    scratch: Scratch,
+    work: Work,
+    environment: Environment,
+}
+
+impl Rounds<'_> {
+    fn play(mut self) -> Result<Outcome, RunnerError> {
+        self.ledger.tell_start(self.on_event);
+        let mut beside = Beside::new(self.observes());
+        for note in beside.notes() {
+            (self.on_event)(&Event::Note(note));
+        }
+        while let Some(round) = self.ledger.next() {
+            for trial in &round.trials {
+                if self.stop.is_requested() || !self.conduct(trial, &mut beside)? {
+                    return self.ledger.close(RunState::Interrupted);
+                }
+            }
+            self.ledger.give_up_where_nothing_works(round.block)?;
+        }
+        self.ledger.close(RunState::Sealed)
+    }
+
+    fn observes(&self) -> bool {
+        match self.plan {
+            Experiment::Scale(plan) => plan.observe,
+            Experiment::Sweep(_) => true,
+        }
+    }
+
+    /// One attempt at a trial; `false` where the user wants to stop.
+    fn conduct(&mut self, trial: &Trial, beside: &mut Beside) -> Result<bool, RunnerError> {
+        (self.on_event)(&Event::Trial(trial));
+        let anchor = WallAnchor::now();
+        let header = self.header(trial, anchor);
+        let writer = self.archive.begin(&header)?;
+        self.ledger.say_of_trial(trial, Step::TrialMeasuring)?;
+        let folder = self.scratch.series(trial.series)?;
+        let mut bench = Bench { stop: self.stop, beside, folder: &folder, anchor };
+        let measured = self.work.measure(trial, &mut bench);
+        let cpu = beside.take();
+        match measured {
+            Err(Shortfall::Stopped) => Ok(false),
+            Err(Shortfall::Failed(reason)) => {
+                self.ledger.end(trial, Step::TrialFailed { reason }, self.on_event)?;
+                Ok(true)
+            }
+            Ok(Measured { samples, invalid }) => {
+                let reason = invalid.map(|reason| mask_text(&reason));
+                let state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
+                let run = Run {
+                    header: RunHeader { state, reason: reason.clone(), ..header },
+                    environment: self.environment.clone(),
+                    load: None,
+                    cpu,
+                    series: samples,
+                    proofs: Vec::new(),
+                    recorded: None,
+                };
+                let id = run.header.id;
+                writer.seal(&run)?;
+                let end = match reason {
+                    None => Step::TrialSealed { run: id },
+                    Some(reason) => Step::TrialInvalid { run: id, reason },
+                };
+                self.ledger.end(trial, end, self.on_event)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn header(&self, trial: &Trial, anchor: WallAnchor) -> RunHeader {
+        let mut labels = trial.levels.clone();
+        let attempt = self.ledger.history.next_attempt(trial.index);
+        for (name, number) in
+            [(TRIAL, trial.index), (ATTEMPT, attempt), (BLOCK, trial.block), (SERIES, trial.series)]
+        {
+            labels.insert(name.to_owned(), number.to_string());
+        }
+        let levels: Vec<String> =
+            trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        RunHeader {
+            id: RunId::fresh(anchor),
+            kind: self.plan.kind(),
+            state: RunState::Running,
+            reason: None,
+            anchor,
+            title: format!("{}, round {}: {}", self.plan.title(), trial.block, levels.join(" ")),
+            labels,
+            bakeoff: Some(self.ledger.id),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command_line(),
+        }
+    }
+}
+
+/// What is measured, made ready once for all trials.
+enum Work {
+    Copies(Copies),
+    Sweep(Sweep),
+}
+
+impl Work {
+    fn prepare(
+        plan: &Experiment,
+        scratch: &Scratch,
+        stop: &Stop,
+        on_event: &mut dyn FnMut(&Event<'_>),
+    ) -> Result<Self, RunnerError> {
+        match plan {
+            Experiment::Scale(plan) => {
+                on_event(&Event::Doing("one run of the command, not measured"));
+                Copies::prepare(plan, scratch.root(), stop).map(Self::Copies)
+            }
+            Experiment::Sweep(plan) => {
+                on_event(&Event::Doing("making the files"));
+                Sweep::prepare(plan, stop).map(Self::Sweep)
+            }
+        }
+    }
+
+    fn measure(&mut self, trial: &Trial, bench: &mut Bench<'_>) -> Result<Measured, Shortfall> {
+        match self {
+            Self::Copies(copies) => copies.measure(trial, bench),
+            Self::Sweep(sweep) => sweep.measure(trial, bench),
+        }
+    }
+}
+
+/// The experiment before its first trial.
+fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
+    let text = plan.text();
+    Bakeoff {
+        header: RunHeader {
+            id,
+            kind: plan.kind(),
+            state: RunState::Running,
+            reason: None,
+            anchor,
+            title: plan.title().to_owned(),
+            labels: BTreeMap::new(),
+            bakeoff: None,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command_line(),
+        },
+        question: String::new(),
+        exploratory: false,
+        factors: plan.factors(),
+        blocks: plan.rounds(),
+        seed: plan.seed(),
+        trials: plan.trials(),
+        attempts: Vec::new(),
+        judge: Judge { rope_ratio: 0.01, alpha: 0.05, family: String::new(), metrics: Vec::new() },
+        page: Page::default(),
+        measure: plan.measure(),
+        warmup: Duration::ZERO,
+        environment: probes::environment::read(Path::new("/")),
+        plan_sha256: plan::sha256(&text),
+        plan_text: text,
+    }
+}
+
+/// The plan as it was begun.
+fn archived_plan(bakeoff: &Bakeoff) -> Result<Experiment, RunnerError> {
+    let id = bakeoff.header.id;
+    if plan::sha256(&bakeoff.plan_text) != bakeoff.plan_sha256 {
+        return Err(RunnerError::PlanMasked { id });
+    }
+    let plan = Experiment::read(&bakeoff.plan_text)
+        .map_err(|source| RunnerError::ArchivedExperiment { id, source })?;
+    if plan.trials() != bakeoff.trials {
+        return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });
+    }
+    Ok(plan)
+}

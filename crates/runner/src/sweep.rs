@@ -1,0 +1,276 @@
+//! Reads at every buffer size: the sizes of a trial one after the other, and what the machine did meanwhile.
+//!
+//! The files have no name any more when they are read, so that nothing is left of them whatever happens. Beside the
+//! points stands a reference size, again and again, as a clock of the machine; and every quarter of a second what could
+//! have disturbed: CPU time of others, time that the hypervisor took, time that this thread waited for a CPU, frequency.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use load::Stop;
+use load::dd::{Call, Reader};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawnp};
+use nix::sys::statvfs::statvfs;
+use nix::sys::wait::{WaitStatus, waitpid};
+use plan::{Data, How, SweepPlan};
+use record::bakeoff::Trial;
+use record::clock::{Clock as _, Monotonic};
+use record::series::Sample;
+
+use crate::error::RunnerError;
+use crate::process::{Placement, Process, Waited};
+use crate::rounds::{Bench, Measured, Shortfall};
+
+/// How often it is noted what the machine did.
+const WINDOW_NS: u64 = 250_000_000;
+/// How much of a file is written at once.
+const CHUNK: usize = 1 << 20;
+
+/// A sweep that is ready to be measured.
+pub(crate) struct Sweep {
+    plan: SweepPlan,
+    files: Vec<(Data, File)>,
+}
+
+impl Sweep {
+    /// Makes the files.
+    pub(crate) fn prepare(plan: &SweepPlan, stop: &Stop) -> Result<Self, RunnerError> {
+        let folder = Path::new(&plan.folder);
+        let wanted: u64 = plan.data.iter().map(|d| d.bytes).sum();
+        let failed = |what: String| move |source: io::Error| RunnerError::Data { what, source };
+        let space = statvfs(folder)
+            .map_err(|e| failed(format!("cannot use the folder {} (--dir)", folder.display()))(e.into()))?;
+        let free = space.blocks_available() * space.fragment_size();
+        if free < wanted {
+            let problem = format!(
+                "the files need {wanted} bytes, and {} has {free} free: another --dir, or less --data",
+                folder.display()
+            );
+            return Err(RunnerError::NotFit { problems: vec![problem] });
+        }
+        let mut files = Vec::new();
+        for data in &plan.data {
+            let what = format!("cannot make a file of {} bytes in {} (--dir)", data.bytes, folder.display());
+            files.push((data.clone(), make(folder, data.bytes, stop).map_err(failed(what))?));
+            if stop.is_requested() {
+                return Err(RunnerError::StoppedBefore);
+            }
+        }
+        let sweep = Self { plan: plan.clone(), files };
+        sweep.try_out()?;
+        Ok(sweep)
+    }
+
+    /// Whether every call works at all, before anything is begun.
+    fn try_out(&self) -> Result<(), RunnerError> {
+        for how in &self.plan.how {
+            let tried = match how {
+                How::Dd => Command::new("dd")
+                    .arg("--version")
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .status()
+                    .map(drop),
+                How::Spawn | How::ForkExec => start_once(*how).map(drop),
+                _ => self.files.iter().try_for_each(|(data, file)| self.reader(*how, data, file).map(drop)),
+            };
+            tried.map_err(|source| {
+                let hint =
+                    if *how == How::Direct { " (this file system may not do it: another --dir)" } else { "" };
+                RunnerError::Data { what: format!("`{}` does not work here{hint}", how.word()), source }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn reader(&self, how: How, data: &Data, file: &File) -> io::Result<Reader> {
+        let call = match how {
+            How::Read => Call::Read,
+            How::Mmap => Call::Mmap,
+            How::Direct => Call::Direct,
+            How::Pread => Call::Pread,
+            How::Dd | How::Spawn | How::ForkExec => unreachable!("programs do their own reading"),
+        };
+        let size_max = self.plan.size_max.max(self.plan.reference).next_multiple_of(512);
+        Reader::open(file, call, data.bytes, size_max)
+    }
+
+    /// One round of one call over one file.
+    pub(crate) fn measure(&self, trial: &Trial, bench: &mut Bench<'_>) -> Result<Measured, Shortfall> {
+        let how = self.plan.how_of(trial);
+        let data = self.plan.data_of(trial);
+        let (_, file) = self.files.iter().find(|(d, _)| d == data).expect("a file was made for each");
+        let reading = |e: io::Error| Shortfall::Failed(format!("`{}` of {}: {e}", how.word(), data.name));
+        let mut meter: Box<dyn FnMut(u64) -> Result<f64, Shortfall>> = match how {
+            How::Spawn | How::ForkExec => Box::new(move |_| start_once(how).map_err(reading)),
+            How::Dd => {
+                let stop = bench.stop;
+                Box::new(move |size| dd(file, data.bytes, size, stop))
+            }
+            _ => {
+                let mut reader = self.reader(how, data, file).map_err(reading)?;
+                let point = self.plan.point;
+                Box::new(move |size| reader.point(size, point).map(|p| p.call_ns).map_err(reading))
+            }
+        };
+        let mut notes = Notes::begin(bench);
+        let reference = if how.starts_only() { 0 } else { self.plan.reference };
+        for (i, size) in self.plan.order(trial).into_iter().enumerate() {
+            if bench.stop.is_requested() {
+                return Err(Shortfall::Stopped);
+            }
+            if i % self.plan.reference_every as usize == 0 && reference > 0 {
+                let call_ns = meter(reference)?;
+                notes.add(bench, "reference_call_ns", reference, call_ns);
+            }
+            let call_ns = meter(size)?;
+            notes.add(bench, "call_ns", size, call_ns);
+            notes.look(bench);
+        }
+        if reference > 0 {
+            let call_ns = meter(reference)?;
+            notes.add(bench, "reference_call_ns", reference, call_ns);
+        }
+        Ok(Measured { samples: notes.samples, invalid: None })
+    }
+}
+
+/// A file of that size, written whole, whose name is gone.
+fn make(folder: &Path, bytes: u64, stop: &Stop) -> io::Result<File> {
+    let path = folder.join(format!(".bakeoff-dder-{}-{bytes}", std::process::id()));
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    // Not zeros, which some file systems do not keep.
+    let chunk: Vec<u8> = (0..CHUNK).map(|i| (i % 251) as u8 + 1).collect();
+    let mut left = bytes;
+    while left > 0 && !stop.is_requested() {
+        let now = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        file.write_all(&chunk[..now])?;
+        left -= now as u64;
+    }
+    // What is still to be written out would disturb the first round.
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// The original experiment: one `dd` over the whole file; the time of one of its calls, its start and its end included.
+fn dd(file: &File, bytes: u64, size: u64, stop: &Stop) -> Result<f64, Shortfall> {
+    let failed = |e: io::Error| Shortfall::Failed(format!("dd bs={size}: {e}"));
+    let mut command = Command::new("dd");
+    command.arg(format!("if=/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    command.args(["of=/dev/null".to_owned(), format!("bs={size}")]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let began_ns = Monotonic.now_ns();
+    let mut process = Process::spawn(command, &Placement::ANYWHERE).map_err(failed)?;
+    let waited = process.watch(stop).map_err(failed)?;
+    let took_ns = Monotonic.now_ns() - began_ns;
+    if waited == Waited::Stopped {
+        return Err(Shortfall::Stopped);
+    }
+    let status = process.finish().map_err(failed)?;
+    if !status.success() {
+        return Err(Shortfall::Failed(format!("dd bs={size} ended with {status}")));
+    }
+    Ok(took_ns as f64 / bytes.div_ceil(size) as f64)
+}
+
+/// Starts `dd` with nothing to do and waits for its end; yields how long that took.
+fn start_once(how: How) -> io::Result<f64> {
+    let words = [c"dd", c"if=/dev/null", c"of=/dev/null", c"status=none"];
+    let began_ns = Monotonic.now_ns();
+    let success = if how == How::Spawn {
+        let (actions, attributes) = (PosixSpawnFileActions::init()?, PosixSpawnAttr::init()?);
+        let environment: [&std::ffi::CStr; 1] = [c"PATH=/usr/bin:/bin"];
+        let pid = posix_spawnp(c"dd", &actions, &attributes, &words, &environment)?;
+        matches!(waitpid(pid, None)?, WaitStatus::Exited(_, 0))
+    } else {
+        let mut command = Command::new("dd");
+        command.args(["if=/dev/null", "of=/dev/null", "status=none"]);
+        // What is to be done between the two calls makes the standard library use fork and exec.
+        let mut process = Process::spawn(command, &Placement::ANYWHERE)?;
+        process.finish_by_itself()?
+    };
+    let took_ns = Monotonic.now_ns() - began_ns;
+    if success { Ok(took_ns as f64) } else { Err(io::Error::other("dd did not end well")) }
+}
+
+/// The samples of a trial, and what the machine did between two moments.
+struct Notes {
+    samples: Vec<Sample>,
+    since: Moment,
+}
+
+/// What is compared with a later moment.
+struct Moment {
+    at_ns: u64,
+    /// CPU time of this thread, and time it waited for a CPU.
+    own: Option<(u64, u64)>,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self { at_ns: Monotonic.now_ns(), own: own_times_ns() }
+    }
+}
+
+impl Notes {
+    fn begin(bench: &mut Bench<'_>) -> Self {
+        bench.beside.open_books();
+        Self { samples: Vec::new(), since: Moment::now() }
+    }
+
+    fn add(&mut self, bench: &Bench<'_>, name: &str, size: u64, value: f64) {
+        self.push(bench, name, format!("size={size}"), value);
+    }
+
+    fn push(&mut self, bench: &Bench<'_>, name: &str, labels: String, value: f64) {
+        let t_ms = (Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000;
+        let t_ms = i64::try_from(t_ms).unwrap_or(i64::MAX);
+        self.samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
+    }
+
+    /// Every quarter of a second, what could have disturbed since.
+    fn look(&mut self, bench: &mut Bench<'_>) {
+        if Monotonic.now_ns() - self.since.at_ns < WINDOW_NS {
+            return;
+        }
+        bench.beside.close_interval();
+        let now = Moment::now();
+        let for_ns = (now.at_ns - self.since.at_ns) as f64;
+        let mut own_ratio = None;
+        if let (Some(before), Some(after)) = (self.since.own, now.own) {
+            own_ratio = Some((after.0 - before.0) as f64 / for_ns);
+            self.push(bench, "run_delay_ratio", String::new(), (after.1 - before.1) as f64 / for_ns);
+        }
+        if let Some(ratio) = bench.beside.steal_ratio() {
+            self.push(bench, "steal_ratio", String::new(), ratio);
+        }
+        let busy = bench
+            .beside
+            .last()
+            .and_then(|i| Some((i.cpus.len() as f64, i.mean(record::cpu::CpuSample::busy_ratio).ok()?)));
+        if let (Some((cpus, mean)), Some(own)) = (busy, own_ratio) {
+            self.push(bench, "other_busy_ratio", String::new(), (mean - own / cpus).max(0.0));
+        }
+        if let Some(hz) = frequency_hz() {
+            self.push(bench, "frequency_hz", String::new(), hz);
+        }
+        self.since = Moment::now();
+    }
+}
+
+/// CPU time of this thread, and time that it was ready and waited for a CPU.
+fn own_times_ns() -> Option<(u64, u64)> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut words = text.split_ascii_whitespace();
+    Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+}
+
+/// What CPU 0 runs at; most virtual machines do not tell.
+fn frequency_hz() -> Option<f64> {
+    let khz = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").ok()?;
+    khz.trim().parse::<f64>().ok().map(|khz| khz * 1e3)
+}
