@@ -127,7 +127,7 @@ impl Rounds<'_> {
         self.ledger.tell_start(self.on_event);
         let mut beside = Beside::new(self.observes());
         for note in beside.notes() {
-            (self.on_event)(&Event::Note(note));
+            (self.on_event)(&Event::Note(&note));
         }
         while let Some(round) = self.ledger.next() {
             for trial in &round.trials {
