@@ -135,7 +135,9 @@ impl SweepPlan {
         let how = self.how_of(trial);
         let mut sizes = if how.starts_only() { vec![0; STARTS] } else { self.sizes() };
         if how == How::Direct {
-            sizes.iter_mut().for_each(|n| *n = n.next_multiple_of(DIRECT_BLOCK));
+            for size in &mut sizes {
+                *size = size.next_multiple_of(DIRECT_BLOCK);
+            }
             sizes.dedup();
         }
         Stream::of(self.seed, u64::from(trial.index) + 1).shuffle(&mut sizes);

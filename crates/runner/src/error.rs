@@ -132,8 +132,9 @@ impl RunnerError {
             | Self::Notes { .. }
             | Self::ArchivedPlan { .. }
             | Self::PlanMasked { .. }
-            | Self::AnotherOrder { .. } => ErrorClass::Usage,
-            Self::NoCommand { .. } | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
+            | Self::AnotherOrder { .. }
+            | Self::NoCommand { .. }
+            | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,
             Self::NotFit { .. } | Self::Data { .. } | Self::Archive(_) | Self::Scratch { .. } => {

@@ -144,7 +144,7 @@ fn make(folder: &Path, bytes: u64, stop: &Stop) -> io::Result<File> {
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     fs::remove_file(&path)?;
     // Not zeros, which some file systems do not keep.
-    let chunk: Vec<u8> = (0..CHUNK).map(|i| (i % 251) as u8 + 1).collect();
+    let chunk: Vec<u8> = (1..=251).cycle().take(CHUNK).collect();
     let mut left = bytes;
     while left > 0 && !stop.is_requested() {
         let now = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dd: bool,
 
-    /// Also time the start of dd, by posix_spawn and by fork and exec
+    /// Also time the start of dd, by `posix_spawn` and by fork and exec
     #[arg(long)]
     spawn: bool,
 

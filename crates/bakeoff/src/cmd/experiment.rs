@@ -78,7 +78,7 @@ pub(crate) fn page(run: &Bakeoff, other: Option<&Bakeoff>, as_html: bool) -> Str
 
 /// What a run comes to, alone and beside another.
 enum Said {
-    Scale(analysis::scale::Scale, Option<analysis::scale::Versus>),
+    Scale(Box<analysis::scale::Scale>, Option<analysis::scale::Versus>),
     Sweep(analysis::sweep::Sweep, Vec<analysis::sweep::Versus>),
 }
 
@@ -90,7 +90,7 @@ impl Said {
         }
         let scale = analysis::scale::scale(run);
         let versus = other.map(|other| analysis::scale::versus(&scale, &analysis::scale::scale(other)));
-        Self::Scale(scale, versus)
+        Self::Scale(Box::new(scale), versus)
     }
 }
 

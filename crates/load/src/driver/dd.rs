@@ -200,7 +200,7 @@ impl Map {
         // SAFETY: both ends are valid for the length, and a mapping of ours never overlaps a buffer of ours. The file
         // has no name that others could shorten it by.
         unsafe {
-            ptr::copy_nonoverlapping(self.start.cast::<u8>().add(offset), into.as_mut_ptr(), into.len())
+            ptr::copy_nonoverlapping(self.start.cast::<u8>().add(offset), into.as_mut_ptr(), into.len());
         };
         into.len()
     }
