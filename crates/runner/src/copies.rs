@@ -366,8 +366,10 @@ fn over_the_limits(copies: u64) -> Option<String> {
             return Some(problem);
         }
     }
-    number("/proc/sys/kernel/threads-max")
-        .and_then(|max| said(max, "the kernel's limit (kernel.threads-max)"))
+    ["threads-max", "pid_max"].iter().find_map(|name| {
+        let max = number(&format!("/proc/sys/kernel/{name}"))?;
+        said(max, &format!("the kernel's limit (kernel.{name})"))
+    })
 }
 
 fn own_control_group() -> Option<String> {

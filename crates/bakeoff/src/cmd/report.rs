@@ -49,12 +49,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let page = experiment::page(&bakeoff, other.transpose()?.as_ref(), matches!(form, Form::Html));
             return write(args, &page, id, global, out);
         }
+        refuse_compare(args, id)?;
         let comparisons = analysis::compare(&bakeoff);
         match form {
             Form::Html => report::html::page(&bakeoff, &comparisons),
             Form::Markdown => report::markdown::page(&bakeoff, &comparisons),
         }
     } else {
+        refuse_compare(args, id)?;
         let run = archive.run(id)?;
         match form {
             Form::Html => report::html::load(&run),
@@ -62,6 +64,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
     write(args, &page, id, global, out)
+}
+
+fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
+    if args.compare.is_none() {
+        return Ok(());
+    }
+    Err(Exit::Usage.with(format!("--compare: {id} is no scale or dder run")))
 }
 
 fn write(args: &Args, page: &str, id: RunId, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
