@@ -91,6 +91,7 @@ fn machine(cpus: u32, copies: &[u32], work: impl Fn(u32) -> f64, with_usage: boo
                 series,
                 proofs: Vec::new(),
                 recorded: None,
+                instruments: record::instruments::Instruments::default(),
             };
             attempts.push(Attempt { trial: index, state: TrialState::Sealed, reason: None, run: Some(run) });
         }

@@ -175,6 +175,7 @@ impl Rounds<'_> {
                     series: samples,
                     proofs: Vec::new(),
                     recorded: None,
+                    instruments: record::instruments::Instruments::default(),
                 };
                 let id = run.header.id;
                 writer.seal(&run)?;
