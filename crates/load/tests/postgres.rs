@@ -233,7 +233,12 @@ fn a_build_that_is_stopped_leaves_no_table() {
     let mut settings = settings(server.url());
     settings.oltp.rows = 500_000;
     let stop = Stop::new();
-    let error = load::prepare(&settings, &stop, &mut |_| stop.request()).unwrap_err();
+    let mut ask_once = |_: &Event| {
+        if !stop.is_requested() {
+            stop.request();
+        }
+    };
+    let error = load::prepare(&settings, &stop, &mut ask_once).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Interrupted);
     assert_eq!(server.ask("bench", "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'sbtest%'"), "0");
 }

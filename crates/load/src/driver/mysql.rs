@@ -338,8 +338,13 @@ impl Store for Tables {
         let index = format!("{named} AND column_name = 'k'");
         let has_index =
             self.count(&format!("SELECT COUNT(*) FROM information_schema.statistics WHERE {index}"))? > 0;
-        let rows = self.count(&format!("SELECT COUNT(*) FROM sbtest{table}"))?;
-        Ok(Found::Table { rows, has_index })
+        let rows: Option<u64> =
+            match self.connection.query_first(format!("SELECT COUNT(*) FROM sbtest{table}")) {
+                // Somebody's DROP TABLE was under way, and now it is gone.
+                Err(Error::MySqlError(error)) if error.code == NO_SUCH_TABLE => return Ok(Found::Nothing),
+                counted => counted.map_err(|e| failure(&e))?,
+            };
+        Ok(Found::Table { rows: rows.unwrap_or(0), has_index })
     }
 
     fn build(
@@ -418,6 +423,9 @@ fn failure(error: &Error) -> Failure {
     Failure::new(class, text)
 }
 
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+
 /// The class of a server's error, and what to do about a configuration.
 ///
 /// # Source
@@ -438,7 +446,7 @@ fn class_of(code: u16) -> (FailureClass, &'static str) {
         // Syntax, unknown columns and functions.
         1064 | 1054 | 1305 => (Configuration, ""),
         1130 => (Configuration, ": allow this host to connect"),
-        1146 => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
+        NO_SUCH_TABLE => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
         1461 => (
             Configuration,
             ": use --prepared no, fewer threads or fewer tables, or raise that limit of the server",
