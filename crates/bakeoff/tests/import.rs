@@ -198,3 +198,43 @@ fn an_import_that_is_kept_is_a_run_of_the_archive_with_its_series() {
         }
     }
 }
+
+#[test]
+fn a_pause_amid_a_block_costs_no_sample_of_what_is_kept() {
+    let archive = tempfile::tempdir().unwrap();
+    let mut child = bakeoff()
+        .arg("--archive")
+        .arg(archive.path())
+        .args(["import", "mpstat", "--keep", "--interval", "3", "--mean", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut tool = child.stdin.take().unwrap();
+    let header = "CPU  intr  usr sys  wt idl\n";
+    let row = |cpu: u32, intr: u32| format!("{cpu:3} {intr:5}   10   0   0  90\n");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The first block comes in two pieces: what is there is told, and told again with all of its rows.
+    tool.write_all((header.to_owned() + &row(0, 100)).as_bytes()).unwrap();
+    assert!(lines.next().unwrap().unwrap().starts_with("CPUs"));
+    assert!(lines.next().unwrap().unwrap().starts_with("   1 "));
+    tool.write_all(row(1, 200).as_bytes()).unwrap();
+    assert!(lines.next().unwrap().unwrap().starts_with("   2 "));
+    for _ in 0..2 {
+        tool.write_all((header.to_owned() + &row(0, 100) + &row(1, 300)).as_bytes()).unwrap();
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.starts_with("   2 ") && !line.contains("since boot"), "{line}");
+    }
+    drop(tool);
+    assert!(lines.next().unwrap().unwrap().contains("of 2 samples"));
+    assert!(child.wait().unwrap().success());
+    let shown =
+        bakeoff().arg("--archive").arg(archive.path()).args(["runs", "show", "latest"]).output().unwrap();
+    let of = |name: &str| {
+        let line = out(&shown).lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+        line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(of("mpstat_intr_per_s"), ["2", "200", "200", "200"]);
+    assert_eq!(of("mpstat_cpus"), ["2", "2", "2", "2"]);
+}

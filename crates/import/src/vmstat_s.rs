@@ -169,7 +169,7 @@ pub struct Clockwork {
     pub hz: f64,
     /// How many CPUs.
     pub cpus: Option<u32>,
-    /// Seconds between snapshots, where no dates tell.
+    /// Seconds between snapshots; goes before their dates, which are whole seconds.
     pub elapsed_s: Option<f64>,
 }
 
@@ -178,6 +178,8 @@ pub struct Clockwork {
 pub struct Interval {
     /// The date of the later snapshot.
     pub at: Option<When>,
+    /// How many CPUs ticks were due on, where it is known.
+    pub cpus: Option<u32>,
     /// Ticks by state; missing if a counter went back.
     pub ticks: Maybe<Ticks>,
     /// Seconds between the snapshots.
@@ -229,7 +231,7 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
             Some((name.clone(), rose))
         })
         .collect();
-    Interval { at: after.at.clone(), ticks, elapsed_s, unaccounted_ratio, counters }
+    Interval { at: after.at.clone(), cpus: clockwork.cpus, ticks, elapsed_s, unaccounted_ratio, counters }
 }
 
 fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<f64> {

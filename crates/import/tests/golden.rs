@@ -3,7 +3,7 @@
 mod read;
 
 use bakeoff_import::render::{LockstatView, MpstatView, PlockstatView};
-use bakeoff_import::solaris::lockstat::Machine;
+use bakeoff_import::solaris::lockstat::{By, Machine};
 use bakeoff_import::vmstat_s::Clockwork;
 use read::{
     As, LOCKSTAT, MPSTAT, PLOCKSTAT, by_kind, show_lockstat, show_mpstat, show_plockstat, show_vmstat,
@@ -95,6 +95,12 @@ fn every_form_prints_as_recorded() {
         check(&format!("lockstat-{sample}{mark}.json"), show_lockstat(&bytes, As::Json, view));
         check(&format!("lockstat-{sample}{mark}.csv"), show_lockstat(&bytes, As::Csv, view));
         check(&format!("lockstat-{sample}{mark}.text"), show_lockstat(&bytes, As::Text, view));
+    }
+    for (sample, by) in [("illumos", By::Caller), ("illumos-RP", By::Lock), ("solaris-10-D0", By::Kind)] {
+        let bytes = data(&format!("lockstat/{sample}.txt"));
+        let view = LockstatView { by: Some(by), ..LOCKSTAT };
+        check(&format!("lockstat-{sample}-by.csv"), show_lockstat(&bytes, As::Csv, view));
+        check(&format!("lockstat-{sample}-by.json"), show_lockstat(&bytes, As::Json, view));
     }
     let stacks = data("plockstat/As5-stacks.txt");
     check("plockstat.json", show_plockstat(&stacks, As::Json, PLOCKSTAT));

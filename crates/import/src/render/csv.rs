@@ -4,7 +4,7 @@ use super::{
     Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, subject,
 };
 use crate::error::ImportError;
-use crate::solaris::lockstat::{Counts, Run, Unit, judge};
+use crate::solaris::lockstat::{By, Counts, Run, Unit, group, judge};
 use crate::solaris::mpstat::{COLUMNS, Sample};
 use crate::vmstat_s::{Interval, STATES};
 use record::missing::Maybe;
@@ -98,10 +98,9 @@ impl<'w> Lockstat<'w> {
     pub fn new(out: &'w mut dyn Write, view: LockstatView) -> Self {
         Self { out, view, runs: 0 }
     }
-}
 
-impl Runs for Lockstat<'_> {
-    fn run(&mut self, run: &Run) -> io::Result<()> {
+    /// One line a lock and caller.
+    fn rows(&mut self, run: &Run) -> io::Result<()> {
         const NAMES: [&str; 14] = [
             "run",
             "event",
@@ -147,6 +146,44 @@ impl Runs for Lockstat<'_> {
             line(self.out, cells.into_iter().map(Cow::Owned))?;
         }
         Ok(())
+    }
+
+    /// One line a group (`--by`).
+    fn groups(&mut self, run: &Run, by: By) -> io::Result<()> {
+        let name = match by {
+            By::Lock => Some("lock"),
+            By::Caller => Some("caller"),
+            By::Kind => None,
+        };
+        if self.runs == 0 {
+            let names = ["run", "event", "kind"].into_iter().chain(name);
+            let values = ["count", "count_per_s", "threads", "cpu_util_ratio", "tainted"];
+            line(self.out, names.chain(values).map(Cow::Borrowed))?;
+        }
+        self.runs += 1;
+        for group in group(run, &judge(run, &self.view.machine), by) {
+            let count = group.count.to_string();
+            let (count, rate) = match group.counts(run) {
+                Counts::Events => (count, String::new()),
+                Counts::PerSecond => (String::new(), count),
+            };
+            let head = [self.runs.to_string(), group.event.name.to_string(), group.event.class.name().into()];
+            let tainted = (!run.lost.is_empty()).to_string();
+            let merits = [maybe(&group.merits.threads), maybe(&group.merits.cpu_util_ratio)];
+            let cells = head.into_iter().chain(name.map(|_| group.name.to_owned()));
+            let cells = cells.chain([count, rate]).chain(merits).chain([tainted]);
+            line(self.out, cells.map(Cow::Owned))?;
+        }
+        Ok(())
+    }
+}
+
+impl Runs for Lockstat<'_> {
+    fn run(&mut self, run: &Run) -> io::Result<()> {
+        match self.view.by {
+            Some(by) => self.groups(run, by),
+            None => self.rows(run),
+        }
     }
 
     fn end(&mut self, _error: Option<&ImportError>) -> io::Result<()> {

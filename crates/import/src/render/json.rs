@@ -7,7 +7,9 @@ use super::{
     Intervals, LockstatView, Means, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, subject,
 };
 use crate::error::ImportError;
-use crate::solaris::lockstat::{Counts, Form, Lock, Percent, Run, Section, Unit, Verdict, judge};
+use crate::solaris::lockstat::{
+    Counts, Form, Group, Lock, Percent, Run, Section, Unit, Verdict, group, judge,
+};
 use crate::solaris::mpstat::{Aggregate, COLUMNS, Columns, Rates, Sample};
 use crate::vmstat_s::{Interval, STATES};
 use record::missing::Maybe;
@@ -284,6 +286,8 @@ struct LockstatDocument<'a> {
     tainted_by: Vec<String>,
     form: &'static str,
     locks: Vec<LockView<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Vec<GroupView<'a>>>,
     sections: Vec<SectionView<'a>>,
     total: TotalView,
     missing: Reasons,
@@ -304,6 +308,20 @@ struct LockView<'a> {
     cpu_util_ratio: Option<f64>,
     histogram: Option<Bins<'a>>,
     stack: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
+}
+
+/// Rows that have something in common (`--by`).
+#[derive(Serialize)]
+struct GroupView<'a> {
+    event: &'a str,
+    kind: &'static str,
+    name: &'a str,
+    count: Option<u64>,
+    count_per_s: Option<u64>,
+    threads: Option<f64>,
+    cpu_util_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
 }
@@ -387,6 +405,24 @@ fn lock_view<'a>(verdict: &Verdict<'a>) -> LockView<'a> {
     }
 }
 
+fn group_view<'a>(run: &Run, group: &Group<'a>) -> GroupView<'a> {
+    let mut missing = Reasons::new();
+    let rates = group.counts(run) == Counts::PerSecond;
+    if rates {
+        missing.insert("count".into(), "rates are printed (-R)".into());
+    }
+    GroupView {
+        event: &group.event.name,
+        kind: group.event.class.name(),
+        name: group.name,
+        count: (!rates).then_some(group.count),
+        count_per_s: rates.then_some(group.count),
+        threads: known(&group.merits.threads, "threads", &mut missing),
+        cpu_util_ratio: known(&group.merits.cpu_util_ratio, "cpu_util_ratio", &mut missing),
+        missing,
+    }
+}
+
 fn section_view(section: &Section) -> SectionView<'_> {
     let comparable = section.counts == Counts::Events && section.percent != Percent::Generated;
     let shown = section.locks.iter().fold(0u64, |sum, lock| sum.saturating_add(lock.count));
@@ -438,6 +474,10 @@ impl Runs for Lockstat<'_> {
                 Form::Trace => "trace",
             },
             locks: judged.verdicts.iter().map(lock_view).collect(),
+            groups: self
+                .view
+                .by
+                .map(|by| group(run, &judged, by).iter().map(|group| group_view(run, group)).collect()),
             sections: run.sections.iter().map(section_view).collect(),
             total: TotalView {
                 cpu_util_ratio: known(&judged.total, "total.cpu_util_ratio", &mut missing),
@@ -624,7 +664,7 @@ impl<'w> Vmstat<'w> {
         Self { out, source, hz, cpus, layout, written: 0 }
     }
 
-    fn head(&mut self) -> io::Result<()> {
+    fn head(&mut self, cpus: Option<u32>) -> io::Result<()> {
         #[derive(Serialize)]
         struct Head<'a> {
             schema: &'static str,
@@ -633,8 +673,7 @@ impl<'w> Vmstat<'w> {
             cpus: Option<u32>,
         }
         self.out.write_all(b"{")?;
-        let head =
-            Head { schema: "bakeoff.import-vmstat/1", source: self.source, hz: self.hz, cpus: self.cpus };
+        let head = Head { schema: "bakeoff.import-vmstat/1", source: self.source, hz: self.hz, cpus };
         members(self.out, &head)?;
         self.out.write_all(b",\"intervals\":[")
     }
@@ -644,7 +683,7 @@ impl Intervals for Vmstat<'_> {
     fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         let lines = self.layout == Layout::Lines;
         if lines || self.written == 0 {
-            self.head()?;
+            self.head(interval.cpus.or(self.cpus))?;
         } else {
             self.out.write_all(b",\n")?;
         }
@@ -685,7 +724,7 @@ impl Intervals for Vmstat<'_> {
             return Ok(());
         }
         if self.layout == Layout::Lines || self.written == 0 {
-            self.head()?;
+            self.head(self.cpus)?;
         }
         self.out.write_all(b"]")?;
         if let Some(error) = error {

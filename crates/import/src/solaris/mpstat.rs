@@ -351,6 +351,10 @@ impl<'s, 'e> Parser<'s, 'e> {
             return Ok(());
         };
         let row = parse_row(line, at, header)?;
+        if self.delivered && self.sample.rows.iter().all(|before| before.id != row.id) {
+            let text = "more rows of this block came after a pause: it is told again, with all of them";
+            self.note(line.number, text.into())?;
+        }
         if self.sample.rows.first().is_some_and(|first| first.id == row.id && first.subject == row.subject) {
             self.finish(false)?;
         }
@@ -392,13 +396,15 @@ impl<'s, 'e> Parser<'s, 'e> {
     }
 
     fn deliver(&mut self, at_end: bool) -> Result<(), ImportError> {
+        let beginning = self.is_a_beginning();
         let sample = &mut self.sample;
-        let subjects = sample.rows.iter().map(|row| (row.id, row.set));
-        if !sample.replaces_previous {
-            let same = subjects.clone().eq(self.previous.iter().copied());
-            let beginning = self.previous.len() > sample.rows.len()
-                && subjects.clone().zip(&self.previous).all(|(now, before)| now == *before);
-            sample.cut = at_end && beginning && !self.changed;
+        let same = sample.rows.iter().map(|row| (row.id, row.set)).eq(self.previous.iter().copied());
+        if sample.replaces_previous {
+            // The rows that came late may be of CPUs that the block before did not have.
+            let changed = sample.since_boot.is_none() && !same;
+            sample.since_boot = if changed { Some(SinceBoot::OtherCpus) } else { sample.since_boot };
+        } else {
+            sample.cut = at_end && beginning;
             sample.since_boot = if self.changed {
                 Some(SinceBoot::Changed)
             } else if self.samples == 0 {
@@ -416,6 +422,14 @@ impl<'s, 'e> Parser<'s, 'e> {
         }
         self.changed = false;
         (self.sink)(Event::Sample(&self.sample)).map_err(|source| ImportError::Deliver { source })
+    }
+
+    /// Whether the rows so far are the first ones of the block before, so that the others are still due.
+    fn is_a_beginning(&self) -> bool {
+        let rows = &self.sample.rows;
+        !self.changed
+            && self.previous.len() > rows.len()
+            && rows.iter().zip(&self.previous).all(|(now, before)| (now.id, now.set) == *before)
     }
 
     fn clear(&mut self) {
@@ -486,7 +500,8 @@ impl LineParser for Parser<'_, '_> {
     }
 
     fn pause(&mut self) -> Result<(), ImportError> {
-        if self.sample.rows.is_empty() || self.delivered {
+        // A tool that stops amid a block goes on with it: half of it would pass for other CPUs.
+        if self.sample.rows.is_empty() || self.delivered || self.is_a_beginning() {
             return Ok(());
         }
         self.deliver(false)?;
@@ -770,6 +785,46 @@ mod tests {
         parser.end(5).unwrap();
         let first = Some(SinceBoot::First);
         assert_eq!(seen, [(1, false, first), (2, true, first), (2, false, None)]);
+    }
+
+    #[test]
+    fn a_pause_amid_a_later_block_waits_for_its_other_rows() {
+        let block = |rows: u32| HEADER.to_string() + &(0..rows).map(|cpu| row(cpu, 1, 0)).collect::<String>();
+        let seen = |pieces: [String; 3]| {
+            let mut seen = Vec::new();
+            let mut sink = |event: Event<'_>| {
+                if let Event::Sample(s) = event {
+                    seen.push((s.rows.len(), s.replaces_previous, s.cut, s.since_boot));
+                }
+                Ok(())
+            };
+            let mut parser = Parser::new(&mut sink);
+            let mut number = 0;
+            for piece in pieces {
+                for line in piece.lines() {
+                    number += 1;
+                    parser.line(Line { number, bytes: line.as_bytes(), ended: true }).unwrap();
+                }
+                parser.pause().unwrap();
+            }
+            parser.end(number).unwrap();
+            seen
+        };
+        let (first, other) = (Some(SinceBoot::First), Some(SinceBoot::OtherCpus));
+        assert_eq!(
+            seen([block(2), block(1), row(1, 1, 0)]),
+            [(2, false, false, first), (2, false, false, None)]
+        );
+        assert_eq!(
+            seen([block(2), block(1), String::new()]),
+            [(2, false, false, first), (1, false, true, None)],
+            "the end comes instead"
+        );
+        assert_eq!(
+            seen([block(1), block(1), row(1, 1, 0)]),
+            [(1, false, false, first), (1, false, false, None), (2, true, false, other)],
+            "a CPU more than before"
+        );
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(super) struct Keeper {
     tool: &'static str,
     host: String,
     series: Vec<Sample>,
+    /// How long the series were before what was added last.
+    before_last: usize,
     /// The log's first date.
     first: Option<When>,
     /// Why the run is not fit for comparison.
@@ -62,6 +64,7 @@ impl KeepOptions {
             tool,
             host: self.host.clone().unwrap_or_else(|| "unknown".into()),
             series: Vec::new(),
+            before_last: 0,
             first: None,
             invalid: None,
             refused: None,
@@ -78,7 +81,13 @@ impl Keeper {
 
     /// Adds what `add` makes of the moment `t_ms`.
     pub(super) fn add(&mut self, t_ms: i64, add: impl FnOnce(Stamp<'_>, &mut Vec<Sample>)) {
+        self.before_last = self.series.len();
         add(Stamp { t_ms, host: &self.host }, &mut self.series);
+    }
+
+    /// Takes back what was added last: it comes again, and whole.
+    pub(super) fn take_back(&mut self) {
+        self.series.truncate(self.before_last);
     }
 
     /// The run is not fit for comparison.

@@ -30,7 +30,8 @@ pub(crate) struct Args {
     #[arg(long)]
     sum_rates: bool,
 
-    /// Name the CPUs that are full below each sample: busy for at least PCT percent, 99 where nobody says
+    /// Name the CPUs that are full below each sample: busy for at least PCT percent, 99 where nobody says. With --csv, a
+    /// row for each of them instead of the samples
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "not given, given, given with a word")]
     saturated: Option<Option<String>>,
@@ -39,8 +40,8 @@ pub(crate) struct Args {
     #[arg(long)]
     error: bool,
 
-    /// Print the mean over the samples at the end
-    #[arg(long)]
+    /// Print the mean over the samples at the end (JSON has it always, CSV never)
+    #[arg(long, conflicts_with = "csv")]
     mean: bool,
 
     /// Let samples that average since boot count in the mean
@@ -94,7 +95,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     source::each(&files, !global.json && !args.csv, out, &mut |source, out| {
         let Source { path, name, input, live } = source;
         let mut keeper = args.keep.begin("mpstat");
-        let mut kept = 0u32;
+        let (mut kept, mut kept_last) = (0u32, false);
         let mut notes = Notes::about(&name);
         // The result is written to a buffer of its own, so that it can be flushed while the receiver holds it.
         let mut out = Flushing { out, each: live };
@@ -107,10 +108,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         };
         let end = mpstat::read(input, &mut |event| match event {
             Event::Sample(sample) => {
-                if let Some(keeper) = &mut keeper
-                    && keep(sample, args, full_pct, kept, keeper)
-                {
-                    kept += 1;
+                if let Some(keeper) = &mut keeper {
+                    if sample.replaces_previous && kept_last {
+                        keeper.take_back();
+                        kept -= 1;
+                    }
+                    kept_last = keep(sample, args, full_pct, kept, keeper);
+                    kept += u32::from(kept_last);
                 }
                 receiver.sample(sample)
             }
@@ -127,7 +131,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
 /// Keeps a sample's series, if it is of an interval; `before` is how many were kept before it. Whether it was kept.
 fn keep(sample: &mpstat::Sample, args: &Args, full_pct: f64, before: u32, keeper: &mut Keeper) -> bool {
-    if sample.cut || sample.replaces_previous || (sample.since_boot.is_some() && !args.boot) {
+    if let Some(at) = &sample.at {
+        // The log begins with its first block, also where that averages since boot and is not kept itself.
+        keeper.since_first(at);
+    }
+    if sample.cut || (sample.since_boot.is_some() && !args.boot) {
         return false;
     }
     let t_ms = match (&sample.at, args.interval) {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(short = 'n', long = "cpus", value_name = "NCPU", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
 
-    /// Seconds between snapshots, where no dates tell
+    /// Seconds between snapshots; goes before dates in the files
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     elapsed: Option<f64>,
 

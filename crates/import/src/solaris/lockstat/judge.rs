@@ -144,6 +144,14 @@ pub struct Group<'r> {
     pub merits: Merits,
 }
 
+impl Group<'_> {
+    /// What `count` counts, in the run that the group is of.
+    pub fn counts(&self, run: &Run) -> Counts {
+        let section = run.sections.iter().find(|section| section.event == *self.event);
+        section.map_or(Counts::Events, |section| section.counts)
+    }
+}
+
 /// Puts rows together, within their kind of event, in the order of their first rows.
 ///
 /// Sections without rows (`-D 0`) make a group by kind whose count is the title's.

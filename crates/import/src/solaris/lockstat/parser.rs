@@ -525,6 +525,11 @@ fn parse_title(line: Line<'_>) -> Result<(String, u64, f64), ImportError> {
     let Some(colon) = bytes[..events_in].iter().rposition(|&b| b == b':') else {
         return Err(ImportError::unexpected(line.place(0), bytes, TITLE));
     };
+    let name = trimmed(&bytes[..colon]);
+    if name.first().is_none_or(u8::is_ascii_digit) {
+        // No event's name begins so: a row that was cut runs into the title behind it.
+        return Err(ImportError::unexpected(line.place(0), bytes, TITLE));
+    }
     let mut count = Fields::from(&bytes[..events_in], colon + 1, line.number);
     let events = count.need_whole("the number of events")?;
     if let Some(more) = count.next() {
@@ -533,7 +538,7 @@ fn parse_title(line: Line<'_>) -> Result<(String, u64, f64), ImportError> {
     let mut rest = Fields::from(bytes, events_in + 11, line.number);
     let field = rest.need("a number of seconds")?;
     let elapsed_s = decimal(field.bytes).ok_or_else(|| rest.unexpected(field, "a number of seconds"))?;
-    Ok((text(trimmed(&bytes[..colon])), events, elapsed_s))
+    Ok((text(name), events, elapsed_s))
 }
 
 struct ColumnHeader {
