@@ -123,17 +123,26 @@ fn check_place(bytes: &[u8], end: &Result<(), ImportError>) {
     assert!((1..=length + 4).contains(&column), "{place}, but the line has {length} bytes");
 }
 
-/// The lines that look like a row: they begin with two fields, of which `second` likes the second.
-fn rows(bytes: &[u8], second: impl Fn(&[u8]) -> bool) -> usize {
-    bytes
-        .split(|&b| b == b'\n')
-        .filter(|line| {
+/// The numbers of the lines that look like a row: they begin with two fields, of which `second` likes the second.
+fn rows(bytes: &[u8], second: impl Fn(&[u8]) -> bool) -> Vec<usize> {
+    (1..)
+        .zip(bytes.split(|&b| b == b'\n'))
+        .filter(|(_, line)| {
             let mut fields =
                 line.split(|&b| b == b' ' || b == b'\t' || b == b'\r').filter(|field| !field.is_empty());
             let digits = |field: &[u8]| field.iter().all(u8::is_ascii_digit);
             fields.next().is_some_and(digits) && fields.next().is_some_and(&second)
         })
-        .count()
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// Each of the lines that look like a row was read as one, or it was told that the line was left out.
+fn check_rows(tool: &str, read: usize, notes: &[String], rows: &[usize]) {
+    let left_out =
+        |row: &&usize| notes.iter().any(|note| note.starts_with(&format!("{row}: not {tool}'s, ")));
+    let told = rows.iter().filter(left_out).count();
+    assert_eq!(read + told, rows.len(), "{tool} rows: {read} read, {told} told");
 }
 
 fn check(bytes: &[u8]) {
@@ -149,7 +158,7 @@ fn check(bytes: &[u8]) {
             })
             .sum();
         // Lines of other tools may count as rows before the header, too.
-        let expected = rows(bytes, |second| second.iter().all(u8::is_ascii_digit));
+        let expected = rows(bytes, |second| second.iter().all(u8::is_ascii_digit)).len();
         assert!(read + orphans >= expected, "mpstat: {read} and {orphans} of {expected} rows");
     }
     let _ = read::show_mpstat(bytes, As::Json, MPSTAT);
@@ -159,16 +168,16 @@ fn check(bytes: &[u8]) {
     if end.is_ok() && !notes.iter().any(|note| note.contains("profiling interrupts")) {
         let tables = all.iter().filter(|run| run.form == bakeoff_import::solaris::lockstat::Form::Tables);
         let read: usize = tables.flat_map(|run| &run.sections).map(|section| section.locks.len()).sum();
-        assert_eq!(read, rows(bytes, |second| second.ends_with(b"%")), "lockstat rows");
+        check_rows("lockstat", read, &notes, &rows(bytes, |second| second.ends_with(b"%")));
     }
     let _ = read::show_lockstat(bytes, As::Text, read::by_kind());
     let _ = read::show_lockstat(bytes, As::Json, LOCKSTAT);
 
-    let (log, _, end) = plocks(bytes);
+    let (log, notes, end) = plocks(bytes);
     check_place(bytes, &end);
     if end.is_ok() {
         let read: usize = log.sections.iter().map(|section| section.locks.len()).sum();
-        assert_eq!(read, rows(bytes, |second| second.iter().all(u8::is_ascii_digit)), "plockstat rows");
+        check_rows("plockstat", read, &notes, &rows(bytes, |second| second.iter().all(u8::is_ascii_digit)));
     }
     let _ = read::show_plockstat(bytes, As::Text, PLOCKSTAT);
 
@@ -176,7 +185,7 @@ fn check(bytes: &[u8]) {
     check_place(bytes, &end);
     if end.is_ok() {
         let read: usize = all.iter().map(|snapshot| snapshot.counters.len()).sum();
-        assert!(read >= rows(bytes, |second| second.starts_with(b"cpu")), "vmstat rows");
+        assert!(read >= rows(bytes, |second| second.starts_with(b"cpu")).len(), "vmstat rows");
     }
     let _ = read::show_vmstat(bytes, As::Json, Clockwork { hz: 100.0, cpus: Some(1), elapsed_s: Some(1.0) });
 }
