@@ -453,6 +453,21 @@ impl Cell {
 
     /// What it comes to, in words.
     pub fn verdict(&self) -> String {
+        self.findings().join("; ")
+    }
+
+    /// The first thing to say, and how many others there are.
+    pub fn headline(&self) -> String {
+        let findings = self.findings();
+        match findings.len() - 1 {
+            0 => findings[0].clone(),
+            1 => findings.join("; "),
+            more => format!("{}; {more} other findings are below", findings[0]),
+        }
+    }
+
+    /// Each a sentence; never none.
+    fn findings(&self) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(m) = self.period_of_multiples() {
             let word = if m.ratio < 1.0 { "faster" } else { "slower" };
@@ -483,6 +498,6 @@ impl Cell {
         if !self.time_shifts.is_empty() {
             said.push(format!("{} shifts are of the moment, not of the size", self.time_shifts.len()));
         }
-        said.join("; ")
+        said
     }
 }

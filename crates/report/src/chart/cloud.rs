@@ -20,6 +20,10 @@ pub(crate) struct Cloud<'a> {
 const LEFT: f64 = 74.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
+/// Rows of labels at marks.
+const LABEL_ROWS: usize = 3;
+/// Width of a letter of a label, with some room.
+const LETTER: f64 = 8.0;
 
 /// Draws it, both axes from 0.
 pub(crate) fn cloud(chart: &Cloud) -> Drawing {
@@ -49,9 +53,20 @@ fn draw(chart: &Cloud, width: f64) -> Svg {
     }
     let through: Vec<(f64, f64)> = chart.line.iter().map(|(at, value)| (x.at(*at), y.at(*value))).collect();
     canvas.path("line s1", &through);
+    // Where the words in each row of labels end: a word goes to the first row with room for it.
+    let mut rows = [f64::NEG_INFINITY; LABEL_ROWS];
     for (at, word) in &chart.marks {
         canvas.line("whisker s2", (x.at(*at), y.from), (x.at(*at), y.to));
-        canvas.text("label s2", (x.at(*at) + 4.0, y.to + 10.0), Anchor::Start, word);
+        let wide = word.chars().count() as f64 * LETTER;
+        let is_last = x.at(*at) + 4.0 + wide > width;
+        let start = if is_last { x.at(*at) - 4.0 - wide } else { x.at(*at) + 4.0 };
+        // Words without room are left out: the page lists all shifts.
+        if let Some((row, end)) = rows.iter_mut().enumerate().find(|(_, end)| **end < start) {
+            *end = start + wide;
+            // Below the curve, which rises to the right and leaves that corner free.
+            let baseline = y.from - 10.0 - 15.0 * row as f64;
+            canvas.text("label s2", (start, baseline), Anchor::Start, word);
+        }
     }
     Svg { width, height, body: canvas.finish() }
 }

@@ -23,7 +23,7 @@ pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page
     };
     let claim = sweep.cells.first().map_or_else(
         || "Only the start of programs was measured.".to_owned(),
-        |cell| format!("{} of {}: {}.", cell.how, cell.data, cell.verdict()),
+        |cell| format!("{} of {}: {}.", cell.how, cell.data, cell.headline()),
     );
     let mut sections: Vec<Section> = vec![cells(sweep), shifts(sweep)];
     if !versus.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page
             .cells
             .iter()
             .skip(1)
-            .map(|c| format!("{} of {}: {}.", c.how, c.data, c.verdict()))
+            .map(|c| format!("{} of {}: {}.", c.how, c.data, c.headline()))
             .collect(),
         byline: vec![
             format!("as of {}", date_time(header.anchor.unix_ns)),
