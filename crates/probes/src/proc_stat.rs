@@ -119,15 +119,19 @@ impl Booked {
     }
 }
 
+/// One tick at either edge must not be most of what is told.
+const TICKS_MIN: f64 = 5.0;
+
 /// What was booked between two readings of one CPU, `wall_ns` apart by our own clock.
 ///
 /// # Errors
 ///
-/// Missing where a busy column went back, as it may when a CPU was taken offline in between, or where no time passed.
+/// Missing where a busy column went back, as it may when a CPU was taken offline in between, or where too few ticks passed
+/// to tell anything.
 /// The idle columns go back by a tick now and then (proc(5)): that is kept as it is.
 pub fn booked(before: &Ticks, after: &Ticks, wall_ns: u64, ticks_per_s: f64) -> Maybe<Booked> {
-    if wall_ns == 0 {
-        return Err(Missing::because("the interval has no length"));
+    if (wall_ns as f64) * 1e-9 * ticks_per_s < TICKS_MIN {
+        return Err(Missing::because("/proc/stat counts in ticks, and too few passed in so short a time"));
     }
     let busy = |t: &Ticks| [t.user, t.nice, t.system, t.irq, t.softirq];
     if let Some((b, a)) = busy(before).into_iter().zip(busy(after)).find(|(b, a)| a < b) {
@@ -198,8 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_without_length_has_no_ratios() {
-        assert!(booked(&Ticks::default(), &Ticks::default(), 0, 100.0).is_err());
+    fn an_interval_of_a_few_ticks_has_no_ratios() {
+        // Two ticks came in half a tick's time: that is an edge, and not 400 % of a CPU.
+        let two_ticks = Ticks { user: 2, ..Ticks::default() };
+        for wall_ns in [0, S / 200, S / 25] {
+            assert!(booked(&Ticks::default(), &two_ticks, wall_ns, 100.0).is_err(), "{wall_ns}");
+        }
+        assert!(booked(&Ticks::default(), &two_ticks, S / 20, 100.0).is_ok());
     }
 
     fn assert_close(found: f64, expected: f64) {

@@ -56,6 +56,8 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
         tasks: None,
     });
     probe.start();
+    // In less time than that, ticks tell nothing.
+    thread::sleep(Duration::from_millis(60));
     write(root.path(), "sys/devices/system/cpu/online", "0,2\n");
     write(root.path(), "proc/stat", "cpu  0 0 0 0\ncpu0 0 0 0 101\ncpu2 0 0 0 5\n");
     let interval = probe.read();

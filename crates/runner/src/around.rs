@@ -130,13 +130,12 @@ fn record_command(
         asked.ask(pid, stop);
         ended.recv_timeout(Duration::from_nanos(wait_ns)) != Err(RecvTimeoutError::Timeout)
     });
-    let stopped = stopped && {
+    if stopped {
         // It was told to end: it is recorded until it has.
         while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             asked.ask(pid, stop);
         }
-        true
-    };
+    }
     instruments.read();
     let by_proc_ns = process_time::with_children_ns(pid);
     let status = reap(child).map_err(RecordError::Wait)?;
@@ -147,7 +146,8 @@ fn record_command(
         by_proc_ns,
         by_rusage: before.and_then(|before| Ok(since(before, children_usage()?))),
     };
-    Ok(instruments.finish(recorded, stopped))
+    // Where the terminal told both, the command may have ended before anybody looked.
+    Ok(instruments.finish(recorded, stop.is_requested()))
 }
 
 /// How often the user's wish is looked at.
@@ -293,5 +293,25 @@ fn since(before: CpuSplit, after: CpuSplit) -> CpuSplit {
     CpuSplit {
         user_ns: after.user_ns.saturating_sub(before.user_ns),
         system_ns: after.system_ns.saturating_sub(before.system_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_ended_before_anybody_looked_was_stopped_still() {
+        // As Ctrl-C at a terminal does it: the command is told too, and may be gone first.
+        let stop = Stop::new();
+        stop.request();
+        let settings = RecordSettings {
+            interval: Duration::from_secs(1),
+            others: Vec::new(),
+            host: "here".into(),
+            anchor: WallAnchor::now(),
+        };
+        let recording = record(Around::Command(Command::new("true")), &settings, &stop).unwrap();
+        assert!(recording.stopped);
     }
 }

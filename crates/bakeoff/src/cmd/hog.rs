@@ -129,7 +129,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let cpus = spin_on(cpus.as_ref(), *core_of);
             let threads = threads.map_or(cpus.len(), |n| n as usize);
             let places: Vec<u32> = cpus.iter().copied().cycle().take(threads).collect();
-            begin(out, &format!("spinning {threads} threads on CPUs {}", list(&cpus)))?;
+            let used = &cpus[..threads.min(cpus.len())];
+            begin(out, &format!("spinning on CPUs {}, threads: {threads}", list(used)))?;
             hog::spin(&places, &work)?
         }
         What::Lock { lock, threads, hold } => {

@@ -75,7 +75,7 @@ impl Bpf {
         let best = if Path::new(KERNEL_BTF).exists() {
             Self::attach(Hook::Btf, tasks).map_err(|e| e.to_string())
         } else {
-            Err(format!("this kernel has no BTF ({KERNEL_BTF})"))
+            Err(format!("the kernel shows no BTF ({KERNEL_BTF}): is /sys mounted?"))
         };
         best.or_else(|why| {
             let raw = Self::attach(Hook::Raw, None);

@@ -125,7 +125,8 @@ fn refusal(error: &io::Error) -> String {
     let way_out = if error.kind() == io::ErrorKind::PermissionDenied {
         let now = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
         format!(
-            "run it with sudo, give the program CAP_PERFMON, or set sysctl kernel.perf_event_paranoid=0 (now {})",
+            "run it with sudo, give the program CAP_PERFMON, or set sysctl kernel.perf_event_paranoid=0 (now {}); a container \
+             must let perf_event_open(2) pass too",
             now.trim()
         )
     } else {
@@ -287,10 +288,10 @@ impl Account {
     }
 }
 
-/// Its name now; empty where it has ended since.
+/// Its name now; `(ended)` where nobody can be asked for it any more.
 fn name_of(thread: Thread) -> String {
     let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", thread.pid, thread.tid));
-    name.map_or_else(|_| String::new(), |n| n.trim_end().to_owned())
+    name.map_or_else(|_| "(ended)".to_owned(), |n| n.trim_end().to_owned())
 }
 
 #[cfg(test)]
@@ -317,6 +318,11 @@ mod tests {
         let top = books.top.unwrap();
         assert_eq!((top.tid, top.ns), (11, 300));
         assert_eq!(books.lost, [0; LOST.len()]);
+    }
+
+    #[test]
+    fn a_thread_that_is_no_more_has_a_word_for_a_name() {
+        assert_eq!(name_of(Thread { pid: u32::MAX, tid: u32::MAX }), "(ended)");
     }
 
     #[test]
