@@ -178,6 +178,10 @@ impl DataOptions {
         Target::new(&self.target)
     }
 
+    pub(crate) fn has_scripts(&self) -> bool {
+        !self.scripts.is_empty()
+    }
+
     fn workload(&self, target: &Target) -> Workload {
         if self.scripts.is_empty() {
             self.workload.unwrap_or_else(|| load::default_workload(target))

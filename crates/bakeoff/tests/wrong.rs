@@ -44,6 +44,8 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
         (&["load", "null:", "--jitter", "0.1"], "percentage"),
         (&["load", "sqlite:/tmp/x.db?journal_mode=wall"], "wall"),
         (&["load", "null:", "--label", "x"], "KEY=VALUE"),
+        (&["prepare", "sqlite:no.db", "--script", "/dev/null"], "leave --script out"),
+        (&["cleanup", "sqlite:no.db", "--script", "/dev/null"], "leave --script out"),
         (&["cpu", "0"], "100ms"),
         (&["runs", "list", "--state", "good"], "sealed"),
         (&["plan", "check", "no-such-plan.toml"], "no-such-plan.toml"),

@@ -240,17 +240,24 @@ impl Failure {
 /// A rest within an event is cut into slices of this, so that a stop is seen.
 const REST_SLICE_NS: u64 = 20_000_000;
 
-/// How a hung connection is cut from outside.
-#[derive(Default)]
+/// How a hung connection is cut from outside. A clone cuts the same one.
+#[derive(Clone, Default)]
 pub(crate) struct Cut {
-    action: Mutex<Option<Box<dyn Fn() + Send>>>,
+    action: Arc<Mutex<Option<CutAction>>>,
     is_cut: Arc<AtomicBool>,
 }
 
+type CutAction = Box<dyn Fn() + Send>;
+
 impl Cut {
-    /// Says how to cut the connection that was just made; replaces what was said before.
+    /// Says how to cut the connection that was just made; replaces what was said before. Where the run was given up
+    /// meanwhile it is cut at once: nobody comes again to do so.
     pub(crate) fn arm(&self, cut: impl Fn() + Send + 'static) {
-        *self.action.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cut));
+        let mut action = self.action.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_cut.load(Ordering::SeqCst) {
+            cut();
+        }
+        *action = Some(Box::new(cut));
     }
 
     /// Arms with a `shutdown(2)` of a socket: a blocked read or write returns at once.
@@ -291,4 +298,27 @@ impl Cut {
 /// The kind of target that `target` is.
 pub(crate) fn scheme_of(target: &Target) -> Option<&'static Scheme> {
     SCHEMES.iter().copied().find(|s| s.name == target.scheme())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_is_made_after_the_cut_is_cut_too() {
+        let (cut, count) = (Cut::default(), Arc::new(std::sync::atomic::AtomicU32::new(0)));
+        let arm = || {
+            let count = Arc::clone(&count);
+            cut.clone().arm(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+            cut.is_cut().load(Ordering::SeqCst)
+        };
+        assert!(!arm());
+        assert_eq!(count.load(Ordering::SeqCst), 0);
+        cut.cut();
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        assert!(arm());
+        assert_eq!(count.load(Ordering::SeqCst), 2);
+    }
 }

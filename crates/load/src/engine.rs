@@ -307,9 +307,9 @@ impl Engine {
         self.closes_ns.load(Ordering::SeqCst)
     }
 
-    /// The part of `time` after which worker `worker` joins a closed loop that rises: one after the other.
-    pub(crate) fn share_ns(&self, time: std::time::Duration, worker: usize) -> u64 {
-        let share = u128::from(to_ns(time)) * worker as u128 / u128::from(self.settings.threads);
+    /// The part of `time` after which the connection of `hand` joins a closed loop that rises: one after the other.
+    pub(crate) fn share_ns(&self, time: std::time::Duration, hand: usize) -> u64 {
+        let share = u128::from(to_ns(time)) * hand as u128 / self.hands.len() as u128;
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 

@@ -59,8 +59,10 @@ pub(crate) struct EventLoop {
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Links with an event.
     busy: usize,
-    /// No event is left to take.
+    /// No event is left to take before the measured phase ends.
     is_exhausted: bool,
+    /// Nor after it, where the load falls.
+    is_after_exhausted: bool,
     late: Late,
     think: Think,
     spin_ns: u64,
@@ -167,6 +169,7 @@ impl EventLoop {
             timers: BinaryHeap::with_capacity(2 * links.len()),
             busy: 0,
             is_exhausted: false,
+            is_after_exhausted: false,
             late: Late::of(settings),
             think: settings.think,
             spin_ns: to_ns(settings.client.spin),
@@ -185,21 +188,22 @@ impl EventLoop {
             if is_open {
                 self.set_free(link, EVER_NS);
             } else {
-                let first_ns = self.engine.timeline().start_ns + spread_ns(self.think, &mut self.chance);
+                // Where the load rises, one joins after the other.
+                let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_hand + link);
+                let joins_ns = self.engine.timeline().start_ns + share_ns;
+                let first_ns = joins_ns + spread_ns(self.think, &mut self.chance);
                 self.links[link].state = State::Resting;
                 self.set_timer(link, first_ns);
             }
         }
         while !self.engine.is_abandoned() {
             let now_ns = self.engine.clock.now_ns();
-            let is_over = now_ns >= self.engine.end_ns();
+            let is_over = now_ns >= self.engine.closes_ns();
             self.fire_timers(now_ns, is_over);
             if is_open {
                 self.begin_due(now_ns);
             }
-            let has_events =
-                self.busy > 0 || (!is_over && !self.is_exhausted) || (!is_over && self.next.is_some());
-            if !has_events {
+            if self.busy == 0 && (is_over || !(self.next.is_some() || self.may_take(is_open))) {
                 break;
             }
             let deadline_ns = self.deadline_ns(now_ns, is_over);
@@ -219,11 +223,20 @@ impl EventLoop {
         self.ledger
     }
 
+    /// Whether events are left to take, now or when the load falls.
+    fn may_take(&self, is_open: bool) -> bool {
+        let may_take_after = is_open && self.engine.timeline().falls() && !self.is_after_exhausted;
+        !self.is_exhausted || may_take_after
+    }
+
     /// Until when nothing needs to be done unless a byte comes.
     fn deadline_ns(&self, now_ns: u64, is_over: bool) -> u64 {
         let mut deadline_ns = now_ns + SLICE_NS;
         if !is_over {
-            deadline_ns = deadline_ns.min(self.engine.end_ns());
+            // Where the load falls, it begins to when the measured phase ends.
+            let ends_ns = [self.engine.end_ns(), self.engine.closes_ns()];
+            let end_ns = ends_ns.into_iter().find(|end_ns| *end_ns > now_ns);
+            deadline_ns = deadline_ns.min(end_ns.unwrap_or(now_ns));
             if let Some(next) = &self.next {
                 deadline_ns = deadline_ns.min(next.from_ns.saturating_sub(self.spin_ns));
             }
@@ -275,7 +288,7 @@ impl EventLoop {
                 self.next = self.take_next(now_ns);
             }
             match self.next {
-                Some(next) if next.from_ns <= now_ns && now_ns < self.engine.end_ns() => {
+                Some(next) if next.from_ns <= now_ns && now_ns < self.engine.closes_ns() => {
                     self.next = None;
                     self.begin(next.link, next.taken, Some(next.claim_ns));
                 }
@@ -285,16 +298,25 @@ impl EventLoop {
     }
 
     fn take_next(&mut self, now_ns: u64) -> Option<Next> {
-        while !self.is_exhausted && now_ns < self.engine.end_ns() {
+        let is_falling = now_ns >= self.engine.end_ns();
+        if now_ns >= self.engine.closes_ns() {
+            return None;
+        }
+        while !(if is_falling { self.is_after_exhausted } else { self.is_exhausted }) {
             let link = self.pop_free()?;
-            let claim_ns = self.links[link].free_ns;
-            let Some(taken) = self.ledger.take_open(self.worker, self.first_hand + link) else {
-                self.is_exhausted = true;
+            let (hand, claim_ns) = (self.first_hand + link, self.links[link].free_ns);
+            let taken = if is_falling {
+                self.ledger.take_after(hand)
+            } else {
+                self.ledger.take_open(self.worker, hand)
+            };
+            let Some(taken) = taken else {
+                *(if is_falling { &mut self.is_after_exhausted } else { &mut self.is_exhausted }) = true;
                 self.set_free(link, claim_ns);
                 return None;
             };
             if claim_ns.saturating_sub(taken.due_ns) > self.late.skip_from_ns {
-                self.ledger.skip(self.first_hand + link, &taken);
+                self.ledger.skip(hand, &taken);
                 self.set_free(link, claim_ns);
                 continue;
             }
@@ -310,10 +332,13 @@ impl EventLoop {
     /// Closed loop: the link takes its next event, where one is left.
     fn begin_closed(&mut self, link: usize) {
         let now_ns = self.engine.clock.now_ns();
-        if self.is_exhausted || now_ns >= self.engine.end_ns() {
+        let hand = self.first_hand + link;
+        // Where the load falls, one leaves after the other.
+        let leaves_ns = self.engine.end_ns() + self.engine.share_ns(self.engine.settings.ramp_down, hand);
+        if self.is_exhausted || now_ns >= leaves_ns.min(self.engine.closes_ns()) {
             return;
         }
-        match self.ledger.take_closed(self.first_hand + link, now_ns) {
+        match self.ledger.take_closed(hand, now_ns) {
             Some(taken) => self.begin(link, taken, None),
             None => self.is_exhausted = true,
         }

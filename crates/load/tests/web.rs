@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Stop};
-use record::load::{LoadRecord, LoadSettings, Rate};
+use load::{ErrorClass, Event, Stop};
+use record::load::{LoadRecord, LoadSettings, Phase, Rate};
 use record::requests::HttpSettings;
 use support::web::Nginx;
 use support::{run, settings};
@@ -122,4 +122,32 @@ fn what_cannot_be_asked_is_told_before_anything_is_measured() {
         ..settings("http://127.0.0.1/")
     };
     assert!(error_of(&no_file).to_string().contains("/nonexistent/requests.toml"));
+}
+
+#[test]
+fn many_connections_go_on_while_the_load_falls() {
+    let Some(server) = Nginx::start() else { return };
+    for rate in [Rate::PerSecond(500.0), Rate::Max] {
+        // It ends as soon as an event of the falling load was seen.
+        let settings = LoadSettings {
+            rate,
+            threads: 2,
+            connections: Some(20),
+            interval: Duration::from_millis(100),
+            ramp_down: Duration::from_mins(10),
+            ..settings(server.url("/page"))
+        };
+        let (stop, mut is_seen) = (Stop::new(), false);
+        let record = load::run(&settings, &stop, &mut |event| {
+            if let Event::Interval(progress) = event
+                && progress.phase == Phase::RampDown
+                && progress.latency.count() > 0
+            {
+                is_seen = true;
+                stop.request();
+            }
+        });
+        assert!(is_seen, "{rate:?}");
+        assert!(record.unwrap().counts.balance());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use record::load::PreparePolicy;
+use record::load::{PreparePolicy, Workload};
 use serde_json::json;
 
 use crate::cmd::load::of_load;
@@ -31,6 +31,7 @@ pub(crate) struct CleanupArgs {
 }
 
 pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    refuse_scripts(&args.data)?;
     let policy = if args.from_scratch { PreparePolicy::Always } else { PreparePolicy::Auto };
     let settings = args.data.settings(policy);
     signals::stop_on_interrupt()?;
@@ -46,12 +47,19 @@ pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) 
         print_json(out, &document)?;
     } else {
         let (found, built, rows) = (prepared.found, prepared.built, prepared.rows);
-        writeln!(out, "{}: {built} tables built, {found} found whole, {rows} rows in each", settings.target)?;
+        let target = &settings.target;
+        match settings.workload {
+            Workload::Kv if built > 0 => writeln!(out, "{target}: filled with {rows} keys")?,
+            Workload::Kv => writeln!(out, "{target}: found filled with {rows} keys")?,
+            Workload::Native => writeln!(out, "{target}: there is nothing to prepare")?,
+            _ => writeln!(out, "{target}: {built} tables built, {found} found whole, {rows} rows in each")?,
+        }
     }
     Ok(Exit::Good)
 }
 
 pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    refuse_scripts(&args.data)?;
     let settings = args.data.settings(PreparePolicy::Never);
     let cleaned = load::cleanup(&settings).map_err(of_load)?;
     if global.json {
@@ -60,7 +68,21 @@ pub(crate) fn cleanup(args: &CleanupArgs, global: &Global, out: &mut dyn Write) 
         });
         print_json(out, &document)?;
     } else {
-        writeln!(out, "{} tables removed from {}", cleaned.removed, settings.target)?;
+        let (target, removed) = (&settings.target, cleaned.removed);
+        match settings.workload {
+            Workload::Kv if removed > 0 => writeln!(out, "keys removed from {target}")?,
+            Workload::Kv => writeln!(out, "{target} holds none of the keys")?,
+            Workload::Native => writeln!(out, "{target}: there is nothing to remove")?,
+            _ => writeln!(out, "{removed} tables removed from {target}")?,
+        }
     }
     Ok(Exit::Good)
+}
+
+/// Which tables a script works on, only its author knows.
+fn refuse_scripts(data: &DataOptions) -> anyhow::Result<()> {
+    if !data.has_scripts() {
+        return Ok(());
+    }
+    Err(Exit::Usage.with("a script has no data set of its own: leave --script out, or make its tables with the server's client"))
 }

@@ -338,12 +338,14 @@ struct Blocking<E> {
     exchange: Arc<E>,
     /// `None` where the server closed it after an answer and could not be reached again.
     wire: Option<Wire>,
+    /// Cuts the connection, also one that was made again.
+    cut: Cut,
 }
 
 impl<E: Exchange + 'static> Driver for Net<E> {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
         let wire = Some(Wire::open(&*self.0, cut)?);
-        Ok(Box::new(Blocking { exchange: Arc::clone(&self.0), wire }))
+        Ok(Box::new(Blocking { exchange: Arc::clone(&self.0), wire, cut: cut.clone() }))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -379,7 +381,7 @@ impl<E: Exchange> Connection for Blocking<E> {
         }
         if wire.dialogue.closes() {
             // The end is stamped: the next event finds a connection, as it would have with a client that keeps some.
-            self.wire = Wire::open(&*self.exchange, &Cut::default()).ok();
+            self.wire = Wire::open(&*self.exchange, &self.cut).ok();
         }
         answer.map(drop)
     }
