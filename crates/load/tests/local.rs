@@ -139,12 +139,16 @@ fn overload_of_a_slow_target_loses_no_event() {
     let late = LatePolicy::Skip { limit: Duration::from_millis(50) };
     let record = run(&LoadSettings { late, ..slow.clone() });
     assert_eq!(record.counts.planned, 1_000);
-    assert!(record.counts.skipped >= 700, "{:?}", record.counts);
+    // How many were skipped and how many never reached depends on when the workers had a CPU; what four of them
+    // can do in a second does not.
+    assert!(record.counts.done <= 40 && record.counts.skipped > 0, "{:?}", record.counts);
 
     let record = run(&LoadSettings { late: LatePolicy::Drop, ..slow.clone() });
     assert_eq!(record.counts.planned, 1_000);
     assert!(
-        record.counts.skipped >= 900 && record.found_no_worker >= record.counts.skipped,
+        record.counts.done <= 40
+            && record.counts.skipped > 0
+            && record.found_no_worker >= record.counts.skipped,
         "{:?}",
         record.counts
     );
