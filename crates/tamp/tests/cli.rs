@@ -450,9 +450,15 @@ fn stats_are_one_json_object() {
 }
 
 /// A child that has read something and waits for more.
+///
+/// Whoever runs the tests in the background may have them ignore signals, and tamp keeps to that: it is told anew.
 fn started(scratch: &Scratch, line: &str) -> Child {
-    let mut child = scratch
-        .command(line)
+    let tamp = scratch.command(line);
+    let mut child = Command::new("env")
+        .arg("--default-signal=INT,TERM,HUP")
+        .arg(tamp.get_program())
+        .args(tamp.get_args())
+        .current_dir(scratch.folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
