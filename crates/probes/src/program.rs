@@ -1,5 +1,6 @@
 //! What every eBPF program of ours needs to know: whether it can be had here, and what it costs.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use std::{fmt, fs, io, thread};
@@ -48,6 +49,38 @@ impl RunTime {
 /// Missing where the kernel does not tell.
 pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> Maybe<u64> {
     told_of(program, "recursion_misses")
+}
+
+/// What programs could not keep, as they count it in words of their own, by reason; and what the kernel kept from them.
+#[derive(Debug)]
+pub(crate) struct Losses<const N: usize> {
+    reasons: [&'static str; N],
+    before: [u64; N],
+    kept_out_before: u64,
+}
+
+impl<const N: usize> Losses<N> {
+    pub(crate) fn new(reasons: [&'static str; N]) -> Self {
+        Self { reasons, before: [0; N], kept_out_before: 0 }
+    }
+
+    /// What was lost since the last time; `counts` are the programs' words in the order of the reasons.
+    pub(crate) fn since_last(
+        &mut self,
+        counts: [u64; N],
+        programs: &[BorrowedFd<'_>],
+    ) -> BTreeMap<String, u64> {
+        let before = std::mem::replace(&mut self.before, counts);
+        let told = self
+            .reasons
+            .iter()
+            .zip(counts.iter().zip(before))
+            .map(|(reason, (now, was))| (*reason, now - was));
+        let kept_out: u64 = programs.iter().map(|p| recursion_misses(*p).unwrap_or(0)).sum();
+        let kept_out_now = kept_out.saturating_sub(std::mem::replace(&mut self.kept_out_before, kept_out));
+        let all = told.chain([("kept-out-by-the-kernel", kept_out_now)]);
+        all.filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+    }
 }
 
 fn told_of(program: BorrowedFd<'_>, name: &str) -> Maybe<u64> {

@@ -42,14 +42,14 @@ impl Histogram {
         h
     }
 
-    /// Adds one value; 0 counts as 1 ns, values over the layout's end as the end.
+    /// Adds one value; values over the layout's end count as the end.
     pub fn record(&mut self, value_ns: u64) {
-        self.0.saturating_record(value_ns.max(1));
+        self.0.saturating_record(value_ns);
     }
 
     /// Adds `count` equal values.
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
-        self.0.saturating_record_n(value_ns.max(1), count);
+        self.0.saturating_record_n(value_ns, count);
     }
 
     /// Adds all of `other`, bucket by bucket, without loss.
@@ -245,12 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn values_past_both_ends_are_kept_at_the_ends() {
+    fn nothing_is_nothing_and_what_is_past_the_end_is_the_end() {
         let mut h = Histogram::new();
         h.record(0);
         h.record(u64::MAX);
         let s = h.summary().unwrap();
-        assert_eq!((s.count, s.min_ns), (2, 1));
+        assert_eq!((s.count, s.min_ns, s.quantiles_ns[0]), (2, 0, 0));
         assert!(s.max_ns >= LATENCY_NS_MAX);
     }
 

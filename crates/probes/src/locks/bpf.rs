@@ -17,7 +17,7 @@ use self::skel::types::{stack, wait_key, wait_sum};
 use self::skel::{LocksSkel, LocksSkelBuilder};
 use super::Options;
 use crate::hog;
-use crate::program::{self, KERNEL_BTF, RunTime};
+use crate::program::{self, KERNEL_BTF, Losses, RunTime};
 
 #[allow(
     missing_debug_implementations,
@@ -52,8 +52,7 @@ pub(super) struct Bpf {
     skel: LocksSkel<'static>,
     room: u32,
     half: u32,
-    lost: [u64; LOST.len()],
-    missed: u64,
+    losses: Losses<{ LOST.len() }>,
     /// Stacks by name; those that the kernel's side has dropped are still wanted by waits that go on.
     stacks: HashMap<u64, Vec<u64>>,
     _links: [Link; 2],
@@ -112,8 +111,8 @@ impl Bpf {
         let skel = open.load()?;
         // What ends before anyone watches for its beginning is not lost but older than we are.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
-        let lost = [0; LOST.len()];
-        Ok(Self { skel, room: options.room, half: 0, lost, missed: 0, stacks: HashMap::new(), _links: links })
+        let losses = Losses::new(LOST);
+        Ok(Self { skel, room: options.room, half: 0, losses, stacks: HashMap::new(), _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -177,15 +176,8 @@ impl Bpf {
     fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
-        let now: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
-        let before = std::mem::replace(&mut self.lost, now);
-        let counts =
-            LOST.iter().zip(now.iter().zip(before)).map(|(reason, (now, before))| (*reason, now - before));
-        let misses = [self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd()];
-        let missed: u64 = misses.iter().map(|p| program::recursion_misses(*p).unwrap_or(0)).sum();
-        let kept_out = missed - std::mem::replace(&mut self.missed, missed);
-        let all = counts.chain([("kept-out-by-the-kernel", kept_out)]);
-        all.filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+        let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
+        self.losses.since_last(counts, &[self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd()])
     }
 
     /// Time of our two programs for one wait.

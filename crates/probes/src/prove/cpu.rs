@@ -1,6 +1,8 @@
 //! The CPU's instruments against hogs.
 //!
-//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read at both edges of the window.
+//! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after each edge of
+//! the window: a prover that waits for a CPU in between knows the truth less well, and says so instead of calling it an
+//! error.
 //! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
 //! events is added to the truth, and it is small on a quiet machine.
 
@@ -69,6 +71,8 @@ struct Window {
     interval: CpuInterval,
     /// The hog's CPU time over the window's length, by its own clock; more than 1 on several CPUs.
     truth: f64,
+    /// How far off that can be, either way.
+    unsure: f64,
     /// The same by events.
     by_events: Maybe<f64>,
     /// What our own programs took.
@@ -82,8 +86,9 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
     let running = bench.start(&hog.words())?;
     let (cpu, pid, seconds) = (hog.cpu(), running.pid(), bench.settings.seconds);
+    let before_start_ns = running.cpu_ns()?;
     probe.start();
-    let (truth_before_ns, truth_from_ns) = (running.cpu_ns()?, Monotonic.now_ns());
+    let after_start_ns = running.cpu_ns()?;
     let tools: &[Tool] = if bench.settings.peers { &Tool::ALL } else { &[] };
     let peers: Vec<(Tool, Peer)> =
         tools.iter().map(|tool| (*tool, Peer::start(*tool, cpu, pid, seconds))).collect();
@@ -92,11 +97,14 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     }
     let pids: Vec<Option<u32>> = peers.iter().map(|(_, peer)| peer.pid()).collect();
     let said: Vec<(Tool, Maybe<f64>)> = peers.into_iter().map(|(tool, peer)| (tool, peer.finish())).collect();
-    // Its own window lies a little inside of the probe's: so the truth is a share of that.
-    let (truth_ns, truth_wall_ns) = (running.cpu_ns()? - truth_before_ns, Monotonic.now_ns() - truth_from_ns);
+    let before_end_ns = running.cpu_ns()?;
     let interval = probe.read();
+    let after_end_ns = running.cpu_ns()?;
     drop(running);
     let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let least_ns = before_end_ns.saturating_sub(after_start_ns) as f64;
+    let most_ns = after_end_ns.saturating_sub(before_start_ns) as f64;
+    let (truth, unsure) = (least_ns.midpoint(most_ns) / wall_ns, (most_ns - least_ns) / 2.0 / wall_ns);
     let cost_of = |pid: Option<u32>| match pid {
         Some(pid) => time_of(&probe, pid).map(|ns| ns / wall_ns),
         None => Err(Missing::because("it did not run")),
@@ -104,7 +112,7 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let peers = said.into_iter().zip(pids).map(|((tool, said), pid)| (tool, said, cost_of(pid))).collect();
     let by_events = time_of(&probe, pid).map(|ns| ns / wall_ns);
     let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
-    Ok(Some(Window { interval, truth: truth_ns as f64 / truth_wall_ns as f64, by_events, cost, peers }))
+    Ok(Some(Window { interval, truth, unsure, by_events, cost, peers }))
 }
 
 /// What a process had of all CPUs in the window, by events.
@@ -158,6 +166,17 @@ impl Window {
         found.ok_or_else(|| Missing::because("the CPU went offline"))
     }
 
+    /// The truth of the hog alone, where it is known well enough to hold events against.
+    fn own_truth(&self) -> Maybe<f64> {
+        if self.unsure <= EVENTS_LIMIT / 2.0 {
+            return Ok(self.truth);
+        }
+        let points = self.unsure * 100.0;
+        Err(Missing::because(format!(
+            "the prover itself waited for a CPU, so the truth is only known within {points:.2} points: prove again"
+        )))
+    }
+
     /// The truth of the hog's CPU: its own time and, by events, that of the others there.
     ///
     /// A hog on several CPUs fills each of them.
@@ -197,7 +216,7 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     };
     let of = |value: fn(&CpuSample) -> &Maybe<f64>| window.sample(hog).and_then(|s| value(s).clone());
     let events = Proof {
-        truth: Ok(window.truth),
+        truth: window.own_truth(),
         cost_ratio: window.cost.clone(),
         remark: crowded(hog, window.truth),
         ..proof("events", true, window.by_events.clone(), EVENTS_LIMIT)

@@ -19,7 +19,7 @@ use self::skel::{UserLocksSkel, UserLocksSkelBuilder};
 use super::Options;
 use crate::hog::{self, Work};
 use crate::locks;
-use crate::program::{self, KERNEL_BTF, RunTime};
+use crate::program::{self, KERNEL_BTF, Losses, RunTime};
 
 #[allow(
     missing_debug_implementations,
@@ -49,8 +49,7 @@ pub(super) struct Bpf {
     skel: UserLocksSkel<'static>,
     room: u32,
     half: u32,
-    lost: [u64; LOST.len()],
-    missed: u64,
+    losses: Losses<{ LOST.len() }>,
     /// Stacks by name; those that the kernel's side has dropped are still wanted by waits that go on.
     stacks: HashMap<u64, Stack>,
     _links: [Link; 2],
@@ -134,8 +133,8 @@ impl Bpf {
         settings.only_comm.iter_mut().zip(comm).for_each(|(to, from)| *to = from.cast_signed());
         let skel = open.load()?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
-        let lost = [0; LOST.len()];
-        Ok(Self { skel, room: options.room, half: 0, lost, missed: 0, stacks: HashMap::new(), _links: links })
+        let losses = Losses::new(LOST);
+        Ok(Self { skel, room: options.room, half: 0, losses, stacks: HashMap::new(), _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -215,15 +214,8 @@ impl Bpf {
     fn lost(&mut self) -> BTreeMap<String, u64> {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
-        let now: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
-        let before = std::mem::replace(&mut self.lost, now);
-        let counts =
-            LOST.iter().zip(now.iter().zip(before)).map(|(reason, (now, before))| (*reason, now - before));
-        let misses = [self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd()];
-        let missed: u64 = misses.iter().map(|p| program::recursion_misses(*p).unwrap_or(0)).sum();
-        let kept_out = missed - std::mem::replace(&mut self.missed, missed);
-        let all = counts.chain([("kept-out-by-the-kernel", kept_out)]);
-        all.filter(|(_, n)| *n > 0).map(|(reason, n)| (reason.to_owned(), n)).collect()
+        let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
+        self.losses.since_last(counts, &[self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd()])
     }
 
     /// Time of our two programs for one wait.
