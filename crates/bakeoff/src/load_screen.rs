@@ -36,11 +36,11 @@ impl<'a> LoadScreen<'a> {
                     self.screen.line(&format!("{made} of {of} connected"));
                 }
             }
-            Event::Preparing { table, rows_done, rows } => {
+            Event::Preparing { table, unit, rows_done, rows } => {
                 self.screen.parts(&format!("building {table}"), *rows);
                 self.screen.at(*rows_done);
                 if rows_done == rows {
-                    self.screen.line(&format!("built {table}: {rows} rows"));
+                    self.screen.line(&format!("built {table}: {rows} {unit}"));
                 }
             }
             Event::PhaseStarts { phase, .. } => self.screen.phase(phase.word(), self.length_of(*phase)),

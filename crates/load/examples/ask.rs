@@ -51,7 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         arrivals: Arrivals::Period,
         schedule: Schedule::Shared,
         late: LatePolicy::Queue,
-        warmup: Duration::from_millis(200),
+        // Peers count their first events too.
+        warmup: Duration::ZERO,
         time: Duration::from_secs(seconds.parse()?),
         events_max: None,
         interval: Duration::from_secs(1),

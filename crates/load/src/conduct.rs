@@ -405,6 +405,7 @@ fn await_connections(
         match receiver.recv_timeout(Duration::from_nanos(POLL_NS)) {
             Ok(Ok(took)) => {
                 made += 1;
+                engine.connects.lock().unwrap_or_else(PoisonError::into_inner).record(to_ns(took));
                 on_event(&Event::Connected { made, of, took });
             }
             Ok(Err(failure)) => {
@@ -791,6 +792,7 @@ fn record(
         wait: of_open(&books.total.wait),
         lateness: of_open(&books.total.lateness),
         failure: books.total.failure.clone(),
+        connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         operations: books.operations(),
         outcomes: books.outcomes(),
         errors: fates.errors,

@@ -148,7 +148,12 @@ pub(crate) fn ensure(
         }
         let mut rows = Rows::new(oltp, table, settings.seed);
         let mut on_rows = |rows_done| {
-            on_event(Event::Preparing { table: format!("sbtest{table}"), rows_done, rows: oltp.rows });
+            on_event(Event::Preparing {
+                table: format!("sbtest{table}"),
+                unit: "rows",
+                rows_done,
+                rows: oltp.rows,
+            });
             if is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let built = store.build(table, &mut rows, &mut on_rows).map_err(|f| failed("building", f))?;

@@ -12,6 +12,7 @@ use crate::client::Usage;
 use crate::driver::{Cut, Driver, FailureClass};
 use crate::outage::OutageLog;
 use crate::pace::{self, Pace, PaceSettings, Scratch};
+use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
 
 /// The clock of a run: the kernel's, or a test's.
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
@@ -54,6 +55,8 @@ pub(crate) struct Engine {
     /// When the next late event may start, where they are paced.
     catch_up_ns: AtomicU64,
     pub(crate) outages: OutageLog,
+    /// How long the making of each connection took, before the load began.
+    pub(crate) connects: Mutex<Histogram>,
     pub(crate) samples: ErrorSamples,
     pub(crate) usages: Mutex<Vec<Usage>>,
 }
@@ -278,6 +281,7 @@ impl Engine {
             abandoned: AtomicBool::new(false),
             working: AtomicU32::new(threads),
             outages: OutageLog::default(),
+            connects: Mutex::default(),
             samples: ErrorSamples::default(),
             usages: Mutex::default(),
         }
@@ -321,6 +325,12 @@ impl Engine {
         self.closes_ns.fetch_min(now_ns, Ordering::SeqCst);
         self.end_ns.fetch_min(now_ns, Ordering::SeqCst);
         self.clock.now_ns().min(self.timeline().measured_until_ns)
+    }
+
+    /// The longest pause before a connection is tried again, but for chance: all together they try some hundred times a
+    /// second, so that the end of an outage is seen when it comes, and each tries once a second at least.
+    pub(crate) fn pause_last_ns(&self) -> u64 {
+        (self.hands.len() as u64 * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
     }
 
     /// The hands of a thread's connections: dealt out as evenly as it goes.

@@ -5,36 +5,39 @@
 //! the moment from which that connection was free: what an event waits because all connections were busy is wait, and
 //! what it waits because the loop was, is the generator's own lateness.
 //!
+//! Of connections that are ready together, a closed loop reads all answers before it asks anything new: an answer's end is
+//! then late by the reading of the others and not by their sending, which costs ten times as much.
+//!
 //! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of the loop,
 //! answers read in another, and a connection keeps bytes of its own only where an answer or a request is cut in two.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::sync::Arc;
 
-use nix::libc;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::epoll::EpollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use record::load::Think;
-use socket2::Socket;
 
 use crate::closed::{rest_ns, spread_ns};
-use crate::driver::net::{
-    Answer, CONNECT_TIMEOUT, Dialogue, Exchange, Inbox, READ_BYTES, Wire, closed, connection_failure,
-};
+use crate::driver::net::{Answer, CONNECT_TIMEOUT, READ_BYTES, Wire};
 use crate::driver::{Cut, Failure, FailureClass, Laps};
 use crate::engine::{Engine, Taken, to_ns};
 use crate::latency::Writer;
 use crate::ledger::{Ledger, Started};
 use crate::open::Late;
-use crate::outage::Failed;
 use crate::random::Random;
-use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS, PAUSE_SALT, SLICE_NS};
+use crate::worker::{PAUSE_SALT, SLICE_NS};
 
-/// Ready connections that are learnt of at once.
-const READY_MAX: usize = 256;
+mod connection;
+mod link;
+mod ready;
+
+use connection::INPUT;
+use link::{Link, Pending, State};
+use ready::Ready;
+
 /// What the wake-up from outside goes by, in place of a connection's number.
 const WAKE: u64 = u64::MAX;
 /// When a connection that was free from the beginning became so.
@@ -46,8 +49,7 @@ pub(crate) struct EventLoop {
     engine: Arc<Engine>,
     ledger: Ledger,
     laps: Laps,
-    epoll: Epoll,
-    ready: Vec<libc::epoll_event>,
+    ready: Ready,
     links: Vec<Link>,
     /// Number of the first link's hand.
     first_hand: usize,
@@ -55,6 +57,8 @@ pub(crate) struct EventLoop {
     free: VecDeque<usize>,
     /// Open loop: the event that begins next.
     next: Option<Next>,
+    /// Closed loop: links that begin their next event when all answers that have come are read.
+    rested: Vec<usize>,
     /// When links have something to do that no byte tells them to.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Links with an event.
@@ -71,53 +75,6 @@ pub(crate) struct EventLoop {
     input: Box<[u8]>,
     /// Requests are built here.
     out: Vec<u8>,
-}
-
-/// One connection.
-struct Link {
-    dialogue: Box<dyn Dialogue>,
-    state: State,
-    socket: Option<Socket>,
-    inbox: Inbox,
-    /// The part of a request that the kernel would not take yet.
-    unsent: Vec<u8>,
-    event: Option<Pending>,
-    /// Since when it has been free.
-    free_ns: u64,
-    /// It stands in the queue of the free, though it may have been lost since.
-    is_queued: bool,
-    /// When its timer is due; timers that say otherwise are void.
-    timer_ns: u64,
-    /// When the making of its newest connection began, and ended.
-    began_ns: u64,
-    made_ns: u64,
-    /// Connections tried since the last that was made.
-    attempts: usize,
-    pause_ns: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// It has no connection; its timer says when to try again.
-    Down,
-    Connecting,
-    Greeting,
-    Free,
-    /// Closed loop: it rests until its timer.
-    Resting,
-    Asking,
-}
-
-/// An event in a link's hand.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    started: Started,
-    try_start_ns: u64,
-    tries_left: u32,
-    /// It has been sent at least once.
-    is_tried: bool,
-    /// It is counted among the events that the outage hit.
-    is_hit: bool,
 }
 
 /// An event that was taken and has not begun.
@@ -141,9 +98,9 @@ impl EventLoop {
         wires: Vec<Wire>,
         cut: &Cut,
     ) -> io::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let ready = Ready::new()?;
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
-        epoll.add(&*wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        ready.add(&*wake, EpollFlags::EPOLLIN, WAKE)?;
         cut.arm(move || {
             // It fails only where it was done before.
             let _ = wake.write(1);
@@ -153,7 +110,7 @@ impl EventLoop {
         for (number, wire) in wires.into_iter().enumerate() {
             let (socket, dialogue) = wire.into_parts();
             socket.set_nonblocking(true)?;
-            epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+            ready.add(&socket, INPUT, number as u64)?;
             links.push(Link::new(socket, dialogue, now_ns));
         }
         let settings = &engine.settings;
@@ -161,11 +118,11 @@ impl EventLoop {
             worker,
             ledger: Ledger::new(Arc::clone(engine), writer),
             laps: Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), cut.is_cut()),
-            epoll,
-            ready: Vec::with_capacity(READY_MAX),
+            ready,
             first_hand,
             free: VecDeque::with_capacity(links.len()),
             next: None,
+            rested: Vec::with_capacity(links.len()),
             timers: BinaryHeap::with_capacity(2 * links.len()),
             busy: 0,
             is_exhausted: false,
@@ -207,18 +164,26 @@ impl EventLoop {
                 break;
             }
             let deadline_ns = self.deadline_ns(now_ns, is_over);
-            if let Err(error) = self.wait(now_ns, deadline_ns) {
+            if let Err(error) = self.ready.wait(deadline_ns.saturating_sub(now_ns)) {
                 let text = format!("waiting for connections: {error}");
                 self.engine.samples.note(FailureClass::Machine, &text);
                 break;
             }
-            for index in 0..self.ready.len() {
-                let (number, flags) = (self.ready[index].u64, self.ready[index].events);
+            for index in 0..self.ready.count() {
+                let (number, flags) = self.ready.found(index);
                 if number != WAKE {
                     #[expect(clippy::cast_possible_truncation, reason = "an index, as it was registered")]
                     self.on_ready(number as usize, flags, is_open);
                 }
             }
+            for index in 0..self.rested.len() {
+                let link = self.rested[index];
+                // One that was lost meanwhile rests again when it is back.
+                if self.links[link].state == State::Resting {
+                    self.begin_closed(link);
+                }
+            }
+            self.rested.clear();
         }
         self.ledger
     }
@@ -245,40 +210,6 @@ impl EventLoop {
             deadline_ns = deadline_ns.min(*timer_ns);
         }
         deadline_ns
-    }
-
-    /// Waits until a connection is ready or `deadline_ns` has come.
-    fn wait(&mut self, now_ns: u64, deadline_ns: u64) -> io::Result<()> {
-        let timeout_ns = deadline_ns.saturating_sub(now_ns);
-        let timeout = libc::timespec {
-            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(timeout_ns % 1_000_000_000).expect("below a billion"),
-        };
-        self.ready.clear();
-        // SAFETY: the room for READY_MAX events was made by `with_capacity` and is ours alone; the timeout lives through
-        // the call; there is no signal mask.
-        let count = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                self.epoll.0.as_raw_fd(),
-                self.ready.as_mut_ptr(),
-                READY_MAX,
-                &raw const timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0,
-            )
-        };
-        match usize::try_from(count) {
-            Ok(count) => {
-                // SAFETY: the kernel has written that many.
-                unsafe { self.ready.set_len(count) };
-                Ok(())
-            }
-            Err(_) => match io::Error::last_os_error() {
-                e if e.kind() == ErrorKind::Interrupted => Ok(()),
-                e => Err(e),
-            },
-        }
     }
 
     /// Open loop: begins every event that is due and has a connection; takes the next one.
@@ -369,99 +300,6 @@ impl EventLoop {
         self.links[link].dialogue.ask(random, &mut self.out);
     }
 
-    /// Sends what was built, as far as the kernel takes it now.
-    fn send(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return };
-        let sent = match socket.write(&self.out) {
-            Ok(sent) => sent,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-            Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
-        };
-        if sent < self.out.len() {
-            link.unsent.clear();
-            link.unsent.extend_from_slice(&self.out[sent..]);
-            self.watch(number, EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT);
-        }
-    }
-
-    fn send_rest(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return };
-        match socket.write(&link.unsent) {
-            Ok(sent) => {
-                link.unsent.drain(..sent);
-                if link.unsent.is_empty() {
-                    self.watch(number, EpollFlags::EPOLLIN);
-                }
-            }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(e) => self.lose(number, &connection_failure("cannot send", &e)),
-        }
-    }
-
-    fn watch(&self, number: usize, flags: EpollFlags) {
-        if let Some(socket) = &self.links[number].socket {
-            // The socket is registered; this cannot fail but for want of memory, and then nothing more comes of it.
-            let _ = self.epoll.modify(socket, &mut EpollEvent::new(flags, number as u64));
-        }
-    }
-
-    fn on_ready(&mut self, number: usize, flags: u32, is_open: bool) {
-        let flags = EpollFlags::from_bits_truncate(flags.cast_signed());
-        if self.links[number].state == State::Connecting {
-            return self.on_connected(number);
-        }
-        if flags.contains(EpollFlags::EPOLLOUT) && !self.links[number].unsent.is_empty() {
-            self.send_rest(number);
-        }
-        if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-            self.receive(number, is_open);
-        }
-    }
-
-    /// Reads once; what else there is, makes the connection ready again.
-    fn receive(&mut self, number: usize, is_open: bool) {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return };
-        let bytes = match socket.read(&mut self.input) {
-            Ok(bytes) => bytes,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
-            Err(e) => return self.lose(number, &connection_failure("cannot receive", &e)),
-        };
-        let (dialogue, state) = (&mut link.dialogue, link.state);
-        let answer = link.inbox.hear(&self.input[..bytes], |input| match state {
-            State::Greeting => dialogue.hear_greeting(input),
-            _ => dialogue.hear(input, bytes == 0),
-        });
-        match (state, answer) {
-            (State::Greeting, Some(Ok(_))) => self.on_greeted(number),
-            (State::Greeting, Some(Err(failure))) => self.on_unconnected(number, &failure),
-            (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
-            (State::Asking, Some(Ok(answer))) => self.on_done(number, answer, is_open),
-            (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure, is_open),
-            (State::Free | State::Resting, _) if bytes == 0 && self.exchange_closes_idle() => {
-                // It is not down: it will be there again when an event needs it.
-                self.disconnect(number);
-                self.connect(number);
-            }
-            (_, None) if bytes == 0 => self.lose(number, &closed()),
-            (State::Free | State::Resting, _) => {
-                let text = "the server sent something that nobody asked for";
-                self.lose(number, &Failure::new(FailureClass::Connection, text));
-            }
-            _ => {}
-        }
-    }
-
-    fn exchange(&self) -> &dyn Exchange {
-        self.engine.driver.exchange().expect("only such targets come here")
-    }
-
-    fn exchange_closes_idle(&self) -> bool {
-        self.exchange().closes_idle()
-    }
-
     fn on_done(&mut self, number: usize, answer: Answer, is_open: bool) {
         let Some(event) = self.links[number].event.take() else { return };
         self.busy -= 1;
@@ -505,7 +343,7 @@ impl EventLoop {
         }
         self.links[number].state = State::Resting;
         match rest_ns(self.think, &mut self.chance) {
-            0 => self.begin_closed(number),
+            0 => self.rested.push(number),
             rest => self.set_timer(number, end_ns + rest),
         }
     }
@@ -523,114 +361,6 @@ impl EventLoop {
         link.event = Some(event);
         link.state = State::Asking;
         self.send(number);
-    }
-
-    /// The connection broke.
-    fn lose(&mut self, number: usize, failure: &Failure) {
-        if matches!(self.links[number].state, State::Connecting | State::Greeting) {
-            return self.on_unconnected(number, failure);
-        }
-        let at_ns = self.engine.clock.now_ns();
-        let made_ns = self.links[number].made_ns;
-        let mut due_ns = None;
-        match self.links[number].event {
-            Some(mut event) => {
-                let taken = event.started.taken;
-                self.ledger.note_failure(failure, &taken, event.try_start_ns, at_ns);
-                due_ns = (!event.is_hit).then_some(taken.due_ns);
-                event.is_hit = true;
-                self.links[number].event = Some(event);
-                if event.tries_left == 0 {
-                    self.links[number].event = None;
-                    self.busy -= 1;
-                    self.ledger.failed(self.first_hand + number, &event.started, at_ns);
-                }
-            }
-            None => self.engine.samples.note(FailureClass::Connection, &failure.text),
-        }
-        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
-        self.disconnect(number);
-        // At once, as a client does that finds its connection dead; if the server is away, pauses follow.
-        self.set_timer(number, at_ns);
-    }
-
-    fn disconnect(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        // Closing takes it out of the epoll set.
-        link.socket = None;
-        link.inbox.clear();
-        link.unsent.clear();
-        link.state = State::Down;
-    }
-
-    fn connect(&mut self, number: usize) {
-        let now_ns = self.engine.clock.now_ns();
-        let attempts = self.links[number].attempts;
-        self.links[number].began_ns = now_ns;
-        self.links[number].attempts += 1;
-        let made = self.exchange().place().begin_connect(attempts).and_then(|socket| {
-            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
-            self.epoll.add(&socket, EpollEvent::new(flags, number as u64))?;
-            Ok(socket)
-        });
-        match made {
-            Ok(socket) => {
-                self.links[number].socket = Some(socket);
-                self.links[number].state = State::Connecting;
-                self.set_timer(number, now_ns + to_ns(CONNECT_TIMEOUT));
-            }
-            Err(e) => self.on_unconnected(number, &connection_failure("cannot connect", &e)),
-        }
-    }
-
-    fn on_connected(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &link.socket else { return };
-        match socket.take_error() {
-            Ok(None) => {}
-            Ok(Some(e)) | Err(e) => {
-                return self.on_unconnected(number, &connection_failure("cannot connect", &e));
-            }
-        }
-        link.dialogue = self.engine.driver.exchange().expect("only such targets come here").dialogue();
-        self.out.clear();
-        link.dialogue.greet(&mut self.out);
-        self.watch(number, EpollFlags::EPOLLIN);
-        if self.out.is_empty() {
-            // The kernel has taken the connection; that the server is there, its first answer will tell.
-            return self.on_made(number);
-        }
-        self.links[number].state = State::Greeting;
-        self.send(number);
-    }
-
-    fn on_greeted(&mut self, number: usize) {
-        let now_ns = self.engine.clock.now_ns();
-        self.engine.outages.succeeded(self.links[number].began_ns, now_ns);
-        self.on_made(number);
-    }
-
-    fn on_made(&mut self, number: usize) {
-        let now_ns = self.engine.clock.now_ns();
-        let link = &mut self.links[number];
-        link.made_ns = now_ns;
-        (link.attempts, link.pause_ns, link.timer_ns) = (0, PAUSE_FIRST_NS, 0);
-        if link.event.is_some() {
-            return self.try_again(number);
-        }
-        self.on_ended(number, now_ns, self.engine.timeline().due.is_some());
-    }
-
-    fn on_unconnected(&mut self, number: usize, failure: &Failure) {
-        let now_ns = self.engine.clock.now_ns();
-        self.ledger.note_unconnected(failure, self.links[number].began_ns, now_ns);
-        self.disconnect(number);
-        let half_to_three_halves = 0.5 + self.chance.unit();
-        let link = &mut self.links[number];
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
-        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
-        link.pause_ns = (2 * link.pause_ns).min(PAUSE_LAST_NS);
-        self.set_timer(number, now_ns + pause_ns);
     }
 
     fn fire_timers(&mut self, now_ns: u64, is_over: bool) {
@@ -677,26 +407,6 @@ impl EventLoop {
             if self.links[number].state == State::Free {
                 return Some(number);
             }
-        }
-    }
-}
-
-impl Link {
-    fn new(socket: Socket, dialogue: Box<dyn Dialogue>, made_ns: u64) -> Self {
-        Self {
-            dialogue,
-            state: State::Free,
-            socket: Some(socket),
-            inbox: Inbox::default(),
-            unsent: Vec::new(),
-            event: None,
-            free_ns: EVER_NS,
-            is_queued: false,
-            timer_ns: 0,
-            began_ns: made_ns,
-            made_ns,
-            attempts: 0,
-            pause_ns: PAUSE_FIRST_NS,
         }
     }
 }

@@ -76,10 +76,12 @@ pub enum Event {
         /// How long the making of this one took.
         took: Duration,
     },
-    /// A table is being built.
+    /// A table, or what is in a cache, is being built.
     Preparing {
         /// Its name.
         table: String,
+        /// What its rows are called.
+        unit: &'static str,
         /// Rows in it so far.
         rows_done: u64,
         /// Rows it will have.

@@ -1,5 +1,8 @@
 //! Finds the highest rate that keeps a promise: doubles until it breaks, halves what lies between, confirms.
 //!
+//! One run that breaks it may have met a hiccup of the machine, and would hide every rate above it for good: it is
+//! tried again, and two of three runs decide. A confirmation is not: there one run that breaks it is enough.
+//!
 //! The search is a plain state machine: it says which rate to try next, and is told what came of it. Each try is a
 //! whole run from its own warm-up, so that no run inherits the backlog of another.
 
@@ -28,10 +31,29 @@ pub struct Search {
     kept: Vec<f64>,
     /// Lowest rate that broke it.
     broken_per_s: Option<f64>,
+    /// Runs at the present rate, outside of a confirmation, that broke the promise, and that kept it.
+    votes: Votes,
     confirmed: u32,
     unclear: u32,
     probes: u32,
     answer: Option<Answer>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Votes {
+    broken: u32,
+    kept: u32,
+}
+
+impl Votes {
+    /// Whether the rate keeps the promise; `None` while another run must tell. The first run tells where it keeps it.
+    fn verdict(self) -> Option<bool> {
+        match self {
+            Self { broken: 2.., .. } => Some(false),
+            Self { broken: 0, kept: 1.. } | Self { kept: 2.., .. } => Some(true),
+            _ => None,
+        }
+    }
 }
 
 /// What a search does next.
@@ -59,6 +81,7 @@ impl Search {
             stage: Stage::Ramp,
             kept: Vec::new(),
             broken_per_s: None,
+            votes: Votes::default(),
             confirmed: 0,
             unclear: 0,
             probes: 0,
@@ -89,8 +112,14 @@ impl Search {
                 let (kept_per_s, at_per_s) = (self.kept.last().copied(), self.rate_per_s);
                 self.answer = Some(Answer::GeneratorLimit { kept_per_s, at_per_s });
             }
-            ProbeEnd::Kept => self.kept(),
-            ProbeEnd::Broken => self.broken(),
+            ProbeEnd::Kept if self.stage == Stage::Confirm => self.confirmed(),
+            ProbeEnd::Broken if self.stage == Stage::Confirm => self.broken(),
+            ProbeEnd::Kept => self.votes.kept += 1,
+            ProbeEnd::Broken => self.votes.broken += 1,
+        }
+        if let Some(is_kept) = self.votes.verdict() {
+            self.votes = Votes::default();
+            if is_kept { self.kept() } else { self.broken() }
         }
         if self.answer.is_none() && self.probes >= PROBES_MAX {
             let kept_per_s = self.kept.last().copied().unwrap_or(self.floor_per_s);
@@ -99,15 +128,15 @@ impl Search {
         }
     }
 
+    fn confirmed(&mut self) {
+        self.confirmed += 1;
+        if let (true, Some(broken_at_per_s)) = (self.confirmed == CONFIRMATIONS, self.broken_per_s) {
+            self.answer = Some(Answer::Found { rate_per_s: self.rate_per_s, broken_at_per_s });
+        }
+    }
+
     fn kept(&mut self) {
         let rate_per_s = self.rate_per_s;
-        if self.stage == Stage::Confirm {
-            self.confirmed += 1;
-            if let (true, Some(broken_at_per_s)) = (self.confirmed == CONFIRMATIONS, self.broken_per_s) {
-                self.answer = Some(Answer::Found { rate_per_s, broken_at_per_s });
-            }
-            return;
-        }
         self.kept.push(rate_per_s);
         self.kept.sort_by(f64::total_cmp);
         if self.broken_per_s.is_some() {
@@ -215,7 +244,7 @@ mod tests {
                 let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
                 assert!(rate_per_s <= capacity && capacity < broken_at_per_s, "{capacity} {start}");
                 assert!(broken_at_per_s <= rate_per_s * RESOLUTION);
-                assert!(runs <= 36, "{runs} runs for {capacity} from {start}");
+                assert!(runs <= 44, "{runs} runs for {capacity} from {start}");
             }
         }
     }
@@ -229,6 +258,22 @@ mod tests {
         let weak = |rate| if rate < 1e4 { ProbeEnd::Kept } else { ProbeEnd::Unclear };
         let (answer, _) = play(Search::new(5e3, 1.0, 1e7), weak);
         assert_eq!(answer, Answer::GeneratorLimit { kept_per_s: Some(5e3), at_per_s: 1e4 });
+    }
+
+    #[test]
+    fn one_hiccup_does_not_hide_the_rates_above_it() {
+        for hiccup in 1..=12 {
+            let (mut runs, mut answer) = (0, up_to(1_000.0));
+            let (answer, _) = play(Search::new(100.0, 1.0, 1e7), |rate| {
+                runs += 1;
+                if runs == hiccup { ProbeEnd::Broken } else { answer(rate) }
+            });
+            let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
+            assert!(
+                rate_per_s * RESOLUTION >= 1_000.0 && broken_at_per_s > 1_000.0,
+                "{hiccup}: {rate_per_s}"
+            );
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::random::Random;
 
 /// A wait is cut into slices of this, so that a stop is seen.
 pub(crate) const SLICE_NS: u64 = 100_000_000;
-/// First pause before connecting again; doubled at each failure, up to the last.
+/// First pause before connecting again; doubled at each failure, up to the last (`Engine::pause_last_ns`).
 pub(crate) const PAUSE_FIRST_NS: u64 = 10_000_000;
 pub(crate) const PAUSE_LAST_NS: u64 = 1_000_000_000;
 /// Tells the chance of the pauses from all other.
@@ -142,7 +142,7 @@ impl Worker {
             }
             let half_to_three_halves = 0.5 + self.pauses.unit();
             self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);
-            pause_ns = (2 * pause_ns).min(PAUSE_LAST_NS);
+            pause_ns = (2 * pause_ns).min(self.engine.pause_last_ns());
         }
         false
     }

@@ -11,9 +11,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use record::load::{LoadSettings, Rate, Workload};
+use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
+use record::requests::KvSettings;
+use support::cache::Cache;
 use support::mariadb::MariaDb;
 use support::postgres::Postgres;
+use support::web::Nginx;
 
 /// Counts every allocation of the process.
 struct Counting;
@@ -89,5 +92,32 @@ fn an_event_allocates_nothing() {
         let mut text = server;
         text.oltp.prepared = false;
         assert_free(&text, 100, 1_100);
+    }
+
+    let (memcached, redis, nginx) = (Cache::memcached(64), Cache::redis(&[]), Nginx::start());
+    let caches = [memcached.as_ref().map(|c| format!("memcached://127.0.0.1:{}", c.port))]
+        .into_iter()
+        .chain([redis.as_ref().map(|c| format!("redis://127.0.0.1:{}", c.port))]);
+    // nginx closes a connection after fifty requests; one that is made again costs what a connection costs.
+    let web = nginx.as_ref().map(|nginx| nginx.url("/page"));
+    for (target, many) in caches.map(|target| (target, 2_100)).chain([(web, 130)]) {
+        let Some(target) = target else { continue };
+        let few = LoadSettings {
+            kv: KvSettings { keys: 200, ..KvSettings::usual() },
+            verify: true,
+            threads: 1,
+            time: hour,
+            interval: hour,
+            ..support::settings(target)
+        };
+        // Values of twenty kilobytes come in pieces: a connection has the room for one when it has read one.
+        let warm = LoadSettings { prepare: PreparePolicy::Auto, rate: Rate::Max, ..few.clone() };
+        allocations_of(&LoadSettings { events_max: Some(100), ..warm });
+        let few = LoadSettings { prepare: PreparePolicy::Never, ..few };
+        for (rate, connections) in
+            [(Rate::Max, None), (Rate::Max, Some(4)), (Rate::PerSecond(5_000.0), Some(4))]
+        {
+            assert_free(&LoadSettings { rate, connections, ..few.clone() }, 100, many);
+        }
     }
 }

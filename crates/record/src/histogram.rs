@@ -182,6 +182,15 @@ pub struct Summary {
     pub lower_bounds: Vec<&'static str>,
 }
 
+impl Summary {
+    /// The quantile of that place among [`QUANTILES`]; `None` where the sample does not hold it: of fewer values than
+    /// leave one above it, it is the largest value by another name.
+    pub fn quantile_ns(&self, place: usize) -> Option<u64> {
+        let above = self.count as f64 * (1.0 - QUANTILES[place].1);
+        (above > 1.0 - 1e-6).then_some(self.quantiles_ns[place])
+    }
+}
+
 /// A distribution in which some values are only known from below: events that were due and had not ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CensoredHistogram {
@@ -285,5 +294,16 @@ mod tests {
         let again = at_rest.expand();
         assert!(h.buckets().eq(again.buckets()));
         assert_eq!(h.quantile_ns(0.99), again.quantile_ns(0.99));
+    }
+
+    #[test]
+    fn a_sample_holds_the_quantiles_that_leave_a_value_above_them() {
+        for (count, held) in [(1, 0), (2, 1), (9, 1), (10, 2), (100, 4), (999, 4), (1_000, 5), (10_000, 6)] {
+            let mut h = Histogram::new();
+            h.record_n(7, count);
+            let summary = h.summary().unwrap();
+            let found = (0..QUANTILES.len()).filter(|place| summary.quantile_ns(*place).is_some());
+            assert_eq!(found.count(), held, "{count} values");
+        }
     }
 }

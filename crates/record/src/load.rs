@@ -466,6 +466,8 @@ pub struct LoadRecord {
     pub lateness: Maybe<Histogram>,
     /// Service time of tries that failed.
     pub failure: Histogram,
+    /// How long the making of each connection took, before the load began: the try that succeeded.
+    pub connect: Maybe<Histogram>,
     /// By operation inside the events.
     pub operations: BTreeMap<String, Operation>,
     /// Done events by how they ended, where the target tells ways apart: `hit` and `miss` of a cache.

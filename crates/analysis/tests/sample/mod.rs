@@ -228,6 +228,7 @@ impl Recipe {
             counts: Counts { planned: done + unfinished, done, unfinished, retries: 3, ..Counts::default() },
             response: if self.rate_per_s.is_some() { Ok(response) } else { Err(closed()) },
             wait: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
+            connect: Ok(service.clone()),
             lateness: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
             service,
             failure: Histogram::new(),

@@ -261,6 +261,8 @@ struct Totals {
     wait: Option<String>,
     lateness: Option<String>,
     failure: String,
+    #[serde(default)]
+    connect: Option<String>,
     operations: BTreeMap<String, String>,
 }
 
@@ -279,6 +281,7 @@ impl Load {
             wait,
             lateness,
             failure,
+            connect,
             operations,
             outcomes,
             errors,
@@ -302,6 +305,7 @@ impl Load {
             wait: missing.split("wait", wait, hlog::encode),
             lateness: missing.split("lateness", lateness, hlog::encode),
             failure: hlog::encode(failure),
+            connect: missing.split("connect", connect, hlog::encode),
             operations: operations
                 .iter()
                 .map(|(name, Operation { service })| (name.clone(), hlog::encode(service)))
@@ -357,6 +361,7 @@ impl Load {
             wait: m.join("wait", totals.wait, histogram)?,
             lateness: m.join("lateness", totals.lateness, histogram)?,
             failure: hlog::decode(&totals.failure)?,
+            connect: m.join_newer("connect", totals.connect, histogram)?,
             operations: totals.operations.into_iter().map(operation).collect::<Result<_, Wrong>>()?,
             outcomes: self.outcomes,
             errors: ErrorCounts { transient, connection, application, verify },

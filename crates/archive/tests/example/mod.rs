@@ -351,6 +351,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         service: dice.histogram(),
         wait: dice.maybe(Dice::histogram),
         lateness: dice.maybe(Dice::histogram),
+        connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
         operations: dice.some(3, |d| (d.text(), Operation { service: d.histogram() })).into_iter().collect(),
         outcomes: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),

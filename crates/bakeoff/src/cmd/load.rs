@@ -50,7 +50,7 @@ pub(crate) struct Args {
 
     /// Also write one row an event to this Parquet file: due, claim, start and end times, operation, outcome; `--arrivals
     /// file:` replays it
-    #[arg(long, value_name = "FILE.parquet")]
+    #[arg(long, value_name = "FILE.parquet", value_parser = parquet_file)]
     log: Option<PathBuf>,
 
     /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of --time;
@@ -88,6 +88,18 @@ fn observed(text: &str) -> Result<Observe, String> {
         return Ok(Observe::Nothing);
     }
     super::record::observed(text).map(Observe::CpuAnd).map_err(|why| why + ", or none")
+}
+
+/// What is written is Parquet, whatever the file is called: one that is called otherwise is a misunderstanding.
+fn parquet_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension() {
+        Some(e) if e.eq_ignore_ascii_case("parquet") => Ok(path),
+        _ => Err(
+            "only Parquet is written: name it FILE.parquet, and turn it into anything else by any SQL engine"
+                .into(),
+        ),
+    }
 }
 
 /// Where a search begins unless told otherwise.

@@ -186,12 +186,8 @@ fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec
 }
 
 fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
-    let mut asked = [0; kv::KEY_BYTES];
-    let mut room = &mut asked[..];
-    // A key fits its room.
-    let _ = std::io::Write::write_fmt(&mut room, format_args!("{}", kv::Shown(key)));
     match named {
-        Some(named) if named != asked => {
+        Some(named) if named != kv::key_bytes(key) => {
             Err(format!("asked for {}, got {}", kv::Shown(key), String::from_utf8_lossy(named)))
         }
         _ => Ok(()),
@@ -320,7 +316,8 @@ impl<C: Codec> Filler<C> {
             let of = STEP.min(keys + 1 - first);
             self.in_batches(of, &mut |number, out| write_set(&codec, &kv, first + number, 0, out))?;
             first += of;
-            on_event(Event::Preparing { table: "keys".to_owned(), rows_done: first - 1, rows: keys });
+            let table = "the cache".to_owned();
+            on_event(Event::Preparing { table, unit: "keys", rows_done: first - 1, rows: keys });
             if is_stopped() {
                 return Ok(false);
             }

@@ -16,7 +16,7 @@ use record::missing::Missing;
 use record::requests::HttpSettings;
 use record::target::Target;
 
-use super::net::{Answer, Dialogue, Exchange, Heard, Net, Place, Wire, host_and_port};
+use super::net::{Answer, Dialogue, Exchange, Heard, Net, Place, Wire, host_and_port, line};
 use super::{Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::Cache;
 use crate::random::Random;
@@ -196,10 +196,17 @@ impl ServerName {
     fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
         match Head::read(input) {
             Ok(Some(head)) => {
-                self.0 = head.header("server").map(|v| String::from_utf8_lossy(v).into_owned());
+                let text = String::from_utf8_lossy(&input[..head.bytes]);
+                let mut headers = text.lines().filter_map(|header| header.split_once(':'));
+                let server = headers.find(|(name, _)| name.eq_ignore_ascii_case("server"));
+                self.0 = server.map(|(_, name)| name.trim().to_owned());
                 Heard::well(input.len(), 0, None)
             }
             Ok(None) if !is_end && input.len() < HEAD_MAX => Heard::MORE,
+            Ok(None) if input.is_empty() => {
+                let text = "the server closed the connection without an answer";
+                Heard::failure(0, FailureClass::Connection, text)
+            }
             _ => Heard::garbage(input),
         }
     }
@@ -323,14 +330,13 @@ impl Asker {
             return Step::Took(head.bytes);
         }
         self.status = head.status;
-        self.closes = head.closes();
+        self.closes = head.closes;
         let has_body = self.requests[self.asked].has_answer_body && !matches!(head.status, 204 | 304);
-        self.part = match (head.length(), head.is_chunked()) {
+        self.part = match (head.length, head.is_chunked) {
             _ if !has_body => return Step::Whole(head.bytes),
             (_, true) => Part::ChunkHead,
-            (Some(Ok(0)), _) => return Step::Whole(head.bytes),
-            (Some(Ok(length)), _) => Part::Length(length),
-            (Some(Err(NoHead)), _) => return Step::Garbage,
+            (Some(0), _) => return Step::Whole(head.bytes),
+            (Some(length), _) => Part::Length(length),
             (None, _) => {
                 self.closes = true;
                 Part::Rest
@@ -379,17 +385,16 @@ fn more_of(input: &[u8]) -> Step {
     if input.len() < HEAD_MAX { Step::More } else { Step::Garbage }
 }
 
-/// The first line without its end, and the bytes with it.
-fn line(input: &[u8]) -> Option<(&[u8], usize)> {
-    let end = input.iter().position(|b| *b == b'\n')?;
-    Some((input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]), end + 1))
-}
-
-/// The head of an answer.
-struct Head<'a> {
+/// What the head of an answer says of what follows it.
+#[derive(Debug, Clone, Copy)]
+struct Head {
     status: u16,
-    is_old: bool,
-    headers: &'a [u8],
+    /// Bytes of the body, where it says.
+    length: Option<u64>,
+    is_chunked: bool,
+    /// The server takes no other request on this connection.
+    closes: bool,
+    /// Of the head itself.
     bytes: usize,
 }
 
@@ -397,50 +402,46 @@ struct Head<'a> {
 #[derive(Debug, PartialEq, Eq)]
 struct NoHead;
 
-impl<'a> Head<'a> {
+impl Head {
     /// `None` where it has not come whole.
-    fn read(input: &'a [u8]) -> Result<Option<Self>, NoHead> {
+    fn read(input: &[u8]) -> Result<Option<Self>, NoHead> {
         const START: &[u8] = b"HTTP/1.";
         let known = input.len().min(START.len());
         if input[..known] != START[..known] {
             return Err(NoHead);
         }
-        let Some(end) = input.windows(4).position(|w| w == b"\r\n\r\n") else { return Ok(None) };
-        let (first, start) = line(input).ok_or(NoHead)?;
+        let Some((first, mut bytes)) = line(input) else { return Ok(None) };
         let status = first.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
         let status = status.filter(|s| (100..600).contains(s)).ok_or(NoHead)?;
         let is_old = first[START.len()] == b'0';
-        Ok(Some(Self { status, is_old, headers: &input[start.min(end + 2)..end + 2], bytes: end + 4 }))
-    }
-
-    fn header(&self, name: &str) -> Option<&'a [u8]> {
-        let mut rest = self.headers;
-        while let Some((found, taken)) = line(rest) {
-            rest = &rest[taken..];
-            if let Some(colon) = found.iter().position(|b| *b == b':')
-                && found[..colon].eq_ignore_ascii_case(name.as_bytes())
-            {
-                return Some(found[colon + 1..].trim_ascii());
+        let mut head = Self { status, length: None, is_chunked: false, closes: is_old, bytes };
+        while let Some((header, taken)) = line(&input[bytes..]) {
+            bytes += taken;
+            if header.is_empty() {
+                return Ok(Some(Self { bytes, ..head }));
             }
+            head.take_in(header)?;
         }
-        None
+        Ok(None)
     }
 
-    fn length(&self) -> Option<Result<u64, NoHead>> {
-        let value = self.header("content-length")?;
-        Some(std::str::from_utf8(value).ok().and_then(|v| v.parse().ok()).ok_or(NoHead))
-    }
-
-    fn is_chunked(&self) -> bool {
-        self.header("transfer-encoding").is_some_and(|v| v.to_ascii_lowercase().ends_with(b"chunked"))
-    }
-
-    fn closes(&self) -> bool {
-        match self.header("connection") {
-            Some(value) if value.eq_ignore_ascii_case(b"close") => true,
-            Some(value) if value.eq_ignore_ascii_case(b"keep-alive") => false,
-            _ => self.is_old,
+    /// Most headers say nothing that matters here, and their first letter tells.
+    fn take_in(&mut self, header: &[u8]) -> Result<(), NoHead> {
+        if !matches!(header[0], b'c' | b'C' | b't' | b'T') {
+            return Ok(());
         }
+        let Some(colon) = header.iter().position(|b| *b == b':') else { return Ok(()) };
+        let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+            self.length = Some(length.ok_or(NoHead)?);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.is_chunked = value.to_ascii_lowercase().ends_with(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
+            self.closes = is(b"close") || self.closes && !is(b"keep-alive");
+        }
+        Ok(())
     }
 }
 

@@ -5,16 +5,15 @@
 //!
 //! `doc/protocol.txt` of memcached 1.6.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use super::caching::{Caching, Codec, Counters, Read};
-use super::net::{Net, Place, host_and_port};
+use super::net::{Net, Place, host_and_port, line};
 use super::{Driver, Failure, FailureClass, Scheme};
-use crate::kv::write_key;
+use crate::kv::{write_key, write_number};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "memcached",
@@ -112,8 +111,10 @@ impl Codec for Words {
         };
         out.extend_from_slice(verb.as_bytes());
         write_key(key, out);
-        // Writing into memory does not fail.
-        let _ = write!(out, "{options} {bytes}\r\n");
+        out.extend_from_slice(options.as_bytes());
+        out.push(b' ');
+        write_number(bytes, out);
+        out.extend_from_slice(b"\r\n");
     }
 
     fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
@@ -130,11 +131,9 @@ impl Codec for Words {
     }
 
     fn read<'a>(&self, input: &'a [u8]) -> Read<'a> {
-        let Some(end) = input.iter().take(LINE_MAX).position(|b| *b == b'\n') else {
+        let Some((line, taken)) = line(&input[..input.len().min(LINE_MAX)]) else {
             return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
         };
-        let taken = end + 1;
-        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
         let mut words = line.split(|b| *b == b' ');
         let refused = |class| {
             let text = String::from_utf8_lossy(line).into_owned();

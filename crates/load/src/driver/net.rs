@@ -4,7 +4,7 @@
 //! So the same few lines drive it on a thread that waits for one connection ([`Blocking`]) and in a loop that waits for
 //! thousands ([`crate::event_loop`]).
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead as _, ErrorKind, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,6 +83,15 @@ impl Heard {
             format!("the server answered {shown:?}, which is no answer"),
         )
     }
+}
+
+/// The first line without its end, and the bytes with it; `None` where it has not come whole.
+pub(crate) fn line(mut input: &[u8]) -> Option<(&[u8], usize)> {
+    let all = input;
+    // Memory can be read without an error, and by the fastest search that there is.
+    let taken = input.skip_until(b'\n').unwrap_or(0);
+    let line = all[..taken].strip_suffix(b"\n")?;
+    Some((line.strip_suffix(b"\r").unwrap_or(line), taken))
 }
 
 /// A target of this kind: where it is, what is spoken there, what its events are.

@@ -11,9 +11,9 @@ use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use super::caching::{Caching, Codec, Counters, Read};
-use super::net::{Net, Place, host_and_port};
+use super::net::{Net, Place, host_and_port, line};
 use super::{Driver, Failure, FailureClass, Scheme};
-use crate::kv::{KEY_BYTES, write_key};
+use crate::kv::{KEY_BYTES, write_key, write_number};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "redis",
@@ -149,8 +149,10 @@ fn command(words: &[&str], out: &mut Vec<u8>) {
 
 impl Words {
     fn write_key_after(head: &str, key: u64, out: &mut Vec<u8>) {
-        // Writing into memory does not fail.
-        let _ = write!(out, "{head}${KEY_BYTES}\r\n");
+        out.extend_from_slice(head.as_bytes());
+        out.push(b'$');
+        write_number(KEY_BYTES, out);
+        out.extend_from_slice(b"\r\n");
         write_key(key, out);
         out.extend_from_slice(b"\r\n");
     }
@@ -184,8 +186,9 @@ impl Codec for Words {
 
     fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>) {
         Self::write_key_after("*3\r\n$3\r\nSET\r\n", key, out);
-        // Writing into memory does not fail.
-        let _ = write!(out, "${bytes}\r\n");
+        out.push(b'$');
+        write_number(bytes, out);
+        out.extend_from_slice(b"\r\n");
     }
 
     fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
@@ -255,10 +258,9 @@ fn class_of(text: &str) -> FailureClass {
 
 /// The kind of an answer, its first line, and where that ends.
 fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
-    let end = input.iter().take(LINE_MAX).position(|b| *b == b'\n')?;
-    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    let (line, taken) = line(&input[..input.len().min(LINE_MAX)])?;
     let (kind, line) = line.split_first().unwrap_or((&0, line));
-    Some((*kind, line, end + 1))
+    Some((*kind, line, taken))
 }
 
 /// Where an answer of any kind ends; `None` where it has not come whole.

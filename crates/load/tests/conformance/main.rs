@@ -15,6 +15,7 @@ mod checks;
 mod subject;
 
 mod exec;
+mod filled;
 mod http;
 mod loops;
 mod memcached;

@@ -80,6 +80,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .maybe("wait_ns", latency(&record.wait))
         .maybe("lateness_ns", latency(&record.lateness))
         .maybe("failure_ns", distribution(&record.failure))
+        .maybe("connect_ns", latency(&record.connect))
         .with("operations", operations)
         .with("outcomes", json!(record.outcomes))
         .with("errors", errors(record))

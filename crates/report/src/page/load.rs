@@ -45,7 +45,7 @@ pub(crate) fn load(run: &Run) -> Page {
     caveats.push("One run has no interval between runs: nothing can be compared with it alone.".into());
     Page {
         title: header.title.clone(),
-        question: String::new(),
+        question: searched(run),
         standing: Words::toned(word, tone),
         claim: claim(record),
         caveats,
@@ -56,6 +56,19 @@ pub(crate) fn load(run: &Run) -> Page {
             .chain(super::series::section(&analysis::series(&run.series)))
             .chain([disclosure(run, Some(record))])
             .collect(),
+    }
+}
+
+/// What the search was for that this run belongs to, and what it found where this run ended it.
+fn searched(run: &Run) -> String {
+    let labels = &run.header.labels;
+    match (labels.get("search"), labels.get("search-answer")) {
+        (_, Some(answer)) => format!("The search that this run ended found: {answer}."),
+        (Some(first), None) => {
+            let promise = labels.get("search-promise").map(|promise| format!(" for {promise}"));
+            format!("One try of the search{} that began with run {first}.", promise.unwrap_or_default())
+        }
+        (None, None) => String::new(),
     }
 }
 
@@ -230,10 +243,11 @@ fn latencies(record: &LoadRecord) -> Section {
         let cells = kinds.iter().map(|(_, _, summary)| -> Words {
             summary
                 .as_ref()
-                .map_or("-".to_owned(), |s| {
+                .and_then(|s| {
                     let at_least = if s.lower_bounds.contains(name) { ">=" } else { "" };
-                    format!("{at_least}{}", latency(s.quantiles_ns[i] as f64))
+                    Some(format!("{at_least}{}", latency(s.quantile_ns(i)? as f64)))
                 })
+                .unwrap_or_else(|| "-".to_owned())
                 .into()
         });
         table.row(std::iter::once(on_paper(name).into()).chain(cells).collect());

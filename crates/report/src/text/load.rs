@@ -150,7 +150,28 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         n if n == s.threads => String::new(),
         n => format!(", {}", plural(n as usize, "connection")),
     };
-    labelled(out, ("load", None), &format!("{threads}{connections}, {pace}{}", on_time(&s.client)), 10, style)
+    labelled(
+        out,
+        ("load", None),
+        &format!("{threads}{connections}, {pace}{}", on_time(&s.client)),
+        10,
+        style,
+    )?;
+    // Of one connection, or of a target that needs none, there is nothing to tell.
+    match record
+        .connect
+        .as_ref()
+        .ok()
+        .and_then(Histogram::summary)
+        .filter(|s| s.count > 1 && s.max_ns >= 1_000)
+    {
+        Some(s) => {
+            let (mean, max) = (latency(s.mean_ns), latency(s.max_ns as f64));
+            let text = format!("{} made, each in {mean} in the mean, {max} at most", count(s.count));
+            labelled(out, ("connect", None), &text, 10, style)
+        }
+        None => Ok(()),
+    }
 }
 
 /// What the generator did to be on time.
@@ -244,11 +265,13 @@ fn latency_cell(summary: &Summary, line: &str) -> String {
         "min" => summary.min_ns as f64,
         "mean" => summary.mean_ns,
         "max" => summary.max_ns as f64,
-        name => QUANTILES
-            .iter()
-            .zip(summary.quantiles_ns)
-            .find_map(|((n, _), ns)| (*n == name).then_some(ns as f64))
-            .expect("the lines are made from the same list"),
+        name => {
+            let place = QUANTILES.iter().position(|(n, _)| *n == name);
+            match summary.quantile_ns(place.expect("the lines are made from the same list")) {
+                Some(ns) => ns as f64,
+                None => return "-".to_owned(),
+            }
+        }
     };
     let at_least = if summary.lower_bounds.contains(&line) { ">=" } else { "" };
     format!("{at_least}{}", latency(ns))
@@ -264,14 +287,16 @@ fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Res
         .column("max", Align::Right, 2);
     for (name, operation) in &record.operations {
         let summary = operation.service.summary();
-        let ns = |of: &dyn Fn(&Summary) -> f64| summary.as_ref().map_or("-".to_owned(), |s| latency(of(s)));
+        let ns = |of: &dyn Fn(&Summary) -> Option<f64>| {
+            summary.as_ref().and_then(of).map_or("-".to_owned(), latency)
+        };
         let cells = [
             name.clone(),
             count(operation.service.count()),
-            ns(&|s| s.mean_ns),
-            ns(&|s| s.quantiles_ns[0] as f64),
-            ns(&|s| s.quantiles_ns[P99] as f64),
-            ns(&|s| s.max_ns as f64),
+            ns(&|s| Some(s.mean_ns)),
+            ns(&|s| s.quantile_ns(0).map(|ns| ns as f64)),
+            ns(&|s| s.quantile_ns(P99).map(|ns| ns as f64)),
+            ns(&|s| Some(s.max_ns as f64)),
         ];
         table.row(cells.into_iter().map(|c| (c, None)).collect());
     }

@@ -20,6 +20,8 @@ const CEILING_PER_S: f64 = 5_000_000.0;
 
 /// Label of the runs of one search: the name of its first.
 const SEARCH: &str = "search";
+/// Label of what each of them was to keep.
+const PROMISE: &str = "search-promise";
 /// Label of the run that ended the search.
 const ANSWER: &str = "search-answer";
 
@@ -88,6 +90,7 @@ fn probe(
     let mut header = header(args, settings, anchor);
     let first = *name.get_or_insert(header.id);
     header.labels.insert(SEARCH.to_owned(), first.to_string());
+    header.labels.insert(PROMISE.to_owned(), promise.to_string());
     let writer = if args.no_archive { None } else { Some(global.archive_for_writing()?.begin(&header)?) };
     let mut beside = args.observe.open();
     let record = load::run(settings, &signals::STOP, &mut |event| {

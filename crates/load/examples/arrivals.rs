@@ -1,0 +1,152 @@
+//! A server that writes down when each request came, for `scripts/bench-load`: what a generator offers, by another's watch.
+//!
+//! `arrivals serve FILE [SERVICE_US]` listens on a free port of the loopback and prints it; speaks enough of HTTP/1.1 and of
+//! memcached's text protocol; and when its standard input ends, writes the stamps of all requests to `FILE`, nanoseconds of
+//! `CLOCK_MONOTONIC`, one a line. With `SERVICE_US` it serves one request after the other and takes that long for each:
+//! its capacity is known. It never sleeps, and so takes a whole CPU: a stamp is late by a look at all its connections.
+//!
+//! `arrivals judge FILE RATE` prints how many requests came; how many of them later than the earliest of an even stream of
+//! `RATE`, at p50, p99, p99.9 and at most, in microseconds; and of the gaps between them Anderson and Darling's A^2 against
+//! the exponential distribution, the mean estimated. Below 1.321 (Stephens, 1974, as modified for that) at 5 % they are
+//! Poisson arrivals.
+#![expect(clippy::print_stdout, reason = "what it prints is what the script reads")]
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use record::clock::{Clock as _, Monotonic};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["serve", file] => serve(file, 0),
+        ["serve", file, service_us] => serve(file, service_us.parse::<u64>()? * 1_000),
+        ["judge", file, rate] => judge(file, rate.parse()?),
+        _ => Err("usage: arrivals serve FILE [SERVICE_US] | arrivals judge FILE RATE".into()),
+    }
+}
+
+/// A connection, and what it has said so far and is no whole request.
+struct Client {
+    stream: TcpStream,
+    said: Vec<u8>,
+}
+
+fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    println!("{}", listener.local_addr()?.port());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&is_over);
+    std::thread::spawn(move || {
+        // Whatever it says: it is over when it ends.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        until.store(true, Ordering::Relaxed);
+    });
+    let (mut clients, mut stamps, mut answers) = (Vec::<Client>::new(), Vec::new(), VecDeque::new());
+    let (mut room, mut free_ns) = (vec![0; 64 * 1024], 0);
+    while !is_over.load(Ordering::Relaxed) {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            clients.push(Client { stream, said: Vec::new() });
+        }
+        for (number, client) in clients.iter_mut().enumerate() {
+            match client.stream.read(&mut room) {
+                Ok(bytes) => client.said.extend_from_slice(&room[..bytes]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => continue,
+                Err(_) => continue,
+            }
+            let now_ns = Monotonic.now_ns();
+            while let Some((bytes, answer, counts)) = request(&client.said) {
+                client.said.drain(..bytes);
+                if counts {
+                    stamps.push(now_ns);
+                    free_ns = now_ns.max(free_ns) + service_ns;
+                }
+                answers.push_back((free_ns, number, answer));
+            }
+        }
+        while let Some((at_ns, number, answer)) = answers.front()
+            && *at_ns <= Monotonic.now_ns()
+        {
+            // Who is gone needs no answer.
+            let _ = clients[*number].stream.write_all(answer);
+            answers.pop_front();
+        }
+    }
+    let mut text = String::new();
+    for stamp in stamps {
+        writeln!(text, "{stamp}")?;
+    }
+    Ok(std::fs::write(file, text)?)
+}
+
+/// The first request in `said`: its bytes, its answer, and whether it is an event.
+fn request(said: &[u8]) -> Option<(usize, &'static [u8], bool)> {
+    if said.starts_with(b"GET ") || said.starts_with(b"HEAD ") {
+        let bytes = said.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
+        return Some(if said.starts_with(b"GET ") {
+            (bytes, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", true)
+        } else {
+            (bytes, b"HTTP/1.1 200 OK\r\nServer: arrivals\r\nContent-Length: 2\r\n\r\n", false)
+        });
+    }
+    let line = said.iter().position(|b| *b == b'\n')? + 1;
+    let words = String::from_utf8_lossy(&said[..line]);
+    let mut words = words.split_whitespace();
+    match words.next() {
+        Some("get") => Some((line, b"END\r\n", true)),
+        Some("set") => {
+            let bytes = line + words.nth(3)?.parse::<usize>().ok()? + 2;
+            (said.len() >= bytes).then_some((bytes, b"STORED\r\n", true))
+        }
+        Some("stats") => Some((line, b"STAT version 0\r\nEND\r\n", false)),
+        _ => Some((line, b"VERSION 0\r\n", false)),
+    }
+}
+
+fn judge(file: &str, rate: f64) -> Result<(), Box<dyn Error>> {
+    let text = std::fs::read_to_string(file)?;
+    let mut stamps = text.lines().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+    stamps.sort_unstable();
+    let [first, .., last] = stamps[..] else { return Err("fewer than two requests came".into()) };
+    // The earliest against the grid was on time at the best: all others are late against it.
+    let even_ns = |number: usize| number as f64 * 1e9 / rate;
+    let off: Vec<f64> = stamps.iter().enumerate().map(|(k, ns)| (ns - first) as f64 - even_ns(k)).collect();
+    let earliest = off.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut late_us: Vec<f64> = off.iter().map(|ns| (ns - earliest) / 1e3).collect();
+    late_us.sort_by(f64::total_cmp);
+    let at = |permille: usize| late_us[(late_us.len() - 1) * permille / 1_000];
+    let mut gaps: Vec<f64> = stamps.windows(2).map(|w| (w[1] - w[0]) as f64).collect();
+    gaps.sort_by(f64::total_cmp);
+    println!(
+        "{} {:.1} {:.1} {:.1} {:.1} {:.3} {:.3}",
+        stamps.len(),
+        at(500),
+        at(990),
+        at(999),
+        at(1_000),
+        (stamps.len() - 1) as f64 * 1e9 / (last - first) as f64,
+        anderson_darling(&gaps)
+    );
+    Ok(())
+}
+
+/// Of gaps in order of size, against the exponential distribution of their mean.
+fn anderson_darling(gaps: &[f64]) -> f64 {
+    let n = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / n;
+    // ln F(x) and ln (1 - F(x)); a gap of nothing would be infinitely unlikely.
+    let logs: Vec<(f64, f64)> =
+        gaps.iter().map(|gap| gap.max(1.0) / mean).map(|x| ((-(-x).exp_m1()).ln(), -x)).collect();
+    let terms = logs.iter().zip(logs.iter().rev()).enumerate();
+    let sum: f64 = terms.map(|(i, ((below, _), (_, above)))| (2 * i + 1) as f64 * (below + above)).sum();
+    (-n - sum / n) * (1.0 + 0.6 / n)
+}

@@ -1,0 +1,231 @@
+//! What happens on a connection of an event loop: made, sent on, read from, lost, made again.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+
+use nix::sys::epoll::EpollFlags;
+
+use super::EventLoop;
+use super::link::State;
+use crate::driver::net::{CONNECT_TIMEOUT, Exchange, closed, connection_failure};
+use crate::driver::{Failure, FailureClass};
+use crate::engine::to_ns;
+use crate::outage::Failed;
+use crate::worker::PAUSE_FIRST_NS;
+
+/// What every connection is watched for: something to read, or the server's end.
+pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
+/// What says that the other side is gone, though something may be left to read.
+const GONE: EpollFlags = EpollFlags::EPOLLRDHUP.union(EpollFlags::EPOLLHUP).union(EpollFlags::EPOLLERR);
+
+impl EventLoop {
+    /// Sends what was built, as far as the kernel takes it now.
+    pub(super) fn send(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return };
+        let sent = match socket.write(&self.out) {
+            Ok(sent) => sent,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
+        };
+        if sent < self.out.len() {
+            link.unsent.clear();
+            link.unsent.extend_from_slice(&self.out[sent..]);
+            self.watch(number, INPUT | EpollFlags::EPOLLOUT);
+        }
+    }
+
+    /// Goes on until the kernel takes no more: that it takes more again is told once.
+    fn send_rest(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return };
+        while !link.unsent.is_empty() {
+            match socket.write(&link.unsent) {
+                Ok(sent) => drop(link.unsent.drain(..sent)),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
+            }
+        }
+        self.watch(number, INPUT);
+    }
+
+    fn watch(&self, number: usize, flags: EpollFlags) {
+        if let Some(socket) = &self.links[number].socket {
+            // The socket is registered; this cannot fail but for want of memory, and then nothing more comes of it.
+            let _ = self.ready.change(socket, flags, number as u64);
+        }
+    }
+
+    pub(super) fn on_ready(&mut self, number: usize, flags: EpollFlags, is_open: bool) {
+        if self.links[number].state == State::Connecting {
+            return self.on_connected(number);
+        }
+        if flags.contains(EpollFlags::EPOLLOUT) && !self.links[number].unsent.is_empty() {
+            self.send_rest(number);
+        }
+        // Readiness is told once. A read that fills the room may leave something, and so may any that comes before the
+        // server's end; what comes after a read that did not fill it, makes the connection ready again.
+        while matches!(
+            self.links[number].state,
+            State::Greeting | State::Free | State::Resting | State::Asking
+        ) && self.receive(number, is_open) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
+        {
+        }
+    }
+
+    /// Reads once, and does what follows from it; yields the bytes that were read.
+    fn receive(&mut self, number: usize, is_open: bool) -> usize {
+        let link = &mut self.links[number];
+        let Some(socket) = &mut link.socket else { return 0 };
+        let bytes = loop {
+            match socket.read(&mut self.input) {
+                Ok(bytes) => break bytes,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return 0,
+                Err(e) => {
+                    self.lose(number, &connection_failure("cannot receive", &e));
+                    return 0;
+                }
+            }
+        };
+        let (dialogue, state) = (&mut link.dialogue, link.state);
+        let answer = link.inbox.hear(&self.input[..bytes], |input| match state {
+            State::Greeting => dialogue.hear_greeting(input),
+            _ => dialogue.hear(input, bytes == 0),
+        });
+        match (state, answer) {
+            (State::Greeting, Some(Ok(_))) => self.on_greeted(number),
+            (State::Greeting, Some(Err(failure))) => self.on_unconnected(number, &failure),
+            (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
+            (State::Asking, Some(Ok(answer))) => self.on_done(number, answer, is_open),
+            (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure, is_open),
+            (State::Free | State::Resting, _) if bytes == 0 && self.exchange_closes_idle() => {
+                // It is not down: it will be there again when an event needs it.
+                self.disconnect(number);
+                self.connect(number);
+            }
+            (_, None) if bytes == 0 => self.lose(number, &closed()),
+            (State::Free | State::Resting, _) => {
+                let text = "the server sent something that nobody asked for";
+                self.lose(number, &Failure::new(FailureClass::Connection, text));
+            }
+            _ => {}
+        }
+        bytes
+    }
+
+    fn exchange(&self) -> &dyn Exchange {
+        self.engine.driver.exchange().expect("only such targets come here")
+    }
+
+    fn exchange_closes_idle(&self) -> bool {
+        self.exchange().closes_idle()
+    }
+
+    /// The connection broke.
+    pub(super) fn lose(&mut self, number: usize, failure: &Failure) {
+        if matches!(self.links[number].state, State::Connecting | State::Greeting) {
+            return self.on_unconnected(number, failure);
+        }
+        let at_ns = self.engine.clock.now_ns();
+        let made_ns = self.links[number].made_ns;
+        let mut due_ns = None;
+        match self.links[number].event {
+            Some(mut event) => {
+                let taken = event.started.taken;
+                self.ledger.note_failure(failure, &taken, event.try_start_ns, at_ns);
+                due_ns = (!event.is_hit).then_some(taken.due_ns);
+                event.is_hit = true;
+                self.links[number].event = Some(event);
+                if event.tries_left == 0 {
+                    self.links[number].event = None;
+                    self.busy -= 1;
+                    self.ledger.failed(self.first_hand + number, &event.started, at_ns);
+                }
+            }
+            None => self.engine.samples.note(FailureClass::Connection, &failure.text),
+        }
+        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.disconnect(number);
+        // At once, as a client does that finds its connection dead; if the server is away, pauses follow.
+        self.set_timer(number, at_ns);
+    }
+
+    pub(super) fn disconnect(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        // Closing takes it out of the epoll set.
+        link.socket = None;
+        link.inbox.clear();
+        link.unsent.clear();
+        link.state = State::Down;
+    }
+
+    pub(super) fn connect(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        let attempts = self.links[number].attempts;
+        self.links[number].began_ns = now_ns;
+        self.links[number].attempts += 1;
+        let made = self.exchange().place().begin_connect(attempts).and_then(|socket| {
+            self.ready.add(&socket, INPUT | EpollFlags::EPOLLOUT, number as u64)?;
+            Ok(socket)
+        });
+        match made {
+            Ok(socket) => {
+                self.links[number].socket = Some(socket);
+                self.links[number].state = State::Connecting;
+                self.set_timer(number, now_ns + to_ns(CONNECT_TIMEOUT));
+            }
+            Err(e) => self.on_unconnected(number, &connection_failure("cannot connect", &e)),
+        }
+    }
+
+    fn on_connected(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        let Some(socket) = &link.socket else { return };
+        match socket.take_error() {
+            Ok(None) => {}
+            Ok(Some(e)) | Err(e) => {
+                return self.on_unconnected(number, &connection_failure("cannot connect", &e));
+            }
+        }
+        link.dialogue = self.engine.driver.exchange().expect("only such targets come here").dialogue();
+        self.out.clear();
+        link.dialogue.greet(&mut self.out);
+        self.watch(number, INPUT);
+        if self.out.is_empty() {
+            // The kernel has taken the connection; that the server is there, its first answer will tell.
+            return self.on_made(number);
+        }
+        self.links[number].state = State::Greeting;
+        self.send(number);
+    }
+
+    fn on_greeted(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        self.engine.outages.succeeded(self.links[number].began_ns, now_ns);
+        self.on_made(number);
+    }
+
+    fn on_made(&mut self, number: usize) {
+        let now_ns = self.engine.clock.now_ns();
+        let link = &mut self.links[number];
+        link.made_ns = now_ns;
+        (link.attempts, link.pause_ns, link.timer_ns) = (0, PAUSE_FIRST_NS, 0);
+        if link.event.is_some() {
+            return self.try_again(number);
+        }
+        self.on_ended(number, now_ns, self.engine.timeline().due.is_some());
+    }
+
+    pub(super) fn on_unconnected(&mut self, number: usize, failure: &Failure) {
+        let now_ns = self.engine.clock.now_ns();
+        self.ledger.note_unconnected(failure, self.links[number].began_ns, now_ns);
+        self.disconnect(number);
+        let half_to_three_halves = 0.5 + self.chance.unit();
+        let link = &mut self.links[number];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
+        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
+        link.pause_ns = (2 * link.pause_ns).min(self.engine.pause_last_ns());
+        self.set_timer(number, now_ns + pause_ns);
+    }
+}

@@ -1,0 +1,80 @@
+//! Which connections are ready: `epoll(7)`, with a deadline in nanoseconds.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use nix::libc;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+/// Connections that are learnt of at once.
+const READY_MAX: usize = 256;
+
+/// The connections that are watched, and those of them that were ready at the last look.
+///
+/// Each goes by a number. Readiness is told once, when it begins (`EPOLLET`): a second look at what was just read to
+/// its end costs the kernel a poll of every connection.
+pub(super) struct Ready {
+    epoll: Epoll,
+    found: Vec<libc::epoll_event>,
+}
+
+impl Ready {
+    pub(super) fn new() -> io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Self { epoll, found: Vec::with_capacity(READY_MAX) })
+    }
+
+    /// Watches one more.
+    pub(super) fn add(&self, what: impl AsFd, flags: EpollFlags, number: u64) -> io::Result<()> {
+        Ok(self.epoll.add(what, EpollEvent::new(flags | EpollFlags::EPOLLET, number))?)
+    }
+
+    /// Watches for something else from now on, and tells of it also where it is so already.
+    pub(super) fn change(&self, what: impl AsFd, flags: EpollFlags, number: u64) -> io::Result<()> {
+        Ok(self.epoll.modify(what, &mut EpollEvent::new(flags | EpollFlags::EPOLLET, number))?)
+    }
+
+    /// Waits until something is ready, and for `timeout_ns` at most; what was found before is forgotten.
+    pub(super) fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
+        let timeout = libc::timespec {
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(timeout_ns % 1_000_000_000).expect("below a billion"),
+        };
+        self.found.clear();
+        // SAFETY: the room for READY_MAX events was made by `with_capacity` and is ours alone; the timeout lives through
+        // the call; there is no signal mask.
+        let count = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.0.as_raw_fd(),
+                self.found.as_mut_ptr(),
+                READY_MAX,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0,
+            )
+        };
+        match usize::try_from(count) {
+            Ok(count) => {
+                // SAFETY: the kernel has written that many.
+                unsafe { self.found.set_len(count) };
+                Ok(())
+            }
+            Err(_) => match io::Error::last_os_error() {
+                e if e.kind() == ErrorKind::Interrupted => Ok(()),
+                e => Err(e),
+            },
+        }
+    }
+
+    /// How many were ready.
+    pub(super) fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The number of one that was ready, and for what.
+    pub(super) fn found(&self, index: usize) -> (u64, EpollFlags) {
+        let event = self.found[index];
+        (event.u64, EpollFlags::from_bits_truncate(event.events.cast_signed()))
+    }
+}
