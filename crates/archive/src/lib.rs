@@ -3,7 +3,7 @@
 //! ```text
 //! bakeoffs/<id>/  plan.toml  order.json  order.sha256  env.json  events.jsonl
 //! runs/<id>/      manifest.json  manifest.sha256  latency.hlog.zst  hist.parquet  series.parquet
-//!                 {cpu,io,nic}.jsonl.zst
+//!                 {cpu,io,nic,locks,ulocks}.jsonl.zst
 //! index.sqlite    for finding and listing; rebuilt whenever it does not agree with the folders
 //! ```
 //!

@@ -14,8 +14,8 @@ use crate::error::ArchiveError;
 use crate::schema::command::RecordedForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
-use crate::schema::{Wrong, block_io, cpu, nic};
-use crate::writer::{CPU, IO, LATENCY, MANIFEST, MANIFEST_SUM, NIC, SERIES};
+use crate::schema::{Wrong, block_io, cpu, locks, nic};
+use crate::writer::{CPU, IO, LATENCY, LOCKS, MANIFEST, MANIFEST_SUM, NIC, SERIES, ULOCKS};
 use crate::{Archive, checksum, disk, hlog, series};
 
 impl Archive {
@@ -35,6 +35,8 @@ impl Archive {
         let instruments = Instruments {
             io: lines(&folder, &manifest, IO, block_io::Interval::read)?,
             nic: lines(&folder, &manifest, NIC, nic::Interval::read)?,
+            locks: lines(&folder, &manifest, LOCKS, locks::Interval::read)?,
+            ulocks: lines(&folder, &manifest, ULOCKS, locks::UserInterval::read)?,
             missing: missing.collect(),
         };
         let series = match manifest.file(SERIES) {

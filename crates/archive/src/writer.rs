@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::error::ArchiveError;
 use crate::schema::manifest::{Manifest, StoredFile};
-use crate::schema::{block_io, cpu, document, nic};
+use crate::schema::{block_io, cpu, document, locks, nic};
 use crate::{Archive, checksum, disk, hlog, lock, masking, series};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -22,6 +22,8 @@ pub(crate) const SERIES: &str = "series.parquet";
 pub(crate) const CPU: &str = "cpu.jsonl.zst";
 pub(crate) const IO: &str = "io.jsonl.zst";
 pub(crate) const NIC: &str = "nic.jsonl.zst";
+pub(crate) const LOCKS: &str = "locks.jsonl.zst";
+pub(crate) const ULOCKS: &str = "ulocks.jsonl.zst";
 
 /// A run on its way into the archive.
 ///
@@ -103,7 +105,10 @@ impl RunWriter {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
         assert!(name.bytes().all(plain) && !name.starts_with('.'), "a plain file name: {name}");
         let packed = format!("{name}.zst");
-        assert!(![LATENCY, CPU, IO, NIC].contains(&packed.as_str()), "{packed} is the archive's own");
+        assert!(
+            ![LATENCY, CPU, IO, NIC, LOCKS, ULOCKS].contains(&packed.as_str()),
+            "{packed} is the archive's own"
+        );
         let mut unreadable = None;
         let stored = disk::store_packed(&self.folder, &packed, |out| {
             let mut source = BufReader::new(&mut *source);
@@ -164,6 +169,8 @@ impl RunWriter {
         self.store_lines(CPU, cpu)?;
         self.store_lines(IO, io)?;
         self.store_lines(NIC, nic)?;
+        self.store_lines(LOCKS, run.instruments.locks.iter().map(locks::Interval::of))?;
+        self.store_lines(ULOCKS, run.instruments.ulocks.iter().map(locks::UserInterval::of))?;
         if !run.series.is_empty() {
             self.files.push(disk::store(&self.folder, SERIES, &series::samples(&run.series))?);
         }

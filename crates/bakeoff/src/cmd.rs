@@ -9,6 +9,7 @@ pub(crate) mod host;
 pub(crate) mod import;
 pub(crate) mod io;
 pub(crate) mod load;
+pub(crate) mod lock_options;
 pub(crate) mod locks;
 pub(crate) mod nic;
 pub(crate) mod plan;

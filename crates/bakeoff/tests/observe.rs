@@ -43,6 +43,8 @@ fn what_is_wrong_is_told_and_ends_with_2() {
         (&["io", "--by", "colour"], "device"),
         (&["io", "--op", "scribble"], "discard"),
         (&["io", "--dev", "no-such-disk"], "no-such-disk"),
+        (&["io", "--latency", "issue", "--histogram", "latency"], "issue-latency"),
+        (&["io", "--latency", "none", "--heat-map", "x.svg"], "no latency"),
         (&["watch"], "terminal"),
         (&["load", "null:", "--observe", "moon"], "nic"),
     ] {
@@ -56,12 +58,12 @@ fn what_is_wrong_is_told_and_ends_with_2() {
 fn what_was_observed_beside_a_load_is_kept_and_has_its_section() {
     let lab = Lab::new();
     let load =
-        ["load", "null:", "--rate", "200", "--time", "600ms", "--observe", "io,nic", "--interval", "200ms"];
+        ["load", "null:", "--rate", "200", "--time", "600ms", "--observe", "all", "--interval", "200ms"];
     let run = lab.json(&load)["run"].as_str().expect("a name").to_owned();
     let page = lab.run(&["report", &run]);
     assert_eq!(page.code, Some(0), "{}", page.err);
-    // Without root or BTF, the disks are not seen, and the page says so.
-    for heading in ["Network", "Block I/O"] {
+    // Without root or BTF, disks and locks are not seen, and the page says so.
+    for heading in ["Network", "Block I/O", "Locks of the kernel", "Locks of programs"] {
         assert!(page.out.contains(heading), "{}", page.out);
     }
     assert_eq!(lab.run(&["runs", "verify"]).code, Some(0));

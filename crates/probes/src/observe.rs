@@ -9,12 +9,8 @@ use record::instruments::Instruments;
 use crate::{block_io, locks, nic};
 
 /// Every instrument that can be named in `--observe`, besides `cpu`.
-pub const KINDS: &[Kind] = &[
-    block_io::KIND,
-    nic::KIND,
-    Kind { name: "locks", open: locks::observe::of_kernel },
-    Kind { name: "ulocks", open: locks::observe::of_programs },
-];
+pub const KINDS: &[Kind] =
+    &[block_io::KIND, nic::KIND, locks::observe::KERNEL_KIND, locks::observe::PROGRAMS_KIND];
 
 /// A kind of instrument.
 #[derive(Debug, Clone, Copy)]

@@ -173,6 +173,15 @@ pub(crate) fn text(comm: &[i8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A name of threads for our programs, cut as the kernel cuts it: the last byte stays 0. Empty: everyone's.
+pub(crate) fn comm(name: Option<&str>) -> [i8; 16] {
+    let mut comm = [0; 16];
+    for (to, from) in comm[..15].iter_mut().zip(name.unwrap_or_default().bytes()) {
+        *to = from.cast_signed();
+    }
+    comm
+}
+
 /// Whether this process has what it takes to load programs; the kernel may still lack what they need.
 pub(crate) fn may_load() -> bool {
     lacking_capabilities().is_empty()

@@ -28,9 +28,30 @@ pub enum IoEvents {
     StartToDone,
     /// Its way into a scheduler's queue, where there is one, or else its issue; and the end of its last part.
     InsertToComplete,
+    /// Its issue to the driver, and the end of its last part: there is no latency from its start.
+    IssueToComplete,
+    /// Its issue alone: it counts then, and there is no latency, no failure and nothing under way.
+    Issue,
 }
 
-words!(IoEvents { StartToDone = "start-to-done", InsertToComplete = "insert-to-complete" });
+words!(IoEvents {
+    StartToDone = "start-to-done",
+    InsertToComplete = "insert-to-complete",
+    IssueToComplete = "issue-to-complete",
+    Issue = "issue",
+});
+
+impl IoEvents {
+    /// Whether they tell latency from a request's start.
+    pub fn tell_start(self) -> bool {
+        matches!(self, Self::StartToDone | Self::InsertToComplete)
+    }
+
+    /// Whether they tell a request's end.
+    pub fn tell_end(self) -> bool {
+        self != Self::Issue
+    }
+}
 
 /// What requests can be told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

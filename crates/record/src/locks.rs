@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::missing::Maybe;
+use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
 /// How often and how long one lock was waited for. A wait counts in the interval in which it ends.
@@ -162,6 +162,54 @@ impl LockInterval {
         merged.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         Self { locks: merged, ..self.clone() }
     }
+
+    /// The same with the first `most` locks and one more that stands for all others.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        let Some(rest) = split_off(&mut self.locks, most) else { return self };
+        let together = || Err(Missing::because(format!("{} locks together", rest.len())));
+        let mut all = LockSample {
+            kind: LockKind::Other,
+            address: 0,
+            name: together(),
+            caller: together(),
+            stack: Vec::new(),
+            waits: Waits::default(),
+            spin_ns_total: 0,
+        };
+        for lock in &rest {
+            all.waits.add(&lock.waits);
+            all.spin_ns_total += lock.spin_ns_total;
+        }
+        self.locks.push(all);
+        self
+    }
+
+    /// Several intervals as one, by caller; `None` where there is none.
+    pub fn joined(intervals: &[Self]) -> Option<Self> {
+        let (first, last) = (intervals.first()?, intervals.last()?);
+        let whole = Self {
+            from_ns: first.from_ns,
+            missed_deadline: intervals.iter().any(|i| i.missed_deadline),
+            locks: intervals.iter().flat_map(|i| i.locks.iter().cloned()).collect(),
+            lost: sum(intervals.iter().map(|i| &i.lost)),
+            ..last.clone()
+        };
+        Some(whole.by_caller())
+    }
+}
+
+/// What lies behind the first `most`, where that is more than one.
+fn split_off<T>(all: &mut Vec<T>, most: usize) -> Option<Vec<T>> {
+    (all.len() > most + 1).then(|| all.split_off(most))
+}
+
+fn sum<'a>(all: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut sum = BTreeMap::new();
+    for (reason, n) in all.flatten() {
+        *sum.entry(reason.clone()).or_default() += n;
+    }
+    sum
 }
 
 /// What a program's lock is, as far as its call tells.
@@ -235,12 +283,73 @@ impl UserLockInterval {
         }
         all
     }
+
+    /// The same with one entry for each process, lock and place in its code, however it was reached.
+    #[must_use]
+    pub fn by_caller(&self) -> Self {
+        let mut merged: Vec<UserLockSample> = Vec::new();
+        let mut places = BTreeMap::new();
+        for lock in &self.locks {
+            let words = |m: &Maybe<String>| m.as_deref().unwrap_or_default().to_owned();
+            let key = (lock.pid, lock.address, lock.kind, words(&lock.call), words(&lock.caller));
+            let place = *places.entry(key).or_insert(merged.len());
+            match merged.get_mut(place) {
+                Some(known) => {
+                    known.waits.add(&lock.waits);
+                    known.not_slept += lock.not_slept;
+                    known.timed_out += lock.timed_out;
+                }
+                None => merged.push(lock.clone()),
+            }
+        }
+        merged.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
+        Self { locks: merged, ..self.clone() }
+    }
+
+    /// The same with the first `most` locks and one more that stands for all others.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        let Some(rest) = split_off(&mut self.locks, most) else { return self };
+        let together = || Err(Missing::because(format!("{} locks together", rest.len())));
+        let mut all = UserLockSample {
+            pid: 0,
+            comm: "(others)".to_owned(),
+            address: 0,
+            kind: UserLockKind::Other,
+            call: together(),
+            caller: together(),
+            stack: Vec::new(),
+            waker: together(),
+            waits: Waits::default(),
+            not_slept: 0,
+            timed_out: 0,
+        };
+        for lock in &rest {
+            all.waits.add(&lock.waits);
+            all.not_slept += lock.not_slept;
+            all.timed_out += lock.timed_out;
+        }
+        self.locks.push(all);
+        self
+    }
+
+    /// Several intervals as one, by caller; `None` where there is none.
+    pub fn joined(intervals: &[Self]) -> Option<Self> {
+        let (first, last) = (intervals.first()?, intervals.last()?);
+        let whole = Self {
+            from_ns: first.from_ns,
+            missed_deadline: intervals.iter().any(|i| i.missed_deadline),
+            locks: intervals.iter().flat_map(|i| i.locks.iter().cloned()).collect(),
+            lost: sum(intervals.iter().map(|i| &i.lost)),
+            ..last.clone()
+        };
+        Some(whole.by_caller())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::missing::Missing;
 
     fn sample(address: u64, caller: &str, ns: u64, stack: &[&str]) -> LockSample {
         LockSample {
@@ -278,6 +387,11 @@ mod tests {
         assert_eq!(lines, [(1, "a", 220), (1, "b", 150), (2, "a", 10)]);
         assert_eq!(merged.total(), interval.total());
         assert_eq!(merged.locks[0].waits.histogram[&64], 2);
+        // Cut short or joined, no wait is lost either.
+        let short = interval.clone().at_most(1);
+        assert_eq!((short.locks.len(), short.total()), (2, interval.total()));
+        let both = LockInterval::joined(&[interval.clone(), interval.clone()]).unwrap();
+        assert_eq!((both.locks.len(), both.total().0.count), (3, 2 * interval.total().0.count));
         assert!((interval.cpu_util_ratio(interval.total().1) - 190e-9 / 2.0).abs() < 1e-18);
     }
 }

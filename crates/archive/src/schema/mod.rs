@@ -11,6 +11,7 @@ pub(crate) mod cpu;
 pub(crate) mod environment;
 pub(crate) mod event;
 pub(crate) mod load;
+pub(crate) mod locks;
 pub(crate) mod manifest;
 pub(crate) mod nic;
 pub(crate) mod proof;

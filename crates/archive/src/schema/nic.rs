@@ -33,40 +33,34 @@ struct Interface {
     missing: Reasons,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Counts {
-    rx_bytes: u64,
-    tx_bytes: u64,
-    rx_packets: u64,
-    tx_packets: u64,
-    rx_errors: u64,
-    tx_errors: u64,
-    rx_dropped: u64,
-    tx_dropped: u64,
-    collisions: u64,
+/// A form with the very fields of the counts that it keeps.
+macro_rules! counts {
+    ($form:ident of $counts:ident: $($field:ident),+ $(,)?) => {
+        #[derive(Debug, Serialize, Deserialize)]
+        struct $form {
+            $($field: u64),+
+        }
+
+        impl $form {
+            fn of(counts: &$counts) -> Self {
+                let $counts { $($field),+ } = *counts;
+                Self { $($field),+ }
+            }
+
+            fn read(self) -> $counts {
+                let Self { $($field),+ } = self;
+                $counts { $($field),+ }
+            }
+        }
+    };
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Tcp {
-    in_segments: u64,
-    out_segments: u64,
-    retransmitted_segments: u64,
-    resets: u64,
-    attempts_failed: u64,
-    passive_opens: u64,
-    active_opens: u64,
-    listen_drops: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Udp {
-    in_datagrams: u64,
-    out_datagrams: u64,
-    in_errors: u64,
-    receive_buffer_errors: u64,
-    send_buffer_errors: u64,
-    no_ports: u64,
-}
+counts!(Counts of LinkCounts:
+    rx_bytes, tx_bytes, rx_packets, tx_packets, rx_errors, tx_errors, rx_dropped, tx_dropped, collisions);
+counts!(Tcp of TcpCounts:
+    in_segments, out_segments, retransmitted_segments, resets, attempts_failed, passive_opens, active_opens, listen_drops);
+counts!(Udp of UdpCounts:
+    in_datagrams, out_datagrams, in_errors, receive_buffer_errors, send_buffer_errors, no_ports);
 
 impl Interval {
     pub(crate) fn of(interval: &NicInterval) -> Self {
@@ -127,109 +121,5 @@ impl Interface {
             duplex: m.join("duplex", self.duplex, |d| word("duplex", &d, Duplex::from_word))?,
             counts: m.join("counts", self.counts, |c| Ok(c.read()))?,
         })
-    }
-}
-
-impl Counts {
-    fn of(counts: &LinkCounts) -> Self {
-        let LinkCounts {
-            rx_bytes,
-            tx_bytes,
-            rx_packets,
-            tx_packets,
-            rx_errors,
-            tx_errors,
-            rx_dropped,
-            tx_dropped,
-            collisions,
-        } = *counts;
-        Self {
-            rx_bytes,
-            tx_bytes,
-            rx_packets,
-            tx_packets,
-            rx_errors,
-            tx_errors,
-            rx_dropped,
-            tx_dropped,
-            collisions,
-        }
-    }
-
-    fn read(self) -> LinkCounts {
-        LinkCounts {
-            rx_bytes: self.rx_bytes,
-            tx_bytes: self.tx_bytes,
-            rx_packets: self.rx_packets,
-            tx_packets: self.tx_packets,
-            rx_errors: self.rx_errors,
-            tx_errors: self.tx_errors,
-            rx_dropped: self.rx_dropped,
-            tx_dropped: self.tx_dropped,
-            collisions: self.collisions,
-        }
-    }
-}
-
-impl Tcp {
-    fn of(counts: &TcpCounts) -> Self {
-        let TcpCounts {
-            in_segments,
-            out_segments,
-            retransmitted_segments,
-            resets,
-            attempts_failed,
-            passive_opens,
-            active_opens,
-            listen_drops,
-        } = *counts;
-        Self {
-            in_segments,
-            out_segments,
-            retransmitted_segments,
-            resets,
-            attempts_failed,
-            passive_opens,
-            active_opens,
-            listen_drops,
-        }
-    }
-
-    fn read(self) -> TcpCounts {
-        TcpCounts {
-            in_segments: self.in_segments,
-            out_segments: self.out_segments,
-            retransmitted_segments: self.retransmitted_segments,
-            resets: self.resets,
-            attempts_failed: self.attempts_failed,
-            passive_opens: self.passive_opens,
-            active_opens: self.active_opens,
-            listen_drops: self.listen_drops,
-        }
-    }
-}
-
-impl Udp {
-    fn of(counts: &UdpCounts) -> Self {
-        let UdpCounts {
-            in_datagrams,
-            out_datagrams,
-            in_errors,
-            receive_buffer_errors,
-            send_buffer_errors,
-            no_ports,
-        } = *counts;
-        Self { in_datagrams, out_datagrams, in_errors, receive_buffer_errors, send_buffer_errors, no_ports }
-    }
-
-    fn read(self) -> UdpCounts {
-        UdpCounts {
-            in_datagrams: self.in_datagrams,
-            out_datagrams: self.out_datagrams,
-            in_errors: self.in_errors,
-            receive_buffer_errors: self.receive_buffer_errors,
-            send_buffer_errors: self.send_buffer_errors,
-            no_ports: self.no_ports,
-        }
     }
 }

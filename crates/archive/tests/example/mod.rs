@@ -18,6 +18,9 @@ use record::load::{
     LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
     ScriptSettings, Think, Workload,
 };
+use record::locks::{
+    LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
+};
 use record::missing::{Maybe, Missing};
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
@@ -183,6 +186,8 @@ fn instruments(dice: &mut Dice) -> Instruments {
     Instruments {
         io: dice.some(3, io_interval),
         nic: dice.some(3, nic_interval),
+        locks: dice.some(3, lock_interval),
+        ulocks: dice.some(3, user_lock_interval),
         missing: dice.some(2, |d| (d.text(), Missing::because(d.text()))).into_iter().collect(),
     }
 }
@@ -234,6 +239,53 @@ fn io_interval(dice: &mut Dice) -> IoInterval {
         in_flight: dice.next(),
         unmatched: dice.next(),
         merged: dice.next(),
+        lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
+    }
+}
+
+fn waits(dice: &mut Dice) -> Waits {
+    Waits { count: dice.next(), ns_total: dice.next(), ns_max: dice.next(), histogram: powers(dice) }
+}
+
+fn lock_interval(dice: &mut Dice) -> LockInterval {
+    let lock = |d: &mut Dice| LockSample {
+        kind: d.one_of(LockKind::ALL),
+        address: d.next(),
+        name: d.maybe(Dice::text),
+        caller: d.maybe(Dice::text),
+        stack: d.some(3, Dice::text),
+        waits: waits(d),
+        spin_ns_total: d.next(),
+    };
+    LockInterval {
+        from_ns: dice.next() >> 1,
+        until_ns: dice.next(),
+        cpus: 2,
+        missed_deadline: dice.flip(),
+        locks: dice.some(3, lock),
+        lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
+    }
+}
+
+fn user_lock_interval(dice: &mut Dice) -> UserLockInterval {
+    let lock = |d: &mut Dice| UserLockSample {
+        pid: d.small(),
+        comm: d.text(),
+        address: d.next(),
+        kind: d.one_of(UserLockKind::ALL),
+        call: d.maybe(Dice::text),
+        caller: d.maybe(Dice::text),
+        stack: d.some(3, Dice::text),
+        waker: d.maybe(Dice::text),
+        waits: waits(d),
+        not_slept: d.next(),
+        timed_out: d.next(),
+    };
+    UserLockInterval {
+        from_ns: dice.next() >> 1,
+        until_ns: dice.next(),
+        missed_deadline: dice.flip(),
+        locks: dice.some(3, lock),
         lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
     }
 }

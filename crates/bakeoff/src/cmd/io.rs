@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use probes::block_io::{self, Options};
+use probes::block_io::{self, IoLatency, Options};
 use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
 use record::clock::{Clock as _, Monotonic};
@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Distributions to show below each table, by powers of two
     #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
     histogram: Vec<Histogram>,
+
+    /// Latencies to measure: the fewer, the less it costs
+    #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
+    latency: Latency,
 
     /// Only requests that a thread of this name started
     #[arg(long, value_name = "NAME")]
@@ -84,6 +88,16 @@ enum Histogram {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Latency {
+    /// From the start of a request, and from its issue to the driver
+    Both,
+    /// From its issue alone
+    Issue,
+    /// None: requests count when they are issued; sizes, addresses and seeks remain
+    None,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Op {
     Read,
     Write,
@@ -106,6 +120,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Some(path) = &args.heat_map {
         whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
     }
+    check(args)?;
     let mut probe = block_io::open(&options(args)?)?;
     if let Some(note) = probe.note() {
         Screen::new().line(&format!("bakeoff io: {note}"));
@@ -117,17 +132,20 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let (mut reports, mut kept) = (0, Vec::new());
     let mut exit = Exit::Good;
     while args.count.is_none_or(|count| reports < count) {
-        if !signals::wait_until(deadlines.next_ns()) {
-            exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
-            break;
-        }
+        let goes_on = signals::wait_until(deadlines.next_ns());
         let mut interval = probe.read()?;
-        interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+        if goes_on {
+            interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+        }
         print(args, global, &interval, started_ns, out)?;
         out.flush()?;
         reports += 1;
         if args.heat_map.is_some() {
             kept.push(interval);
+        }
+        if !goes_on {
+            exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
+            break;
         }
     }
     if let Some(path) = &args.heat_map {
@@ -138,6 +156,27 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     }
     Ok(exit)
+}
+
+/// What is not measured cannot be drawn.
+fn check(args: &Args) -> anyhow::Result<()> {
+    let wants = |from_start: bool| {
+        args.histogram.iter().any(|h| match h {
+            Histogram::Latency => from_start,
+            Histogram::IssueLatency => !from_start,
+            Histogram::Size | Histogram::Address | Histogram::Seek => false,
+        })
+    };
+    let from_start = wants(true) || args.heat_map.is_some();
+    match args.latency {
+        Latency::Issue if from_start => Err(Exit::Usage.with(
+            "with `--latency issue` there is no latency from the start: say `--histogram issue-latency`, and no `--heat-map`",
+        )),
+        Latency::None if from_start || wants(false) => {
+            Err(Exit::Usage.with("with `--latency none` there is no latency to be drawn"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn print(
@@ -165,8 +204,19 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         pid: args.pid,
         comm: args.comm.clone(),
         ops: args.op.iter().map(|op| (*op).into()).collect(),
+        latency: args.latency.into(),
         ..Options::everything(by)
     })
+}
+
+impl From<Latency> for IoLatency {
+    fn from(latency: Latency) -> Self {
+        match latency {
+            Latency::Both => Self::Both,
+            Latency::Issue => Self::Issue,
+            Latency::None => Self::None,
+        }
+    }
 }
 
 impl From<Histogram> for IoHistogram {

@@ -318,7 +318,8 @@ impl<'a> Replay<'a> {
         let mut times_ns: Vec<u64> = of_cpu.collect();
         if times_ns.is_empty() {
             let others = run.instruments.io.iter().map(|i| i.until_ns);
-            times_ns = others.chain(run.instruments.nic.iter().map(|i| i.until_ns)).collect();
+            let others = others.chain(run.instruments.nic.iter().map(|i| i.until_ns));
+            times_ns = others.chain(run.instruments.locks.iter().map(|i| i.until_ns)).collect();
             times_ns.sort_unstable();
         }
         Self { run, times_ns, at: 0 }
@@ -354,6 +355,7 @@ impl Source for Replay<'_> {
         let cpu = up_to(&run.cpu, now_ns, |i| i.until_ns).last();
         let io = up_to(&run.instruments.io, now_ns, |i| i.until_ns);
         let nic = up_to(&run.instruments.nic, now_ns, |i| i.until_ns).last();
+        let locks = up_to(&run.instruments.locks, now_ns, |i| i.until_ns).last();
         View {
             source: format!(
                 "{} {}/{}",
@@ -364,7 +366,7 @@ impl Source for Replay<'_> {
             time: local_time(run.header.anchor.unix_ns_at(now_ns)),
             paused: false,
             cpu: cpu.ok_or_else(|| not("cpu")),
-            locks: Err(not("locks")),
+            locks: locks.ok_or_else(|| not("locks")),
             io: if io.is_empty() { Err(not("io")) } else { Ok(io) },
             nic: nic.ok_or_else(|| not("nic")),
             load: run.load.as_ref().map(|_| run.header.title.clone()),

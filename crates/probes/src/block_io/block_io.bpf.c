@@ -10,6 +10,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
+#include "only.bpf.h"
 #include "block_io.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -18,37 +20,36 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile bool by_comm;
 const volatile bool by_file;
 const volatile __u32 only_dev;
-const volatile __u32 only_pid;
 const volatile __u32 only_ops; /* one bit for each enum io_op */
-const volatile char only_comm[COMM_BYTES];
-const volatile bool filters_comm;
+/* Sets of WAYS that are in use, less one; a power of two less one. */
+const volatile __u32 sets_mask = WAYS_SETS_MAX - 1;
 
 /* Which of the two maps is in use. */
 __u32 half;
 struct io_lost lost;
 static struct group nothing;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct flight);
-} flights SEC(".maps");
+/* Requests under way, by a number for each: a place is free where it is 0. Kept outside of a map, since
+ * making, finding and deleting an element there is what most of the time of a request would go to. */
+__u64 requests[PLACES];
+struct flight flights[PLACES];
+struct last lasts[LASTS];
 
+/* One for each place, or one where nobody asked. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
+	__type(value, struct owner);
+} owners SEC(".maps");
+
+/* User space makes the key shorter where no owner is asked for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
 	__type(key, struct group_key);
 	__type(value, struct group);
 } groups_even SEC(".maps"), groups_odd SEC(".maps");
-
-/* Where the request that was issued last on a device ends. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32);
-	__type(value, __u64);
-} ends SEC(".maps");
 
 /* Parts of the kernel's interface to itself: linux/blk_types.h. */
 enum {
@@ -104,18 +105,6 @@ static __always_inline __u32 flags_of(__u32 flags)
 	return found;
 }
 
-static __always_inline bool is_wanted_comm(const char *comm)
-{
-#pragma unroll
-	for (int i = 0; i < COMM_BYTES; i++) {
-		if (comm[i] != only_comm[i])
-			return false;
-		if (comm[i] == 0)
-			return true;
-	}
-	return true;
-}
-
 /* The file whose page is read or written: of the page cache, or of a direct read or write by way of
  * iomap. As far as it can be known: a page without a mapping belongs to no file, or was truncated.
  */
@@ -147,21 +136,24 @@ static __always_inline struct inode *inode_of(struct request *rq)
 	return BPF_CORE_READ((struct address_space *)mapping, host);
 }
 
-static __always_inline void read_file(struct flight *f, struct request *rq)
+static __always_inline void read_file(struct owner *o, struct request *rq)
 {
 	struct inode *inode = inode_of(rq);
 	struct hlist_node *alias;
 	struct dentry *dentry;
 
+	o->inode = 0;
+	o->inode_dev = 0;
+	o->file[0] = 0;
 	if (!inode)
 		return;
-	f->inode = BPF_CORE_READ(inode, i_ino);
-	f->inode_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	o->inode = BPF_CORE_READ(inode, i_ino);
+	o->inode_dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	alias = BPF_CORE_READ(inode, i_dentry.first);
 	if (!alias)
 		return;
 	dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
-	bpf_probe_read_kernel_str(f->file, sizeof(f->file), BPF_CORE_READ(dentry, d_name.name));
+	bpf_probe_read_kernel_str(o->file, sizeof(o->file), BPF_CORE_READ(dentry, d_name.name));
 }
 
 static __always_inline __u32 dev_of(struct request *rq)
@@ -173,102 +165,180 @@ static __always_inline __u32 dev_of(struct request *rq)
 	return ((__u32)disk->major << 20) | (__u32)disk->first_minor;
 }
 
-static __always_inline void begin(struct request *rq)
+/* A request's address as a number to reckon with, which the verifier allows of the distance between
+ * two pointers only. */
+static __always_inline __u64 number_of(struct request *rq)
 {
-	__u32 flags = rq->cmd_flags, bytes = rq->__data_len, dev = dev_of(rq);
-	__u64 key = (__u64)rq;
-	struct flight f = {};
+	__u64 number = (__u64)rq - (__u64)&half;
 
-	if (only_dev && dev != only_dev)
-		return;
-	f.op = op_of(flags, bytes);
-	if (only_ops && !(only_ops & (1 << f.op)))
-		return;
-	if (only_pid && bpf_get_current_pid_tgid() >> 32 != only_pid)
-		return;
-	if (by_comm || filters_comm) {
-		bpf_get_current_comm(f.comm, sizeof(f.comm));
-		if (filters_comm && !is_wanted_comm(f.comm))
-			return;
-		if (!by_comm)
-			__builtin_memset(f.comm, 0, sizeof(f.comm));
+	asm volatile("" : "+r"(number));
+	return number;
+}
+
+/* The first of the places where a request may be. */
+static __always_inline __u32 first_place(__u64 number)
+{
+	return (((number * 0x9e3779b97f4a7c15) >> 40) & sets_mask) * WAYS;
+}
+
+/* Where it is; PLACES: nowhere. */
+static __always_inline __u32 place_of(struct request *rq)
+{
+	__u64 number = number_of(rq);
+	__u32 first = first_place(number);
+
+	for (__u32 i = 0; i < WAYS; i++) {
+		if (requests[first + i] == number)
+			return first + i;
 	}
-	if (by_file)
-		read_file(&f, rq);
-	f.start_ns = bpf_ktime_get_ns();
-	f.sector = rq->__sector;
-	f.bytes = bytes;
-	f.dev = dev;
-	f.flags = flags_of(flags);
-	if (bpf_map_update_elem(&flights, &key, &f, BPF_NOEXIST) == 0)
-		return;
-	/* It is there: the one before it was given up without an end. Or there is no room. */
-	if (bpf_map_update_elem(&flights, &key, &f, BPF_EXIST) == 0)
+	return PLACES;
+}
+
+static __always_inline struct flight *flight_at(__u32 place)
+{
+	/* For the verifier, which forgets how large it is. */
+	asm volatile("" : "+r"(place));
+	return &flights[place & (PLACES - 1)];
+}
+
+static __always_inline struct flight *flight_of(struct request *rq)
+{
+	__u32 place = place_of(rq);
+
+	return place < PLACES ? flight_at(place) : NULL;
+}
+
+/* A place for it; PLACES: there is none left. */
+static __always_inline __u32 new_place(struct request *rq)
+{
+	__u64 number = number_of(rq);
+	__u32 first = first_place(number), place = place_of(rq);
+
+	if (place < PLACES) {
+		/* The one before it was given up without an end, or its end was not shown to us. */
 		__sync_fetch_and_add(&lost.abandoned, 1);
-	else
-		__sync_fetch_and_add(&lost.flights_full, 1);
+		return place;
+	}
+	for (__u32 i = 0; i < WAYS; i++) {
+		__u64 *at = &requests[first + i];
+
+		/* Another CPU may be quicker. */
+		if (*at == 0 && __sync_val_compare_and_swap(at, 0, number) == 0)
+			return first + i;
+	}
+	__sync_fetch_and_add(&lost.flights_full, 1);
+	return PLACES;
+}
+
+static __always_inline void leave(__u32 place)
+{
+	asm volatile("" : "+r"(place));
+	/* Not before what was there has been read. */
+	__sync_lock_test_and_set(&requests[place & (PLACES - 1)], 0);
+}
+
+static __always_inline bool is_wanted(struct request *rq)
+{
+	if (only_dev && dev_of(rq) != only_dev)
+		return false;
+	if (only_ops && !(only_ops & (1 << op_of(rq->cmd_flags, rq->__data_len))))
+		return false;
+	return is_wanted_process() && is_wanted_thread();
+}
+
+/* Whether all requests are looked at, of one device or of all. */
+static __always_inline bool wants_everyones(void)
+{
+	return !only_ops && !only_tgid && only_comm[0] == 0;
+}
+
+static __always_inline void look_at(struct flight *f, struct request *rq)
+{
+	f->bytes = rq->__data_len;
+	f->sector = rq->__sector;
+	f->op = op_of(rq->cmd_flags, f->bytes);
+	f->flags = flags_of(rq->cmd_flags);
+	f->dev = dev_of(rq);
+	f->seek_sectors = 0;
+}
+
+static __always_inline void read_owner(struct owner *o, struct request *rq)
+{
+	if (by_comm)
+		bpf_get_current_comm(o->comm, sizeof(o->comm));
+	if (by_file)
+		read_file(o, rq);
+}
+
+/* It is under way from now on. */
+static __always_inline struct flight *begin(struct request *rq)
+{
+	struct flight *f;
+	__u32 place;
+
+	if (!is_wanted(rq))
+		return NULL;
+	place = new_place(rq);
+	if (place >= PLACES)
+		return NULL;
+	if (by_comm || by_file) {
+		struct owner *o = bpf_map_lookup_elem(&owners, &place);
+
+		if (o)
+			read_owner(o, rq);
+	}
+	f = flight_at(place);
+	look_at(f, rq);
+	f->issue_ns = 0;
+	f->start_ns = 0;
+	return f;
+}
+
+/* Where the one before it ended; its own end takes that place. */
+static __always_inline __u64 end_before(__u32 dev, __u64 begins, __u64 ends)
+{
+	__u32 first = (dev * 0x9e3779b1u) >> 22;
+	struct last *last;
+	__u64 before;
+
+	for (__u32 i = 0; i < LASTS_TRIED; i++) {
+		last = &lasts[(first + i) & (LASTS - 1)];
+		if (last->dev == 0 && __sync_val_compare_and_swap(&last->dev, 0, dev) == 0) {
+			last->end = ends;
+			return begins;
+		}
+		if (last->dev != dev)
+			continue;
+		/* Two CPUs that issue to one device at once may both measure from the same end: a
+		 * distance says what the device was asked to do next, and there was no next. */
+		before = last->end;
+		last->end = ends;
+		return before;
+	}
+	/* More than a thousand devices: this one's requests count as if each followed the other. */
+	return begins;
+}
+
+static __always_inline void measure_seek(struct flight *f)
+{
+	if (f->op == IO_READ || f->op == IO_WRITE)
+		f->seek_sectors = (__s64)(f->sector - end_before(f->dev, f->sector,
+								 f->sector + (f->bytes >> 9)));
 }
 
 static __always_inline void issue(struct request *rq, struct flight *f)
 {
-	__u64 *end, now_end;
-
 	f->issue_ns = bpf_ktime_get_ns();
 	/* Merging made it larger, and may have moved its begin. */
 	f->bytes = rq->__data_len;
 	f->sector = rq->__sector;
-	if (f->op != IO_READ && f->op != IO_WRITE)
-		return;
-	now_end = f->sector + (f->bytes >> 9);
-	/* Two CPUs that issue to one device at once may both measure from the same end: a distance
-	 * says what the device was asked to do next, and there was no next. */
-	end = bpf_map_lookup_elem(&ends, &f->dev);
-	if (end) {
-		f->seek_sectors = (__s64)(f->sector - *end);
-		*end = now_end;
-	} else {
-		bpf_map_update_elem(&ends, &f->dev, &now_end, BPF_ANY);
-	}
-}
-
-static __always_inline __u32 log2_of(__u64 v)
-{
-	__u32 n = 0;
-
-	if (v >> 32) {
-		v >>= 32;
-		n += 32;
-	}
-	if (v >> 16) {
-		v >>= 16;
-		n += 16;
-	}
-	if (v >> 8) {
-		v >>= 8;
-		n += 8;
-	}
-	if (v >> 4) {
-		v >>= 4;
-		n += 4;
-	}
-	if (v >> 2) {
-		v >>= 2;
-		n += 2;
-	}
-	return n + (v >> 1);
+	measure_seek(f);
 }
 
 /* 0 for 0, else b with 2^(b-1) <= v < 2^b. */
 static __always_inline __u32 power_of(__u64 v)
 {
 	return v ? log2_of(v) + 1 : 0;
-}
-
-static __always_inline void count_in(__u32 *buckets, __u32 n, __u32 bucket)
-{
-	if (bucket >= n)
-		bucket = n - 1;
-	__sync_fetch_and_add(&buckets[bucket], 1);
 }
 
 static __always_inline __u32 latency_bucket(__u64 ns)
@@ -282,25 +352,6 @@ static __always_inline __u32 latency_bucket(__u64 ns)
 	return (power - LATENCY_LOG2_MIN) * FINE + ((ns >> (power - FINE_BITS)) & (FINE - 1));
 }
 
-static __always_inline void raise_to(__u64 *max, __u64 ns)
-{
-	__u64 seen = *max;
-
-	/* Each turn is lost to a CPU that raised it meanwhile; eight in a row are not seen in
-	 * practice, and then the maximum is that of one of them. */
-#pragma unroll
-	for (int i = 0; i < 8; i++) {
-		__u64 found;
-
-		if (seen >= ns)
-			return;
-		found = __sync_val_compare_and_swap(max, seen, ns);
-		if (found == seen)
-			return;
-		seen = found;
-	}
-}
-
 static __always_inline struct group *group_of(const struct group_key *key)
 {
 	void *groups = half & 1 ? (void *)&groups_odd : (void *)&groups_even;
@@ -310,46 +361,55 @@ static __always_inline struct group *group_of(const struct group_key *key)
 		return g;
 	/* Another CPU may add it first. */
 	bpf_map_update_elem(groups, key, &nothing, BPF_NOEXIST);
-	return bpf_map_lookup_elem(groups, key);
+	g = bpf_map_lookup_elem(groups, key);
+	if (!g)
+		__sync_fetch_and_add(&lost.groups_full, 1);
+	return g;
 }
 
-static __always_inline void book(const struct flight *f)
+static __always_inline struct group *group_for(const struct flight *f, const struct owner *o)
 {
-	__u64 now_ns = bpf_ktime_get_ns(), ns;
-	struct group_key key = {
-		.inode = f->inode, .inode_dev = f->inode_dev, .dev = f->dev, .op = f->op};
+	struct group_key key = {.dev = f->dev, .op = f->op};
 	struct group *g;
 
-	__builtin_memcpy(key.comm, f->comm, sizeof(key.comm));
-	g = group_of(&key);
-	if (!g) {
-		__sync_fetch_and_add(&lost.groups_full, 1);
-		return;
+	/* So that CPUs do not take the same memory from each other all the time; where there are
+	 * owners, there are many groups anyway. */
+	if (!by_comm && !by_file)
+		key.op |= (bpf_get_smp_processor_id() & (SHARES - 1)) << SHARE_SHIFT;
+
+	if (o && by_comm)
+		__builtin_memcpy(key.comm, o->comm, sizeof(key.comm));
+	if (o && by_file) {
+		key.inode = o->inode;
+		key.inode_dev = o->inode_dev;
 	}
+	g = group_of(&key);
 	/* All that tell of one file write the same. */
-	if (by_file && f->file[0] && !g->file[0])
-		__builtin_memcpy(g->file, f->file, sizeof(g->file));
-	__sync_fetch_and_add(&g->count, 1);
+	if (g && o && by_file && o->file[0] && !g->file[0])
+		__builtin_memcpy(g->file, o->file, sizeof(g->file));
+	return g;
+}
+
+static __always_inline void add_latency(__u64 *sum, __u64 *max, __u32 *buckets, __u64 ns)
+{
+	__sync_fetch_and_add(sum, ns);
+	raise_to(max, ns);
+	count_in(buckets, LATENCY_BUCKETS, latency_bucket(ns));
+}
+
+/* What is known of it without its end. */
+static __always_inline void book_request(struct group *g, const struct flight *f)
+{
 	__sync_fetch_and_add(&g->bytes, f->bytes);
 	if (f->flags & IO_ASYNC)
 		__sync_fetch_and_add(&g->asynchronous, 1);
 	if (f->flags & IO_PREFLUSH)
 		__sync_fetch_and_add(&g->preflush, 1);
-	if (f->flags & IO_FAILED)
-		__sync_fetch_and_add(&g->errors, 1);
 	count_in(g->sizes, SIZE_BUCKETS, power_of(f->bytes));
-	ns = now_ns - f->start_ns;
-	__sync_fetch_and_add(&g->start_ns_sum, ns);
-	raise_to(&g->start_ns_max, ns);
-	count_in(g->from_start, LATENCY_BUCKETS, latency_bucket(ns));
-	if (!f->issue_ns) {
-		__sync_fetch_and_add(&g->not_issued, 1);
-		return;
-	}
-	ns = now_ns - f->issue_ns;
-	__sync_fetch_and_add(&g->issue_ns_sum, ns);
-	raise_to(&g->issue_ns_max, ns);
-	count_in(g->from_issue, LATENCY_BUCKETS, latency_bucket(ns));
+}
+
+static __always_inline void book_place(struct group *g, const struct flight *f)
+{
 	if (f->op != IO_READ && f->op != IO_WRITE)
 		return;
 	count_in(g->addresses, ADDRESS_BUCKETS, power_of(f->sector));
@@ -359,21 +419,42 @@ static __always_inline void book(const struct flight *f)
 		count_in(g->seeks_back, SEEK_BUCKETS, power_of(-f->seek_sectors));
 }
 
+static __always_inline void book(const struct flight *f, const struct owner *o)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	struct group *g = group_for(f, o);
+
+	if (!g)
+		return;
+	book_request(g, f);
+	if (f->flags & IO_FAILED)
+		__sync_fetch_and_add(&g->errors, 1);
+	if (f->start_ns)
+		add_latency(&g->start_ns_sum, &g->start_ns_max, g->from_start,
+			    now_ns - f->start_ns);
+	if (!f->issue_ns)
+		return;
+	add_latency(&g->issue_ns_sum, &g->issue_ns_max, g->from_issue, now_ns - f->issue_ns);
+	book_place(g, f);
+}
+
 static __always_inline void end(struct request *rq)
 {
-	__u64 key = (__u64)rq;
-	struct flight *f = bpf_map_lookup_elem(&flights, &key);
+	__u32 place = place_of(rq);
+	struct owner *o = NULL;
 
-	if (!f) {
-		/* The flush that the kernel makes of a write's flag has an end only, and with a
-		 * filter there are many that we let go. */
-		if ((rq->cmd_flags & OP_MASK) != OP_FLUSH && !only_ops && !only_pid &&
-		    !filters_comm && (!only_dev || dev_of(rq) == only_dev))
+	if (place >= PLACES) {
+		/* The flush that the kernel makes of a write's flag has an end only, as the write of
+		 * nothing has that asked for it; and with a filter there are many that we let go. */
+		if ((rq->cmd_flags & OP_MASK) != OP_FLUSH && wants_everyones() &&
+		    (!only_dev || dev_of(rq) == only_dev))
 			__sync_fetch_and_add(&lost.unmatched, 1);
 		return;
 	}
-	book(f);
-	bpf_map_delete_elem(&flights, &key);
+	if (by_comm || by_file)
+		o = bpf_map_lookup_elem(&owners, &place);
+	book(flight_at(place), o);
+	leave(place);
 }
 
 /* Since Linux 6.5: every request has a start and an end of its own. */
@@ -381,7 +462,10 @@ static __always_inline void end(struct request *rq)
 SEC("tp_btf/block_io_start")
 int BPF_PROG(on_start, struct request *rq)
 {
-	begin(rq);
+	struct flight *f = begin(rq);
+
+	if (f)
+		f->start_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -395,8 +479,7 @@ int BPF_PROG(on_done, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
-	__u64 key = (__u64)rq;
-	struct flight *f = bpf_map_lookup_elem(&flights, &key);
+	struct flight *f = flight_of(rq);
 
 	/* A request that is put back and issued again counts from the first time. */
 	if (f && !f->issue_ns)
@@ -407,21 +490,24 @@ int BPF_PROG(on_issue, struct request *rq)
 /* Before: it starts where it is put into a scheduler's queue, else where it is issued. */
 
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(on_insert_old, struct request *rq)
+int BPF_PROG(on_insert, struct request *rq)
 {
-	begin(rq);
+	struct flight *f = begin(rq);
+
+	if (f)
+		f->start_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_issue_old, struct request *rq)
+int BPF_PROG(on_issue_or_begin, struct request *rq)
 {
-	__u64 key = (__u64)rq;
-	struct flight *f = bpf_map_lookup_elem(&flights, &key);
+	struct flight *f = flight_of(rq);
 
 	if (!f) {
-		begin(rq);
-		f = bpf_map_lookup_elem(&flights, &key);
+		f = begin(rq);
+		if (f)
+			f->start_ns = bpf_ktime_get_ns();
 	}
 	if (f && !f->issue_ns)
 		issue(rq, f);
@@ -429,15 +515,13 @@ int BPF_PROG(on_issue_old, struct request *rq)
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(on_complete_old, struct request *rq, int error, unsigned int bytes)
+int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
 {
-	__u64 key = (__u64)rq;
-
-	/* A request may end in parts. */
+	/* A request may end in parts, and what has no bytes may have been a request for a flush. */
 	if (bytes < rq->__data_len)
 		return 0;
 	if (error) {
-		struct flight *f = bpf_map_lookup_elem(&flights, &key);
+		struct flight *f = flight_of(rq);
 
 		if (f)
 			f->flags |= IO_FAILED;
@@ -446,11 +530,44 @@ int BPF_PROG(on_complete_old, struct request *rq, int error, unsigned int bytes)
 	return 0;
 }
 
+/* Without a latency from the start: it is followed from its issue on. */
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue_begin, struct request *rq)
+{
+	struct flight *f = begin(rq);
+
+	if (f)
+		issue(rq, f);
+	return 0;
+}
+
+/* Without any latency: what is known at its issue is all that is wanted. */
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue_only, struct request *rq)
+{
+	struct owner o = {};
+	struct flight f;
+	struct group *g;
+
+	if (!is_wanted(rq))
+		return 0;
+	look_at(&f, rq);
+	read_owner(&o, rq);
+	measure_seek(&f);
+	g = group_for(&f, &o);
+	if (g) {
+		book_request(g, &f);
+		book_place(g, &f);
+	}
+	return 0;
+}
+
 SEC("tp_btf/block_rq_error")
 int BPF_PROG(on_error, struct request *rq)
 {
-	__u64 key = (__u64)rq;
-	struct flight *f = bpf_map_lookup_elem(&flights, &key);
+	struct flight *f = flight_of(rq);
 
 	if (f)
 		f->flags |= IO_FAILED;
@@ -460,18 +577,20 @@ int BPF_PROG(on_error, struct request *rq)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_merge, struct request *rq)
 {
-	__u64 key = (__u64)rq;
+	__u32 place = place_of(rq);
 
 	/* It lives on in another one, and has no end of its own. */
-	if (bpf_map_delete_elem(&flights, &key) == 0)
+	if (place < PLACES) {
+		leave(place);
 		__sync_fetch_and_add(&lost.merged, 1);
+	}
 	return 0;
 }
 
 static __always_inline void merged(void)
 {
 	/* A bio tells neither its device's number nor its process cheaply. */
-	if (!only_dev && !only_pid && !only_ops && !filters_comm)
+	if (!only_dev && wants_everyones())
 		__sync_fetch_and_add(&lost.merged, 1);
 }
 

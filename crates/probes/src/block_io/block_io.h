@@ -35,37 +35,64 @@ enum {
 	IO_FAILED = 4,
 };
 
+/* Places for requests under way. One is looked for among the WAYS that its address leads to. */
+enum {
+	WAYS = 16,
+	WAYS_SETS_MAX = 2048,
+	PLACES = WAYS * WAYS_SETS_MAX,
+};
+
 /* A request between its start and its end. */
 struct flight {
-	__u64 start_ns;
+	__u64 start_ns; /* 0: nobody looked */
 	__u64 issue_ns; /* 0: not issued to the driver yet */
 	__u64 sector;
 	__s64 seek_sectors; /* from the end of the one issued before on the device */
-	__u64 inode;	    /* 0: not known */
-	__u32 inode_dev;
 	__u32 bytes;
 	__u32 dev;
 	__u32 op;
 	__u32 flags;
+};
+
+/* Whose it is, where somebody asked. */
+struct owner {
+	__u64 inode; /* 0: not known */
+	__u32 inode_dev;
 	__u32 unused;
 	char comm[COMM_BYTES]; /* who started it */
 	char file[FILE_BYTES];
 };
 
-/* Which requests are summed together. */
+/* Which requests are summed together; the owner is part of the key only where somebody asked. */
 struct group_key {
+	__u32 dev;
+	__u32 op; /* its lowest bits; above them the share of the CPUs, see SHARES */
 	__u64 inode;
 	__u32 inode_dev;
-	__u32 dev;
-	__u32 op;
 	__u32 unused;
 	char comm[COMM_BYTES];
 };
+enum {
+	KEY_BYTES_WITHOUT_OWNER = 8,
+	/* CPUs with the same lowest bits sum up in one place. */
+	SHARES = 8,
+	SHARE_SHIFT = 8,
+};
 _Static_assert(sizeof(struct group_key) == 40, "bpf.rs expects 40 bytes");
 
-/* The sums of one group. Many CPUs add to it at once, each by atomic additions. */
+/* Where the request that was issued last on a device ends. */
+struct last {
+	__u64 end;
+	__u32 dev; /* 0: free */
+	__u32 unused;
+};
+enum {
+	LASTS = 1024,
+	LASTS_TRIED = 8,
+};
+
+/* The sums of one group, which has as many requests as its sizes have. Many CPUs add to it at once, each by atomic additions. */
 struct group {
-	__u64 count;
 	__u64 bytes;
 	__u64 asynchronous;
 	__u64 preflush;
@@ -74,7 +101,6 @@ struct group {
 	__u64 start_ns_max;
 	__u64 issue_ns_sum;
 	__u64 issue_ns_max;
-	__u64 not_issued; /* ended without being issued to the driver */
 	char file[FILE_BYTES];
 	__u32 sizes[SIZE_BUCKETS];
 	__u32 addresses[ADDRESS_BUCKETS];
@@ -83,7 +109,7 @@ struct group {
 	__u32 from_start[LATENCY_BUCKETS];
 	__u32 from_issue[LATENCY_BUCKETS];
 };
-_Static_assert(sizeof(struct group) == 8024, "bpf.rs expects 8024 bytes");
+_Static_assert(sizeof(struct group) == 8008, "bpf.rs expects 8008 bytes");
 
 /* What was not summed, and why. */
 struct io_lost {

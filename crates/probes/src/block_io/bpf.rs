@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::{fmt, ptr};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore};
 use nix::libc;
 use record::block_io::{
     IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
@@ -19,8 +19,10 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
-use super::{Cost, Device, Options};
-use crate::program::{KERNEL_BTF, RunTime, refusal, run_statistics, take_all, wait_for_running};
+use super::{Cost, Device, IoLatency, Options};
+use crate::program::{
+    KERNEL_BTF, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text, wait_for_running,
+};
 
 #[allow(
     missing_debug_implementations,
@@ -39,10 +41,13 @@ mod skel {
 /// As in `block_io.h`.
 const FINE_BITS: u32 = 5;
 const LATENCY_LOG2_MIN: u32 = 9;
-const COMM_BYTES: usize = 16;
+const WAYS: u32 = 16;
+const WAYS_SETS_MAX: u32 = 2_048;
+const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
+const OP_MASK: u32 = 0xff;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
-const _: () = assert!(size_of::<group>() == 8024);
+const _: () = assert!(size_of::<group>() == 8008);
 const _: () = assert!(size_of::<group_key>() == 40);
 
 /// Requests that are made to find out what watching one costs.
@@ -57,6 +62,7 @@ pub struct IoProbe {
     /// Names of devices, kept for those that went.
     names: BTreeMap<u32, String>,
     lost: io_lost,
+    kept_out_before: u64,
     started_ns: u64,
     from_ns: u64,
     requests: u64,
@@ -75,9 +81,18 @@ impl IoProbe {
         if !Path::new(KERNEL_BTF).exists() {
             return Err(format!("requests are not seen: this kernel has no BTF ({KERNEL_BTF})"));
         }
-        Self::attach(options, IoEvents::StartToDone).or_else(|first| {
-            let mut probe = Self::attach(options, IoEvents::InsertToComplete)
-                .map_err(|_| refusal("requests to block devices", &first))?;
+        let best = match options.latency {
+            IoLatency::Both => IoEvents::StartToDone,
+            IoLatency::Issue => IoEvents::IssueToComplete,
+            IoLatency::None => IoEvents::Issue,
+        };
+        let refused = |e: libbpf_rs::Error| refusal("requests to block devices", &e);
+        Self::attach(options, best).or_else(|first| {
+            if best != IoEvents::StartToDone {
+                return Err(refused(first));
+            }
+            let mut probe =
+                Self::attach(options, IoEvents::InsertToComplete).map_err(|_| refused(first))?;
             probe.note = Some(
                 "this kernel does not tell the start and end of a request (Linux 6.5 does): latency counts from its \
                  way into a scheduler's queue, or from its issue"
@@ -98,29 +113,33 @@ impl IoProbe {
         // The ends first: a start that is seen has an end that is seen.
         let progs = &skel.progs;
         let mut links = match events {
-            IoEvents::StartToDone => {
-                vec![progs.on_done.attach()?, progs.on_issue.attach()?]
+            IoEvents::StartToDone => vec![
+                progs.on_done.attach()?,
+                // Linux 5.18 and later, so with these events always.
+                progs.on_error.attach()?,
+                progs.on_issue.attach()?,
+                progs.on_start.attach()?,
+            ],
+            IoEvents::InsertToComplete => vec![
+                progs.on_complete.attach()?,
+                progs.on_issue_or_begin.attach()?,
+                progs.on_insert.attach()?,
+            ],
+            IoEvents::IssueToComplete => {
+                vec![progs.on_complete.attach()?, progs.on_issue_begin.attach()?]
             }
-            IoEvents::InsertToComplete => vec![progs.on_complete_old.attach()?],
+            IoEvents::Issue => vec![progs.on_issue_only.attach()?],
         };
         links.extend([progs.on_merge.attach()?, progs.on_backmerge.attach()?, progs.on_frontmerge.attach()?]);
-        if events == IoEvents::StartToDone {
-            // Linux 5.18 and later, so with these events always.
-            links.push(progs.on_error.attach()?);
-            links.push(progs.on_start.attach()?);
-        } else {
-            links.extend([progs.on_issue_old.attach()?, progs.on_insert_old.attach()?]);
-        }
         let now_ns = Monotonic.now_ns();
-        let lost = io_lost::default();
-        let (by, names) = (options.by, BTreeMap::new());
         Ok(Self {
             skel,
-            by,
+            by: options.by,
             events,
             note: None,
-            names,
-            lost,
+            names: BTreeMap::new(),
+            lost: io_lost::default(),
+            kept_out_before: 0,
             started_ns: now_ns,
             from_ns: now_ns,
             requests: 0,
@@ -164,7 +183,7 @@ impl IoProbe {
         } else {
             take_all(&self.skel.maps.groups_odd)?
         };
-        let in_flight = self.skel.maps.flights.keys().count() as u64;
+        let in_flight = self.in_flight();
         let (counts, groups) = self.sums(&rows);
         self.requests += groups.iter().map(|g| g.count).sum::<u64>();
         let since = self.lost_since();
@@ -172,6 +191,7 @@ impl IoProbe {
             ("in-flight-full", since.flights_full),
             ("groups-full", since.groups_full),
             ("no-end", since.abandoned),
+            ("kept-out-by-the-kernel", self.kept_out()),
         ];
         let lost = reasons.into_iter().filter(|(_, n)| *n > 0).map(|(why, n)| (why.to_owned(), n));
         let interval = IoInterval {
@@ -205,7 +225,9 @@ impl IoProbe {
         let p = &self.skel.progs;
         let ours = match self.events {
             IoEvents::StartToDone => vec![p.on_start.as_fd(), p.on_issue.as_fd(), p.on_done.as_fd()],
-            IoEvents::InsertToComplete => vec![p.on_issue_old.as_fd(), p.on_complete_old.as_fd()],
+            IoEvents::InsertToComplete => vec![p.on_issue_or_begin.as_fd(), p.on_complete.as_fd()],
+            IoEvents::IssueToComplete => vec![p.on_issue_begin.as_fd(), p.on_complete.as_fd()],
+            IoEvents::Issue => vec![p.on_issue_only.as_fd()],
         };
         let read = || -> Maybe<Vec<RunTime>> {
             ours.iter().chain([&nothing.as_fd()]).map(|program| RunTime::of(*program)).collect()
@@ -219,6 +241,29 @@ impl IoProbe {
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
         let ratio_of_one_cpu = ns_per_request * self.requests as f64 / elapsed_ns.max(1) as f64;
         Ok(Cost { ns_per_request, requests: self.requests, ratio_of_one_cpu })
+    }
+
+    /// Requests that have a place.
+    fn in_flight(&self) -> u64 {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
+        let is_taken = |place: &u64| unsafe { ptr::read_volatile(place) } != 0;
+        shared.requests.iter().filter(|place| is_taken(place)).count() as u64
+    }
+
+    /// Starts that the kernel did not show us, since one was being looked at on that CPU. Of ends that it did not show, a
+    /// start is left over, and counts as one without an end.
+    fn kept_out(&mut self) -> u64 {
+        let p = &self.skel.progs;
+        let starts = match self.events {
+            IoEvents::StartToDone => p.on_start.as_fd(),
+            IoEvents::InsertToComplete => p.on_issue_or_begin.as_fd(),
+            IoEvents::IssueToComplete => p.on_issue_begin.as_fd(),
+            IoEvents::Issue => p.on_issue_only.as_fd(),
+        };
+        // Kernels that do not tell keep none out.
+        let now = recursion_misses(starts).unwrap_or(0);
+        now.saturating_sub(std::mem::replace(&mut self.kept_out_before, now))
     }
 
     fn lost_since(&mut self) -> io_lost {
@@ -239,8 +284,8 @@ impl IoProbe {
         let mut counts = IoCounts::default();
         let mut groups = Vec::new();
         for (key, value) in rows {
-            let (key, sums): (group_key, Box<group>) = (plain(key), Box::new(plain(value)));
-            let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
+            let (key, sums) = (key_of(key), Box::new(plain::<group>(value)));
+            let op = IO_OPS.get((key.op & OP_MASK) as usize).copied().unwrap_or(IoOp::Other);
             let of_op = match op {
                 IoOp::Read => &mut counts.reads,
                 IoOp::Write => &mut counts.writes,
@@ -248,7 +293,9 @@ impl IoProbe {
                 IoOp::Discard => &mut counts.discards,
                 IoOp::Other => &mut counts.others,
             };
-            *of_op += sums.count;
+            let sizes = powers(&sums.sizes);
+            let count = sizes.values().sum();
+            *of_op += count;
             counts.asynchronous += sums.asynchronous;
             if op == IoOp::Write {
                 counts.flushes += sums.preflush;
@@ -259,10 +306,10 @@ impl IoProbe {
                 comm: Some(text(&key.comm)),
                 file: Some(file(&key, &text(&sums.file))),
                 op: Some(op),
-                count: sums.count,
+                count,
                 bytes: sums.bytes,
                 errors: sums.errors,
-                sizes: powers(&sums.sizes),
+                sizes,
                 from_start: latencies(&sums.from_start, sums.start_ns_sum, sums.start_ns_max),
                 from_issue: latencies(&sums.from_issue, sums.issue_ns_sum, sums.issue_ns_max),
                 addresses: powers(&sums.addresses),
@@ -280,34 +327,52 @@ impl fmt::Debug for IoProbe {
 }
 
 fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
-    let new = events == IoEvents::StartToDone;
-    open.progs.on_start.set_autoload(new);
-    open.progs.on_issue.set_autoload(new);
-    open.progs.on_done.set_autoload(new);
-    open.progs.on_error.set_autoload(new);
-    open.progs.on_insert_old.set_autoload(!new);
-    open.progs.on_issue_old.set_autoload(!new);
-    open.progs.on_complete_old.set_autoload(!new);
+    let progs = &mut open.progs;
+    let is = |wanted: &[IoEvents]| wanted.contains(&events);
+    for (program, wanted) in [
+        (&mut progs.on_start, is(&[IoEvents::StartToDone])),
+        (&mut progs.on_issue, is(&[IoEvents::StartToDone])),
+        (&mut progs.on_done, is(&[IoEvents::StartToDone])),
+        (&mut progs.on_error, is(&[IoEvents::StartToDone])),
+        (&mut progs.on_insert, is(&[IoEvents::InsertToComplete])),
+        (&mut progs.on_issue_or_begin, is(&[IoEvents::InsertToComplete])),
+        (&mut progs.on_complete, is(&[IoEvents::InsertToComplete, IoEvents::IssueToComplete])),
+        (&mut progs.on_issue_begin, is(&[IoEvents::IssueToComplete])),
+        (&mut progs.on_issue_only, is(&[IoEvents::Issue])),
+    ] {
+        program.set_autoload(wanted);
+    }
 }
 
 fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
-    open.maps.flights.set_max_entries(options.flights_max)?;
-    open.maps.groups_even.set_max_entries(options.groups_max)?;
-    open.maps.groups_odd.set_max_entries(options.groups_max)?;
+    let has_owner = options.by.comm || options.by.file;
+    if !has_owner {
+        open.maps.owners.set_max_entries(1)?;
+    }
+    for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
+        groups.set_max_entries(options.groups_max)?;
+        if !has_owner {
+            groups.set_key_size(KEY_BYTES_WITHOUT_OWNER)?;
+        }
+    }
+    let sets = options.flights_max.div_ceil(WAYS).next_power_of_two().min(WAYS_SETS_MAX);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    settings.sets_mask = sets - 1;
     settings.by_comm = options.by.comm;
     settings.by_file = options.by.file;
     settings.only_dev = options.device.map_or(0, Device::number);
-    settings.only_pid = options.pid.unwrap_or(0);
+    settings.only_tgid = options.pid.unwrap_or(0);
     let bit = |op: &IoOp| 1 << IO_OPS.iter().position(|o| o == op).expect("all of them are listed");
     settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
-    settings.filters_comm = options.comm.is_some();
-    for (to, from) in
-        settings.only_comm.iter_mut().zip(options.comm.iter().flat_map(|c| c.bytes()).take(COMM_BYTES - 1))
-    {
-        *to = from.cast_signed();
-    }
+    settings.only_comm = comm(options.comm.as_deref());
     Ok(())
+}
+
+/// A key, which has no owner where nobody asked for one.
+fn key_of(bytes: &[u8]) -> group_key {
+    let mut whole = [0; size_of::<group_key>()];
+    whole[..bytes.len()].copy_from_slice(bytes);
+    plain(&whole)
 }
 
 /// A value of the maps, which are plain integers and bytes.
@@ -315,11 +380,6 @@ fn plain<T: Copy>(bytes: &[u8]) -> T {
     assert_eq!(bytes.len(), size_of::<T>(), "the maps have values of this size");
     // SAFETY: long enough, checked above; every pattern of bits is a value of these types.
     unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
-}
-
-fn text(bytes: &[i8]) -> String {
-    let bytes: Vec<u8> = bytes.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn file(key: &group_key, name: &str) -> String {

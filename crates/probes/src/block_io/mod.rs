@@ -38,10 +38,24 @@ pub struct Options {
     pub comm: Option<String>,
     /// Only these; all where it is empty.
     pub ops: Vec<IoOp>,
-    /// How many requests may be under way at once; more are counted as lost.
+    /// Which latencies are measured: the fewer, the less it costs.
+    pub latency: IoLatency,
+    /// How many requests may be under way at once, rounded up to 16 times a power of two and at most 32,768; more are
+    /// counted as lost.
     pub flights_max: u32,
     /// How many groups an interval may have; more are counted as lost.
     pub groups_max: u32,
+}
+
+/// Which latencies are measured. Sizes, addresses and seeks are in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoLatency {
+    /// From the start and from the issue: three of our programs run for a request.
+    Both,
+    /// From the issue alone: two.
+    Issue,
+    /// None, and requests count when they are issued, not when they end: one.
+    None,
 }
 
 impl Options {
@@ -53,7 +67,8 @@ impl Options {
             pid: None,
             comm: None,
             ops: Vec::new(),
-            flights_max: 16_384,
+            latency: IoLatency::Both,
+            flights_max: 32_768,
             groups_max: if by.comm || by.file { 2_048 } else { 256 },
         }
     }

@@ -105,9 +105,7 @@ impl Bpf {
         open.maps.stacks.set_max_entries(options.room)?;
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
-        // The last byte stays 0, as in the kernel.
-        let comm = options.comm.as_deref().unwrap_or_default().bytes().take(settings.only_comm.len() - 1);
-        settings.only_comm.iter_mut().zip(comm).for_each(|(to, from)| *to = from.cast_signed());
+        settings.only_comm = program::comm(options.comm.as_deref());
         let skel = open.load()?;
         // What ends before anyone watches for its beginning is not lost but older than we are.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];

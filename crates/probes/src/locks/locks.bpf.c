@@ -4,13 +4,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
+#include "only.bpf.h"
 #include "locks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-/* Whose waits are summed up; 0 and empty: everyone's. */
-const volatile __u32 only_tgid = 0;
-const volatile char only_comm[NAME_BYTES] = {};
 
 /* Which of sums[] is written now; user space turns it over at an interval's edge. */
 __u32 half;
@@ -69,20 +67,7 @@ static __always_inline void lose(__u32 reason)
 
 static __always_inline bool is_wanted(void)
 {
-	char comm[NAME_BYTES];
-
-	if (only_tgid && only_tgid != bpf_get_current_pid_tgid() >> 32)
-		return false;
-	if (only_comm[0] == 0)
-		return true;
-	bpf_get_current_comm(comm, sizeof(comm));
-	for (int i = 0; i < NAME_BYTES; i++) {
-		if (comm[i] != only_comm[i])
-			return false;
-		if (comm[i] == 0)
-			break;
-	}
-	return true;
+	return is_wanted_process() && is_wanted_thread();
 }
 
 /* The name of the stack at hand: a hash of its frames, under which they are kept. */
@@ -232,24 +217,10 @@ static __always_inline __u32 role_of(__u64 lock)
 	return LOCK_IS_OTHER;
 }
 
-static __always_inline __u32 bucket_of(__u64 ns)
-{
-	__u32 bucket = 0;
-
-	for (__u32 bit = 32; bit; bit >>= 1) {
-		if (ns >> bit) {
-			ns >>= bit;
-			bucket += bit;
-		}
-	}
-	return bucket < WAIT_BUCKETS ? bucket : WAIT_BUCKETS - 1;
-}
-
 static __always_inline void sum_up(void *sums, const struct wait *wait, __u64 ns)
 {
 	struct wait_key key = {.lock = wait->lock, .stack = wait->stack, .flags = wait->flags};
 	struct wait_sum *sum;
-	__u64 max_ns;
 
 	if (key.flags & WAIT_MUTEX)
 		key.flags &= ~WAIT_SPINS;
@@ -268,15 +239,8 @@ static __always_inline void sum_up(void *sums, const struct wait *wait, __u64 ns
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->total_ns, ns);
 	__sync_fetch_and_add(&sum->spun_ns, wait->spun_ns);
-	__sync_fetch_and_add(&sum->buckets[bucket_of(ns)], 1);
-	max_ns = sum->max_ns;
-	for (int tries = 0; tries < 8 && max_ns < ns; tries++) {
-		__u64 was = __sync_val_compare_and_swap(&sum->max_ns, max_ns, ns);
-
-		if (was == max_ns)
-			break;
-		max_ns = was;
-	}
+	count_in(sum->buckets, WAIT_BUCKETS, log2_of(ns));
+	raise_to(&sum->max_ns, ns);
 }
 
 SEC("tp_btf/contention_end")

@@ -10,7 +10,6 @@ enum {
 	STACK_FRAMES = 24,
 	/* Powers of two of a waiting time in ns; the last holds all that is longer. */
 	WAIT_BUCKETS = 40,
-	NAME_BYTES = 16,
 };
 
 /* The kernel's flags of a wait (include/trace/events/lock.h). */

@@ -2,26 +2,43 @@
 
 use std::collections::BTreeMap;
 
+use record::instruments::Instruments;
 use record::locks::{LockInterval, UserLockInterval};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
 
 use super::{LockProbe, Options, Refused};
-use crate::observe::{Instrument, Reading};
+use crate::observe::{Instrument, Kind, Reading};
 use crate::user_locks::{self, UserLockProbe};
+
+/// What joins the others.
+pub(crate) const KERNEL_KIND: Kind = Kind { name: KERNEL, open: of_kernel };
+/// What joins the others.
+pub(crate) const PROGRAMS_KIND: Kind = Kind { name: PROGRAMS, open: of_programs };
+
+const KERNEL: &str = "locks";
+const PROGRAMS: &str = "ulocks";
 
 /// Locks that are told by name in each interval; the sums hold all of them.
 const NAMED_MAX: usize = 10;
 
+/// Locks that are kept of each interval; the others are one more together.
+const KEPT_MAX: usize = 30;
+
 /// The kernel's locks.
-pub(crate) fn of_kernel() -> Box<dyn Instrument> {
-    Box::new(Kernel { probe: super::open(&Options::of_everyone()), ended: Ended::default() })
+fn of_kernel() -> Box<dyn Instrument> {
+    Box::new(Kernel {
+        probe: super::open(&Options::of_everyone()),
+        ended: Ended::default(),
+        seen: Vec::new(),
+    })
 }
 
 /// The locks of programs, this one left out.
-pub(crate) fn of_programs() -> Box<dyn Instrument> {
+fn of_programs() -> Box<dyn Instrument> {
     Box::new(Programs {
         probe: user_locks::open(&user_locks::Options::of_everyone_else()),
         ended: Ended::default(),
+        seen: Vec::new(),
     })
 }
 
@@ -29,12 +46,14 @@ pub(crate) fn of_programs() -> Box<dyn Instrument> {
 struct Kernel {
     probe: Result<LockProbe, Refused>,
     ended: Ended,
+    seen: Vec<LockInterval>,
 }
 
 #[derive(Debug)]
 struct Programs {
     probe: Result<UserLockProbe, Refused>,
     ended: Ended,
+    seen: Vec<UserLockInterval>,
 }
 
 /// What went wrong on the way.
@@ -56,8 +75,16 @@ impl Instrument for Kernel {
 
     fn read(&mut self) -> Vec<Reading> {
         let Ok(probe) = &mut self.probe else { return Vec::new() };
-        let interval = self.ended.take(probe.read(), |i| &i.lost);
-        interval.map(|i| of_locks(&i.by_caller())).unwrap_or_default()
+        let Some(interval) = self.ended.take(probe.read(), |i| &i.lost) else { return Vec::new() };
+        let interval = interval.by_caller();
+        let readings = of_locks(&interval);
+        self.seen.push(interval.at_most(KEPT_MAX));
+        readings
+    }
+
+    fn hand_over(&mut self, seen: &mut Instruments) {
+        seen.locks.append(&mut self.seen);
+        self.ended.tell_missing(KERNEL, self.probe.as_ref().err(), seen);
     }
 }
 
@@ -73,8 +100,16 @@ impl Instrument for Programs {
 
     fn read(&mut self) -> Vec<Reading> {
         let Ok(probe) = &mut self.probe else { return Vec::new() };
-        let interval = self.ended.take(probe.read(), |i| &i.lost);
-        interval.map(|i| of_user_locks(&i)).unwrap_or_default()
+        let Some(interval) = self.ended.take(probe.read(), |i| &i.lost) else { return Vec::new() };
+        let interval = interval.by_caller();
+        let readings = of_user_locks(&interval);
+        self.seen.push(interval.at_most(KEPT_MAX));
+        readings
+    }
+
+    fn hand_over(&mut self, seen: &mut Instruments) {
+        seen.ulocks.append(&mut self.seen);
+        self.ended.tell_missing(PROGRAMS, self.probe.as_ref().err(), seen);
     }
 }
 
@@ -91,6 +126,14 @@ impl Ended {
                 self.failed = Some(why.reason);
                 None
             }
+        }
+    }
+
+    /// Why there is nothing, or nothing from some moment on.
+    fn tell_missing(&self, name: &str, refused: Option<&Refused>, seen: &mut Instruments) {
+        let why = refused.map(ToString::to_string).or_else(|| self.failed.clone());
+        if let Some(why) = why {
+            seen.missing.insert(name.to_owned(), Missing::because(why));
         }
     }
 

@@ -1,22 +1,28 @@
 //! Block I/O against fio, which says how many requests it made, of what size, and how long each took.
 //!
 //! On a loop device of our own, past the page cache, one request at a time: then a request of fio's is a request of the
-//! device. fio's latency is its own view: it lies some 25 to 30 us above the device's, which counts on a quick device.
+//! device. fio's latency is its own view: it lies some 25 to 30 us above the device's, which counts on a quick device. So
+//! latencies are proved on a slow one: most of its reads take a known time, a few of them a much longer one.
 
 use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use record::block_io::{IoBy, IoGroup, IoInterval, IoOp};
 use record::missing::{Maybe, Missing};
 use record::proof::{Proof, Unit};
 
+use super::slow_file::{Pace, SlowFile};
 use super::{Bench, Subject};
 use crate::block_io::{self, Options};
 
-pub(super) const SUBJECT: Subject =
-    Subject { name: "io", about: "fio with exact sizes and counts on a loop device of its own", prove };
+pub(super) const SUBJECT: Subject = Subject {
+    name: "io",
+    about: "fio with exact sizes and counts on loop devices of its own, a quick one and a slow one",
+    prove,
+};
 
 const IMAGE_BYTES: u64 = 128 << 20;
 
@@ -29,24 +35,31 @@ struct Job {
     through: Through,
 }
 
-/// Who ends the requests of the loop device.
+/// What lies below the loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Through {
-    /// A thread of the kernel, out of the page cache: quick, and every end can be seen.
+    /// The page cache: quick.
     Cache,
-    /// The interrupt of the disk below: slow enough for latencies. A kernel that keeps some tasks from tracers keeps the
-    /// interrupts from them that come while such a task runs, so counts are not proved here.
-    Disk,
+    /// A file that takes its time.
+    SlowFile,
 }
 
-const JOBS: [Job; 5] = [
+const JOBS: [Job; 6] = [
     Job { op: IoOp::Read, bytes: 4 << 10, requests: 4_000, through: Through::Cache },
     Job { op: IoOp::Write, bytes: 4 << 10, requests: 2_000, through: Through::Cache },
     Job { op: IoOp::Read, bytes: 64 << 10, requests: 1_000, through: Through::Cache },
     Job { op: IoOp::Write, bytes: 256 << 10, requests: 300, through: Through::Cache },
-    // As large as a request gets everywhere, so that the device takes its time.
-    Job { op: IoOp::Read, bytes: 1 << 20, requests: 300, through: Through::Disk },
+    Job { op: IoOp::Read, bytes: 4 << 10, requests: 300, through: Through::SlowFile },
+    Job { op: IoOp::Write, bytes: 16 << 10, requests: 300, through: Through::SlowFile },
 ];
+
+/// Two populations, so that the median is of one and the 99th percentile of the other.
+const PACE: Pace = Pace {
+    usual: Duration::from_millis(5),
+    rare_every: 10,
+    rare: Duration::from_millis(20),
+    gone_after: None,
+};
 
 /// What fio said of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,12 +70,11 @@ struct Said {
 }
 
 fn prove(bench: &mut Bench<'_>) {
-    let image = Image::new();
     for (number, job) in (1..).zip(JOBS) {
         if !bench.begin(&job.name(), number, JOBS.len()) {
             return;
         }
-        let disk = image.as_ref().map_err(Clone::clone).and_then(|image| LoopDisk::new(image, job.through));
+        let disk = LoopDisk::new(job.through);
         let seen = disk.and_then(|disk| watch(&disk, job));
         match seen {
             Ok((said, interval, cost)) => {
@@ -121,13 +133,13 @@ fn proofs(job: Job, said: &Said, interval: &IoInterval, cost: &Maybe<f64>) -> Ve
             ..proof(job, "bytes", Unit::Bytes)
         },
     ];
-    let mut proofs = if job.through == Through::Cache { Vec::from(counts) } else { Vec::new() };
-    // Where fio's own time counts, and in the tail, where it waits for a CPU, the difference is only shown.
+    let mut proofs = Vec::from(counts);
+    // Where fio's own time counts, the difference is only shown.
     let is_slow = LATENCY_LIMIT * said.p50_ns >= FIOS_OWN_NS;
     for (name, q, truth) in [("latency p50", 0.5, said.p50_ns), ("latency p99", 0.99, said.p99_ns)] {
         let found = group.from_start.quantile_ns(q).ok_or_else(|| Missing::because("no request was seen"));
         proofs.push(Proof {
-            ours: is_slow && q < 0.9,
+            ours: is_slow,
             truth: Ok(truth),
             found,
             limit: LATENCY_LIMIT * truth,
@@ -146,8 +158,8 @@ const FIOS_OWN_NS: f64 = 30_000.0;
 
 impl Job {
     fn name(self) -> String {
-        let from = if self.through == Through::Disk { ", from the disk" } else { "" };
-        format!("{} {}s of {} KiB{from}", self.requests, self.op.word(), self.bytes >> 10)
+        let on = if self.through == Through::SlowFile { ", slow" } else { "" };
+        format!("{} {}s of {} KiB{on}", self.requests, self.op.word(), self.bytes >> 10)
     }
 }
 
@@ -223,7 +235,49 @@ fn said(report: &str, op: IoOp) -> Option<Said> {
     })
 }
 
-/// A file for loop devices; it goes when this is dropped.
+/// A loop device; it goes when this is dropped, and when we are ended, for then nobody has it open any more.
+#[derive(Debug)]
+struct LoopDisk {
+    path: String,
+    _open: File,
+    _slow: Option<SlowFile>,
+}
+
+impl LoopDisk {
+    fn new(through: Through) -> Maybe<Self> {
+        match through {
+            Through::Cache => Self::held(attach(&Image::new()?.0)?, None),
+            Through::SlowFile => Self::slow(PACE),
+        }
+    }
+
+    fn slow(pace: Pace) -> Maybe<Self> {
+        let (file, path) = SlowFile::new(IMAGE_BYTES, pace, attach)?;
+        Self::held(path, Some(file))
+    }
+
+    fn held(path: String, slow: Option<SlowFile>) -> Maybe<Self> {
+        let open = File::open(&path);
+        // While it is open it stays, and once it is not, it goes.
+        let _ = Command::new("losetup").args(["--detach", &path]).status();
+        let open = open.map_err(|e| Missing::because(format!("{path} cannot be opened: {e}")))?;
+        Ok(Self { path, _open: open, _slow: slow })
+    }
+}
+
+/// A loop device over the file.
+fn attach(file: &Path) -> Maybe<String> {
+    let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
+    let made = made.map_err(|e| Missing::because(format!("losetup cannot be run: {e}")))?;
+    if !made.status.success() {
+        let why = String::from_utf8_lossy(&made.stderr);
+        let why = why.lines().next().unwrap_or_default().to_owned();
+        return Err(Missing::because(format!("no loop device can be made (root can): {why}")));
+    }
+    Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
+}
+
+/// A file for a loop device; its name goes when this is dropped, and the rest with the device.
 #[derive(Debug)]
 struct Image(PathBuf);
 
@@ -231,8 +285,7 @@ impl Image {
     fn new() -> Maybe<Self> {
         let failed = |e: io::Error| Missing::because(format!("no file for a loop device: {e}"));
         let image = Self(std::env::temp_dir().join(format!("bakeoff-prove-{}.image", std::process::id())));
-        // Written, not only made: a hole is read without a disk.
-        File::create_new(&image.0).and_then(|mut file| fill(&mut file)).map_err(failed)?;
+        File::create_new(&image.0).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(failed)?;
         Ok(image)
     }
 }
@@ -243,46 +296,14 @@ impl Drop for Image {
     }
 }
 
-/// A loop device over it; it goes when this is dropped.
-#[derive(Debug)]
-struct LoopDisk {
-    path: String,
-}
-
-impl LoopDisk {
-    fn new(image: &Image, through: Through) -> Maybe<Self> {
-        let mut losetup = Command::new("losetup");
-        losetup.args(["--find", "--show"]).arg(&image.0);
-        if through == Through::Disk {
-            losetup.arg("--direct-io=on");
-        }
-        let made = losetup.output().map_err(|e| Missing::because(format!("losetup cannot be run: {e}")))?;
-        if !made.status.success() {
-            let why = String::from_utf8_lossy(&made.stderr);
-            let why = why.lines().next().unwrap_or_default().to_owned();
-            return Err(Missing::because(format!("no loop device can be made (root can): {why}")));
-        }
-        Ok(Self { path: String::from_utf8_lossy(&made.stdout).trim().to_owned() })
-    }
-}
-
-fn fill(file: &mut File) -> io::Result<()> {
-    const PIECE: usize = 1 << 20;
-    let piece = vec![0x5a; PIECE];
-    for _ in 0..IMAGE_BYTES / PIECE as u64 {
-        file.write_all(&piece)?;
-    }
-    file.sync_all()
-}
-
-impl Drop for LoopDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+    use std::sync::Barrier;
+
+    use nix::libc;
+
     use super::*;
 
     #[test]
@@ -304,9 +325,7 @@ mod tests {
     #[test]
     fn root_what_fio_did_is_what_was_counted() {
         let job = Job { op: IoOp::Read, bytes: 8 << 10, requests: 300, through: Through::Cache };
-        let image = Image::new();
-        let disk = image.as_ref().map_err(Clone::clone).and_then(|image| LoopDisk::new(image, job.through));
-        let seen = disk.and_then(|disk| watch(&disk, job));
+        let seen = LoopDisk::new(job.through).and_then(|disk| watch(&disk, job));
         let (said, interval, _) = match seen {
             Ok(seen) => seen,
             Err(why) => return eprintln!("skipped: {why}"),
@@ -317,5 +336,93 @@ mod tests {
                 assert_eq!(proof.error(), Ok(0.0), "{proof:?}");
             }
         }
+    }
+
+    #[test]
+    fn root_requests_that_find_no_room_are_counted_and_no_others_are_lost() {
+        const REQUESTS: usize = 64;
+        let disk = match LoopDisk::new(Through::SlowFile) {
+            Ok(disk) => disk,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        let options = Options {
+            device: Some(block_io::find(&disk.path).unwrap()),
+            pid: Some(std::process::id()),
+            // The fewest that there are: one set of places.
+            flights_max: 16,
+            ..Options::everything(IoBy::default())
+        };
+        let mut probe = match block_io::open(&options) {
+            Ok(probe) => probe,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        probe.start().unwrap();
+        let together = Barrier::new(REQUESTS);
+        std::thread::scope(|scope| {
+            for k in 0..REQUESTS as u64 {
+                let (disk, together) = (&disk, &together);
+                scope.spawn(move || {
+                    let file =
+                        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&disk.path).unwrap();
+                    let mut space = vec![1; 8_192];
+                    let from = space.as_ptr().align_offset(4_096);
+                    together.wait();
+                    // Far from each other, so that none becomes part of another.
+                    file.read_exact_at(&mut space[from..from + 4_096], k << 20).unwrap();
+                });
+            }
+        });
+        let seen = probe.read().unwrap();
+        let lost = seen.lost.get("in-flight-full").copied().unwrap_or(0);
+        assert!(lost > 0, "{seen:?}");
+        // The end of the last one may come after its caller has gone on.
+        assert_eq!(seen.counts.reads + lost + seen.in_flight, REQUESTS as u64, "{seen:?}");
+        assert_eq!(seen.lost.len(), 1, "{seen:?}");
+    }
+
+    #[test]
+    fn root_of_a_disk_that_is_unplugged_every_request_ends_and_the_failed_ones_are_told() {
+        const THREADS: u64 = 4;
+        const EACH: u64 = 8;
+        let disk = match LoopDisk::slow(Pace { gone_after: Some(12), ..PACE }) {
+            Ok(disk) => disk,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        let device = block_io::find(&disk.path).unwrap();
+        let options = Options {
+            device: Some(device),
+            pid: Some(std::process::id()),
+            ..Options::everything(IoBy::default())
+        };
+        let mut probe = match block_io::open(&options) {
+            Ok(probe) => probe,
+            Err(why) => return eprintln!("skipped: {why}"),
+        };
+        probe.start().unwrap();
+        let failed: u64 = std::thread::scope(|scope| {
+            let reader = |thread: u64| {
+                let disk = &disk;
+                move || {
+                    let file =
+                        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&disk.path).unwrap();
+                    let mut space = vec![1; 8_192];
+                    let from = space.as_ptr().align_offset(4_096);
+                    let place = |k| (thread * EACH + k) << 20;
+                    (0..EACH)
+                        .map(|k| file.read_exact_at(&mut space[from..from + 4_096], place(k)))
+                        .filter(Result::is_err)
+                        .count()
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(reader(thread))).collect();
+            threads.into_iter().map(|t| t.join().unwrap() as u64).sum()
+        });
+        assert!(failed > 0);
+        let seen = probe.read().unwrap();
+        // The end of the last one may come after its caller has gone on.
+        let errors: u64 = seen.groups.iter().map(|g| g.errors).sum();
+        assert_eq!(seen.counts.reads + seen.in_flight, THREADS * EACH, "{seen:?}");
+        assert!(errors <= failed && errors + seen.in_flight >= failed, "{failed}: {seen:?}");
+        assert!(seen.lost.is_empty(), "{seen:?}");
     }
 }

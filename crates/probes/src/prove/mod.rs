@@ -8,6 +8,7 @@ mod block_io;
 mod cpu;
 mod locks;
 mod nic;
+mod slow_file;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};

@@ -128,9 +128,7 @@ impl Bpf {
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
         settings.but_tgid = if options.own_threads { 0 } else { process::id() };
-        // The last byte stays 0, as in the kernel.
-        let comm = options.comm.as_deref().unwrap_or_default().bytes().take(settings.only_comm.len() - 1);
-        settings.only_comm.iter_mut().zip(comm).for_each(|(to, from)| *to = from.cast_signed());
+        settings.only_comm = program::comm(options.comm.as_deref());
         let skel = open.load()?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
         let losses = Losses::new(LOST);

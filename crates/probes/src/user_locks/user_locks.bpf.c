@@ -4,6 +4,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
+#include "only.bpf.h"
 #include "user_locks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -37,9 +39,8 @@ enum {
 	ERROR_TIMED_OUT = -110,
 };
 
-const volatile __u32 only_tgid = 0;
+/* 0: nobody is left out. */
 const volatile __u32 but_tgid = 0;
-const volatile char only_comm[FUTEX_COMM] = {};
 
 /* Which of sums[] is written now; user space turns it over at an interval's edge. */
 __u32 half;
@@ -98,21 +99,9 @@ static __always_inline void lose(__u32 reason)
 
 static __always_inline bool is_wanted(void)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	char comm[FUTEX_COMM];
-
-	if ((only_tgid && only_tgid != tgid) || (but_tgid && but_tgid == tgid))
+	if (but_tgid && but_tgid == bpf_get_current_pid_tgid() >> 32)
 		return false;
-	if (only_comm[0] == 0)
-		return true;
-	bpf_get_current_comm(comm, sizeof(comm));
-	for (int i = 0; i < FUTEX_COMM; i++) {
-		if (comm[i] != only_comm[i])
-			return false;
-		if (comm[i] == 0)
-			break;
-	}
-	return true;
+	return is_wanted_process() && is_wanted_thread();
 }
 
 /* The name of the thread's stack, under which it is kept. */
@@ -209,19 +198,6 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	return 0;
 }
 
-static __always_inline __u32 bucket_of(__u64 ns)
-{
-	__u32 bucket = 0;
-
-	for (__u32 bit = 32; bit; bit >>= 1) {
-		if (ns >> bit) {
-			ns >>= bit;
-			bucket += bit;
-		}
-	}
-	return bucket < FUTEX_BUCKETS ? bucket : FUTEX_BUCKETS - 1;
-}
-
 static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __u64 ns, long result)
 {
 	struct futex_key key = {.address = wait->address,
@@ -229,7 +205,6 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 				.tgid = bpf_get_current_pid_tgid() >> 32,
 				.op = wait->op};
 	struct futex_sum *sum = bpf_map_lookup_elem(sums, &key);
-	__u64 max_ns;
 
 	if (!sum) {
 		/* Fails where another CPU was first, too. */
@@ -243,19 +218,12 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 	}
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->total_ns, ns);
-	__sync_fetch_and_add(&sum->buckets[bucket_of(ns)], 1);
+	count_in(sum->buckets, FUTEX_BUCKETS, log2_of(ns));
+	raise_to(&sum->max_ns, ns);
 	if (result == ERROR_AGAIN)
 		__sync_fetch_and_add(&sum->not_slept, 1);
 	if (result == ERROR_TIMED_OUT)
 		__sync_fetch_and_add(&sum->timed_out, 1);
-	max_ns = sum->max_ns;
-	for (int tries = 0; tries < 8 && max_ns < ns; tries++) {
-		__u64 was = __sync_val_compare_and_swap(&sum->max_ns, max_ns, ns);
-
-		if (was == max_ns)
-			break;
-		max_ns = was;
-	}
 }
 
 SEC("tp_btf/sys_exit")

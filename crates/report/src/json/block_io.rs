@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::block_io::{IoGroup, IoInterval, Latencies, Powers};
+use record::block_io::{IoEvents, IoGroup, IoInterval, Latencies, Powers};
 use serde_json::{Map, Value, json};
 
 /// The document of one interval.
@@ -27,15 +27,31 @@ pub fn io(interval: &IoInterval, start_ns: u64, aliases: &BTreeMap<String, Vec<S
             "discards_per_s": per_s(c.discards),
             "others_per_s": per_s(c.others),
         },
-        "groups": interval.groups.iter().map(|g| group(g, aliases)).collect::<Vec<_>>(),
-        "in_flight": interval.in_flight,
-        "unmatched": interval.unmatched,
+        "groups": interval.groups.iter().map(|g| group(g, interval.events, aliases)).collect::<Vec<_>>(),
+        "in_flight": interval.events.tell_end().then_some(interval.in_flight),
+        "unmatched": interval.events.tell_end().then_some(interval.unmatched),
         "merged": interval.merged,
+        "missing": missing(interval.events),
         "lost": interval.lost,
     })
 }
 
-fn group(g: &IoGroup, aliases: &BTreeMap<String, Vec<String>>) -> Value {
+/// What these events do not tell, and why.
+fn missing(events: IoEvents) -> Map<String, Value> {
+    let not = |why: &str, names: &[&str]| -> Map<String, Value> {
+        names.iter().map(|name| ((*name).to_owned(), why.into())).collect()
+    };
+    match events {
+        IoEvents::StartToDone | IoEvents::InsertToComplete => Map::new(),
+        IoEvents::IssueToComplete => not("requests are followed from their issue", &["latency_ns"]),
+        IoEvents::Issue => not(
+            "requests count at their issue",
+            &["latency_ns", "issue_latency_ns", "errors", "in_flight", "unmatched"],
+        ),
+    }
+}
+
+fn group(g: &IoGroup, events: IoEvents, aliases: &BTreeMap<String, Vec<String>>) -> Value {
     let mut object = Map::new();
     let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);
     if let Some(device) = &g.device {
@@ -55,10 +71,10 @@ fn group(g: &IoGroup, aliases: &BTreeMap<String, Vec<String>>) -> Value {
     }
     set("count", g.count.into());
     set("bytes", g.bytes.into());
-    set("errors", g.errors.into());
+    set("errors", events.tell_end().then_some(g.errors).into());
     set("size_bytes", powers(&g.sizes));
-    set("latency_ns", latencies(&g.from_start));
-    set("issue_latency_ns", latencies(&g.from_issue));
+    set("latency_ns", events.tell_start().then(|| latencies(&g.from_start)).into());
+    set("issue_latency_ns", events.tell_end().then(|| latencies(&g.from_issue)).into());
     set("address_sectors", powers(&g.addresses));
     set("seek_sectors", json!({ "ahead": powers(&g.seeks.ahead), "back": powers(&g.seeks.back) }));
     set("sequential_ratio", g.seeks.sequential_ratio().into());

@@ -29,7 +29,8 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
         title: "Network",
         blocks: nic(&seen.nic).into_iter().chain(why("nic")).collect(),
     };
-    [io, nic].into_iter().filter(|section| !section.blocks.is_empty()).collect()
+    let locks = super::locks::sections(seen, why);
+    [io, nic].into_iter().chain(locks).filter(|section| !section.blocks.is_empty()).collect()
 }
 
 fn block_io(intervals: &[IoInterval]) -> Vec<Block> {

@@ -7,6 +7,7 @@ mod figures;
 mod hosts;
 mod instruments;
 mod load;
+mod locks;
 mod method;
 mod over_time;
 mod proofs;

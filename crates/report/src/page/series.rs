@@ -198,7 +198,7 @@ fn line(name: &str, series: &Series, is_share: bool) -> Line {
 }
 
 /// A name that leaves room for the lines: its end tells more than its beginning.
-fn cut(name: &str) -> String {
+pub(super) fn cut(name: &str) -> String {
     const LETTERS_MAX: usize = 26;
     let letters = name.chars().count();
     if letters <= LETTERS_MAX {

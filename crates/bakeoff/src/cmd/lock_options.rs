@@ -1,0 +1,106 @@
+//! What `locks` and `ulocks` have in common: whose waits, how often, and how much is shown of them.
+
+use std::io::Write;
+use std::time::Duration;
+
+use probes::schedule::Deadlines;
+use record::clock::{Clock as _, Monotonic};
+use record::locks::{LockInterval, UserLockInterval};
+use report::text::LockView;
+
+use crate::cmd::cpu;
+use crate::exit::Exit;
+use crate::signals;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LockOptions {
+    /// Seconds between reports, or a duration such as 500ms
+    #[arg(value_parser = cpu::interval, default_value = "1")]
+    interval: Duration,
+
+    /// Number of reports; without it until Ctrl-C
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Only waits of this process
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Option<u32>,
+
+    /// Only waits of threads of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Option<String>,
+
+    /// Show how each caller was reached, and of a program's lock who woke it
+    #[arg(long)]
+    pub(crate) stacks: bool,
+
+    /// Show how many waits took how long
+    #[arg(long)]
+    histogram: bool,
+
+    /// Show at most this many locks; the rest is summed up in one line
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+
+    /// Print comma-separated values instead of a table
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+}
+
+/// An interval that may have been read late.
+pub(crate) trait Timed {
+    fn until_ns(&self) -> u64;
+    fn missed_deadline(&mut self, missed: bool);
+}
+
+impl Timed for LockInterval {
+    fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    fn missed_deadline(&mut self, missed: bool) {
+        self.missed_deadline = missed;
+    }
+}
+
+impl Timed for UserLockInterval {
+    fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    fn missed_deadline(&mut self, missed: bool) {
+        self.missed_deadline = missed;
+    }
+}
+
+impl LockOptions {
+    pub(crate) fn view(&self) -> LockView {
+        LockView { stacks: self.stacks, histogram: self.histogram, top: self.top }
+    }
+
+    /// Reports at each deadline, and once more where the user ends it; `print` is told when it all began.
+    pub(crate) fn report<T: Timed>(
+        &self,
+        out: &mut dyn Write,
+        mut read: impl FnMut() -> anyhow::Result<T>,
+        print: impl Fn(&mut dyn Write, &T, u64) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Exit> {
+        let started_ns = Monotonic.now_ns();
+        let mut deadlines = Deadlines::new(started_ns, self.interval);
+        let mut reports = 0;
+        while self.count.is_none_or(|count| reports < count) {
+            let goes_on = signals::wait_until(deadlines.next_ns());
+            let mut interval = read()?;
+            if goes_on {
+                interval.missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
+            }
+            print(out, &interval, started_ns)?;
+            out.flush()?;
+            if !goes_on {
+                return Ok(if self.count.is_some() { Exit::Interrupted } else { Exit::Good });
+            }
+            reports += 1;
+        }
+        Ok(Exit::Good)
+    }
+}

@@ -1,0 +1,175 @@
+//! Locks as a user watches them, under programs whose locks are known. Without root or BTF it prints what it skips.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+mod lab;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use lab::Lab;
+use serde_json::Value;
+
+#[test]
+fn root_a_programs_lock_is_named_by_process_and_kind_until_it_is_stopped() {
+    let Some(lab) = lab() else { return };
+    let hog = Hog::start(&lab, "futex");
+    let seen = watch_until(&lab, &["ulocks", "100ms", "--json", "--pid", &hog.pid()], |interval| {
+        locks(interval).iter().any(|l| l["kind"] == "mutex" && l["count"].as_u64().unwrap() > 0)
+    });
+    assert_eq!(seen["schema"], "bakeoff.ulocks/1");
+    for lock in locks(&seen) {
+        assert_eq!(lock["pid"].to_string(), hog.pid(), "{lock}");
+    }
+    assert_balanced(&seen);
+}
+
+#[test]
+fn root_a_lock_of_the_kernel_is_named_by_kind_and_caller() {
+    let Some(lab) = lab() else { return };
+    let hog = Hog::start(&lab, "pipe");
+    let words = ["locks", "100ms", "--json", "--stacks", "--kind", "mutex", "--pid", &hog.pid()];
+    let is_seen = |interval: &Value| {
+        let is_pipe = |l: &Value| l["caller"].as_str().is_some_and(|c| c.contains("pipe"));
+        locks(interval).iter().any(is_pipe)
+    };
+    let seen = watch_until(&lab, &words, is_seen);
+    assert_eq!(seen["schema"], "bakeoff.locks/1");
+    for lock in locks(&seen) {
+        assert_eq!(lock["kind"], "mutex");
+        let ratio = lock["cpu_util_ratio"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&ratio), "{lock}");
+        assert!(lock["spin_ns_total"].as_u64() <= lock["wait_ns_total"].as_u64(), "{lock}");
+    }
+    assert_balanced(&seen);
+    // Nobody's locks are nobody's waits; a table of them is a title and a line for all, or a title.
+    let none = lab.run(&["locks", "100ms", "1", "--comm", "no-such-thread"]);
+    assert_eq!(none.code, Some(0), "{}", none.err);
+    assert!(none.out.contains("0 waits"), "{}", none.out);
+}
+
+#[test]
+fn root_values_between_commas_have_as_many_fields_as_their_head() {
+    let Some(lab) = lab() else { return };
+    for command in ["locks", "ulocks"] {
+        let csv = lab.run(&[command, "100ms", "2", "--csv"]);
+        assert_eq!(csv.code, Some(0), "{}", csv.err);
+        let head = csv.out.lines().next().unwrap();
+        assert!(head.contains("kind") && head.contains("caller"), "{head}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_and_ends_with_2() {
+    let lab = Lab::new();
+    for (words, word) in [
+        (&["locks", "--kind", "padlock"][..], "spinlock"),
+        (&["ulocks", "--kind", "spinlock"], "condvar"),
+        (&["locks", "--min-util", "lots"], "1%"),
+        (&["locks", "--csv", "--json"], "cannot be used with"),
+        (&["ulocks", "0"], "100ms"),
+        (&["locks", "1", "0"], "0"),
+        (&["locks", "--pid", "0"], "0"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(word), "{words:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn root_without_the_right_to_it_one_line_says_how_to_get_it() {
+    let Some(lab) = lab() else { return };
+    for command in ["locks", "ulocks", "io"] {
+        // Rights that are not in the bounding set are lost when a program starts.
+        let mut less = Command::new("setpriv");
+        less.args(["--bounding-set", "-bpf,-perfmon,-sys_admin", env!("CARGO_BIN_EXE_bakeoff"), command]);
+        let Ok(output) = less.output() else { return eprintln!("skipped: there is no setpriv (util-linux)") };
+        let ended = lab::Ended::of(output);
+        assert_eq!(ended.code, Some(6), "{command}: {}", ended.err);
+        assert_eq!((ended.err.lines().count(), ended.out.len()), (1, 0), "{command}: {}", ended.err);
+        assert!(ended.err.contains("sudo") && ended.err.contains("CAP_BPF"), "{command}: {}", ended.err);
+    }
+}
+
+/// A lab, where locks can be watched.
+fn lab() -> Option<Lab> {
+    let lab = Lab::new();
+    let ended = lab.run(&["locks", "100ms", "1"]);
+    if ended.code == Some(6) {
+        eprintln!("skipped: {}", ended.err);
+        return None;
+    }
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    Some(lab)
+}
+
+fn locks(interval: &Value) -> &[Value] {
+    interval["locks"].as_array().unwrap()
+}
+
+/// What is told of each lock and what of all are the same waits.
+fn assert_balanced(interval: &Value) {
+    let sum = |name: &str| locks(interval).iter().map(|l| l[name].as_u64().unwrap()).sum::<u64>();
+    for name in ["count", "wait_ns_total"] {
+        assert_eq!(interval["total"][name].as_u64(), Some(sum(name)), "{interval}");
+    }
+    for lock in locks(interval) {
+        let buckets = lock["histogram"].as_object().unwrap().values();
+        assert_eq!(
+            buckets.map(|n| n.as_u64().unwrap()).sum::<u64>(),
+            lock["count"].as_u64().unwrap(),
+            "{lock}"
+        );
+    }
+}
+
+/// Reads what a command prints, interval by interval, until one of them will do; the command ends well when it is told to.
+fn watch_until(lab: &Lab, words: &[&str], will_do: impl Fn(&Value) -> bool) -> Value {
+    let mut child = lab.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let found = loop {
+        let Some(line) = lines.next() else {
+            let mut why = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+            panic!("{words:?} goes on until it is stopped: {why}");
+        };
+        let interval: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if will_do(&interval) {
+            break interval;
+        }
+    };
+    interrupt(&child);
+    // What it prints on its way out is an interval too.
+    for line in lines {
+        serde_json::from_str::<Value>(&line.unwrap()).unwrap();
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    found
+}
+
+fn interrupt(child: &Child) {
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+}
+
+/// `bakeoff hog lock`, until this is dropped.
+struct Hog(Child);
+
+impl Hog {
+    fn start(lab: &Lab, lock: &str) -> Self {
+        let words = ["hog", "lock", lock, "--hold", "5ms", "--time", "10m"];
+        Self(lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,266 @@
+//! The dashboard in a real terminal: tmux, at two sizes. What an archived run shows is golden, since it is the same every
+//! time; of the machine as it is only that it lives. Without tmux it prints what it skips.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+mod lab;
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use archive::Archive;
+use lab::Lab;
+use record::block_io::{IoCounts, IoEvents, IoGroup, IoInterval, Latencies, LatencyBucket};
+use record::clock::WallAnchor;
+use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
+use record::environment::Environment;
+use record::instruments::Instruments;
+use record::locks::{LockInterval, LockKind, LockSample, Waits};
+use record::missing::Missing;
+use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+
+#[test]
+fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_size() {
+    let lab = Lab::new();
+    let id = archived(&lab);
+    let Some(tmux) = Tmux::start(&lab, &["watch", "1m", "--replay", &id]) else { return };
+    tmux.wait_for("Locks", |screen| screen.contains("page_fault") && screen.contains("eth0"));
+    tmux.keys("Right");
+    let small = tmux.wait_for("the second interval", |screen| screen.contains("2/3"));
+    insta::assert_snapshot!("replay_80x24", small);
+    tmux.resize(200, 50);
+    let large = tmux.wait_for("the larger size", |screen| {
+        screen.lines().count() == 50 && screen.lines().next().is_some_and(|l| l.chars().count() > 150)
+    });
+    insta::assert_snapshot!("replay_200x50", large);
+    tmux.resize(80, 24);
+    let again = tmux.wait_for("the smaller size", |screen| screen == small);
+    assert_eq!(again, small);
+    tmux.keys("Left");
+    tmux.wait_for("the first interval", |screen| screen.contains("1/3"));
+    tmux.keys("q");
+    // The terminal is as it was, and the command has ended well.
+    tmux.wait_for("the end", |screen| screen.contains("ended with 0") && !screen.contains("bakeoff watch"));
+}
+
+#[test]
+fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive() {
+    let lab = Lab::new();
+    let Some(tmux) = Tmux::start(&lab, &["watch", "100ms"]) else { return };
+    let looks = |screen: &str| screen.contains("own CPU") && screen.contains("hottest thread");
+    tmux.wait_for("a first look", looks);
+    for (width, height) in [(200, 50), (40, 10), (80, 24)] {
+        // Busy for a moment each, and gone when somebody asks for their names.
+        for _ in 0..20 {
+            let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+            let mut child = Command::new("sh").args(["-c", busy]).spawn().unwrap();
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        tmux.resize(width, height);
+        tmux.wait_for("a screen of that size", |screen| screen.lines().count() == usize::from(height));
+    }
+    let before = tmux.wait_for("another look", looks);
+    tmux.wait_for("a look after that", |screen| looks(screen) && screen != before);
+    tmux.keys("p");
+    tmux.wait_for("a pause", |screen| screen.contains("PAUSED"));
+    tmux.keys("C-c");
+    tmux.wait_for("the end", |screen| screen.contains("ended with 0"));
+}
+
+/// A terminal that a test looks at.
+struct Tmux {
+    socket: String,
+}
+
+impl Tmux {
+    /// The binary with these words in a terminal of 80 x 24, and what it ended with.
+    fn start(lab: &Lab, words: &[&str]) -> Option<Self> {
+        let settings = lab.path("tmux.conf");
+        std::fs::write(&settings, "set -g status off\nset -g remain-on-exit on\n").unwrap();
+        let tmux = Self { socket: lab.path("tmux").to_str().unwrap().to_owned() };
+        let line = format!(
+            "BAKEOFF_ARCHIVE='{}' TZ=UTC LC_ALL=C.UTF-8 '{}' {}; echo ended with $?; sleep 600",
+            lab.path("archive").display(),
+            env!("CARGO_BIN_EXE_bakeoff"),
+            words.join(" ")
+        );
+        let mut command = Command::new("tmux");
+        command.args(["-u", "-S", &tmux.socket, "-f", settings.to_str().unwrap(), "new-session", "-d"]);
+        let started = command.args(["-x", "80", "-y", "24", &line]).stderr(Stdio::null()).status();
+        if !started.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: there is no tmux");
+            return None;
+        }
+        Some(tmux)
+    }
+
+    fn tell(&self, words: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-u", "-S", &self.socket]).args(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn keys(&self, key: &str) {
+        self.tell(&["send-keys", key]);
+    }
+
+    fn resize(&self, width: u16, height: u16) {
+        self.tell(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
+    }
+
+    fn screen(&self) -> String {
+        self.tell(&["capture-pane", "-p"])
+    }
+
+    /// The first screen that will do.
+    fn wait_for(&self, what: &str, will_do: impl Fn(&str) -> bool) -> String {
+        for _ in 0..600 {
+            let screen = self.screen();
+            if will_do(&screen) {
+                return screen;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{what} did not come within a minute:\n{}", self.screen());
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.tell(&["kill-server"]);
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A run of three intervals in the lab's archive; its name.
+fn archived(lab: &Lab) -> String {
+    let anchor = WallAnchor { monotonic_ns: 5 * SECOND_NS, unix_ns: 1_795_000_000 * SECOND_NS };
+    let header = RunHeader {
+        id: RunId::new(anchor, 7),
+        kind: RunKind::Record,
+        state: RunState::Sealed,
+        reason: None,
+        anchor,
+        title: "a command".into(),
+        labels: BTreeMap::new(),
+        bakeoff: None,
+        tool_version: "0.1.0".into(),
+        command: "bakeoff record --observe all -- command".into(),
+    };
+    let instruments = Instruments {
+        io: (0..3).map(io).collect(),
+        nic: (0..3).map(nic).collect(),
+        locks: (0..3).map(locks).collect(),
+        ulocks: Vec::new(),
+        missing: BTreeMap::new(),
+    };
+    let run = Run {
+        header: header.clone(),
+        environment: Environment::default(),
+        load: None,
+        cpu: (0..3).map(cpu).collect(),
+        instruments,
+        series: Vec::new(),
+        proofs: Vec::new(),
+        recorded: None,
+    };
+    let archive = Archive::open(&lab.path("archive")).unwrap();
+    archive.begin(&header).unwrap().seal(&run).unwrap();
+    header.id.to_string()
+}
+
+fn times(k: u64) -> (u64, u64) {
+    ((5 + k) * SECOND_NS, (6 + k) * SECOND_NS)
+}
+
+fn cpu(k: u64) -> CpuInterval {
+    let (from_ns, until_ns) = times(k);
+    let not_asked = || Missing::because("not asked for");
+    let sample = |cpu: u32| {
+        let busy = if cpu == 1 { 0.998 } else { 0.25 };
+        CpuSample {
+            cpu,
+            event_ratio: Ok(busy),
+            tick_before_ratio: Err(not_asked()),
+            tick_after_ratio: Err(not_asked()),
+            sampled_ratio: Err(not_asked()),
+            procstat_busy_ratio: Ok(busy / 2.0),
+            unaccounted_ratio: Ok(busy / 2.0),
+            not_idle_ratio: Ok(busy),
+            stolen_ratio: Ok(0.0),
+            cycles: Err(not_asked()),
+            instructions: Err(not_asked()),
+            balance_ns: Ok(0),
+            switches: Ok(1_234),
+            top: Ok(TopThread { pid: 4_711, tid: 4_712, comm: "mariadbd".into(), ratio: busy * 0.9 }),
+        }
+    };
+    let cpus = (0..2).map(sample).collect();
+    CpuInterval { from_ns, until_ns, rung: Rung::Bpf, missed_deadline: false, cpus, lost: BTreeMap::new() }
+}
+
+fn io(k: u64) -> IoInterval {
+    let (from_ns, until_ns) = times(k);
+    let bucket = |from_ns: u64, count| LatencyBucket { from_ns, until_ns: from_ns + from_ns / 32, count };
+    let buckets = vec![bucket(65_536, 100), bucket(131_072, 10), bucket(4_194_304 << k, 3)];
+    let from_start = Latencies { buckets, sum_ns: 0, max_ns: 20_000_000 };
+    IoInterval {
+        from_ns,
+        until_ns,
+        missed_deadline: false,
+        events: IoEvents::StartToDone,
+        counts: IoCounts { reads: 100, writes: 13, ..IoCounts::default() },
+        groups: vec![IoGroup { count: 113, from_start, ..IoGroup::default() }],
+        in_flight: 0,
+        unmatched: 0,
+        merged: 0,
+        lost: [("in-flight-full".to_owned(), 3)].into(),
+    }
+}
+
+fn locks(k: u64) -> LockInterval {
+    let (from_ns, until_ns) = times(k);
+    let lock = |kind, caller: &str, count| LockSample {
+        kind,
+        address: 0xffff_8880,
+        name: Err(Missing::because("it was allocated")),
+        caller: Ok(caller.into()),
+        stack: Vec::new(),
+        waits: Waits { count, ns_total: count * 12_345, ns_max: 50_000, histogram: [(8_192, count)].into() },
+        spin_ns_total: count * 10_000,
+    };
+    let locks = vec![
+        lock(LockKind::RwsemRead, "do_user_addr_page_fault", 2_000 * (k + 1)),
+        lock(LockKind::Spinlock, "try_to_wake_up", 40),
+    ];
+    LockInterval { from_ns, until_ns, cpus: 2, missed_deadline: false, locks, lost: BTreeMap::new() }
+}
+
+fn nic(k: u64) -> NicInterval {
+    let (from_ns, until_ns) = times(k);
+    let counts =
+        LinkCounts { rx_bytes: 125_000_000, rx_packets: 90_000, rx_dropped: 7, ..LinkCounts::default() };
+    let eth0 = InterfaceSample {
+        index: 2,
+        name: "eth0".into(),
+        kind: None,
+        loopback: false,
+        up: true,
+        speed_bits_per_s: Ok(10_000_000_000),
+        duplex: Ok(Duplex::Full),
+        counts: Ok(counts),
+    };
+    let unknown = Missing::because("its driver does not say");
+    let lo = InterfaceSample { name: "lo".into(), index: 1, speed_bits_per_s: Err(unknown), ..eth0.clone() };
+    NicInterval {
+        from_ns,
+        until_ns,
+        missed_deadline: false,
+        interfaces: Ok(vec![lo, eth0]),
+        tcp: Err(Missing::because("not there")),
+        udp: Err(Missing::because("not there")),
+    }
+}
