@@ -15,7 +15,7 @@ use record::missing::{Maybe, Missing};
 use record::proof::{Proof, Unit};
 
 use super::slow_file::{Pace, SlowFile};
-use super::{Bench, Subject};
+use super::{Bench, Subject, own_path};
 use crate::block_io::{self, Options};
 
 pub(super) const SUBJECT: Subject = Subject {
@@ -284,7 +284,7 @@ struct Image(PathBuf);
 impl Image {
     fn new() -> Maybe<Self> {
         let failed = |e: io::Error| Missing::because(format!("no file for a loop device: {e}"));
-        let image = Self(std::env::temp_dir().join(format!("bakeoff-prove-{}.image", std::process::id())));
+        let image = Self(own_path("image"));
         File::create_new(&image.0).and_then(|file| file.set_len(IMAGE_BYTES)).map_err(failed)?;
         Ok(image)
     }

@@ -17,6 +17,8 @@ use nix::sched::{CloneFlags, unshare};
 use record::clock::{Clock as _, Monotonic};
 use record::missing::{Maybe, Missing};
 
+use super::own_path;
+
 /// How long the file takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
@@ -60,7 +62,7 @@ impl SlowFile {
     ) -> Maybe<(Self, T)> {
         let failed = |e: io::Error| Missing::because(format!("no slow file by FUSE: {e}"));
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").map_err(failed)?;
-        let path = std::env::temp_dir().join(format!("bakeoff-prove-{}.slow", std::process::id()));
+        let path = own_path("slow");
         File::create_new(&path).map_err(failed)?;
         let placeholder = Placeholder(path.clone());
         let served = device.try_clone().map_err(failed)?;
