@@ -262,19 +262,24 @@ fn locks(frame: &mut Frame, area: Rect, view: &View) {
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let width = usize::from(inside.width);
-    let names = width.saturating_sub(9 + 9 + 9 + 3);
-    let mut lines = vec![Line::styled(
-        format!("{:>8} {:>8} {:>8} kind, caller", "waits/s", "mean", "CPU-util"),
-        Style::new().add_modifier(Modifier::DIM),
-    )];
+    // Where there is little room, who asks for a lock tells more than what it is and how long it takes.
+    let is_narrow = width < 60;
+    let row = |waits: &str, mean: &str, util: &str, name: &str| {
+        let mean = if is_narrow { String::new() } else { format!(" {mean:>8}") };
+        format!("{waits:>8}{mean} {util:>8} {name}").chars().take(width).collect::<String>()
+    };
+    let head = row("waits/s", "mean", "CPU-util", if is_narrow { "caller" } else { "caller, kind, lock" });
+    let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::DIM))];
     for lock in interval.locks.iter().take(usize::from(inside.height).saturating_sub(1)) {
         let caller = lock.caller.as_ref().map_or("?", String::as_str);
-        let name: String = format!("{} {caller}", lock.kind.word()).chars().take(names).collect();
-        lines.push(Line::raw(format!(
-            "{:>8} {:>8} {:>8} {name}",
-            count(lock.waits.count as f64 / interval.seconds()),
-            time(lock.waits.ns_mean() as f64),
-            percent(interval.cpu_util_ratio(lock.spin_ns_total)),
+        let place = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
+        let name =
+            if is_narrow { caller.to_owned() } else { format!("{caller}, {}, {place}", lock.kind.word()) };
+        lines.push(Line::raw(row(
+            &count(lock.waits.count as f64 / interval.seconds()),
+            &time(lock.waits.ns_mean() as f64),
+            &percent(interval.cpu_util_ratio(lock.spin_ns_total)),
+            &name,
         )));
     }
     frame.render_widget(Paragraph::new(lines), inside);

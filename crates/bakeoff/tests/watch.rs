@@ -26,7 +26,7 @@ fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_si
     let lab = Lab::new();
     let id = archived(&lab);
     let Some(tmux) = Tmux::start(&lab, &["watch", "1m", "--replay", &id]) else { return };
-    tmux.wait_for("Locks", |screen| screen.contains("page_fault") && screen.contains("eth0"));
+    tmux.wait_for("Locks", |screen| screen.contains("do_user_addr") && screen.contains("eth0"));
     tmux.keys("Right");
     let small = tmux.wait_for("the second interval", |screen| screen.contains("2/3"));
     insta::assert_snapshot!("replay_80x24", small);
