@@ -10,6 +10,9 @@ use std::sync::LazyLock;
 use analysis::compare;
 use bakeoff_report::{Standing, claim, html, markdown};
 use record::bakeoff::{Bakeoff, TrialState};
+use record::locks::{
+    LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
+};
 use record::missing::Missing;
 use record::run::RunState;
 use record::series::Sample;
@@ -64,7 +67,11 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
             Sample { t_ms: 0, host: "h".into(), name: "lock_s".into(), labels, value: f64::from(lock) };
         recorded.series.push(sample);
     }
+    let mut locked = empty.clone();
+    locked.instruments.locks = (0..5).map(locks).collect();
+    locked.instruments.ulocks = (0..5).map(user_locks).collect();
     vec![
+        ("locked", html::load(&locked)),
         ("journal", of(&journal)),
         ("open", of(&open)),
         ("many", of(&many)),
@@ -78,6 +85,74 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
         ("recorded", html::load(&recorded)),
     ]
 });
+
+fn waits(count: u64) -> Waits {
+    Waits { count, ns_total: count * 12_345, ns_max: 50_000, histogram: [(8_192, count)].into() }
+}
+
+fn locks(k: u64) -> LockInterval {
+    let lock = |kind, caller: &str, count| LockSample {
+        kind,
+        address: 0xffff_8880,
+        name: Err(Missing::because("it was allocated")),
+        caller: Ok(caller.into()),
+        stack: Vec::new(),
+        waits: waits(count),
+        spin_ns_total: count * 10_000,
+    };
+    let locks = (0..40).map(|n| lock(LockKind::Mutex, &format!("caller_<{n}>"), 10 * (k + 1) * (40 - n)));
+    LockInterval {
+        from_ns: k * 1_000_000_000,
+        until_ns: (k + 1) * 1_000_000_000,
+        cpus: 2,
+        missed_deadline: false,
+        locks: locks.collect(),
+        lost: [("no-room".to_owned(), 3)].into(),
+    }
+    .at_most(30)
+}
+
+fn user_locks(k: u64) -> UserLockInterval {
+    let lock = |comm: &str, count| UserLockSample {
+        pid: 4_711,
+        comm: comm.into(),
+        address: 0x5589_cc6c,
+        kind: UserLockKind::Mutex,
+        call: Ok("lock_contended".into()),
+        caller: Err(Missing::because("its program was gone")),
+        stack: Vec::new(),
+        waker: Err(Missing::because("nobody was seen to wake it")),
+        waits: waits(count),
+        not_slept: 0,
+        timed_out: 0,
+    };
+    UserLockInterval {
+        from_ns: k * 1_000_000_000,
+        until_ns: (k + 1) * 1_000_000_000,
+        missed_deadline: false,
+        locks: vec![lock("mariadbd", 20 * (k + 1)), lock("a & b", 3)],
+        lost: std::collections::BTreeMap::new(),
+    }
+}
+
+#[test]
+fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
+    let text = page("locked");
+    for words in [
+        "Locks of the kernel",
+        "caller_&lt;0&gt;",
+        "Waiting for locks of the kernel over time",
+        "Waits were LOST: 15 no-room",
+        "Locks of programs",
+        "mariadbd/4711",
+        "lock_contended",
+        "Waiting for locks of programs over time",
+    ] {
+        assert!(text.contains(words), "{words}");
+    }
+    // All forty callers are in the sum: 10 waits times (1 + ... + 40) times (1 + ... + 5).
+    assert!(text.contains(">=123,000") || text.contains("&gt;=123,000"), "the sum of all");
+}
 
 fn page(name: &str) -> &'static str {
     &PAGES.iter().find(|(n, _)| *n == name).expect("the tests name pages that there are").1
