@@ -26,7 +26,8 @@ pub(crate) struct Interval {
 struct Lock {
     kind: String,
     address: u64,
-    lock: Option<String>,
+    #[serde(rename = "lock")]
+    name: Option<String>,
     caller: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     stack: Vec<String>,
@@ -106,7 +107,7 @@ impl Lock {
         Self {
             kind: kind.word().to_owned(),
             address: *address,
-            lock: missing.split("lock", name, Clone::clone),
+            name: missing.split("lock", name, Clone::clone),
             caller: missing.split("caller", caller, Clone::clone),
             stack: stack.clone(),
             waits: WaitsForm::of(waits),
@@ -119,7 +120,7 @@ impl Lock {
         Ok(LockSample {
             kind: word("kind", &self.kind, LockKind::from_word)?,
             address: self.address,
-            name: self.missing.join("lock", self.lock, Ok)?,
+            name: self.missing.join("lock", self.name, Ok)?,
             caller: self.missing.join("caller", self.caller, Ok)?,
             stack: self.stack,
             waits: self.waits.read(),
