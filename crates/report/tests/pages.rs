@@ -151,7 +151,7 @@ fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
         assert!(text.contains(words), "{words}");
     }
     // All forty callers are in the sum: 10 waits times (1 + ... + 40) times (1 + ... + 5).
-    assert!(text.contains(">=123,000") || text.contains("&gt;=123,000"), "the sum of all");
+    assert!(text.contains("≥\u{202f}123,000"), "the sum of all");
 }
 
 fn page(name: &str) -> &'static str {

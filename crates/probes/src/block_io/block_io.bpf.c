@@ -71,6 +71,9 @@ enum {
 };
 
 extern const void iomap_dio_bio_end_io __ksym __weak;
+/* Linux 6.14. */
+extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
+extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;
 
 static __always_inline __u32 op_of(__u32 flags, __u32 bytes)
 {
@@ -457,6 +460,20 @@ static __always_inline void end(struct request *rq)
 	leave(place);
 }
 
+/* The kernel runs no program on a CPU that is in it already: the end that an interrupt brings while
+ * another one is looked at would pass by unseen. */
+static __always_inline void end_undisturbed(struct request *rq)
+{
+	bool can_wait = bpf_ksym_exists(bpf_local_irq_save);
+	unsigned long flags;
+
+	if (can_wait)
+		bpf_local_irq_save(&flags);
+	end(rq);
+	if (can_wait)
+		bpf_local_irq_restore(&flags);
+}
+
 /* Since Linux 6.5: every request has a start and an end of its own. */
 
 SEC("tp_btf/block_io_start")
@@ -472,7 +489,7 @@ int BPF_PROG(on_start, struct request *rq)
 SEC("tp_btf/block_io_done")
 int BPF_PROG(on_done, struct request *rq)
 {
-	end(rq);
+	end_undisturbed(rq);
 	return 0;
 }
 
@@ -526,7 +543,7 @@ int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
 		if (f)
 			f->flags |= IO_FAILED;
 	}
-	end(rq);
+	end_undisturbed(rq);
 	return 0;
 }
 
