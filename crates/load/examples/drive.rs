@@ -2,8 +2,9 @@
 //!
 //! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [fifo] [spin=USEC] [keep-awake]`
 //!
-//! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time of
-//! the thread that reports, in microseconds an interval, and that of the threads that keep the CPUs awake, in seconds.
+//! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time
+//! that the thread that reports uses from one report to the next, in microseconds (the median), and that of the threads
+//! that keep the CPUs awake, in seconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
@@ -11,8 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_load as load;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
 use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
     Schedule, ScriptFile, ScriptSettings, Think, Workload,
@@ -79,11 +79,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         ramp_down: Duration::ZERO,
         client,
     };
-    let reporter_us =
-        || getrusage(UsageWho::RUSAGE_THREAD).map(|u| (u.user_time() + u.system_time()).num_microseconds());
-    let before_us = reporter_us()?;
-    let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
-    let reporter_us = (reporter_us()? - before_us) as f64 / settings.time.as_secs_f64();
+    let mut reported_us = Vec::new();
+    let record = load::run(&settings, &load::Stop::new(), &mut |event| {
+        if matches!(event, load::Event::Interval(_)) {
+            reported_us.extend(thread_cpu_us());
+        }
+    })?;
+    // Between two reports lie the end of the one, all that the thread does meanwhile, and the reading of the other.
+    let mut report_us: Vec<f64> = reported_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    report_us.sort_by(f64::total_cmp);
+    let report_us =
+        report_us.get(report_us.len() / 2).map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
     let awake_s =
         record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu).map_or(0.0, |cpu| cpu.as_secs_f64());
     let lateness = record.lateness.ok();
@@ -93,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let offered_per_s = record.counts.planned as f64 / record.measured.as_secs_f64();
     println!(
-        "{} {:.2} {:.2} {} {} {} {reporter_us:.0} {awake_s:.2}",
+        "{} {:.2} {:.2} {} {} {} {report_us} {awake_s:.2}",
         record.counts.done,
         record.achieved_per_s,
         offered_per_s,
@@ -102,4 +108,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         late_us(0.999)
     );
     Ok(())
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu_us() -> Option<f64> {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
+    Some(now.tv_sec() as f64 * 1e6 + now.tv_nsec() as f64 / 1e3)
 }

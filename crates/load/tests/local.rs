@@ -94,6 +94,43 @@ fn a_run_stopped_in_its_warm_up_has_measured_nothing() {
     assert_eq!(error.class(), ErrorClass::Interrupted);
 }
 
+/// A port on which connections are neither taken nor refused, as of a host that is gone.
+fn silent_port() -> (u16, Vec<socket2::Socket>) {
+    use socket2::{Domain, SockAddr, Socket, Type};
+    let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let listener = tcp();
+    listener.bind(&SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut sockets = vec![listener];
+    // Nobody takes them: when the queue is full, the next attempts are not answered.
+    loop {
+        let client = tcp();
+        let is_taken = client.connect_timeout(&address, Duration::from_millis(500)).is_ok();
+        sockets.push(client);
+        if !is_taken {
+            return (address.as_socket().unwrap().port(), sockets);
+        }
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_host_that_does_not_answer() {
+    let (port, _sockets) = silent_port();
+    for target in [
+        format!("mysql://root@127.0.0.1:{port}/bench"),
+        format!("postgres://postgres@127.0.0.1:{port}/bench"),
+        format!("memcached://127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}/"),
+    ] {
+        let stop = Stop::new();
+        stop.request();
+        // Who waited to the end of the attempt would find that there is no connection.
+        let error = load::run(&settings(&target), &stop, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, LoadError::Interrupted), "{target}: {error}");
+    }
+}
+
 #[test]
 fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
     let stop = Stop::new();

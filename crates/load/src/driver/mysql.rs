@@ -107,9 +107,9 @@ impl Place {
         // SAFETY: the connection is alive, and with it its descriptor, until the copy is made.
         let socket = unsafe { BorrowedFd::borrow_raw(connection.as_raw_fd()) };
         let copy = || -> std::io::Result<(Wire, OwnedFd)> {
-            let wire = Wire::new(socket.try_clone_to_owned()?);
+            let mut wire = Wire::new(socket.try_clone_to_owned()?);
             // An option of the socket, whatever its family: an answer may take as long as it takes.
-            wire.stream().set_read_timeout(None)?;
+            wire.set_timeout(None)?;
             Ok((wire, socket.try_clone_to_owned()?))
         };
         let (wire, to_cut) = copy().map_err(|e| lost(&e))?;

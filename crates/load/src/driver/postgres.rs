@@ -147,7 +147,7 @@ impl Place {
         let to_cut = socket.try_clone().map_err(|e| cannot(&e))?;
         cut.arm_socket(to_cut.try_clone().map_err(|e| cannot(&e))?);
         let mut wire = Wire::new(socket);
-        wire.stream().set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
+        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
         let who = Credentials {
             user: &self.user,
             password: self.password.as_deref(),
@@ -156,7 +156,7 @@ impl Place {
         };
         let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
         // An answer may take as long as it takes.
-        wire.stream().set_read_timeout(None).map_err(|e| cannot(&e))?;
+        wire.set_timeout(None).map_err(|e| cannot(&e))?;
         let (place, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
         cut.arm_socket_and(to_cut, move || place.cancel(process_id, secret_key));
         Ok((wire, welcome))

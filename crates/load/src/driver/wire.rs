@@ -2,10 +2,17 @@
 //!
 //! One `send` for a request, one `recv` for an answer that fits the room; no allocation once the room is as large as
 //! the largest message.
+//!
+//! On a socket of this machine it waits in `poll` and not in `recv`: there the kernel also wakes a `recv` when the
+//! other side has read our request, half an event too early, and each event would cost two switches in place of one.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::libc;
+use socket2::{Domain, SockRef};
 
 /// An answer of a hundred rows is some 12 KiB.
 const ROOM_BYTES: usize = 32 * 1024;
@@ -15,6 +22,10 @@ const ROOM_BYTES: usize = 32 * 1024;
 pub(crate) struct Wire {
     /// Of whatever family: `send` and `recv` do not look at addresses.
     stream: TcpStream,
+    /// Whether it ends on this machine.
+    is_local: bool,
+    /// How long an answer may take.
+    timeout: Option<Duration>,
     room: Vec<u8>,
     /// What was received and not read is `room[start..end]`.
     start: usize,
@@ -23,11 +34,16 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { stream: TcpStream::from(socket), room: vec![0; ROOM_BYTES], start: 0, end: 0 }
+        let stream = TcpStream::from(socket);
+        let is_local =
+            SockRef::from(&stream).local_addr().is_ok_and(|address| address.domain() == Domain::UNIX);
+        Self { stream, is_local, timeout: None, room: vec![0; ROOM_BYTES], start: 0, end: 0 }
     }
 
-    pub(crate) fn stream(&self) -> &TcpStream {
-        &self.stream
+    /// Says how long an answer may take; `None`: as long as it takes.
+    pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.timeout = timeout;
+        self.stream.set_read_timeout(timeout)
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -65,19 +81,35 @@ impl Wire {
             self.make_room(count);
         }
         while self.end - self.start < count {
+            if self.is_local {
+                self.wait()?;
+            }
             match self.stream.read(&mut self.room[self.end..]) {
                 Ok(0) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the server closed the connection",
-                    ));
+                    return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
                 }
                 Ok(n) => self.end += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
         Ok(())
+    }
+
+    /// Waits until there is something to receive.
+    fn wait(&self) -> io::Result<()> {
+        let mut socket = libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let timeout_ms = self.timeout.map_or(-1, |t| i32::try_from(t.as_millis()).unwrap_or(i32::MAX));
+        // SAFETY: one descriptor, which is ours and open, and lives through the call.
+        match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
+            0 => Err(ErrorKind::TimedOut.into()),
+            1 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                // Whoever reads finds out, and waits again.
+                e if e.kind() == ErrorKind::Interrupted => Ok(()),
+                e => Err(e),
+            },
+        }
     }
 }
 
@@ -102,6 +134,6 @@ mod tests {
             assert!(wire.take(size).unwrap().iter().all(|b| *b == n));
         }
         sent.join().unwrap();
-        assert_eq!(wire.take(1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(wire.take(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 }
