@@ -14,6 +14,7 @@ pub(crate) mod net;
 mod null;
 mod postgres;
 mod redis;
+mod session;
 mod sqlite;
 mod wire;
 
@@ -180,6 +181,11 @@ impl Laps {
         assert!(self.taken.len() < self.taken.capacity(), "more operations than the driver announced");
         self.last_ns = self.end_ns();
         self.taken.push((operation, self.last_ns - self.start_ns));
+    }
+
+    /// Ends a rest, within the event; no operation lasted meanwhile.
+    pub(crate) fn rested(&mut self) {
+        self.last_ns = self.clock.now_ns();
     }
 
     /// Waits, within the event; no operation lasts meanwhile.

@@ -3,9 +3,10 @@
 
 use record::load::{LoadSettings, OltpSettings, Workload};
 
-use crate::driver::{Attempt, Failure, FailureClass, OperationShare};
+use crate::driver::{Failure, OperationShare};
+use crate::random::Random;
 use crate::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
-use crate::sql::{Parameter, Sql, StatementText};
+use crate::sql::{Ask, Parameter, StatementText};
 
 /// What SQL targets can do, in the order of its fame.
 pub(crate) const WORKLOADS: &[Workload] = &[
@@ -155,7 +156,12 @@ impl Shape {
 
     /// Whether transactions write.
     pub(crate) fn writes(&self) -> bool {
-        self.uses(Statement::Begin) && self.uses(Statement::UpdateIndex)
+        self.has_transactions() && self.uses(Statement::UpdateIndex)
+    }
+
+    /// Whether its statements stand in a transaction.
+    pub(crate) fn has_transactions(&self) -> bool {
+        self.uses(Statement::Begin)
     }
 
     fn uses(&self, statement: Statement) -> bool {
@@ -168,84 +174,80 @@ impl Shape {
     }
 }
 
-/// Room for the texts that one worker writes.
+/// One transaction as it goes on, statement by statement.
 #[derive(Debug, Clone)]
-pub(crate) struct Texts {
+pub(crate) struct Course {
+    random: Random,
+    /// Of [`Statement::ALL`].
+    statement: usize,
+    /// How often that one was asked.
+    asked: u32,
+    table: usize,
+    id: i64,
     c: Digits<C_LENGTH>,
     pad: Digits<PAD_LENGTH>,
 }
 
-impl Texts {
+impl Course {
     pub(crate) fn new() -> Self {
-        Self { c: Digits::new(), pad: Digits::new() }
+        let (c, pad) = (Digits::new(), Digits::new());
+        Self { random: Random::of(0, 0), statement: 0, asked: 0, table: 0, id: 1, c, pad }
     }
-}
 
-/// Does one transaction.
-pub(crate) fn transaction(
-    sql: &mut impl Sql,
-    shape: &Shape,
-    texts: &mut Texts,
-    attempt: &mut Attempt<'_>,
-) -> Result<(), Failure> {
-    let result = statements(sql, shape, texts, attempt);
-    if let Err(failure) = &result
-        && failure.class != FailureClass::Connection
-        && shape.uses(Statement::Begin)
-    {
-        sql.roll_back();
+    /// Begins a transaction with its own chance.
+    pub(crate) fn begin(&mut self, random: Random) {
+        (self.random, self.statement, self.asked, self.table, self.id) = (random, 0, 0, 0, 1);
     }
-    result
-}
 
-/// The statements in sysbench's order. Each group goes to one table, drawn uniformly.
-fn statements(
-    sql: &mut impl Sql,
-    shape: &Shape,
-    texts: &mut Texts,
-    attempt: &mut Attempt<'_>,
-) -> Result<(), Failure> {
-    use Parameter::{Integer, Text};
-    let mut table = 0;
-    let mut id = 1;
-    for statement in Statement::ALL {
-        let per_event = shape.per_event[statement as usize];
-        // An insert puts back the row that the delete before it took.
-        if per_event > 0 && statement != Statement::Insert {
-            table = usize::try_from(attempt.random.below(shape.tables.into())).expect("below a u32");
+    /// Asks the next statement, in sysbench's order; yields its operation, and `None` after the last.
+    ///
+    /// Each group of statements goes to one table, drawn uniformly.
+    pub(crate) fn ask(&mut self, shape: &Shape, ask: &mut Ask<'_>) -> Result<Option<usize>, Failure> {
+        while let Some(statement) = Statement::ALL.get(self.statement).copied() {
+            let per_event = shape.per_event[statement as usize];
+            if self.asked == per_event {
+                (self.statement, self.asked) = (self.statement + 1, 0);
+                continue;
+            }
+            // An insert puts back the row that the delete before it took.
+            if self.asked == 0 && statement != Statement::Insert {
+                self.table = usize::try_from(self.random.below(shape.tables.into())).expect("below a u32");
+            }
+            self.asked += 1;
+            self.ask_one(shape, statement, ask)?;
+            return Ok(Some(shape.operation[statement as usize]));
         }
-        let number = shape.number(statement, table);
-        for _ in 0..per_event {
-            let random = &mut attempt.random;
-            if !matches!(statement, Statement::Insert | Statement::Append) {
-                id = shape.rows.pick(random).cast_signed();
+        Ok(None)
+    }
+
+    fn ask_one(&mut self, shape: &Shape, statement: Statement, ask: &mut Ask<'_>) -> Result<(), Failure> {
+        use Parameter::{Integer, Text};
+        let number = shape.number(statement, self.table);
+        if !matches!(statement, Statement::Insert | Statement::Append) {
+            self.id = shape.rows.pick(&mut self.random).cast_signed();
+        }
+        let (id, random) = (self.id, &mut self.random);
+        match statement {
+            Statement::Begin | Statement::Commit => ask(number, &[], None),
+            Statement::PointSelect | Statement::UpdateIndex | Statement::Delete => {
+                ask(number, &[Integer(id)], None)
             }
-            match statement {
-                Statement::Begin | Statement::Commit => sql.execute(number, &[], None)?,
-                Statement::PointSelect | Statement::UpdateIndex | Statement::Delete => {
-                    sql.execute(number, &[Integer(id)], None)?;
-                }
-                Statement::SimpleRange
-                | Statement::SumRange
-                | Statement::OrderRange
-                | Statement::DistinctRange => {
-                    let last_id = id + shape.range_size.cast_signed() - 1;
-                    sql.execute(number, &[Integer(id), Integer(last_id)], None)?;
-                }
-                Statement::UpdateNonIndex => {
-                    sql.execute(number, &[Text(texts.c.draw(random)), Integer(id)], None)?;
-                }
-                Statement::Insert | Statement::Append => {
-                    let k = Integer(shape.rows.pick(random).cast_signed());
-                    let values = [Integer(id), k, Text(texts.c.draw(random)), Text(texts.pad.draw(random))];
-                    let from = usize::from(statement == Statement::Append);
-                    sql.execute(number, &values[from..], None)?;
-                }
+            Statement::SimpleRange
+            | Statement::SumRange
+            | Statement::OrderRange
+            | Statement::DistinctRange => {
+                let last_id = id + shape.range_size.cast_signed() - 1;
+                ask(number, &[Integer(id), Integer(last_id)], None)
             }
-            attempt.laps.end_operation(shape.operation[statement as usize]);
+            Statement::UpdateNonIndex => ask(number, &[Text(self.c.draw(random)), Integer(id)], None),
+            Statement::Insert | Statement::Append => {
+                let k = Integer(shape.rows.pick(random).cast_signed());
+                let values = [Integer(id), k, Text(self.c.draw(random)), Text(self.pad.draw(random))];
+                let from = usize::from(statement == Statement::Append);
+                ask(number, &values[from..], None)
+            }
         }
     }
-    Ok(())
 }
 
 fn per_event(statement: Statement, workload: Workload, oltp: &OltpSettings) -> u32 {

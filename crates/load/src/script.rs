@@ -16,8 +16,9 @@ use self::expression::{Expression, Scene};
 use self::parse::{Command, Keep, Names};
 use self::place::{Place, Problem};
 use self::value::Value;
-use crate::driver::{Attempt, Failure, FailureClass, OperationShare};
-use crate::sql::{Parameter, Row, Sql, StatementText};
+use crate::driver::{Failure, FailureClass, Laps, OperationShare};
+use crate::random::Random;
+use crate::sql::{Ask, Parameter, Row, StatementText, Turn};
 
 /// The scripts of a load, ready to be done.
 #[derive(Debug)]
@@ -270,145 +271,161 @@ fn operation_name(stem: &str, at: Place, digits: usize, text: &StatementText) ->
     format!("{stem}:{:0digits$}-{}", at.line, verb.to_ascii_lowercase())
 }
 
-/// What one worker needs to do scripts.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
+/// One script as it goes on, statement by statement.
+#[derive(Debug)]
+pub(crate) struct Course {
+    random: Random,
+    script: usize,
+    /// The step that comes next.
+    next: usize,
     variables: Vec<Option<Value>>,
+    /// The row that was wanted last.
     row: Row,
+    /// The step whose answer is in there.
+    kept: Option<usize>,
 }
 
-/// Does one script.
-pub(crate) fn run(
-    sql: &mut impl Sql,
-    scripts: &Scripts,
-    room: &mut Room,
-    attempt: &mut Attempt<'_>,
-) -> Result<(), Failure> {
-    let mut drawn = attempt.random.below(scripts.weights);
-    let chosen = scripts.each.iter().find(|script| {
-        let is_it = drawn < script.weight.into();
-        drawn = drawn.saturating_sub(script.weight.into());
-        is_it
-    });
-    let script = chosen.expect("the draw is below the sum of the weights");
-    room.variables.clear();
-    room.variables.extend_from_slice(&scripts.defined);
-    let mut result = steps(sql, scripts, script, room, attempt);
-    if result.is_ok() && sql.is_in_transaction() {
-        let text =
-            format!("{}: the script ends within a transaction: end it with COMMIT or ROLLBACK", script.name);
-        result = Err(Failure::new(FailureClass::Application, text));
+impl Course {
+    pub(crate) fn new() -> Self {
+        let (variables, row) = (Vec::new(), Row::default());
+        Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None }
     }
-    match &result {
-        Ok(()) => {
-            if let Some(span) = script.span {
-                attempt.laps.end_span(span);
-            }
+
+    /// Begins a script, drawn by the weights.
+    pub(crate) fn begin(&mut self, scripts: &Scripts, mut random: Random) {
+        let mut drawn = random.below(scripts.weights);
+        let chosen = scripts.each.iter().position(|script| {
+            let is_it = drawn < script.weight.into();
+            drawn = drawn.saturating_sub(script.weight.into());
+            is_it
+        });
+        self.script = chosen.expect("the draw is below the sum of the weights");
+        (self.random, self.next, self.kept) = (random, 0, None);
+        self.variables.clear();
+        self.variables.extend_from_slice(&scripts.defined);
+    }
+
+    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+        self.kept.map(|_| &mut self.row)
+    }
+
+    /// Goes on to the next statement or rest; the one before has its answer.
+    pub(crate) fn turn(&mut self, scripts: &Scripts, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+        let script = &scripts.each[self.script];
+        let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
+        if let Some(step) = self.kept.take() {
+            self.keep(scripts, &script.steps[step]).map_err(wrong)?;
         }
-        Err(failure) if failure.class != FailureClass::Connection => sql.roll_back(),
-        Err(_) => {}
-    }
-    result
-}
-
-fn steps(
-    sql: &mut impl Sql,
-    scripts: &Scripts,
-    script: &Script,
-    room: &mut Room,
-    attempt: &mut Attempt<'_>,
-) -> Result<(), Failure> {
-    let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
-    let mut next = 0;
-    while let Some((at, step)) = script.steps.get(next) {
-        next += 1;
-        let mut scene = Scene {
-            variables: &room.variables,
-            names: &scripts.names,
-            random: &mut attempt.random,
-            seed: scripts.seed,
-        };
-        match step {
-            Step::Set { slot, to } => {
-                let value = to.value(&mut scene).map_err(wrong)?;
-                room.variables[*slot] = Some(value);
-            }
-            Step::Unless { condition, to } => {
-                if !condition.is_true(&mut scene).map_err(wrong)? {
-                    next = *to;
+        while let Some((at, step)) = script.steps.get(self.next) {
+            self.next += 1;
+            let mut scene = Scene {
+                variables: &self.variables,
+                names: &scripts.names,
+                random: &mut self.random,
+                seed: scripts.seed,
+            };
+            match step {
+                Step::Set { slot, to } => {
+                    let value = to.value(&mut scene).map_err(wrong)?;
+                    self.variables[*slot] = Some(value);
                 }
-            }
-            Step::Jump { to } => next = *to,
-            Step::Sleep { amount, unit_ns } => {
-                let amount = amount.value(&mut scene).and_then(|v| v.real(*at)).map_err(wrong)?;
-                attempt.laps.rest(nanoseconds(amount, *unit_ns));
-            }
-            Step::Sql { statement, operation, parameters, keep } => {
-                execute(sql, scripts, (*statement, parameters, keep), room).map_err(
-                    |failed| match failed {
+                Step::Unless { condition, to } => {
+                    if !condition.is_true(&mut scene).map_err(wrong)? {
+                        self.next = *to;
+                    }
+                }
+                Step::Jump { to } => self.next = *to,
+                Step::Sleep { amount, unit_ns } => {
+                    let amount = amount.value(&mut scene).and_then(|v| v.real(*at)).map_err(wrong)?;
+                    return Ok(Turn::Rest { for_ns: nanoseconds(amount, *unit_ns) });
+                }
+                Step::Sql { statement, operation, parameters, keep } => {
+                    self.kept = (*keep != Keep::Nothing).then_some(self.next - 1);
+                    self.ask(scripts, (*statement, parameters), ask).map_err(|failed| match failed {
                         Failed::Here(problem) => wrong(problem),
                         Failed::There(failure) => failure,
-                        Failed::Rows(rows) => {
-                            wrong(at.problem(format!("\\gset wants one row, and the answer has {rows}")))
-                        }
-                    },
-                )?;
-                attempt.laps.end_operation(*operation);
+                    })?;
+                    return Ok(Turn::Asked { operation: *operation });
+                }
             }
         }
+        Ok(Turn::Over)
     }
-    Ok(())
-}
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
-    (amount.max(0.0) * unit_ns as f64) as u64
+    fn ask(
+        &mut self,
+        scripts: &Scripts,
+        (statement, slots): (usize, &[(Place, usize)]),
+        ask: &mut Ask<'_>,
+    ) -> Result<(), Failed> {
+        let value_of = |(at, slot): &(Place, usize)| match &self.variables[*slot] {
+            Some(value) => Ok(value.parameter()),
+            None => Err(Failed::Here(at.problem(format!("`{}` is not set here", scripts.names[*slot])))),
+        };
+        let mut inline = [Parameter::Null; PARAMETERS_INLINE];
+        let many;
+        let parameters = if let Some(inline) = inline.get_mut(..slots.len()) {
+            for (parameter, slot) in inline.iter_mut().zip(slots) {
+                *parameter = value_of(slot)?;
+            }
+            &*inline
+        } else {
+            many = slots.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
+            &many[..]
+        };
+        let wanted = self.kept.map(|_| &mut self.row);
+        ask(statement, parameters, wanted).map_err(Failed::There)
+    }
+
+    /// Sets the variables that are called after the columns of the answer.
+    fn keep(&mut self, scripts: &Scripts, (at, step): &(Place, Step)) -> Result<(), Problem> {
+        let prefix = match step {
+            Step::Sql { keep: Keep::OneRow { .. }, .. } if self.row.rows != 1 => {
+                return Err(at.problem(format!("\\gset wants one row, and the answer has {}", self.row.rows)));
+            }
+            Step::Sql { keep: Keep::OneRow { prefix } | Keep::LastRow { prefix }, .. } => prefix,
+            _ => unreachable!("only answers are kept"),
+        };
+        for (name, value) in self.row.names.iter().zip(&mut self.row.values) {
+            let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
+            // Columns that no script reads are left.
+            if let Some(slot) = scripts.names.iter().position(is_called) {
+                self.variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be said of a script that came to its end.
+    pub(crate) fn close(
+        &self,
+        scripts: &Scripts,
+        is_in_transaction: bool,
+        laps: &mut Laps,
+    ) -> Result<(), Failure> {
+        let script = &scripts.each[self.script];
+        if is_in_transaction {
+            let name = &script.name;
+            let text =
+                format!("{name}: the script ends within a transaction: end it with COMMIT or ROLLBACK");
+            return Err(Failure::new(FailureClass::Application, text));
+        }
+        if let Some(span) = script.span {
+            laps.end_span(span);
+        }
+        Ok(())
+    }
 }
 
 enum Failed {
     Here(Problem),
     There(Failure),
-    /// The answer has not one row.
-    Rows(u64),
 }
 
-fn execute(
-    sql: &mut impl Sql,
-    scripts: &Scripts,
-    (statement, slots, keep): (usize, &[(Place, usize)], &Keep),
-    room: &mut Room,
-) -> Result<(), Failed> {
-    let Room { variables, row } = room;
-    let value_of = |(at, slot): &(Place, usize)| match &variables[*slot] {
-        Some(value) => Ok(value.parameter()),
-        None => Err(Failed::Here(at.problem(format!("`{}` is not set here", scripts.names[*slot])))),
-    };
-    let mut inline = [Parameter::Null; PARAMETERS_INLINE];
-    let many;
-    let parameters = if let Some(inline) = inline.get_mut(..slots.len()) {
-        for (parameter, slot) in inline.iter_mut().zip(slots) {
-            *parameter = value_of(slot)?;
-        }
-        &*inline
-    } else {
-        many = slots.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
-        &many[..]
-    };
-    let wanted = (*keep != Keep::Nothing).then_some(&mut *row);
-    sql.execute(statement, parameters, wanted).map_err(Failed::There)?;
-    let prefix = match keep {
-        Keep::Nothing => return Ok(()),
-        Keep::OneRow { .. } if row.rows != 1 => return Err(Failed::Rows(row.rows)),
-        Keep::OneRow { prefix } | Keep::LastRow { prefix } => prefix,
-    };
-    for (name, value) in row.names.iter().zip(&mut row.values) {
-        let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
-        // Columns that no script reads are left.
-        if let Some(slot) = scripts.names.iter().position(is_called) {
-            variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
-        }
-    }
-    Ok(())
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
+    (amount.max(0.0) * unit_ns as f64) as u64
 }
 
 #[cfg(test)]

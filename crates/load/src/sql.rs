@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use record::load::{LoadSettings, Workload};
 
-use crate::driver::{Attempt, Connection, Failure, FailureClass, OperationShare};
-use crate::oltp::{self, Shape, Texts};
-use crate::script::{self, Room, Scripts};
+use crate::driver::{Attempt, Connection, Failure, FailureClass, Laps, OperationShare};
+use crate::oltp::{self, Shape};
+use crate::random::Random;
+use crate::script::{self, Scripts};
 
 /// One statement: the text around its parameters, one piece more than it has parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,28 +171,130 @@ impl Work {
             Self::Script(_) => false,
         }
     }
+
+    /// Whether a failure may leave a transaction open, on a connection that goes on.
+    pub(crate) fn rolls_back_after(&self, failure: &Failure) -> bool {
+        failure.class != FailureClass::Connection
+            && match self {
+                Self::Oltp(shape) => shape.has_transactions(),
+                Self::Script(_) => true,
+            }
+    }
 }
 
-/// One worker: a session, and the room it needs for its values.
+/// Where a statement goes that an event asks: its number, its values, and where the last row of its answer goes.
+pub(crate) type Ask<'a> = dyn FnMut(usize, &[Parameter<'_>], Option<&mut Row>) -> Result<(), Failure> + 'a;
+
+/// What an event does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// A statement was asked; its answer ends this operation.
+    Asked { operation: usize },
+    /// It rests.
+    Rest { for_ns: u64 },
+    /// Nothing more.
+    Over,
+}
+
+/// One event as it goes on, statement by statement: it never waits, so that a thread can have many under way.
+#[derive(Debug)]
+pub(crate) enum Course {
+    Oltp(Box<oltp::Course>),
+    Script(Box<script::Course>),
+}
+
+impl Course {
+    /// Of events of this kind.
+    pub(crate) fn of(work: &Work) -> Self {
+        match work {
+            Work::Oltp(_) => Self::Oltp(Box::new(oltp::Course::new())),
+            Work::Script(_) => Self::Script(Box::new(script::Course::new())),
+        }
+    }
+
+    /// Begins an event with its own chance.
+    pub(crate) fn begin(&mut self, work: &Work, random: Random) {
+        match (self, work) {
+            (Self::Oltp(course), Work::Oltp(_)) => course.begin(random),
+            (Self::Script(course), Work::Script(scripts)) => course.begin(scripts, random),
+            _ => unreachable!("{OF_ITS_WORK}"),
+        }
+    }
+
+    /// Goes on to what comes next; the statement before has its answer.
+    pub(crate) fn turn(&mut self, work: &Work, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+        match (self, work) {
+            (Self::Oltp(course), Work::Oltp(shape)) => {
+                let asked = course.ask(shape, ask)?;
+                Ok(asked.map_or(Turn::Over, |operation| Turn::Asked { operation }))
+            }
+            (Self::Script(course), Work::Script(scripts)) => course.turn(scripts, ask),
+            _ => unreachable!("{OF_ITS_WORK}"),
+        }
+    }
+
+    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+        match self {
+            Self::Oltp(_) => None,
+            Self::Script(course) => course.wanted(),
+        }
+    }
+
+    /// What is to be said of an event that is over.
+    pub(crate) fn close(&self, work: &Work, is_in_transaction: bool, laps: &mut Laps) -> Result<(), Failure> {
+        match (self, work) {
+            (Self::Script(course), Work::Script(scripts)) => course.close(scripts, is_in_transaction, laps),
+            _ => Ok(()),
+        }
+    }
+}
+
+const OF_ITS_WORK: &str = "a course is made for its work";
+
+/// Does one event.
+pub(crate) fn run(
+    session: &mut impl Sql,
+    work: &Work,
+    course: &mut Course,
+    attempt: &mut Attempt<'_>,
+) -> Result<(), Failure> {
+    course.begin(work, attempt.random.clone());
+    let result = loop {
+        let turn =
+            course.turn(work, &mut |statement, parameters, row| session.execute(statement, parameters, row));
+        match turn {
+            Ok(Turn::Asked { operation }) => attempt.laps.end_operation(operation),
+            Ok(Turn::Rest { for_ns }) => attempt.laps.rest(for_ns),
+            Ok(Turn::Over) => break course.close(work, session.is_in_transaction(), attempt.laps),
+            Err(failure) => break Err(failure),
+        }
+    };
+    if let Err(failure) = &result
+        && work.rolls_back_after(failure)
+    {
+        session.roll_back();
+    }
+    result
+}
+
+/// One worker: a session, and the event that it does.
 pub(crate) struct Worker<S> {
     session: S,
     work: Arc<Work>,
-    texts: Texts,
-    room: Room,
+    course: Course,
 }
 
 impl<S: Sql> Worker<S> {
     pub(crate) fn new(session: S, work: Arc<Work>) -> Self {
-        Self { session, work, texts: Texts::new(), room: Room::default() }
+        let course = Course::of(&work);
+        Self { session, work, course }
     }
 }
 
 impl<S: Sql> Connection for Worker<S> {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        match &*self.work {
-            Work::Oltp(shape) => oltp::transaction(&mut self.session, shape, &mut self.texts, attempt),
-            Work::Script(scripts) => script::run(&mut self.session, scripts, &mut self.room, attempt),
-        }
+        run(&mut self.session, &self.work, &mut self.course, attempt)
     }
 }
 

@@ -1,5 +1,16 @@
 //! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
 
+use std::net::ToSocketAddrs as _;
+
+use super::{Failure, FailureClass};
+
+/// Whether a host is known; why not is the user's to mend.
+pub(crate) fn look_up(host: &str, port: u16) -> Result<(), Failure> {
+    let unknown =
+        |e| Failure::new(FailureClass::Configuration, format!("the host `{host}` is not known: {e}"));
+    (host, port).to_socket_addrs().map(drop).map_err(unknown)
+}
+
 /// The parts, with their `%XX` read.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {

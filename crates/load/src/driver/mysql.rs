@@ -10,26 +10,25 @@
 mod codec;
 
 use std::fmt::Write as _;
-use std::net::ToSocketAddrs;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ::mysql::consts::{CapabilityFlags, ColumnFlags};
 use ::mysql::prelude::Queryable;
 use ::mysql::{Conn, DriverError, Error, Opts, OptsBuilder};
-use record::load::LoadSettings;
 use record::target::Target;
 
 use self::codec::{Broken, Column, Form, Prepared, Wanted};
-use super::address::Address;
-use super::wire::Wire;
+use super::address::{self, Address};
+use super::session::{Protocol, Sessions, Unread};
+use super::wire::{Source, Wire};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
 use crate::oltp;
-use crate::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
+use crate::sql::{Parameter, Quoting, Row, Work};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "mysql",
@@ -39,7 +38,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(MySql::new(place, settings)?))
+        Ok(Arc::new(MySql { place, sessions: Sessions::new(settings)? }))
     },
 };
 
@@ -120,52 +119,29 @@ impl Place {
 
 struct MySql {
     place: Place,
-    work: Arc<Work>,
-    is_prepared: bool,
-    /// First connections that are still to be made: those prepare everything at once.
-    first_connects: AtomicU32,
-}
-
-impl MySql {
-    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
-        let first_connects = AtomicU32::new(settings.threads);
-        let work = Arc::new(Work::new(settings)?);
-        Ok(Self { place, work, is_prepared: settings.oltp.prepared, first_connects })
-    }
+    sessions: Sessions,
 }
 
 impl Driver for MySql {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
         let (connection, wire) = self.place.connect(cut)?;
-        let mut session = Session::new(connection, wire, Arc::clone(&self.work), self.is_prepared);
-        let take_one = |n: u32| n.checked_sub(1);
-        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
-        if is_first {
-            for statement in 0..self.work.statements().len() {
-                session.make_ready(statement)?;
-            }
-        }
-        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
+        self.sessions.connection(Speech::new(connection, &self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         if self.place.socket.is_none() {
-            let address = (self.place.host.as_str(), self.place.port);
-            address.to_socket_addrs().map_err(|e| {
-                let text = format!("the host `{}` is not known: {e}", self.place.host);
-                Failure::new(FailureClass::Configuration, text)
-            })?;
+            address::look_up(&self.place.host, self.place.port)?;
         }
         let (mut connection, _) = self.place.connect(cut)?;
         let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(|e| failure(&e))?;
         let version = version.map(|v| version_name(&v));
         let version = version.ok_or_else(|| record::missing::Missing::because("the server does not say"));
         let tables = || Box::new(Tables { connection, sql: String::new() }) as Box<dyn Store>;
-        Ok(Look { version, store: self.work.has_data_set().then(tables) })
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        self.work.operations()
+        self.sessions.work.operations()
     }
 }
 
@@ -177,19 +153,17 @@ fn version_name(version: &str) -> String {
     format!("{product} {}", version.split('-').next().unwrap_or(version))
 }
 
-/// One worker's connection with its statements.
-struct Session {
+/// What one connection says and hears.
+struct Speech {
     /// For what is rare.
     connection: Conn,
-    /// The same socket, for statements.
-    wire: Wire,
     work: Arc<Work>,
     is_prepared: bool,
     /// By their numbers; `None` until one is needed.
     statements: Vec<Option<Ready>>,
+    /// The statement that was asked last; `None` where it was none of those.
+    asked: Option<usize>,
     is_in_transaction: bool,
-    /// Room for a request.
-    request: Vec<u8>,
     /// Room for a statement with its values in it.
     sql: String,
 }
@@ -201,15 +175,22 @@ enum Ready {
     Text(Vec<Column>),
 }
 
-impl Session {
-    fn new(connection: Conn, wire: Wire, work: Arc<Work>, is_prepared: bool) -> Self {
+impl Speech {
+    fn new(connection: Conn, sessions: &Sessions) -> Self {
+        let (work, is_prepared) = (Arc::clone(&sessions.work), sessions.is_prepared);
         let statements = work.statements().iter().map(|_| None).collect();
-        let (request, sql) = (Vec::new(), String::new());
-        Self { connection, wire, work, is_prepared, statements, is_in_transaction: false, request, sql }
+        let sql = String::new();
+        Self { connection, work, is_prepared, statements, asked: None, is_in_transaction: false, sql }
+    }
+}
+
+impl Protocol for Speech {
+    fn is_ready(&self, statement: usize) -> bool {
+        self.statements[statement].is_some()
     }
 
     #[cold]
-    fn make_ready(&mut self, statement: usize) -> Result<(), Failure> {
+    fn make_ready(&mut self, statement: usize, _: &mut Wire) -> Result<(), Failure> {
         let as_text = Ready::Text(Vec::new());
         let ready = if self.is_prepared {
             match self.connection.prep(self.work.statements()[statement].with_marks(|_| "?".to_owned())) {
@@ -227,60 +208,61 @@ impl Session {
         Ok(())
     }
 
-    fn write_request(&mut self, statement: usize, parameters: &[Parameter<'_>]) -> Result<(), Failure> {
+    fn write(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        request: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
         let fits = if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
-            codec::write_execute(prepared, parameters, &mut self.request)
+            codec::write_execute(prepared, parameters, request)
         } else {
             let text = &self.work.statements()[statement];
             text.write_values(parameters, Quoting::Backslash, &mut self.sql);
-            codec::write_query(&self.sql, &mut self.request)
+            codec::write_query(&self.sql, request)
         };
+        self.asked = Some(statement);
         let too_long =
             || Failure::new(FailureClass::Application, "a statement of more than 16 MiB was not sent");
         if fits { Ok(()) } else { Err(too_long()) }
     }
-}
 
-impl Sql for Session {
-    fn execute(
-        &mut self,
-        statement: usize,
-        parameters: &[Parameter<'_>],
-        row: Option<&mut Row>,
-    ) -> Result<(), Failure> {
-        if self.statements[statement].is_none() {
-            self.make_ready(statement)?;
-        }
-        self.write_request(statement, parameters)?;
-        self.wire.send(&self.request).map_err(|e| lost(&e))?;
-        let (form, columns) = match &mut self.statements[statement] {
+    fn write_rollback(&mut self, request: &mut Vec<u8>) {
+        self.asked = None;
+        assert!(codec::write_query("ROLLBACK", request), "it is short");
+    }
+
+    fn read(&mut self, source: &mut impl Source, wanted: Option<&mut Row>) -> Result<(), Unread> {
+        let mut of_none = Vec::new();
+        let (form, columns) = match self.asked.and_then(|statement| self.statements[statement].as_mut()) {
             Some(Ready::Prepared(prepared)) => (Form::Binary, &mut prepared.columns),
             Some(Ready::Text(columns)) => (Form::Text, columns),
-            None => unreachable!("it was made ready above"),
+            None => (Form::Text, &mut of_none),
         };
-        let wanted = row.map(|row| Wanted { row, columns, form });
-        match codec::read_answer(&mut self.wire, wanted) {
+        let wanted = wanted.map(|row| Wanted { row, columns, form });
+        match codec::read_answer(source, wanted) {
             Ok(status) => {
                 self.is_in_transaction = status.is_in_transaction();
                 Ok(())
             }
+            Err(Broken::Lost(e)) if e.kind() == ErrorKind::WouldBlock => Err(Unread::NotYet),
             Err(broken) => {
-                if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
+                let ready = self.asked.and_then(|statement| self.statements[statement].as_mut());
+                if let Some(Ready::Prepared(prepared)) = ready {
                     prepared.forget_types();
                 }
-                Err(broken_failure(broken))
+                Err(Unread::Failed(broken_failure(broken)))
             }
         }
     }
 
-    fn roll_back(&mut self) {
-        // Where this fails, so will the next statement, and that is noted.
-        let _ = query(&mut self.connection, "ROLLBACK");
-        self.is_in_transaction = false;
-    }
-
     fn is_in_transaction(&self) -> bool {
         self.is_in_transaction
+    }
+
+    /// Whether an error has ended the transaction, MariaDB does not say.
+    fn may_be_in_transaction(&self) -> bool {
+        true
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare};
+use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Laps, Look, OperationShare};
 use crate::dataset::Cache;
 use crate::random::Random;
 
@@ -37,6 +37,23 @@ pub(crate) trait Dialogue: Send {
     /// - `is_end`: the server has closed its side; nothing follows.
     fn hear(&mut self, input: &[u8], is_end: bool) -> Heard;
 
+    /// Goes on with an event that consists of several requests: when it has begun without one, after each answer that has
+    /// not ended it, and after each rest. Writes the next request.
+    fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
+        Go::Wait
+    }
+
+    /// The try of the event that was asked last begins at `start_ns`.
+    fn begin(&mut self, _: u64) {}
+
+    /// The stamps of such an event; `None` where it is one request, and whoever sends it stamps it.
+    fn laps(&self) -> Option<&Laps> {
+        None
+    }
+
+    /// Nobody waits any more for what the server is doing.
+    fn give_up(&self) {}
+
     /// Whether the server has said with its last answer that it will not take another request on this connection.
     fn closes(&self) -> bool {
         false
@@ -51,6 +68,19 @@ pub(crate) struct Heard {
     /// The answer, or why it is none; `None` while more has to come. After a failure of the class `Connection` nothing
     /// that the server says is understood; after any other the dialogue goes on.
     pub(crate) answer: Option<Result<Answer, Failure>>,
+}
+
+/// What an event of several requests does next.
+#[derive(Debug)]
+pub(crate) enum Go {
+    /// It waits for more of an answer.
+    Wait,
+    /// It sends the request that was written.
+    Send,
+    /// It rests.
+    Rest { for_ns: u64 },
+    /// It has ended.
+    Ended(Result<Answer, Failure>),
 }
 
 /// The end of an event that ended well.

@@ -8,31 +8,30 @@ mod codec;
 mod login;
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
-use record::load::LoadSettings;
 use record::missing::Missing;
 use record::target::Target;
 
 use self::codec::{Broken, Ready, TooLong, Wanted};
 use self::login::{Credentials, LoginError, Welcome};
-use super::address::Address;
-use super::wire::Wire;
+use super::address::{self, Address};
+use super::session::{Protocol, Sessions, Unread};
+use super::wire::{Source, Wire};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
 use crate::oltp;
-use crate::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
+use crate::sql::{Parameter, Quoting, Row, Work};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "postgres",
@@ -42,7 +41,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(Postgres::new(place, settings)?))
+        Ok(Arc::new(Postgres { place, sessions: Sessions::new(settings)? }))
     },
 };
 
@@ -187,139 +186,122 @@ fn check_ssl_mode(mode: &str) -> Result<(), String> {
 
 struct Postgres {
     place: Place,
-    work: Arc<Work>,
-    is_prepared: bool,
-    /// First connections that are still to be made: those prepare everything at once.
-    first_connects: AtomicU32,
-}
-
-impl Postgres {
-    fn new(place: Place, settings: &LoadSettings) -> Result<Self, Failure> {
-        let first_connects = AtomicU32::new(settings.threads);
-        let work = Arc::new(Work::new(settings)?);
-        Ok(Self { place, work, is_prepared: settings.oltp.prepared, first_connects })
-    }
+    sessions: Sessions,
 }
 
 impl Driver for Postgres {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        let (wire, _) = self.place.connect(cut)?;
-        let mut session = Session {
-            exchange: Exchange::new(wire, self.work.writes()),
-            columns: self.work.statements().iter().map(|_| None).collect(),
-            work: Arc::clone(&self.work),
-            is_prepared: self.is_prepared,
-            sql: String::new(),
-        };
-        let take_one = |n: u32| n.checked_sub(1);
-        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
-        if is_first {
-            for statement in 0..self.work.statements().len() {
-                session.make_ready(statement)?;
-            }
-        }
-        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
+        let (wire, welcome) = self.place.connect(cut)?;
+        self.sessions.connection(Speech::new(&self.place, &welcome, &self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         if let Host::Named(host) = &self.place.host {
-            (host.as_str(), self.place.port).to_socket_addrs().map_err(|e| {
-                Failure::new(FailureClass::Configuration, format!("the host `{host}` is not known: {e}"))
-            })?;
+            address::look_up(host, self.place.port)?;
         }
         let (wire, welcome) = self.place.connect(cut)?;
         // `15.18 (Debian 15.18-0+deb12u1)`
         let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
         let version = number.map(|v| format!("PostgreSQL {v}"));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
-        let exchange = Exchange::new(wire, false);
-        let tables = || Box::new(Tables { exchange, sql: String::new() }) as Box<dyn Store>;
-        Ok(Look { version, store: self.work.has_data_set().then(tables) })
+        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        self.work.operations()
+        self.sessions.work.operations()
     }
 }
 
-/// Requests and answers on one connection.
-struct Exchange {
-    wire: Wire,
-    /// Room for a request.
-    request: Vec<u8>,
-    ready: Ready,
-    /// Whether a duplicate key passes when it is tried again: of two OLTP transactions that delete the same row and
-    /// insert it anew, the later one saw it deleted, and then finds it there.
-    do_duplicates_pass: bool,
+/// Sends the request that was written, and reads its answer.
+fn ask(
+    wire: &mut Wire,
+    written: Result<(), TooLong>,
+    request: &[u8],
+    wanted: Option<Wanted<'_>>,
+) -> Result<Ready, Failure> {
+    written.map_err(too_long)?;
+    wire.send(request).map_err(|e| broken_failure(e.into()))?;
+    codec::read_answer(wire, wanted).map_err(broken_failure)
 }
 
-impl Exchange {
-    fn new(wire: Wire, do_duplicates_pass: bool) -> Self {
-        Self { wire, request: Vec::new(), ready: Ready::Idle, do_duplicates_pass }
-    }
-
-    /// Sends the request that was written, and reads its answer.
-    fn ask(&mut self, written: Result<(), TooLong>, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
-        if let Err(TooLong) = written {
-            return Err(Failure::new(
-                FailureClass::Application,
-                "a statement of more than 2 GiB was not sent",
-            ));
-        }
-        self.wire.send(&self.request).map_err(|e| broken_failure(e.into()))?;
-        self.ready = codec::read_answer(&mut self.wire, wanted).map_err(|broken| {
-            // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
-            self.ready = Ready::InFailedTransaction;
-            let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
-            let failure = broken_failure(broken);
-            let does_pass = is_duplicate && self.do_duplicates_pass;
-            if does_pass { Failure { class: FailureClass::Transient, ..failure } } else { failure }
-        })?;
-        Ok(())
-    }
-
-    fn query(&mut self, sql: &str, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
-        let written = codec::write_query(sql, &mut self.request);
-        self.ask(written, wanted)
-    }
+fn too_long(_: TooLong) -> Failure {
+    Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
 }
 
-/// One worker's connection with its statements.
-struct Session {
-    exchange: Exchange,
+/// What one connection says and hears.
+struct Speech {
+    place: Place,
+    /// By which what the server does can be cancelled.
+    process_id: i32,
+    secret_key: i32,
     work: Arc<Work>,
     is_prepared: bool,
     /// What the answers of each statement hold, by its number; `None` until it is ready.
     columns: Vec<Option<Vec<String>>>,
+    /// The statement that was asked last; `None` where it was none of those.
+    asked: Option<usize>,
+    ready: Ready,
     /// Room for a statement with its values in it.
     sql: String,
 }
 
-impl Session {
+impl Speech {
+    fn new(place: &Place, welcome: &Welcome, sessions: &Sessions) -> Self {
+        let work = Arc::clone(&sessions.work);
+        Self {
+            place: place.clone(),
+            process_id: welcome.process_id,
+            secret_key: welcome.secret_key,
+            is_prepared: sessions.is_prepared,
+            columns: work.statements().iter().map(|_| None).collect(),
+            asked: None,
+            ready: Ready::Idle,
+            sql: String::new(),
+            work,
+        }
+    }
+
+    fn refused(&self, broken: Broken) -> Failure {
+        // Of two OLTP transactions that delete the same row and insert it anew, the later one saw it deleted, and then
+        // finds it there: that passes when it is tried again.
+        let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
+        let failure = broken_failure(broken);
+        if is_duplicate && self.work.writes() {
+            Failure { class: FailureClass::Transient, ..failure }
+        } else {
+            failure
+        }
+    }
+}
+
+impl Protocol for Speech {
+    fn is_ready(&self, statement: usize) -> bool {
+        self.columns[statement].is_some()
+    }
+
     #[cold]
-    fn make_ready(&mut self, statement: usize) -> Result<(), Failure> {
-        let (mut row, mut columns) = (Row::default(), Vec::new());
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure> {
+        let (mut row, mut columns, mut request) = (Row::default(), Vec::new(), Vec::new());
         if self.is_prepared {
             let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
-            let written = codec::write_prepare(statement, &sql, &mut self.exchange.request);
-            self.exchange.ask(written, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+            let written = codec::write_prepare(statement, &sql, &mut request);
+            let wanted = Wanted { row: &mut row, columns: &mut columns };
+            // Until it is told otherwise: where this is refused, a transaction fails with it.
+            self.ready = Ready::InFailedTransaction;
+            self.ready = ask(wire, written, &request, Some(wanted))?;
         }
         self.columns[statement] = Some(columns);
         Ok(())
     }
-}
 
-impl Sql for Session {
-    fn execute(
+    fn write(
         &mut self,
         statement: usize,
         parameters: &[Parameter<'_>],
-        mut row: Option<&mut Row>,
+        request: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        if self.columns[statement].is_none() {
-            self.make_ready(statement)?;
-        }
-        let request = &mut self.exchange.request;
+        self.asked = Some(statement);
         let written = if self.is_prepared {
             codec::write_execute(statement, parameters, request)
         } else {
@@ -327,40 +309,68 @@ impl Sql for Session {
             text.write_values(parameters, Quoting::Standard, &mut self.sql);
             codec::write_query(&self.sql, request)
         };
-        if let Some(row) = &mut row {
-            row.clear();
-        }
-        let columns = self.columns[statement].as_mut().expect("it was made ready above");
-        self.exchange.ask(written, row.map(|row| Wanted { row, columns }))
+        written.map_err(too_long)
     }
 
-    fn roll_back(&mut self) {
-        if self.exchange.ready != Ready::Idle {
-            // Where this fails, so will the next statement, and that is noted.
-            let _ = self.exchange.query("ROLLBACK", None);
+    fn write_rollback(&mut self, request: &mut Vec<u8>) {
+        self.asked = None;
+        codec::write_query("ROLLBACK", request).expect("it is short");
+    }
+
+    fn read(&mut self, source: &mut impl Source, mut wanted: Option<&mut Row>) -> Result<(), Unread> {
+        if let Some(row) = &mut wanted {
+            row.clear();
+        }
+        let columns = self.asked.and_then(|statement| self.columns[statement].as_mut());
+        let wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
+        match codec::read_answer(source, wanted) {
+            Ok(ready) => {
+                self.ready = ready;
+                Ok(())
+            }
+            Err(Broken::Lost(e)) if e.kind() == ErrorKind::WouldBlock => Err(Unread::NotYet),
+            Err(broken) => {
+                // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
+                self.ready = Ready::InFailedTransaction;
+                Err(Unread::Failed(self.refused(broken)))
+            }
         }
     }
 
     fn is_in_transaction(&self) -> bool {
-        self.exchange.ready != Ready::Idle
+        self.ready != Ready::Idle
+    }
+
+    fn may_be_in_transaction(&self) -> bool {
+        self.is_in_transaction()
+    }
+
+    fn give_up(&self) {
+        self.place.cancel(self.process_id, self.secret_key);
     }
 }
 
 /// The tables in the database. Each is built in one transaction: there is all of it or nothing.
 struct Tables {
-    exchange: Exchange,
+    wire: Wire,
+    request: Vec<u8>,
     sql: String,
 }
 
 impl Tables {
+    fn query(&mut self, sql: &str, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
+        let written = codec::write_query(sql, &mut self.request);
+        ask(&mut self.wire, written, &self.request, wanted).map(drop)
+    }
+
     fn send(&mut self, sql: &str) -> Result<(), Failure> {
-        self.exchange.query(sql, None)
+        self.query(sql, None)
     }
 
     /// The number that a question has for an answer.
     fn number(&mut self, sql: &str) -> Result<u64, Failure> {
         let (mut row, mut columns) = (Row::default(), Vec::new());
-        self.exchange.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+        self.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
         let value = row.values.first().and_then(|v| v.as_ref()?.parse().ok());
         value.ok_or_else(|| Failure::new(FailureClass::Application, format!("no number answers `{sql}`")))
     }
@@ -383,8 +393,8 @@ impl Tables {
              c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))"
         ))?;
         while self.write_insert(table, rows) {
-            let written = codec::write_query(&self.sql, &mut self.exchange.request);
-            self.exchange.ask(written, None)?;
+            let written = codec::write_query(&self.sql, &mut self.request);
+            ask(&mut self.wire, written, &self.request, None)?;
             if rows.made().is_multiple_of(ROWS_AT_ONCE) && on_rows(rows.made()).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

@@ -12,7 +12,55 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use nix::libc;
-use socket2::{Domain, SockRef};
+use socket2::{Domain, SockRef, Socket};
+
+/// Why there is no answer; `Code` is how the server numbers its refusals.
+#[derive(Debug)]
+pub(crate) enum Broken<Code> {
+    /// The connection is gone.
+    Lost(io::Error),
+    /// The server says no; whether the connection is as good as before, the code says.
+    Refused { code: Code, message: String },
+    /// What came is no answer to what was sent: the connection cannot be used any more.
+    Garbled(&'static str),
+}
+
+impl<Code> From<io::Error> for Broken<Code> {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+/// Where the bytes of an answer come from.
+pub(crate) trait Source {
+    /// The next `count` bytes; [`ErrorKind::WouldBlock`] where they have not come yet and nobody waits for them.
+    fn take(&mut self, count: usize) -> io::Result<&[u8]>;
+}
+
+/// What has come so far, on a socket that nobody waits for.
+pub(crate) struct Come<'a> {
+    bytes: &'a [u8],
+    taken: usize,
+}
+
+impl<'a> Come<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, taken: 0 }
+    }
+
+    /// How many bytes were taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken
+    }
+}
+
+impl Source for Come<'_> {
+    fn take(&mut self, count: usize) -> io::Result<&[u8]> {
+        let end = self.taken.checked_add(count).filter(|end| *end <= self.bytes.len());
+        let from = std::mem::replace(&mut self.taken, end.ok_or(ErrorKind::WouldBlock)?);
+        Ok(&self.bytes[from..self.taken])
+    }
+}
 
 /// An answer of a hundred rows is some 12 KiB.
 const ROOM_BYTES: usize = 32 * 1024;
@@ -50,14 +98,10 @@ impl Wire {
         self.stream.write_all(bytes)
     }
 
-    /// Reads `count` bytes.
-    pub(crate) fn take(&mut self, count: usize) -> io::Result<&[u8]> {
-        if self.end - self.start < count {
-            self.receive(count)?;
-        }
-        let from = self.start;
-        self.start += count;
-        Ok(&self.room[from..self.start])
+    /// The socket, for whoever waits for many; whatever was received is read.
+    pub(crate) fn into_socket(self) -> Socket {
+        assert!(self.start == self.end, "an answer was read to its end");
+        Socket::from(OwnedFd::from(self.stream))
     }
 
     /// Makes room for `count` unread bytes.
@@ -113,6 +157,17 @@ impl Wire {
     }
 }
 
+impl Source for Wire {
+    fn take(&mut self, count: usize) -> io::Result<&[u8]> {
+        if self.end - self.start < count {
+            self.receive(count)?;
+        }
+        let from = self.start;
+        self.start += count;
+        Ok(&self.room[from..self.start])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
@@ -135,5 +190,14 @@ mod tests {
         }
         sent.join().unwrap();
         assert_eq!(wire.take(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn what_has_not_come_is_not_waited_for() {
+        let mut come = Come::new(b"abc");
+        assert_eq!(come.take(2).unwrap(), b"ab");
+        assert_eq!(come.take(2).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!((come.take(1).unwrap(), come.taken()), (&b"c"[..], 3));
+        assert_eq!(Come::new(b"abc").take(usize::MAX).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }

@@ -5,8 +5,9 @@ use record::clock::Monotonic;
 use record::load::ScriptFile;
 
 use super::*;
-use crate::driver::Laps;
+use crate::driver::{Attempt, Laps};
 use crate::random::Random;
+use crate::sql::{self, Sql, Work};
 
 fn settings(texts: &[&str]) -> ScriptSettings {
     let file = |text: &&str| ScriptFile { name: "t.sql".to_owned(), weight: 1, text: (*text).to_owned() };
@@ -60,7 +61,8 @@ fn sent(text: &str, event: u64) -> Result<Vec<String>, String> {
     let mut laps = Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
     laps.begin(0);
     let mut attempt = Attempt { random: Random::of(1, event), laps: &mut laps };
-    run(&mut noted, &scripts, &mut Room::default(), &mut attempt).map_err(|f| f.text)?;
+    let work = Work::Script(scripts);
+    sql::run(&mut noted, &work, &mut sql::Course::of(&work), &mut attempt).map_err(|f| f.text)?;
     Ok(noted.sent)
 }
 
@@ -212,11 +214,13 @@ fn scripts_are_drawn_by_their_weights_and_told_apart() {
     assert_eq!(names, ["t:1-select", "t:1-select-2"]);
     let mut selects = 0;
     let mut laps = Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
+    let work = Work::Script(scripts);
+    let mut course = sql::Course::of(&work);
     for event in 0..4_000 {
-        let mut noted = Noted { texts: scripts.statements().to_vec(), ..Noted::default() };
+        let mut noted = Noted { texts: work.statements().to_vec(), ..Noted::default() };
         laps.begin(0);
         let mut attempt = Attempt { random: Random::of(1, event), laps: &mut laps };
-        run(&mut noted, &scripts, &mut Room::default(), &mut attempt).unwrap();
+        sql::run(&mut noted, &work, &mut course, &mut attempt).unwrap();
         let taken: Vec<_> = laps.taken().iter().map(|(operation, _)| *operation).collect();
         let is_select = noted.sent == ["SELECT 1"];
         assert_eq!(taken, if is_select { [1, 0] } else { [3, 2] });

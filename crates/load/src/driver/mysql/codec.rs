@@ -8,9 +8,8 @@
 //! <https://mariadb.com/kb/en/clientserver-protocol/>, <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
 
 use std::fmt::Write as _;
-use std::io;
 
-use crate::driver::wire::Wire;
+use crate::driver::wire::{self, Source};
 use crate::sql::{Parameter, Row};
 
 /// A payload of this length goes on in the next packet.
@@ -49,22 +48,8 @@ mod kind {
 }
 const UNSIGNED: u16 = 0x20;
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) enum Broken {
-    /// The connection is gone.
-    Lost(io::Error),
-    /// The server says no; the connection is as good as before.
-    Refused { code: u16, message: String },
-    /// What came is no answer to what was sent: the connection cannot be used any more.
-    Garbled(&'static str),
-}
-
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
-    }
-}
+/// Why there is no answer, by the server's number.
+pub(super) type Broken = wire::Broken<u16>;
 
 /// A statement that the server knows.
 #[derive(Debug)]
@@ -211,17 +196,20 @@ fn write_value(parameter: Parameter<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads an answer to its end, all its results.
-pub(super) fn read_answer(wire: &mut Wire, mut wanted: Option<Wanted<'_>>) -> Result<Status, Broken> {
+pub(super) fn read_answer(
+    source: &mut impl Source,
+    mut wanted: Option<Wanted<'_>>,
+) -> Result<Status, Broken> {
     loop {
-        let status = read_result(wire, &mut wanted)?;
+        let status = read_result(source, &mut wanted)?;
         if status.0 & STATUS_MORE_RESULTS == 0 {
             return Ok(status);
         }
     }
 }
 
-fn read_result(wire: &mut Wire, wanted: &mut Option<Wanted<'_>>) -> Result<Status, Broken> {
-    let payload = packet(wire)?;
+fn read_result(source: &mut impl Source, wanted: &mut Option<Wanted<'_>>) -> Result<Status, Broken> {
+    let payload = packet(source)?;
     match payload.first() {
         Some(&OK) => return status_of_ok(payload),
         Some(&ERR) => return Err(refusal(payload)),
@@ -237,21 +225,21 @@ fn read_result(wire: &mut Wire, wanted: &mut Option<Wanted<'_>>) -> Result<Statu
             wanted.columns.clear();
         }
         for _ in 0..count {
-            let payload = packet(wire)?;
+            let payload = packet(source)?;
             if let Some(wanted) = wanted {
                 wanted.columns.push(read_column(payload)?);
             }
         }
     }
-    packet(wire)?; // The end of the columns.
+    packet(source)?; // The end of the columns.
     if let Some(wanted) = wanted {
         wanted.row.clear();
         wanted.row.names.extend(wanted.columns.iter().map(|c| c.name.clone()));
     }
     loop {
-        let header = wire.take(HEADER_BYTES)?;
+        let header = source.take(HEADER_BYTES)?;
         let mut length = length_of(header);
-        let payload = wire.take(length)?;
+        let payload = source.take(length)?;
         match payload.first() {
             Some(&EOF) if length <= EOF_BYTES_MAX => {
                 return match payload {
@@ -270,14 +258,14 @@ fn read_result(wire: &mut Wire, wanted: &mut Option<Wanted<'_>>) -> Result<Statu
             read_row(payload, wanted)?;
         }
         while length == PAYLOAD_MAX {
-            length = packet(wire)?.len();
+            length = packet(source)?.len();
         }
     }
 }
 
-fn packet(wire: &mut Wire) -> Result<&[u8], Broken> {
-    let length = length_of(wire.take(HEADER_BYTES)?);
-    Ok(wire.take(length)?)
+fn packet(source: &mut impl Source) -> Result<&[u8], Broken> {
+    let length = length_of(source.take(HEADER_BYTES)?);
+    Ok(source.take(length)?)
 }
 
 fn length_of(header: &[u8]) -> usize {

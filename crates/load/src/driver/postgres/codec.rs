@@ -8,9 +8,9 @@
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
-use crate::driver::wire::Wire;
+use crate::driver::wire::{self, Source};
 use crate::sql::{Parameter, Row};
 
 /// A message's kind and its length, which counts itself.
@@ -18,22 +18,8 @@ const HEADER_BYTES: usize = 5;
 /// A request may not be longer: lengths are signed.
 const REQUEST_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) enum Broken {
-    /// The connection is gone.
-    Lost(io::Error),
-    /// The server says no; whether the connection is as good as before, its code says.
-    Refused { code: String, message: String },
-    /// What came is no answer to what was sent: the connection cannot be used any more.
-    Garbled(&'static str),
-}
-
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
-    }
-}
+/// Why there is no answer, by SQLSTATE.
+pub(super) type Broken = wire::Broken<String>;
 
 /// What the server says that it is ready for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,10 +128,10 @@ fn write_value(parameter: Parameter<'_>, out: &mut Vec<u8>) {
 }
 
 /// Reads an answer to its end: until the server is ready for the next request.
-pub(super) fn read_answer(wire: &mut Wire, mut wanted: Option<Wanted<'_>>) -> Result<Ready, Broken> {
+pub(super) fn read_answer(source: &mut impl Source, mut wanted: Option<Wanted<'_>>) -> Result<Ready, Broken> {
     let mut refused = None;
     loop {
-        let (kind, body) = match next(wire) {
+        let (kind, body) = match next(source) {
             Ok(message) => message,
             // A server that says why it closes a connection says it before.
             Err(broken) => return Err(refused.unwrap_or(broken)),
@@ -178,15 +164,15 @@ pub(super) fn read_answer(wire: &mut Wire, mut wanted: Option<Wanted<'_>>) -> Re
 }
 
 /// The next message: its kind and its body.
-pub(super) fn next(wire: &mut Wire) -> Result<(u8, &[u8]), Broken> {
+pub(super) fn next(source: &mut impl Source) -> Result<(u8, &[u8]), Broken> {
     let header: [u8; HEADER_BYTES] =
-        wire.take(HEADER_BYTES)?.try_into().expect("as many bytes as were asked for");
+        source.take(HEADER_BYTES)?.try_into().expect("as many bytes as were asked for");
     let [kind, length @ ..] = header;
     let length = u32::from_be_bytes(length) as usize;
     let Some(length) = length.checked_sub(4).filter(|l| *l <= REQUEST_BYTES_MAX) else {
         return Err(Broken::Garbled("a message has no length"));
     };
-    Ok((kind, wire.take(length)?))
+    Ok((kind, source.take(length)?))
 }
 
 /// An error, by its SQLSTATE and its message.

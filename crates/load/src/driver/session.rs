@@ -1,0 +1,284 @@
+//! Sessions with SQL servers: what they have in common, whoever waits for their answers.
+//!
+//! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
+//! waits for each answer; a thread that waits for many connections keeps a [`Course`] for each, in a [`Conversation`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use record::clock::Monotonic;
+use record::load::LoadSettings;
+use socket2::Socket;
+
+use super::net::{Answer, Dialogue, Go, Heard};
+use super::wire::{Come, Source, Wire};
+use super::{Connection, Failure, FailureClass, Laps};
+use crate::random::Random;
+use crate::sql::{Course, Parameter, Row, Sql, Turn, Work, Worker};
+
+/// What is said in a session, and what is made of the answers.
+pub(super) trait Protocol: Send {
+    /// Whether a statement can be executed.
+    fn is_ready(&self, statement: usize) -> bool;
+
+    /// Sees to that, waiting for the server.
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure>;
+
+    /// Writes the request that has a statement executed, in place of what is in `request`.
+    fn write(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        request: &mut Vec<u8>,
+    ) -> Result<(), Failure>;
+
+    /// Writes the request that gives up the transaction, in place of what is in `request`.
+    fn write_rollback(&mut self, request: &mut Vec<u8>);
+
+    /// Reads the answer to the request that was written last, to its end; keeps its last row where one is wanted.
+    ///
+    /// It is read again from its beginning where it had not come whole.
+    fn read(&mut self, source: &mut impl Source, wanted: Option<&mut Row>) -> Result<(), Unread>;
+
+    /// Whether a transaction is open, as far as the server has said.
+    fn is_in_transaction(&self) -> bool;
+
+    /// Whether one may be open after a failure.
+    fn may_be_in_transaction(&self) -> bool;
+
+    /// Nobody waits any more for what the server is doing.
+    fn give_up(&self) {}
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// It has not come whole.
+    NotYet,
+    Failed(Failure),
+}
+
+/// The sessions of a load.
+pub(super) struct Sessions {
+    pub(super) work: Arc<Work>,
+    pub(super) is_prepared: bool,
+    /// First connections that are still to be made: those prepare everything at once.
+    first_connects: AtomicU32,
+}
+
+impl Sessions {
+    pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
+        let first_connects = AtomicU32::new(settings.connections_in_all());
+        let work = Arc::new(Work::new(settings)?);
+        Ok(Self { work, is_prepared: settings.oltp.prepared, first_connects })
+    }
+
+    /// A connection for a thread of its own, from one that has just been made.
+    ///
+    /// After an outage statements are prepared each when it is needed again: a server that is back has enough to do.
+    pub(super) fn connection<P: Protocol + 'static>(
+        &self,
+        mut protocol: P,
+        mut wire: Wire,
+    ) -> Result<Box<dyn Connection>, Failure> {
+        let take_one = |n: u32| n.checked_sub(1);
+        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
+        if is_first {
+            self.make_ready(&mut protocol, &mut wire)?;
+        }
+        let session = Session { protocol, wire, request: Vec::new() };
+        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
+    }
+
+    /// The same, for a thread that has many: it has no time to wait for a statement's preparation.
+    pub(super) fn conversation<P: Protocol + 'static>(
+        &self,
+        mut protocol: P,
+        mut wire: Wire,
+    ) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        self.make_ready(&mut protocol, &mut wire)?;
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let conversation = Conversation {
+            protocol,
+            course: Course::of(&self.work),
+            laps: Laps::new(Arc::new(Monotonic), &self.work.operations(), is_cut),
+            work: Arc::clone(&self.work),
+            stage: Stage::Turn,
+        };
+        Ok((wire.into_socket(), Box::new(conversation)))
+    }
+
+    fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
+        (0..self.work.statements().len()).try_for_each(|statement| protocol.make_ready(statement, wire))
+    }
+}
+
+/// A session that waits for its answers.
+struct Session<P> {
+    protocol: P,
+    wire: Wire,
+    /// Room for a request.
+    request: Vec<u8>,
+}
+
+impl<P: Protocol> Session<P> {
+    fn exchange(&mut self, wanted: Option<&mut Row>) -> Result<(), Failure> {
+        let lost = |text: String| Failure::new(FailureClass::Connection, text);
+        self.wire.send(&self.request).map_err(|e| lost(e.to_string()))?;
+        self.protocol.read(&mut self.wire, wanted).map_err(|unread| match unread {
+            Unread::NotYet => lost("the server did not answer in time".to_owned()),
+            Unread::Failed(failure) => failure,
+        })
+    }
+}
+
+impl<P: Protocol> Sql for Session<P> {
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
+    ) -> Result<(), Failure> {
+        if !self.protocol.is_ready(statement) {
+            self.protocol.make_ready(statement, &mut self.wire)?;
+        }
+        self.protocol.write(statement, parameters, &mut self.request)?;
+        self.exchange(row)
+    }
+
+    fn roll_back(&mut self) {
+        if self.protocol.may_be_in_transaction() {
+            self.protocol.write_rollback(&mut self.request);
+            // Where this fails, so will the next statement, and that is noted.
+            let _ = self.exchange(None);
+        }
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.protocol.is_in_transaction()
+    }
+}
+
+/// A session on a socket that nobody waits for.
+struct Conversation<P> {
+    protocol: P,
+    work: Arc<Work>,
+    course: Course,
+    laps: Laps,
+    stage: Stage,
+}
+
+/// Where the event stands.
+enum Stage {
+    /// It goes on.
+    Turn,
+    Rests,
+    /// The answer is due that ends this operation.
+    Asked(usize),
+    /// It has failed so, and its transaction is to be given up.
+    Failed(Failure),
+    /// The answer to that is due.
+    RolledBack(Failure),
+}
+
+impl<P: Protocol> Conversation<P> {
+    fn turn(&mut self, out: &mut Vec<u8>) -> Go {
+        let Self { protocol, work, course, .. } = self;
+        let turn =
+            course.turn(work, &mut |statement, parameters, _| protocol.write(statement, parameters, out));
+        match turn {
+            Ok(Turn::Asked { operation }) => {
+                self.stage = Stage::Asked(operation);
+                Go::Send
+            }
+            Ok(Turn::Rest { for_ns }) => {
+                self.stage = Stage::Rests;
+                Go::Rest { for_ns }
+            }
+            Ok(Turn::Over) => {
+                match self.course.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
+                    // What its operations were, its stamps say.
+                    Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None })),
+                    Err(failure) => self.fail(failure, out),
+                }
+            }
+            Err(failure) => self.fail(failure, out),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, out: &mut Vec<u8>) -> Go {
+        if !self.work.rolls_back_after(&failure) || !self.protocol.may_be_in_transaction() {
+            return Go::Ended(Err(failure));
+        }
+        self.protocol.write_rollback(out);
+        self.stage = Stage::RolledBack(failure);
+        Go::Send
+    }
+}
+
+impl<P: Protocol> Dialogue for Conversation<P> {
+    /// It was greeted when it was opened.
+    fn greet(&mut self, _: &mut Vec<u8>) {}
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        Heard::garbage(input)
+    }
+
+    fn ask(&mut self, random: Random, _: &mut Vec<u8>) {
+        self.course.begin(&self.work, random);
+        self.stage = Stage::Turn;
+    }
+
+    fn begin(&mut self, start_ns: u64) {
+        self.laps.begin(start_ns);
+    }
+
+    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+        let mut come = Come::new(input);
+        let wanted = if matches!(self.stage, Stage::Asked(_)) { self.course.wanted() } else { None };
+        let read = self.protocol.read(&mut come, wanted);
+        let taken = come.taken();
+        let failure = match read {
+            Err(Unread::NotYet) => return Heard::MORE,
+            Ok(()) => None,
+            Err(Unread::Failed(failure)) => Some(failure),
+        };
+        self.stage = match (std::mem::replace(&mut self.stage, Stage::Turn), failure) {
+            (_, Some(failure)) if failure.class == FailureClass::Connection => {
+                return Heard { taken, answer: Some(Err(failure)) };
+            }
+            (Stage::Asked(operation), None) => {
+                self.laps.end_operation(operation);
+                Stage::Turn
+            }
+            (Stage::Asked(_), Some(failure)) => Stage::Failed(failure),
+            // Whether the rollback went well, the next statement finds out.
+            (Stage::RolledBack(failure), _) => return Heard { taken, answer: Some(Err(failure)) },
+            _ => return Heard::garbage(input),
+        };
+        Heard { taken, answer: None }
+    }
+
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Go {
+        match std::mem::replace(&mut self.stage, Stage::Turn) {
+            Stage::Turn => self.turn(out),
+            Stage::Rests => {
+                self.laps.rested();
+                self.turn(out)
+            }
+            Stage::Failed(failure) => self.fail(failure, out),
+            waits @ (Stage::Asked(_) | Stage::RolledBack(_)) => {
+                self.stage = waits;
+                Go::Wait
+            }
+        }
+    }
+
+    fn laps(&self) -> Option<&Laps> {
+        Some(&self.laps)
+    }
+
+    fn give_up(&self) {
+        self.protocol.give_up();
+    }
+}
