@@ -45,7 +45,7 @@ impl<'a> LoadScreen<'a> {
             }
             Event::PhaseStarts { phase, .. } => self.screen.phase(phase.word(), self.length_of(*phase)),
             Event::Interval(progress) => self.interval(progress),
-            Event::Logged { .. } => {}
+            Event::Reported { .. } | Event::Logged { .. } => {}
         }
     }
 

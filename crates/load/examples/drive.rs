@@ -1,10 +1,9 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [fifo] [spin=USEC] [keep-awake]`
+//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [keep-awake]`
 //!
 //! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time
-//! that the thread that reports uses from one report to the next, in microseconds (the median), and that of the threads
-//! that keep the CPUs awake, in seconds.
+//! of a report in microseconds (the median of all), and that of the threads that keep the CPUs awake, in seconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
 use std::error::Error;
@@ -12,7 +11,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff_load as load;
-use nix::time::{ClockId, clock_gettime};
 use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
     Schedule, ScriptFile, ScriptSettings, Think, Workload,
@@ -23,9 +21,10 @@ use record::target::Target;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = &arguments[..] else {
-        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [fifo] [spin=USEC] [keep-awake]".into());
+        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [keep-awake]".into());
     };
     let spin_us = switches.iter().find_map(|s| s.strip_prefix("spin=")).map_or(Ok(0), str::parse)?;
+    let connections = switches.iter().find_map(|s| s.strip_prefix("connections=")).map(str::parse);
     let is_on = |name: &str| switches.iter().any(|s| s == name);
     let client = ClientSettings {
         spin: Duration::from_micros(spin_us),
@@ -59,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         verify: false,
         prepare: PreparePolicy::Auto,
         threads: threads.parse()?,
-        connections: None,
+        connections: connections.transpose()?,
         rate,
         // What sysbench does, so that both make the same bursts.
         arrivals: Arrivals::Poisson,
@@ -79,17 +78,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ramp_down: Duration::ZERO,
         client,
     };
-    let mut reported_us = Vec::new();
+    let mut reports = Vec::new();
     let record = load::run(&settings, &load::Stop::new(), &mut |event| {
-        if matches!(event, load::Event::Interval(_)) {
-            reported_us.extend(thread_cpu_us());
+        if let load::Event::Reported { cpu } = event {
+            reports.push(cpu.as_micros());
         }
     })?;
-    // Between two reports lie the end of the one, all that the thread does meanwhile, and the reading of the other.
-    let mut report_us: Vec<f64> = reported_us.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    report_us.sort_by(f64::total_cmp);
-    let report_us =
-        report_us.get(report_us.len() / 2).map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
+    reports.sort_unstable();
+    let report_us = reports.get(reports.len() / 2).map_or_else(|| "-".to_owned(), u128::to_string);
     let awake_s =
         record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu).map_or(0.0, |cpu| cpu.as_secs_f64());
     let lateness = record.lateness.ok();
@@ -108,10 +104,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         late_us(0.999)
     );
     Ok(())
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu_us() -> Option<f64> {
-    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
-    Some(now.tv_sec() as f64 * 1e6 + now.tv_nsec() as f64 / 1e3)
 }

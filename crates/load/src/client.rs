@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::engine::Post;
 
@@ -74,6 +76,11 @@ pub(crate) fn thread_usage() -> Option<Usage> {
         switches: usage.voluntary_context_switches() + preemptions,
         preemptions,
     })
+}
+
+/// CPU time of the calling thread, to the nanosecond.
+pub(crate) fn thread_cpu() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
 /// How long each worker's thread has been runnable without running, since the thread began.

@@ -16,7 +16,6 @@ use record::verdict::{Check, Validity, Verdict};
 use crate::books::Books;
 use crate::client::{self, Usage};
 use crate::dataset::{self, Cleaned, Prepared};
-use crate::driver::net::Wire;
 use crate::driver::{Driver, Failure, FailureClass, OperationShare};
 use crate::engine::{Engine, SharedClock, Timeline, Unfinished, to_ns};
 use crate::error::LoadError;
@@ -330,16 +329,16 @@ impl Member {
         report: &Sender<Connected>,
     ) -> Option<Self> {
         let cut = &engine.posts[index].cut;
-        let Some(exchange) = engine.driver.exchange().filter(|_| engine.settings.has_loops()) else {
+        let Some(multiplex) = engine.driver.multiplex().filter(|_| engine.settings.has_loops()) else {
             let connection = first_connection(engine, gate, report, || engine.driver.connect(cut))?;
             return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
         };
         let hands = engine.hands_of(index);
-        let mut wires = Vec::with_capacity(hands.len());
+        let mut opened = Vec::with_capacity(hands.len());
         for _ in hands.clone() {
-            wires.push(first_connection(engine, gate, report, || Wire::open(exchange, cut))?);
+            opened.push(first_connection(engine, gate, report, || multiplex.open(cut))?);
         }
-        match EventLoop::new(index, hands.start, engine, writer, wires, cut) {
+        match EventLoop::new(index, hands.start, engine, writer, opened, cut) {
             Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),
             Err(e) => {
                 let text = format!("cannot watch {} connections: {e}", hands.len());
@@ -582,12 +581,16 @@ impl<'a> Conductor<'a> {
                 return Woken::OnTime;
             }
             let interval_from_ns = self.before.at_ns;
+            let cpu_before = client::thread_cpu();
             self.show_interval(phase, from_ns, tick_ns);
             match phase {
                 Phase::Measure => {
                     self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns);
                 }
                 _ => self.books.end_warmup_interval(),
+            }
+            if let (Some(before), Some(after)) = (cpu_before, client::thread_cpu()) {
+                (self.on_event)(&Event::Reported { cpu: after.saturating_sub(before) });
             }
             if tick_ns == until_ns {
                 return Woken::OnTime;

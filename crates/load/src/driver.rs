@@ -84,7 +84,7 @@ pub(crate) trait Driver: Send + Sync {
     }
 
     /// How one thread drives many connections; `None` where each connection needs a thread of its own.
-    fn exchange(&self) -> Option<&dyn net::Exchange> {
+    fn multiplex(&self) -> Option<&dyn net::Multiplex> {
         None
     }
 }

@@ -8,6 +8,9 @@
 //! Of connections that are ready together, a closed loop reads all answers before it asks anything new: an answer's end is
 //! then late by the reading of the others and not by their sending, which costs ten times as much.
 //!
+//! An event may consist of several requests: its dialogue goes on after each answer. A connection whose opening is a
+//! conversation of its own is opened aside, while the loop goes on ([`opener`]).
+//!
 //! Nothing is allocated between the due time and the record of an event: requests are built in one buffer of the loop,
 //! answers read in another, and a connection keeps bytes of its own only where an answer or a request is cut in two.
 
@@ -19,9 +22,10 @@ use std::sync::Arc;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use record::load::Think;
+use socket2::Socket;
 
 use crate::closed::{rest_ns, spread_ns};
-use crate::driver::net::{Answer, CONNECT_TIMEOUT, READ_BYTES, Wire};
+use crate::driver::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, READ_BYTES};
 use crate::driver::{Cut, Failure, FailureClass, Laps};
 use crate::engine::{Engine, Taken, to_ns};
 use crate::latency::Writer;
@@ -32,10 +36,12 @@ use crate::worker::{PAUSE_SALT, SLICE_NS};
 
 mod connection;
 mod link;
+mod opener;
 mod ready;
 
 use connection::INPUT;
 use link::{Link, Pending, State};
+use opener::Opener;
 use ready::Ready;
 
 /// What the wake-up from outside goes by, in place of a connection's number.
@@ -57,8 +63,14 @@ pub(crate) struct EventLoop {
     free: VecDeque<usize>,
     /// Open loop: the event that begins next.
     next: Option<Next>,
+    /// It is beginning all that is due.
+    is_beginning: bool,
     /// Closed loop: links that begin their next event when all answers that have come are read.
-    rested: Vec<usize>,
+    rested: VecDeque<usize>,
+    /// Links whose event goes on, when all answers that have come are read.
+    going: Vec<usize>,
+    /// Opens connections that take a conversation.
+    opener: Opener,
     /// When links have something to do that no byte tells them to.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Links with an event.
@@ -95,20 +107,20 @@ impl EventLoop {
         first_hand: usize,
         engine: &Arc<Engine>,
         writer: Writer,
-        wires: Vec<Wire>,
+        opened: Vec<(Socket, Box<dyn Dialogue>)>,
         cut: &Cut,
     ) -> io::Result<Self> {
         let ready = Ready::new()?;
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
         ready.add(&*wake, EpollFlags::EPOLLIN, WAKE)?;
+        let opener = Opener::new(Arc::clone(engine), Arc::clone(&wake));
         cut.arm(move || {
             // It fails only where it was done before.
             let _ = wake.write(1);
         });
         let now_ns = engine.clock.now_ns();
-        let mut links = Vec::with_capacity(wires.len());
-        for (number, wire) in wires.into_iter().enumerate() {
-            let (socket, dialogue) = wire.into_parts();
+        let mut links = Vec::with_capacity(opened.len());
+        for (number, (socket, dialogue)) in opened.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
             ready.add(&socket, INPUT, number as u64)?;
             links.push(Link::new(socket, dialogue, now_ns));
@@ -122,7 +134,10 @@ impl EventLoop {
             first_hand,
             free: VecDeque::with_capacity(links.len()),
             next: None,
-            rested: Vec::with_capacity(links.len()),
+            is_beginning: false,
+            rested: VecDeque::with_capacity(links.len()),
+            going: Vec::with_capacity(links.len()),
+            opener,
             timers: BinaryHeap::with_capacity(2 * links.len()),
             busy: 0,
             is_exhausted: false,
@@ -171,19 +186,32 @@ impl EventLoop {
             }
             for index in 0..self.ready.count() {
                 let (number, flags) = self.ready.found(index);
-                if number != WAKE {
+                if number == WAKE {
+                    self.take_opened();
+                } else {
                     #[expect(clippy::cast_possible_truncation, reason = "an index, as it was registered")]
-                    self.on_ready(number as usize, flags, is_open);
+                    self.on_ready(number as usize, flags);
                 }
             }
-            for index in 0..self.rested.len() {
-                let link = self.rested[index];
+            for index in 0..self.going.len() {
+                let link = self.going[index];
+                // One that was lost meanwhile begins its event again when it is back.
+                if self.links[link].state == State::Asking {
+                    self.go_on(link);
+                }
+            }
+            self.going.clear();
+            // One whose event ends before anything was sent comes again, after the others.
+            for _ in 0..self.rested.len() {
+                let Some(link) = self.rested.pop_front() else { break };
                 // One that was lost meanwhile rests again when it is back.
                 if self.links[link].state == State::Resting {
                     self.begin_closed(link);
                 }
             }
-            self.rested.clear();
+        }
+        for link in self.links.iter().filter(|l| l.state == State::Asking) {
+            link.dialogue.give_up();
         }
         self.ledger
     }
@@ -196,6 +224,9 @@ impl EventLoop {
 
     /// Until when nothing needs to be done unless a byte comes.
     fn deadline_ns(&self, now_ns: u64, is_over: bool) -> u64 {
+        if !self.rested.is_empty() {
+            return now_ns;
+        }
         let mut deadline_ns = now_ns + SLICE_NS;
         if !is_over {
             // Where the load falls, it begins to when the measured phase ends.
@@ -214,6 +245,10 @@ impl EventLoop {
 
     /// Open loop: begins every event that is due and has a connection; takes the next one.
     fn begin_due(&mut self, now_ns: u64) {
+        // An event that ends before anything was sent leads here again.
+        if std::mem::replace(&mut self.is_beginning, true) {
+            return;
+        }
         loop {
             if self.next.is_none() {
                 self.next = self.take_next(now_ns);
@@ -223,9 +258,10 @@ impl EventLoop {
                     self.next = None;
                     self.begin(next.link, next.taken, Some(next.claim_ns));
                 }
-                _ => return,
+                _ => break,
             }
         }
+        self.is_beginning = false;
     }
 
     fn take_next(&mut self, now_ns: u64) -> Option<Next> {
@@ -289,8 +325,30 @@ impl EventLoop {
         self.busy += 1;
         // A link that was lost after it took the event sends it when it is back.
         if can_ask {
-            self.links[link].state = State::Asking;
-            self.send(link);
+            self.ask(link, start_ns);
+        }
+    }
+
+    /// Sends what was built for a try that begins at `start_ns`.
+    fn ask(&mut self, number: usize, start_ns: u64) {
+        let link = &mut self.links[number];
+        link.state = State::Asking;
+        link.dialogue.begin(start_ns);
+        if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
+    }
+
+    /// Does what comes next in an event of several requests.
+    fn go_on(&mut self, number: usize) {
+        self.out.clear();
+        match self.links[number].dialogue.go_on(&mut self.out) {
+            Go::Wait => {}
+            Go::Send => self.send(number),
+            Go::Rest { for_ns } => {
+                self.links[number].state = State::Pausing;
+                self.set_timer(number, self.engine.clock.now_ns().saturating_add(for_ns));
+            }
+            Go::Ended(Ok(answer)) => self.on_done(number, answer),
+            Go::Ended(Err(failure)) => self.on_failure(number, &failure),
         }
     }
 
@@ -300,21 +358,27 @@ impl EventLoop {
         self.links[link].dialogue.ask(random, &mut self.out);
     }
 
-    fn on_done(&mut self, number: usize, answer: Answer, is_open: bool) {
+    fn on_done(&mut self, number: usize, answer: Answer) {
         let Some(event) = self.links[number].event.take() else { return };
         self.busy -= 1;
-        self.laps.begin(event.try_start_ns);
-        self.laps.end_operation(answer.operation);
-        if let Some(outcome) = answer.outcome {
-            self.laps.note_outcome(outcome);
-        }
-        let end_ns = self.laps.end_ns();
-        self.ledger.done(self.first_hand + number, &event.started, end_ns, &self.laps);
+        let laps = match self.links[number].dialogue.laps() {
+            Some(laps) => laps,
+            None => {
+                self.laps.begin(event.try_start_ns);
+                self.laps.end_operation(answer.operation);
+                if let Some(outcome) = answer.outcome {
+                    self.laps.note_outcome(outcome);
+                }
+                &self.laps
+            }
+        };
+        let end_ns = laps.end_ns();
+        self.ledger.done(self.first_hand + number, &event.started, end_ns, laps);
         self.engine.outages.succeeded(event.try_start_ns, end_ns);
-        self.on_ended(number, end_ns, is_open);
+        self.on_ended(number, end_ns);
     }
 
-    fn on_failure(&mut self, number: usize, failure: &Failure, is_open: bool) {
+    fn on_failure(&mut self, number: usize, failure: &Failure) {
         if failure.class == FailureClass::Connection {
             return self.lose(number, failure);
         }
@@ -327,23 +391,23 @@ impl EventLoop {
         self.links[number].event = None;
         self.busy -= 1;
         self.ledger.failed(self.first_hand + number, &event.started, end_ns);
-        self.on_ended(number, end_ns, is_open);
+        self.on_ended(number, end_ns);
     }
 
     /// The link has done with its event, at `end_ns`.
-    fn on_ended(&mut self, number: usize, end_ns: u64, is_open: bool) {
+    fn on_ended(&mut self, number: usize, end_ns: u64) {
         if self.links[number].dialogue.closes() {
             self.disconnect(number);
             return self.connect(number);
         }
-        if is_open {
+        if self.engine.timeline().due.is_some() {
             self.set_free(number, end_ns);
             // What waits for a connection goes at once, not after all others that are ready.
             return self.begin_due(end_ns);
         }
         self.links[number].state = State::Resting;
         match rest_ns(self.think, &mut self.chance) {
-            0 => self.rested.push(number),
+            0 => self.rested.push_back(number),
             rest => self.set_timer(number, end_ns + rest),
         }
     }
@@ -357,10 +421,8 @@ impl EventLoop {
             self.ledger.note_retry(&event.started.taken, now_ns);
         }
         (event.try_start_ns, event.is_tried) = (now_ns, true);
-        let link = &mut self.links[number];
-        link.event = Some(event);
-        link.state = State::Asking;
-        self.send(number);
+        self.links[number].event = Some(event);
+        self.ask(number, now_ns);
     }
 
     fn fire_timers(&mut self, now_ns: u64, is_over: bool) {
@@ -381,7 +443,11 @@ impl EventLoop {
                     self.on_unconnected(number, &Failure::new(FailureClass::Connection, text));
                 }
                 State::Resting => self.begin_closed(number),
-                State::Down | State::Free | State::Asking => {}
+                State::Pausing => {
+                    self.links[number].state = State::Asking;
+                    self.go_on(number);
+                }
+                State::Down | State::Opening | State::Free | State::Asking => {}
             }
         }
     }

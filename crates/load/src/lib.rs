@@ -96,6 +96,11 @@ pub enum Event {
     },
     /// An interval has ended.
     Interval(Progress),
+    /// The interval is in the books.
+    Reported {
+        /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
+        cpu: Duration,
+    },
     /// The log of events is complete.
     Logged {
         /// Events in the last batch.
@@ -216,7 +221,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
     }
     check_numbers(settings)?;
     let driver = (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))?;
-    if settings.has_loops() && driver.exchange().is_none() {
+    if settings.has_loops() && driver.multiplex().is_none() {
         return Err(LoadError::Setting {
             name: "connections",
             found: settings.connections_in_all().to_string(),

@@ -87,7 +87,9 @@ fn an_event_allocates_nothing() {
             ..support::settings(target)
         };
         for workload in [Workload::OltpPointSelect, Workload::OltpReadWrite] {
-            assert_free(&LoadSettings { workload, ..server.clone() }, 100, 1_100);
+            let one = LoadSettings { workload, ..server.clone() };
+            assert_free(&one, 100, 1_100);
+            assert_free(&LoadSettings { connections: Some(4), ..one }, 100, 1_100);
         }
         let mut text = server;
         text.oltp.prepared = false;

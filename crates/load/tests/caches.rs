@@ -9,7 +9,6 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -18,11 +17,11 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
-use support::{assert_books, check_of, run, settings};
+use support::{assert_books, check_of, run, run_with_trouble, settings};
 
 /// A small cache's load: 300 events, as fast as it goes.
 fn few(target: &str) -> LoadSettings {
@@ -174,25 +173,6 @@ fn who_may_not_enter_is_told_before_anything_is_measured() {
     assert!(matches!(error, LoadError::NotConnected { .. }), "{error}");
 }
 
-/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
-fn run_with_trouble(settings: &LoadSettings, trouble: impl FnOnce() + Send) -> LoadRecord {
-    thread::scope(|scope| {
-        let (begins, may_begin) = mpsc::channel();
-        scope.spawn(move || {
-            may_begin.recv().unwrap();
-            trouble();
-        });
-        let mut on_progress = |event: &Event| {
-            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
-                begins.send(()).unwrap();
-            }
-        };
-        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
-        assert_books(&record);
-        record
-    })
-}
-
 #[test]
 fn a_frozen_cache_shows_in_the_response_time_as_the_analysis_says() {
     let Some(server) = Cache::memcached(64) else { return };
@@ -208,7 +188,7 @@ fn a_frozen_cache_shows_in_the_response_time_as_the_analysis_says() {
     let pid = Pid::from_raw(server.pid());
     let mut frozen_ns = 0;
     let clock = record::clock::Monotonic;
-    let record = run_with_trouble(&settings, || {
+    let (record, ()) = run_with_trouble(&settings, || {
         use record::clock::Clock as _;
         thread::sleep(Duration::from_secs(1));
         let from_ns = clock.now_ns();
@@ -240,7 +220,7 @@ fn a_cache_that_dies_and_comes_back_is_an_outage_and_every_event_is_accounted_fo
     };
     for settings in blocking_and_looped(&base) {
         let server = &mut server;
-        let record = run_with_trouble(&settings, move || {
+        let (record, ()) = run_with_trouble(&settings, move || {
             thread::sleep(Duration::from_millis(500));
             server.kill();
             thread::sleep(Duration::from_secs(1));
@@ -271,7 +251,7 @@ fn ten_times_overload_neither_aborts_nor_loses_an_event() {
         drain: Duration::from_millis(100),
         ..settings(format!("memcached://127.0.0.1:{}", server.port))
     };
-    let record = run_with_trouble(&settings, || {});
+    let (record, ()) = run_with_trouble(&settings, || {});
     assert_eq!(record.counts.planned, 1_000_000);
     assert!(record.counts.done > 0 && record.counts.unfinished > 0, "{:?}", record.counts);
     assert_eq!(record.verdict.state, Validity::Invalid);

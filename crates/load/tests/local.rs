@@ -18,15 +18,12 @@ use record::requests::ExecSettings;
 use record::target::Target;
 use record::verdict::Validity;
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run, settings,
+    transfers,
 };
 
 fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
     settings(format!("sqlite:{}?{query}", dir.path().join("x.db").display()))
-}
-
-fn error_of(settings: &LoadSettings) -> LoadError {
-    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
 }
 
 #[test]

@@ -8,49 +8,34 @@
 mod support;
 
 use std::process::Command;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, LoadError, Stop};
+use load::{ErrorClass, Event, Stop};
 use mysql::prelude::Queryable;
 use record::clock::{Clock, Monotonic};
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workload};
+use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
 use record::verdict::Validity;
 use support::mariadb::{MariaDb, PASSWORD, installed};
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run,
+    run_with_trouble, settings, transfers,
 };
-
-fn error_of(settings: &LoadSettings) -> LoadError {
-    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
-}
-
-/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
-fn run_with_trouble<T: Send>(settings: &LoadSettings, trouble: impl FnOnce() -> T + Send) -> (LoadRecord, T) {
-    thread::scope(|scope| {
-        let (begins, may_begin) = mpsc::channel();
-        let troubled = scope.spawn(move || {
-            may_begin.recv().unwrap();
-            trouble()
-        });
-        let mut on_progress = |event: &Event| {
-            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
-                begins.send(()).unwrap();
-            }
-        };
-        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
-        assert_books(&record);
-        (record, troubled.join().unwrap())
-    })
-}
 
 #[test]
 fn every_workload_does_what_it_says_prepared_and_as_text() {
     let Some(server) = MariaDb::start() else { return };
-    for (url, prepared) in [(server.url(), true), (server.socket_url(), false)] {
+    let blocking = (None, Rate::PerSecond(50.0), None, Duration::from_secs(1));
+    // As fast as it goes, on nine connections of four threads.
+    let looped = (Some(9), Rate::Max, Some(50), Duration::from_mins(10));
+    for (url, prepared, (connections, rate, events_max, time)) in [
+        (server.url(), true, blocking),
+        (server.socket_url(), false, blocking),
+        (server.socket_url(), true, looped),
+        (server.url(), false, looped),
+    ] {
         for (workload, per_event) in [
             (Workload::OltpReadWrite, 20),
             (Workload::OltpReadOnly, 16),
@@ -60,7 +45,9 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             (Workload::OltpUpdateNonIndex, 1),
             (Workload::OltpInsert, 1),
         ] {
-            let mut settings = LoadSettings { workload, rate: Rate::PerSecond(50.0), ..settings(&url) };
+            let retries_max = 100;
+            let base = LoadSettings { connections, rate, events_max, time, retries_max, ..settings(&url) };
+            let mut settings = LoadSettings { workload, ..base };
             settings.oltp.prepared = prepared;
             if workload == Workload::OltpReadWrite {
                 settings.prepare = PreparePolicy::Always;
@@ -69,7 +56,8 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
             let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
             assert_eq!(statements, per_event * record.counts.done, "{workload:?}");
-            assert!(check_of(&record, "mix").ok && check_of(&record, "littles-law").ok);
+            assert!(check_of(&record, "mix").ok, "{workload:?}");
+            assert!(rate == Rate::Max || check_of(&record, "littles-law").ok, "{workload:?}");
             let version = record.server_version.unwrap();
             assert!(version.starts_with("MariaDB 1"), "{version}");
         }
@@ -359,8 +347,8 @@ fn the_example_script_of_the_docs_runs_prepared_and_as_text() {
     for sql in TRANSFER_TABLES.into_iter().chain([insert_accounts().as_str()]) {
         root.query_drop(sql).unwrap();
     }
-    for prepared in [true, false] {
-        let mut settings = transfers(server.url(), 200);
+    for (prepared, connections) in [(true, None), (false, None), (true, Some(9))] {
+        let mut settings = LoadSettings { connections, ..transfers(server.url(), 200) };
         settings.oltp.prepared = prepared;
         assert_transfers(&run(&settings), 200);
     }

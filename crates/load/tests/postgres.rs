@@ -8,24 +8,20 @@
 mod support;
 
 use std::process::Command;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, LoadError, Stop};
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate, Workload};
+use load::{ErrorClass, Event, Stop};
+use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
 use record::verdict::Validity;
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, insert_accounts, run, settings, transfers,
+    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run,
+    run_with_trouble, settings, transfers,
 };
-
-fn error_of(settings: &LoadSettings) -> LoadError {
-    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
-}
 
 /// A closed loop of so many events.
 fn events(events: u64, target: impl Into<String>) -> LoadSettings {
@@ -33,29 +29,15 @@ fn events(events: u64, target: impl Into<String>) -> LoadSettings {
     LoadSettings { rate: Rate::Max, events_max: Some(events), time, ..settings(target) }
 }
 
-/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
-fn run_with_trouble(settings: &LoadSettings, trouble: impl FnOnce() + Send) -> LoadRecord {
-    thread::scope(|scope| {
-        let (begins, may_begin) = mpsc::channel();
-        scope.spawn(move || {
-            may_begin.recv().unwrap();
-            trouble();
-        });
-        let mut on_progress = |event: &Event| {
-            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
-                begins.send(()).unwrap();
-            }
-        };
-        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
-        assert_books(&record);
-        record
-    })
-}
-
 #[test]
 fn every_workload_does_what_it_says_prepared_and_as_text() {
     let Some(server) = Postgres::start() else { return };
-    for (url, prepared) in [(server.url(), true), (server.socket_url(), false)] {
+    for (url, prepared, connections) in [
+        (server.url(), true, None),
+        (server.socket_url(), false, None),
+        (server.socket_url(), true, Some(9)),
+        (server.url(), false, Some(9)),
+    ] {
         for (workload, per_event) in [
             (Workload::OltpReadWrite, 20),
             (Workload::OltpReadOnly, 16),
@@ -65,7 +47,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             (Workload::OltpUpdateNonIndex, 1),
             (Workload::OltpInsert, 1),
         ] {
-            let mut settings = LoadSettings { workload, retries_max: 100, ..events(50, &url) };
+            let mut settings = LoadSettings { workload, connections, retries_max: 100, ..events(50, &url) };
             settings.oltp.prepared = prepared;
             if workload == Workload::OltpReadWrite {
                 settings.prepare = PreparePolicy::Always;
@@ -149,7 +131,7 @@ fn a_crash_and_a_restart_cost_no_event() {
         ..settings(server.url())
     };
     load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
-    let record = run_with_trouble(&settings, || {
+    let (record, ()) = run_with_trouble(&settings, || {
         thread::sleep(Duration::from_secs(1));
         server.crash();
         server.restart();
@@ -194,7 +176,7 @@ fn a_killed_connection_is_made_again_and_its_statements_with_it() {
     let Some(server) = Postgres::start() else { return };
     let settings = LoadSettings { time: Duration::from_secs(3), ..settings(server.url()) };
     load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
-    let record = run_with_trouble(&settings, || {
+    let (record, ()) = run_with_trouble(&settings, || {
         thread::sleep(Duration::from_secs(1));
         let killed = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'";
         assert_eq!(server.ask("bench", killed), "4");
@@ -262,14 +244,43 @@ fn conflicts_are_tried_again() {
 }
 
 #[test]
+fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
+    let Some(server) = Postgres::start() else { return };
+    let script = |text: &str, connections| {
+        let mut settings = transfers(server.url(), 20);
+        settings.scripts.files[0].text = text.to_owned();
+        run(&LoadSettings { connections, errors_ratio_max: 1.0, ..settings })
+    };
+    // A rest at the beginning and at the end, an answer that decides what is asked next, and a script without any.
+    let good = "\\sleep 1 ms\nSELECT 41 + 1 AS n \\gset\n\\if :n = 42\nSELECT :n;\n\\endif\n\\sleep 1 ms";
+    for connections in [None, Some(9)] {
+        let record = script(good, connections);
+        assert_eq!((record.counts.done, record.counts.failed), (20, 0), "{:?}", record.error_samples);
+        let counts: Vec<_> = record.operations.values().map(|o| o.service.count()).collect();
+        assert_eq!(counts, [20, 20]);
+        assert!(record.service.summary().unwrap().min_ns >= 2_000_000);
+        assert_eq!(script("\\sleep 1 ms", connections).counts.done, 20);
+
+        let left_open = script("BEGIN;\nSELECT 1;", connections);
+        assert_eq!((left_open.counts.failed, left_open.errors.application), (20, 20));
+        assert!(left_open.error_samples[0].contains("ends within a transaction"));
+        // Each was rolled back: or the second event of a connection would have failed at its BEGIN.
+        let refused = script("BEGIN;\nSELECT 1 / 0;\nEND;", connections);
+        assert_eq!((refused.counts.failed, refused.errors.application), (20, 20));
+        assert!(refused.error_samples[0].contains("22012"), "{:?}", refused.error_samples);
+        assert_eq!(refused.operations.values().map(|o| o.service.count()).max(), Some(0));
+    }
+}
+
+#[test]
 fn the_example_script_of_the_docs_runs_prepared_and_as_text() {
     let Some(server) = Postgres::start() else { return };
     for sql in TRANSFER_TABLES.into_iter().chain([insert_accounts().as_str()]) {
         server.ask("bench", sql);
     }
     server.ask("bench", "GRANT ALL ON account, transfer TO app");
-    for prepared in [true, false] {
-        let mut settings = transfers(server.url(), 200);
+    for (prepared, connections) in [(true, None), (false, None), (true, Some(9))] {
+        let mut settings = LoadSettings { connections, ..transfers(server.url(), 200) };
         settings.oltp.prepared = prepared;
         assert_transfers(&run(&settings), 200);
     }

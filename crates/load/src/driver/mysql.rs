@@ -10,7 +10,7 @@
 mod codec;
 
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -20,9 +20,11 @@ use ::mysql::consts::{CapabilityFlags, ColumnFlags};
 use ::mysql::prelude::Queryable;
 use ::mysql::{Conn, DriverError, Error, Opts, OptsBuilder};
 use record::target::Target;
+use socket2::Socket;
 
 use self::codec::{Broken, Column, Form, Prepared, Wanted};
 use super::address::{self, Address};
+use super::net::{Dialogue, Multiplex, Opening};
 use super::session::{Protocol, Sessions, Unread};
 use super::wire::{Source, Wire};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
@@ -142,6 +144,25 @@ impl Driver for MySql {
 
     fn operations(&self) -> Vec<OperationShare> {
         self.sessions.work.operations()
+    }
+
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl Multiplex for MySql {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        let (connection, wire) = self.place.connect(cut)?;
+        self.sessions.conversation(Speech::new(connection, &self.sessions), wire)
+    }
+
+    fn begin_open(&self, _: usize) -> io::Result<Opening> {
+        Ok(Opening::Aside)
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
     }
 }
 

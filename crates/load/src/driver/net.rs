@@ -148,6 +148,26 @@ pub(crate) trait Exchange: Send + Sync {
     fn closes_idle(&self) -> bool;
 }
 
+/// How one thread drives many connections to a target.
+pub(crate) trait Multiplex: Send + Sync {
+    /// Opens a connection that may begin its first event at once, waiting for it.
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure>;
+
+    /// Begins to open one, while nobody waits; which address is tried follows from `attempt`.
+    fn begin_open(&self, attempt: usize) -> io::Result<Opening>;
+
+    /// Whether servers of this kind close connections that are not in use, without being down.
+    fn closes_idle(&self) -> bool;
+}
+
+/// A connection on its way.
+pub(crate) enum Opening {
+    /// The socket connects; then its dialogue greets.
+    Connecting(Socket, Box<dyn Dialogue>),
+    /// Its opening is a conversation of its own: [`Multiplex::open`] does it, on a thread aside.
+    Aside,
+}
+
 /// Where a server listens.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
@@ -403,8 +423,22 @@ impl<E: Exchange + 'static> Driver for Net<E> {
         Ok(self.0.cache(Wire::open(&*self.0, cut)?))
     }
 
-    fn exchange(&self) -> Option<&dyn Exchange> {
-        Some(&*self.0)
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl<E: Exchange + 'static> Multiplex for Net<E> {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        Ok(Wire::open(&*self.0, cut)?.into_parts())
+    }
+
+    fn begin_open(&self, attempt: usize) -> io::Result<Opening> {
+        Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, self.0.dialogue()))
+    }
+
+    fn closes_idle(&self) -> bool {
+        self.0.closes_idle()
     }
 }
 

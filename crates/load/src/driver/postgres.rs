@@ -22,10 +22,12 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use record::missing::Missing;
 use record::target::Target;
+use socket2::Socket;
 
 use self::codec::{Broken, Ready, TooLong, Wanted};
 use self::login::{Credentials, LoginError, Welcome};
 use super::address::{self, Address};
+use super::net::{Dialogue, Multiplex, Opening};
 use super::session::{Protocol, Sessions, Unread};
 use super::wire::{Source, Wire};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
@@ -210,6 +212,25 @@ impl Driver for Postgres {
 
     fn operations(&self) -> Vec<OperationShare> {
         self.sessions.work.operations()
+    }
+
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl Multiplex for Postgres {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        let (wire, welcome) = self.place.connect(cut)?;
+        self.sessions.conversation(Speech::new(&self.place, &welcome, &self.sessions), wire)
+    }
+
+    fn begin_open(&self, _: usize) -> io::Result<Opening> {
+        Ok(Opening::Aside)
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
     }
 }
 

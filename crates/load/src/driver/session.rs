@@ -233,8 +233,8 @@ impl<P: Protocol> Dialogue for Conversation<P> {
         self.laps.begin(start_ns);
     }
 
-    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
-        let mut come = Come::new(input);
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        let mut come = Come::new(input, is_end);
         let wanted = if matches!(self.stage, Stage::Asked(_)) { self.course.wanted() } else { None };
         let read = self.protocol.read(&mut come, wanted);
         let taken = come.taken();

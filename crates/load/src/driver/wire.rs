@@ -41,11 +41,13 @@ pub(crate) trait Source {
 pub(crate) struct Come<'a> {
     bytes: &'a [u8],
     taken: usize,
+    /// Nothing follows.
+    is_end: bool,
 }
 
 impl<'a> Come<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, taken: 0 }
+    pub(crate) fn new(bytes: &'a [u8], is_end: bool) -> Self {
+        Self { bytes, taken: 0, is_end }
     }
 
     /// How many bytes were taken.
@@ -57,8 +59,11 @@ impl<'a> Come<'a> {
 impl Source for Come<'_> {
     fn take(&mut self, count: usize) -> io::Result<&[u8]> {
         let end = self.taken.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let from = std::mem::replace(&mut self.taken, end.ok_or(ErrorKind::WouldBlock)?);
-        Ok(&self.bytes[from..self.taken])
+        let Some(end) = end else {
+            return Err(if self.is_end { closed() } else { ErrorKind::WouldBlock.into() });
+        };
+        let from = std::mem::replace(&mut self.taken, end);
+        Ok(&self.bytes[from..end])
     }
 }
 
@@ -168,6 +173,10 @@ impl Source for Wire {
     }
 }
 
+fn closed() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
@@ -194,10 +203,11 @@ mod tests {
 
     #[test]
     fn what_has_not_come_is_not_waited_for() {
-        let mut come = Come::new(b"abc");
+        let mut come = Come::new(b"abc", false);
         assert_eq!(come.take(2).unwrap(), b"ab");
         assert_eq!(come.take(2).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert_eq!((come.take(1).unwrap(), come.taken()), (&b"c"[..], 3));
-        assert_eq!(Come::new(b"abc").take(usize::MAX).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(Come::new(b"abc", false).take(usize::MAX).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(Come::new(b"abc", true).take(4).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 }

@@ -6,7 +6,7 @@ use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
 use super::link::State;
-use crate::driver::net::{CONNECT_TIMEOUT, Exchange, closed, connection_failure};
+use crate::driver::net::{CONNECT_TIMEOUT, Multiplex, Opening, closed, connection_failure};
 use crate::driver::{Failure, FailureClass};
 use crate::engine::to_ns;
 use crate::outage::Failed;
@@ -56,7 +56,7 @@ impl EventLoop {
         }
     }
 
-    pub(super) fn on_ready(&mut self, number: usize, flags: EpollFlags, is_open: bool) {
+    pub(super) fn on_ready(&mut self, number: usize, flags: EpollFlags) {
         if self.links[number].state == State::Connecting {
             return self.on_connected(number);
         }
@@ -67,14 +67,13 @@ impl EventLoop {
         // server's end; what comes after a read that did not fill it, makes the connection ready again.
         while matches!(
             self.links[number].state,
-            State::Greeting | State::Free | State::Resting | State::Asking
-        ) && self.receive(number, is_open) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
-        {
-        }
+            State::Greeting | State::Free | State::Resting | State::Asking | State::Pausing
+        ) && self.receive(number) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
+        {}
     }
 
     /// Reads once, and does what follows from it; yields the bytes that were read.
-    fn receive(&mut self, number: usize, is_open: bool) -> usize {
+    fn receive(&mut self, number: usize) -> usize {
         let link = &mut self.links[number];
         let Some(socket) = &mut link.socket else { return 0 };
         let bytes = loop {
@@ -97,15 +96,16 @@ impl EventLoop {
             (State::Greeting, Some(Ok(_))) => self.on_greeted(number),
             (State::Greeting, Some(Err(failure))) => self.on_unconnected(number, &failure),
             (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
-            (State::Asking, Some(Ok(answer))) => self.on_done(number, answer, is_open),
-            (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure, is_open),
-            (State::Free | State::Resting, _) if bytes == 0 && self.exchange_closes_idle() => {
+            (State::Asking, Some(Ok(answer))) => self.on_done(number, answer),
+            (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure),
+            (State::Free | State::Resting, _) if bytes == 0 && self.multiplex().closes_idle() => {
                 // It is not down: it will be there again when an event needs it.
                 self.disconnect(number);
                 self.connect(number);
             }
             (_, None) if bytes == 0 => self.lose(number, &closed()),
-            (State::Free | State::Resting, _) => {
+            (State::Asking, None) => self.going.push(number),
+            (State::Free | State::Resting | State::Pausing, _) => {
                 let text = "the server sent something that nobody asked for";
                 self.lose(number, &Failure::new(FailureClass::Connection, text));
             }
@@ -114,12 +114,8 @@ impl EventLoop {
         bytes
     }
 
-    fn exchange(&self) -> &dyn Exchange {
-        self.engine.driver.exchange().expect("only such targets come here")
-    }
-
-    fn exchange_closes_idle(&self) -> bool {
-        self.exchange().closes_idle()
+    fn multiplex(&self) -> &dyn Multiplex {
+        self.engine.driver.multiplex().expect("only such targets come here")
     }
 
     /// The connection broke.
@@ -153,8 +149,10 @@ impl EventLoop {
 
     pub(super) fn disconnect(&mut self, number: usize) {
         let link = &mut self.links[number];
-        // Closing takes it out of the epoll set.
-        link.socket = None;
+        if let Some(socket) = link.socket.take() {
+            // Closing would take it out, were this the only descriptor of it.
+            self.ready.remove(&socket);
+        }
         link.inbox.clear();
         link.unsent.clear();
         link.state = State::Down;
@@ -165,17 +163,43 @@ impl EventLoop {
         let attempts = self.links[number].attempts;
         self.links[number].began_ns = now_ns;
         self.links[number].attempts += 1;
-        let made = self.exchange().place().begin_connect(attempts).and_then(|socket| {
-            self.ready.add(&socket, INPUT | EpollFlags::EPOLLOUT, number as u64)?;
-            Ok(socket)
+        let begun = self.multiplex().begin_open(attempts).and_then(|opening| {
+            if let Opening::Connecting(socket, _) = &opening {
+                self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, number as u64)?;
+            }
+            Ok(opening)
         });
-        match made {
-            Ok(socket) => {
-                self.links[number].socket = Some(socket);
-                self.links[number].state = State::Connecting;
+        match begun {
+            Ok(Opening::Connecting(socket, dialogue)) => {
+                let link = &mut self.links[number];
+                (link.socket, link.dialogue, link.state) = (Some(socket), dialogue, State::Connecting);
                 self.set_timer(number, now_ns + to_ns(CONNECT_TIMEOUT));
             }
+            Ok(Opening::Aside) => match self.opener.open(number) {
+                Ok(()) => self.links[number].state = State::Opening,
+                Err(e) => self.on_unconnected(number, &connection_failure("cannot open connections", &e)),
+            },
             Err(e) => self.on_unconnected(number, &connection_failure("cannot connect", &e)),
+        }
+    }
+
+    /// Takes over what was opened aside.
+    pub(super) fn take_opened(&mut self) {
+        while let Some((number, opened)) = self.opener.next_opened() {
+            let watched = opened.and_then(|(socket, dialogue)| {
+                let registered =
+                    socket.set_nonblocking(true).and_then(|()| self.ready.add(&socket, INPUT, number as u64));
+                registered.map_err(|e| connection_failure("cannot watch a connection", &e))?;
+                Ok((socket, dialogue))
+            });
+            match watched {
+                Ok((socket, dialogue)) => {
+                    let link = &mut self.links[number];
+                    (link.socket, link.dialogue) = (Some(socket), dialogue);
+                    self.on_greeted(number);
+                }
+                Err(failure) => self.on_unconnected(number, &failure),
+            }
         }
     }
 
@@ -188,7 +212,6 @@ impl EventLoop {
                 return self.on_unconnected(number, &connection_failure("cannot connect", &e));
             }
         }
-        link.dialogue = self.engine.driver.exchange().expect("only such targets come here").dialogue();
         self.out.clear();
         link.dialogue.greet(&mut self.out);
         self.watch(number, INPUT);
@@ -214,7 +237,7 @@ impl EventLoop {
         if link.event.is_some() {
             return self.try_again(number);
         }
-        self.on_ended(number, now_ns, self.engine.timeline().due.is_some());
+        self.on_ended(number, now_ns);
     }
 
     pub(super) fn on_unconnected(&mut self, number: usize, failure: &Failure) {

@@ -36,10 +36,14 @@ pub(super) enum State {
     Down,
     Connecting,
     Greeting,
+    /// It is opened aside.
+    Opening,
     Free,
     /// Closed loop: it rests until its timer.
     Resting,
     Asking,
+    /// Its event rests until its timer.
+    Pausing,
 }
 
 /// An event in a link's hand.

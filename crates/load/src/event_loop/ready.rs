@@ -34,6 +34,12 @@ impl Ready {
         Ok(self.epoll.modify(what, &mut EpollEvent::new(flags | EpollFlags::EPOLLET, number))?)
     }
 
+    /// Watches for it no more.
+    pub(super) fn remove(&self, what: impl AsFd) {
+        // It fails only where it was not watched.
+        let _ = self.epoll.delete(what);
+    }
+
     /// Waits until something is ready, and for `timeout_ns` at most; what was found before is forgotten.
     pub(super) fn wait(&mut self, timeout_ns: u64) -> io::Result<()> {
         let timeout = libc::timespec {

@@ -36,6 +36,16 @@ mod memcached_loops {
         crate::memcached::start().map(crate::loops::Loops)
     }
 }
+mod mysql_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::mysql::start().map(crate::loops::Loops)
+    }
+}
+mod postgres_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::postgres::start().map(crate::loops::Loops)
+    }
+}
 mod redis_loops {
     pub(crate) fn start() -> Option<impl crate::subject::Subject> {
         crate::redis::start().map(crate::loops::Loops)
@@ -57,8 +67,12 @@ macro_rules! conform {
 
 mod drivers {
     use super::{
-        exec, http, http_loops, memcached, memcached_loops, mysql, null, postgres, redis, redis_loops, sqlite,
+        exec, http, http_loops, memcached, memcached_loops, mysql, mysql_loops, null, postgres,
+        postgres_loops, redis, redis_loops, sqlite,
     };
 
-    conform! { exec http http_loops memcached memcached_loops mysql null postgres redis redis_loops sqlite }
+    conform! {
+        exec http http_loops memcached memcached_loops mysql mysql_loops null postgres postgres_loops redis
+        redis_loops sqlite
+    }
 }

@@ -8,12 +8,15 @@ pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod web;
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use bakeoff_load as load;
 
+use load::{Event, LoadError, Stop};
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings,
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Phase,
     PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -106,9 +109,36 @@ pub(crate) fn insert_accounts() -> String {
 
 /// Runs it to its planned end, and checks what must hold for every run.
 pub(crate) fn run(settings: &LoadSettings) -> LoadRecord {
-    let record = load::run(settings, &load::Stop::new(), &mut |_| {}).unwrap();
+    let record = load::run(settings, &Stop::new(), &mut |_| {}).unwrap();
     assert_books(&record);
     record
+}
+
+/// Runs a load and does `trouble` beside it, from the beginning of its measured phase.
+pub(crate) fn run_with_trouble<T: Send>(
+    settings: &LoadSettings,
+    trouble: impl FnOnce() -> T + Send,
+) -> (LoadRecord, T) {
+    thread::scope(|scope| {
+        let (begins, may_begin) = mpsc::channel();
+        let troubled = scope.spawn(move || {
+            may_begin.recv().unwrap();
+            trouble()
+        });
+        let mut on_progress = |event: &Event| {
+            if let Event::PhaseStarts { phase: Phase::Measure, .. } = event {
+                begins.send(()).unwrap();
+            }
+        };
+        let record = load::run(settings, &Stop::new(), &mut on_progress).unwrap();
+        assert_books(&record);
+        (record, troubled.join().unwrap())
+    })
+}
+
+/// Why it does not run.
+pub(crate) fn error_of(settings: &LoadSettings) -> LoadError {
+    load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err()
 }
 
 /// What must hold for every record, however its run ended.

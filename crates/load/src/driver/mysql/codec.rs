@@ -429,6 +429,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::driver::wire::Wire;
 
     #[test]
     fn types_are_sent_once_and_again_when_they_change() {

@@ -8,7 +8,7 @@
 //!
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use crate::driver::wire::{self, Source};
 use crate::sql::{Parameter, Row};
@@ -133,6 +133,7 @@ pub(super) fn read_answer(source: &mut impl Source, mut wanted: Option<Wanted<'_
     loop {
         let (kind, body) = match next(source) {
             Ok(message) => message,
+            Err(Broken::Lost(e)) if e.kind() == ErrorKind::WouldBlock => return Err(e.into()),
             // A server that says why it closes a connection says it before.
             Err(broken) => return Err(refused.unwrap_or(broken)),
         };
@@ -227,6 +228,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::driver::wire::{Come, Wire};
 
     #[test]
     fn a_statement_is_one_request() {
@@ -254,6 +256,23 @@ mod tests {
             b"2\0\0\0\x04D\0\0\0\x0f\0\x02\0\0\0\x01\x37\xff\xff\xff\xffC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
         assert_eq!(answer_of(sent, Some(wanted)).unwrap(), Ready::InTransaction);
         assert_eq!((row.rows, row.names, row.values), (1, columns, vec![Some("7".to_owned()), None]));
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_anywhere_is_read_when_it_has_come_whole() {
+        let error = b"E\0\0\0\x21SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I";
+        let row = b"2\0\0\0\x04D\0\0\0\x0b\0\x01\0\0\0\x01\x37C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
+        for whole in [&error[..], row] {
+            for cut in 0..whole.len() {
+                let Err(Broken::Lost(e)) = read_answer(&mut Come::new(&whole[..cut], false), None) else {
+                    panic!("{cut}");
+                };
+                assert_eq!(e.kind(), ErrorKind::WouldBlock);
+            }
+            let mut come = Come::new(whole, false);
+            let _ = read_answer(&mut come, None);
+            assert_eq!(come.taken(), whole.len());
+        }
     }
 
     #[test]
