@@ -361,16 +361,15 @@ impl EventLoop {
     fn on_done(&mut self, number: usize, answer: Answer) {
         let Some(event) = self.links[number].event.take() else { return };
         self.busy -= 1;
-        let laps = match self.links[number].dialogue.laps() {
-            Some(laps) => laps,
-            None => {
-                self.laps.begin(event.try_start_ns);
-                self.laps.end_operation(answer.operation);
-                if let Some(outcome) = answer.outcome {
-                    self.laps.note_outcome(outcome);
-                }
-                &self.laps
+        let laps = if let Some(laps) = self.links[number].dialogue.laps() {
+            laps
+        } else {
+            self.laps.begin(event.try_start_ns);
+            self.laps.end_operation(answer.operation);
+            if let Some(outcome) = answer.outcome {
+                self.laps.note_outcome(outcome);
             }
+            &self.laps
         };
         let end_ns = laps.end_ns();
         self.ledger.done(self.first_hand + number, &event.started, end_ns, laps);

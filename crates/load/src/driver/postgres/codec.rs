@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_cut_anywhere_is_read_when_it_has_come_whole() {
-        let error = b"E\0\0\0\x21SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I";
+        let error = b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I";
         let row = b"2\0\0\0\x04D\0\0\0\x0b\0\x01\0\0\0\x01\x37C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
         for whole in [&error[..], row] {
             for cut in 0..whole.len() {
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn an_error_is_told_also_where_the_server_closes_after_it() {
-        let error = b"E\0\0\0\x21SERROR\0C40P01\0Mdeadlock found\0\0";
+        let error = b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0";
         for after in [&b"Z\0\0\0\x05I"[..], b""] {
             let sent = [&error[..], after].concat();
             let Err(Broken::Refused { code, message }) = answer_of(&sent, None) else { panic!() };
