@@ -31,6 +31,7 @@ pub(crate) fn check(
     let factors = checker.factors(&written.factors);
     let resolvable = checker.placeholders(&written, &factors);
     checker.environment(&written, &factors);
+    checker.value_names(&written);
     let counted = checker.count(&written.design, &factors);
     if resolvable && counted {
         checker.values(&written, &factors);
@@ -155,6 +156,21 @@ impl Checker<'_> {
             }
         }
         self.problems.len() == before
+    }
+
+    /// A value's name heads a series in the archive, and says in its end what the number counts.
+    fn value_names(&mut self, written: &PlanWritten) {
+        for name in written.values.iter().map(|v| &v.name) {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            let has_unit =
+                VALUE_UNITS.iter().any(|unit| name.value.strip_suffix(unit).is_some_and(|n| !n.is_empty()));
+            if !has_unit || !name.value.chars().all(plain) {
+                self.problem(
+                    name.place,
+                    ProblemKind::BadValueName { name: name.value.clone(), units: &VALUE_UNITS },
+                );
+            }
+        }
     }
 
     /// Whether every value with a placeholder is one of its kind for every cell.
@@ -416,6 +432,9 @@ fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
 /// Marks that every run of a bake-off carries beside the levels of its factors.
 const DESIGN_WORDS: [&str; 5] = ["trial", "attempt", "block", "series", "shortened"];
 
+/// How the name of a value may end.
+const VALUE_UNITS: [&str; 6] = ["_pct", "_ratio", "_bytes", "_s", "_ns", "_count"];
+
 fn no_factor_name(name: &str) -> Option<&'static str> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if name == SCRATCH {
@@ -475,7 +494,8 @@ fn templates(written: &PlanWritten) -> Vec<&dyn AnyTemplated> {
         Some(PrepareWritten::Run(run)) => Some(run),
         _ => None,
     };
-    all.extend(written.phases.setup.iter().chain(prepare).filter_map(|run| any(run.run.as_ref())));
+    let commands = written.phases.setup.iter().chain(prepare).chain(written.values.iter().map(|v| &v.run));
+    all.extend(commands.filter_map(|run| any(run.run.as_ref())));
     all
 }
 
@@ -512,6 +532,11 @@ fn assemble(written: PlanWritten, text: &str, name: &str, parts: Parts) -> Optio
         },
         instruments: written.instruments?.value,
         control_arm: written.control_arm?.value,
+        values: written
+            .values
+            .into_iter()
+            .map(|v| Some((v.name.value, run(v.run)?)))
+            .collect::<Option<_>>()?,
         judge: parts.judge,
         gates: parts.gates,
         sponsor: written.sponsor.map(|s| s.value),

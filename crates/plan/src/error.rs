@@ -132,6 +132,17 @@ pub enum ProblemKind {
         /// Why not.
         why: &'static str,
     },
+    /// A value's name that cannot be one.
+    #[error(
+        "`{name}` cannot name a value: use lower-case letters, digits and `_`, and end it in its unit, one of {}",
+        units.join(", ")
+    )]
+    BadValueName {
+        /// The name.
+        name: String,
+        /// How it may end.
+        units: &'static [&'static str],
+    },
     /// The reference is not among the values.
     #[error("reference `{reference}` is not a value of factor `{factor}`; {}", suggestion(.meant.as_deref(), .known))]
     ReferenceIsNoValue {

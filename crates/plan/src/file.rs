@@ -99,6 +99,13 @@ pub(crate) struct RunWritten {
     pub(crate) retries: Option<Written<u32>>,
 }
 
+/// A number of each trial, and the command that tells it.
+#[derive(Debug)]
+pub(crate) struct ValueWritten {
+    pub(crate) name: Written<String>,
+    pub(crate) run: RunWritten,
+}
+
 #[derive(Debug)]
 pub(crate) enum PrepareWritten {
     Builtin,
@@ -146,6 +153,7 @@ pub(crate) struct PlanWritten {
     pub(crate) phases: PhasesWritten,
     pub(crate) instruments: Option<Written<Vec<String>>>,
     pub(crate) control_arm: Option<Written<bool>>,
+    pub(crate) values: Vec<ValueWritten>,
     pub(crate) judge: JudgeWritten,
     pub(crate) gates: Vec<GateWritten>,
     pub(crate) sponsor: Option<Written<String>>,
@@ -245,6 +253,7 @@ impl<'a> Reader<'a> {
             },
             instruments,
             control_arm,
+            values: self.values(top),
             judge: {
                 let section = self.child(&root, "judge");
                 self.judge(section)
@@ -258,32 +267,54 @@ impl<'a> Reader<'a> {
     }
 
     fn factors(&mut self, top: &'a DeTable<'a>) -> Vec<FactorWritten> {
-        let Some((_, factors)) = entry(top, "factors") else { return Vec::new() };
-        let place = self.lines.place(&factors.span());
-        let Some(factors) = factors.get_ref().as_table() else {
-            self.bad(place, "factors", factors.get_ref(), "tables such as [factors.threads]".into());
-            return Vec::new();
-        };
-        // The plan's own order, which is the order of its configurations; the map's is alphabetical.
-        let mut named: Vec<_> = factors.iter().collect();
-        named.sort_by_key(|(name, _)| name.span().start);
-        named
+        let sections = self.named_tables(top, "factors", "factors.*", "tables such as [factors.threads]");
+        sections
             .into_iter()
-            .map(|(name, value)| {
-                let path = format!("factors.{}", name.get_ref());
-                let place = self.lines.place(&name.span());
-                let mut section = self.section("factors.*", &path, place, Some(value));
-                let values = self.values(&mut section);
+            .map(|(name, mut section)| {
+                let values = self.levels(&mut section);
                 let reference = self.take(&mut section, "reference", text);
                 let level = self.take(&mut section, "level", Plot::from_word);
                 self.finish(&section);
-                let name = Written { value: name.get_ref().to_string(), place };
                 FactorWritten { name, values, reference, level }
             })
             .collect()
     }
 
-    fn values(&mut self, section: &mut Section<'a>) -> Vec<Written<String>> {
+    fn values(&mut self, top: &'a DeTable<'a>) -> Vec<ValueWritten> {
+        let sections = self.named_tables(top, "values", "values.*", "tables such as [values.size_bytes]");
+        let value = |(name, section)| ValueWritten { name, run: self.run(section) };
+        sections.into_iter().map(value).collect()
+    }
+
+    /// The tables below `family`, each with its name.
+    fn named_tables(
+        &mut self,
+        top: &'a DeTable<'a>,
+        family: &'static str,
+        declared: &str,
+        expected: &str,
+    ) -> Vec<(Written<String>, Section<'a>)> {
+        let Some((_, tables)) = entry(top, family) else { return Vec::new() };
+        let place = self.lines.place(&tables.span());
+        let Some(tables) = tables.get_ref().as_table() else {
+            self.bad(place, family, tables.get_ref(), expected.into());
+            return Vec::new();
+        };
+        // The plan's own order, which is that of its configurations; the map's is alphabetical.
+        let mut named: Vec<_> = tables.iter().collect();
+        named.sort_by_key(|(name, _)| name.span().start);
+        named
+            .into_iter()
+            .map(|(name, value)| {
+                let path = format!("{family}.{}", name.get_ref());
+                let place = self.lines.place(&name.span());
+                let section = self.section(declared, &path, place, Some(value));
+                (Written { value: name.get_ref().to_string(), place }, section)
+            })
+            .collect()
+    }
+
+    fn levels(&mut self, section: &mut Section<'a>) -> Vec<Written<String>> {
         let Some(found) = self.find(section, "values") else { return Vec::new() };
         let items = found.value.as_array().into_iter().flatten();
         let values: Option<Vec<_>> = items
@@ -711,7 +742,8 @@ impl<'a> Reader<'a> {
         let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
         if section.path.is_empty() {
             known.extend([
-                "factors", "design", "load", "server", "phases", "observe", "judge", "gate", "report",
+                "factors", "design", "load", "server", "phases", "observe", "values", "judge", "gate",
+                "report",
             ]);
         }
         for (name, _) in section.entries.into_iter().flatten() {

@@ -580,6 +580,25 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        path: "values.*",
+        need: WITHOUT_IT_NONE,
+        meaning: "a number of each trial that is no time, such as how small a file became; its name ends in its unit \
+                  (`reduction_pct`, `size_bytes`), and the page sets it against throughput",
+        keys: &[
+            key(
+                "run",
+                Kind::Text,
+                Need::Required,
+                "\"stat -c %s {scratch}/data\"",
+                "a command after the measured phase, run by `sh`; the last line it prints is the number, and without one \
+                 the trial has failed",
+            )
+            .with(Placeholders::Any),
+            RUN_TIMEOUT,
+            RUN_RETRIES,
+        ],
+    },
+    Table {
         path: "judge",
         need: Need::Optional("the defaults"),
         meaning: "how configurations are compared",
@@ -665,12 +684,15 @@ pub(crate) const TABLES: &[Table] = &[
 const RUN: &[Key] = &[
     key("run", Kind::Text, Need::Required, "\"mkdir {scratch}/data\"", "the command, run by `sh`")
         .with(SERVER),
-    key(
-        "timeout",
-        Kind::Duration { min: Duration::from_millis(1) },
-        Need::Default("\"5m\""),
-        "\"5m\"",
-        "not ended by then, its process group is killed and the phase has failed",
-    ),
-    key("retries", Kind::Integer { min: 0, max: 100 }, Need::Default("0"), "2", "tries after the first"),
+    RUN_TIMEOUT,
+    RUN_RETRIES,
 ];
+const RUN_TIMEOUT: Key = key(
+    "timeout",
+    Kind::Duration { min: Duration::from_millis(1) },
+    Need::Default("\"5m\""),
+    "\"5m\"",
+    "not ended by then, its process group is killed and it has failed",
+);
+const RUN_RETRIES: Key =
+    key("retries", Kind::Integer { min: 0, max: 100 }, Need::Default("0"), "2", "tries after the first");

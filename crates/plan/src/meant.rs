@@ -37,6 +37,7 @@ pub struct Plan {
     pub(crate) cooldown: Duration,
     pub(crate) instruments: Vec<String>,
     pub(crate) control_arm: bool,
+    pub(crate) values: Vec<(String, RunPlan)>,
     pub(crate) judge: Judge,
     pub(crate) gates: Vec<Gate>,
     pub(crate) sponsor: Option<String>,
@@ -499,6 +500,11 @@ impl Plan {
             PreparePlan::Nothing => Prepare::Nothing,
             PreparePlan::Run(run) => Prepare::Run(run.step(levels, scratch)),
         }
+    }
+
+    /// The numbers that each trial is asked for after its measured phase: a name, and the command that prints it last.
+    pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
+        self.values.iter().map(|(name, run)| (name.clone(), run.step(levels, scratch))).collect()
     }
 
     /// The same plan, just long enough to show that it works: two blocks, measured phases of 0.3 s.

@@ -17,6 +17,11 @@ pub struct Sample {
     pub value: f64,
 }
 
+impl Sample {
+    /// The `labels` of a number that describes a whole trial and was asked for by the plan.
+    pub const OF_TRIAL: &'static str = "of=trial";
+}
+
 /// What kind of latency a distribution holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LatencyKind {

@@ -30,6 +30,17 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
         ..Recipe::journal()
     }
     .bake();
+    let sized = Recipe {
+        values: vec!["gzip -1", "lz4 -1", "zstd -1"],
+        threads: vec![1, 2],
+        with_trouble: false,
+        ..Recipe::journal()
+    };
+    let sized = with_values(sized.bake(), |levels| match levels {
+        of if of.contains("gzip") => 72.0,
+        of if of.contains("lz4") => 67.5,
+        _ => 75.5,
+    });
     let mut alone = Recipe { threads: vec![4], with_trouble: false, ..Recipe::journal() }.bake();
     alone.factors.remove(1);
     for trial in &mut alone.trials {
@@ -75,6 +86,7 @@ static PAGES: LazyLock<Vec<(&'static str, String)>> = LazyLock::new(|| {
         ("journal", of(&journal)),
         ("open", of(&open)),
         ("many", of(&many)),
+        ("sized", of(&sized)),
         ("exploratory", of(&Recipe { blocks: 3, with_trouble: false, ..Recipe::journal() }.bake())),
         ("single", of(&Recipe { blocks: 1, with_trouble: false, ..Recipe::journal() }.bake())),
         ("alone", of(&alone)),
@@ -152,6 +164,19 @@ fn locks_have_a_section_each_with_the_top_lines_one_figure_and_what_was_lost() {
     }
     // All forty callers are in the sum: 10 waits times (1 + ... + 40) times (1 + ... + 5).
     assert!(text.contains("≥\u{202f}123,000"), "the sum of all");
+}
+
+/// Every sealed run with a value, by its configuration.
+fn with_values(mut bakeoff: Bakeoff, value_of: fn(&str) -> f64) -> Bakeoff {
+    for attempt in &mut bakeoff.attempts {
+        let trial = bakeoff.trials.iter().find(|t| t.index == attempt.trial).expect("attempts are at trials");
+        let levels: Vec<&str> = trial.levels.values().map(String::as_str).collect();
+        let (name, labels) = ("reduction_pct".into(), Sample::OF_TRIAL.into());
+        let sample =
+            Sample { t_ms: 1_000, host: "h".into(), name, labels, value: value_of(&levels.join(" ")) };
+        attempt.run.as_mut().expect("all were sealed").series = vec![sample];
+    }
+    bakeoff
 }
 
 fn page(name: &str) -> &'static str {
@@ -332,6 +357,23 @@ fn the_worst_news_comes_first() {
         attempt.state = TrialState::Failed;
     }
     assert_eq!(standing(&nothing), Standing::Invalid);
+}
+
+#[test]
+fn a_value_of_trials_stands_against_throughput_with_every_name_in_the_picture() {
+    let page = page("sized");
+    assert_eq!(
+        words(page).matches("Reduction against throughput. ").count(),
+        1,
+        "one figure with two styles"
+    );
+    let picture = page.split("<svg").find(|svg| svg.contains("reduction, %")).expect("it is drawn");
+    for text in ["threads 1", "threads 2", ">gzip -1<", ">lz4 -1<", ">zstd -1<"] {
+        assert!(picture.contains(text), "{text}");
+    }
+    for row in ["gzip -1 | 1 | 72.00 |", "lz4 -1 | 2 | 67.50 |", "zstd -1 | 2 | 75.50 |"] {
+        assert!(words(page).split_whitespace().collect::<Vec<_>>().join(" ").contains(row), "{row}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A command of the plan: setup, or prepare.
+//! A command of the plan: setup, prepare, or a value of a trial.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,6 +31,20 @@ pub(crate) fn run(name: &str, step: &Step, folder: &Path, stop: &Stop) -> Result
             end => return end,
         }
     }
+}
+
+/// Runs a command as [`run`] does; yields the number that it printed last.
+pub(crate) fn number(name: &str, step: &Step, folder: &Path, stop: &Stop) -> Result<f64, StepFailure> {
+    let log = folder.join(format!("{name}.log"));
+    // Output is appended, and what the trial before said must not pass for this one's.
+    let _ = std::fs::remove_file(&log);
+    run(name, step, folder, stop)?;
+    let failed = |why: String| StepFailure::Failed(format!("{name}: {why}"));
+    let said =
+        std::fs::read_to_string(&log).map_err(|e| failed(format!("what it said cannot be read: {e}")))?;
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let number = last.parse().ok().filter(|n: &f64| n.is_finite());
+    number.ok_or_else(|| failed(format!("it said `{last}` last, which is no number")))
 }
 
 fn once(step: &Step, folder: &Path, log: &Path, stop: &Stop) -> Result<(), StepFailure> {
@@ -72,6 +86,18 @@ mod tests {
         assert_eq!(why, "setup: ended with exit status: 3; it said: not yet");
         std::fs::remove_file(folder.path().join("seen")).unwrap();
         assert!(run("setup", &step(script, 1), folder.path(), &stop).is_ok());
+    }
+
+    #[test]
+    fn the_number_that_a_command_says_last_is_its_value_and_without_one_it_has_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let number = |command| number("size_bytes", &step(command, 0), folder.path(), &Stop::new());
+        assert!(matches!(number("echo packed; echo ' -4.5e3 '; echo"), Ok(-4500.0)));
+        for (command, found) in [("echo 1 KB", "1 KB"), ("echo inf", "inf"), ("true", "")] {
+            let Err(StepFailure::Failed(why)) = number(command) else { panic!("`{command}` says no number") };
+            assert_eq!(why, format!("size_bytes: it said `{found}` last, which is no number"));
+        }
+        assert!(matches!(number("echo 3; exit 1"), Err(StepFailure::Failed(_))));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use record::bakeoff::Trial;
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, PreparePolicy};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::Sample;
 use record::verdict::Validity;
 
 use crate::Event;
@@ -17,6 +18,7 @@ use crate::ledger::{ATTEMPT, BLOCK, SERIES, TRIAL, event};
 use crate::process::wait_for;
 use crate::series::told;
 use crate::server::Server;
+use crate::step::{self, StepFailure};
 
 /// How an attempt at a trial ended.
 #[derive(Debug)]
@@ -61,13 +63,21 @@ pub(crate) fn conduct(
             Ok(TrialEnd::Over)
         }
         (Ok(record), None) => {
+            let series = match values(conductor, trial, folder, header.anchor) {
+                Ok(series) => series,
+                Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
+                Err(StepFailure::Failed(reason)) => {
+                    conductor.end(trial, Step::TrialFailed { reason })?;
+                    return Ok(TrialEnd::Over);
+                }
+            };
             let run = Run {
                 header,
                 environment: conductor.environment.clone(),
                 load: Some(record),
                 cpu,
                 instruments,
-                series: Vec::new(),
+                series,
                 proofs: Vec::new(),
                 recorded: None,
             };
@@ -92,6 +102,25 @@ fn measure(conductor: &mut Conductor<'_>, trial: &Trial, folder: &Path) -> Resul
         beside.follow(told);
         on_event(&Event::Load(told));
     })
+}
+
+/// Asks the plan's commands for the numbers that no clock tells.
+fn values(
+    conductor: &Conductor<'_>,
+    trial: &Trial,
+    folder: &Path,
+    anchor: WallAnchor,
+) -> Result<Vec<Sample>, StepFailure> {
+    let host = conductor.environment.fact("host.name").unwrap_or("localhost");
+    let asked = conductor.plan.values(&trial.levels, folder).into_iter();
+    asked
+        .map(|(name, step)| {
+            let value = step::number(&name, &step, folder, conductor.stop)?;
+            let t_ms = i64::try_from((WallAnchor::now().monotonic_ns - anchor.monotonic_ns) / 1_000_000)
+                .expect("a trial is short");
+            Ok(Sample { t_ms, host: host.to_owned(), name, labels: Sample::OF_TRIAL.to_owned(), value })
+        })
+        .collect()
 }
 
 /// Rest, cut short where the user wants to stop.

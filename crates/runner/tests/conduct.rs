@@ -11,6 +11,7 @@ use record::bakeoff::TrialState::{self, Abandoned, Failed, Invalid, Sealed};
 use record::bakeoff::{Bakeoff, Trial};
 use record::clock::WallAnchor;
 use record::run::{RunId, RunState};
+use record::series::Sample;
 
 const NULL: &str = r#"
 schema = 1
@@ -102,6 +103,32 @@ fn every_trial_is_measured_once_in_the_order_drawn() {
         assert_eq!(run.header.labels["name"], trial.levels["name"]);
         assert!(!run.cpu.is_empty(), "the CPUs were watched");
     }
+}
+
+#[test]
+fn each_trial_is_asked_for_its_values_and_one_without_a_number_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let run_with = |command: &str| {
+        let text = format!("{NULL}\n[values.of_threads_count]\nrun = \"{command}\"\n");
+        let outcome = run(&plan(&text), &archive, &Stop::new(), &mut |_| ()).unwrap();
+        archive.bakeoff(outcome.id).unwrap()
+    };
+    let bakeoff = run_with("echo of {scratch}; echo {threads}");
+    for attempt in bakeoff.attempts {
+        let run = attempt.run.expect("it was measured");
+        let [sample] = &run.series[..] else { panic!("one value: {:?}", run.series) };
+        assert_eq!((sample.name.as_str(), sample.labels.as_str()), ("of_threads_count", Sample::OF_TRIAL));
+        assert_eq!(sample.value.to_string(), run.header.labels["threads"]);
+    }
+    // The second trial of a series must not get what the first one said.
+    let bakeoff = run_with("test -e {scratch}/seen || echo 1; touch {scratch}/seen");
+    let failed = bakeoff.attempts.iter().filter(|a| a.state == Failed);
+    let reasons: Vec<_> = failed.filter_map(|a| a.reason.as_deref()).collect();
+    assert_eq!(
+        reasons,
+        vec!["of_threads_count: it said `` last, which is no number"; bakeoff.trials.len() / 2]
+    );
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
+/// Buffers grow by whole steps, so that contents of about the same length do not move each one anew.
+const STEP_BYTES: usize = 128 << 10;
+
 /// Bytes of which the first `len` count; what lies behind stays initialised for the next use.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
@@ -14,7 +17,10 @@ impl Buffer {
     /// At least `bytes` to write into; [`Buffer::set_len`] then says how many were.
     pub(crate) fn room(&mut self, bytes: usize) -> &mut [u8] {
         if self.bytes.len() < bytes {
-            self.bytes.resize(bytes, 0);
+            // Fresh memory is zero without being touched, so what is never filled is never resident.
+            let mut larger = vec![0; bytes.next_multiple_of(STEP_BYTES)];
+            larger[..self.len].copy_from_slice(&self.bytes[..self.len]);
+            self.bytes = larger;
         }
         &mut self.bytes[..bytes]
     }
@@ -22,6 +28,22 @@ impl Buffer {
     pub(crate) fn set_len(&mut self, len: usize) {
         assert!(len <= self.bytes.len(), "only what was room can be filled");
         self.len = len;
+    }
+
+    /// Forgets the contents.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Room for `bytes` more; [`Buffer::grow`] then says how many there are.
+    pub(crate) fn more(&mut self, bytes: usize) -> &mut [u8] {
+        self.tail(self.len + bytes)
+    }
+
+    /// Appends all of `content`.
+    pub(crate) fn push(&mut self, content: &[u8]) {
+        self.more(content.len()).copy_from_slice(content);
+        self.grow(content.len());
     }
 
     /// Replaces the contents.
@@ -73,6 +95,10 @@ impl Spare {
     }
 
     pub(crate) fn put(&self, buffer: Buffer) {
+        // One without memory is no help to whoever gets it.
+        if buffer.bytes.is_empty() {
+            return;
+        }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 }

@@ -1,16 +1,16 @@
 //! Regular file to regular file: every worker reads, works and writes for itself.
 //!
-//! No thread reads for others or writes for others. A worker takes the next block by one atomic
-//! addition, reads it into its own buffer, which stays in its core's cache, and writes it to where
-//! it belongs. Compressing, that is known only when all earlier blocks are compressed; a worker that
-//! is ahead leaves its block to whoever closes the gap.
+//! No thread reads for others or writes for others. A worker takes the next piece, a few blocks, by
+//! one atomic addition, reads each block into its own buffer, which stays in its core's cache, and
+//! writes the piece at once to where it belongs. Compressing, that is known only when all earlier
+//! pieces are compressed; a worker that is ahead leaves its piece to whoever closes the gap.
 
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::container::Container;
 use crate::holes::{self, Holes};
 use crate::index::{EntryDecoder, Index};
-use crate::level::{Format, Options, Setting};
+use crate::level::{Options, Setting};
 use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
 use crate::placer::{Packed, Placer, Stopped};
@@ -18,10 +18,17 @@ use crate::turn::Turn;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use twox_hash::XxHash32;
+
+/// One write of this much costs less than several of a block, for which threads get in each other's way.
+const PIECE_BYTES: usize = 1 << 20;
+/// All threads' pieces together, so that many threads stay within the bound on memory.
+const PIECES_BYTES: usize = 8 << 20;
 
 /// Direct I/O wants buffers and lengths in multiples of this.
 const PAGE_BYTES: usize = 4096;
@@ -65,6 +72,10 @@ pub fn compress_file(
     let container = Container::new(&stated);
     let head = container.head();
     places.write(&head, places.output_at)?;
+    let block_bytes = options.block_bytes as u64;
+    let blocks = places.input_bytes.div_ceil(block_bytes);
+    let blocks = if blocks == 0 && container.wants_empty_block() { 1 } else { blocks };
+    let piece_blocks = (piece_bytes(places.input_bytes, options.threads) / block_bytes).max(1);
     let job = Compress {
         places,
         options,
@@ -72,11 +83,11 @@ pub fn compress_file(
         setting: Setting::of(options.format, options.level),
         holes: Holes::of(places.input),
         packed_zeros: OnceLock::new(),
+        blocks,
+        piece_blocks,
         placer: Placer::new(container, places.output_at + head.len() as u64, options.threads),
     };
-    let blocks = places.input_bytes.div_ceil(options.block_bytes as u64);
-    let blocks = if blocks == 0 && job.wants_empty_block() { 1 } else { blocks };
-    share(blocks, options.threads, meter, watch, &job)?;
+    share(blocks.div_ceil(piece_blocks), options.threads, meter, watch, &job)?;
     let (container, at) = job.placer.finish();
     let tail = container.tail();
     places.write(&tail, at)?;
@@ -105,11 +116,13 @@ pub fn decompress_file(
     let job = Decompress {
         places,
         index: &index,
+        pieces: index.pieces(piece_bytes(index.content_bytes(), threads)),
+        hashed: index.lz4_frames.iter().any(|frame| frame.checksum.is_some()),
         meter,
         hash: Turn::new(XxHash32::with_seed(0)),
         misled: AtomicBool::new(false),
     };
-    let done = share(index.entries.len() as u64, threads, meter, watch, &job);
+    let done = share(job.pieces.len() as u64, threads, meter, watch, &job);
     if job.misled.load(Relaxed) {
         return Ok(None);
     }
@@ -121,6 +134,12 @@ pub fn decompress_file(
     Ok(Some(content_bytes))
 }
 
+/// How much content a thread takes at a time: of a small file less, so that there is something for each.
+fn piece_bytes(content_bytes: u64, threads: usize) -> u64 {
+    let fair = content_bytes / (4 * threads as u64);
+    fair.min(PIECE_BYTES.min(PIECES_BYTES / threads) as u64)
+}
+
 impl Places<'_> {
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         match self.output {
@@ -130,11 +149,11 @@ impl Places<'_> {
     }
 }
 
-/// What workers do with each block.
+/// What workers do with each piece.
 trait Job: Sync {
     type Worker;
     fn worker(&self) -> Self::Worker;
-    fn block(&self, worker: &mut Self::Worker, number: u64) -> Result<(), Failure>;
+    fn piece(&self, worker: &mut Self::Worker, number: u64) -> Result<(), Failure>;
     /// Wakes whoever waits for a turn.
     fn stop(&self);
 }
@@ -158,8 +177,8 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-/// Has `threads`, the caller's own among them, do all blocks.
-fn share<J: Job>(blocks: u64, threads: usize, meter: &Meter, watch: Watch<'_>, job: &J) -> Result<(), Error> {
+/// Has `threads`, the caller's own among them, do all pieces.
+fn share<J: Job>(pieces: u64, threads: usize, meter: &Meter, watch: Watch<'_>, job: &J) -> Result<(), Error> {
     let (next, stopped, failed) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
     let work = || {
         let _stop = StopOnPanic(job);
@@ -167,10 +186,10 @@ fn share<J: Job>(blocks: u64, threads: usize, meter: &Meter, watch: Watch<'_>, j
         let mut worker = job.worker();
         while !stopped.load(Relaxed) {
             let number = next.fetch_add(1, Relaxed);
-            if number >= blocks {
+            if number >= pieces {
                 break;
             }
-            if let Err(failure) = job.block(&mut worker, number) {
+            if let Err(failure) = job.piece(&mut worker, number) {
                 stopped.store(true, Relaxed);
                 job.stop();
                 if let Failure::Of(error) = failure {
@@ -181,7 +200,7 @@ fn share<J: Job>(blocks: u64, threads: usize, meter: &Meter, watch: Watch<'_>, j
         }
         meter.worker_ended();
     };
-    let helpers = usize::try_from(blocks).map_or(threads, |blocks| threads.min(blocks)).saturating_sub(1);
+    let helpers = usize::try_from(pieces).map_or(threads, |pieces| threads.min(pieces)).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             // With fewer threads than wished it takes longer, no more.
@@ -213,6 +232,9 @@ struct Compress<'a> {
     holes: Holes,
     /// A whole block of zeros, compressed once: holes are many or none.
     packed_zeros: OnceLock<Vec<u8>>,
+    blocks: u64,
+    /// Blocks of a piece, but for the last one.
+    piece_blocks: u64,
     placer: Placer,
 }
 
@@ -222,10 +244,6 @@ struct CompressWorker {
 }
 
 impl Compress<'_> {
-    fn wants_empty_block(&self) -> bool {
-        self.options.format == Format::Zst
-    }
-
     /// Reads whole pages of the file into whole pages of memory: direct I/O takes nothing else.
     fn read<'a>(&self, buffer: &'a mut Buffer, offset: u64, bytes: usize) -> Result<&'a [u8], Error> {
         let at = self.places.input_at + offset;
@@ -243,13 +261,40 @@ impl Compress<'_> {
 }
 
 impl Compress<'_> {
-    fn packed_zeros(&self, packer: &mut Packer) -> Result<&[u8], Error> {
+    /// Appends a whole block of zeros.
+    fn pack_zeros(&self, packer: &mut Packer, packed: &mut Buffer) -> Result<(), Error> {
         if self.packed_zeros.get().is_none() {
-            let mut packed = Buffer::default();
-            packer.pack(0, &vec![0; self.options.block_bytes], self.setting, &mut packed)?;
-            self.packed_zeros.get_or_init(|| packed.to_vec());
+            let mut zeros = Buffer::default();
+            packer.pack(0, &vec![0; self.options.block_bytes], self.setting, &mut zeros)?;
+            self.packed_zeros.get_or_init(|| zeros.to_vec());
         }
-        Ok(self.packed_zeros.get().expect("it was just made"))
+        packed.push(self.packed_zeros.get().expect("it was just made"));
+        Ok(())
+    }
+
+    /// Reads block `number` and appends it to `packed`; yields its content's length, and when it was done.
+    fn block(
+        &self,
+        worker: &mut CompressWorker,
+        number: u64,
+        begun: Instant,
+        packed: &mut Buffer,
+    ) -> Result<(usize, Instant), Error> {
+        let block_bytes = self.options.block_bytes as u64;
+        let offset = number * block_bytes;
+        let bytes =
+            usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
+        let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
+        let mut read_at = begun;
+        if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range) {
+            self.pack_zeros(&mut worker.packer, packed)?;
+        } else {
+            let content = self.read(&mut worker.content, offset, bytes)?;
+            read_at = self.meter.charge(Doing::Starved, begun);
+            worker.packer.pack(offset, content, self.setting, packed)?;
+        }
+        self.meter.worked(read_at);
+        Ok((bytes, self.meter.charge(Doing::Codec, read_at)))
     }
 }
 
@@ -260,30 +305,24 @@ impl Job for Compress<'_> {
         CompressWorker { packer: Packer::new(self.options.verify), content: Buffer::default() }
     }
 
-    fn block(&self, worker: &mut CompressWorker, number: u64) -> Result<(), Failure> {
-        let begun = now();
-        let block_bytes = self.options.block_bytes as u64;
-        let offset = number * block_bytes;
-        let bytes =
-            usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
-        let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
-        let mut read_at = begun;
-        let mut packed = self.placer.buffer();
-        if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range) {
-            packed.fill(self.packed_zeros(&mut worker.packer)?);
-        } else {
-            let content = self.read(&mut worker.content, offset, bytes)?;
-            read_at = self.meter.charge(Doing::Starved, begun);
-            worker.packer.pack(offset, content, self.setting, &mut packed)?;
+    fn piece(&self, worker: &mut CompressWorker, number: u64) -> Result<(), Failure> {
+        let mut at = now();
+        let mut content_bytes = 0;
+        let mut packed = Packed { bytes: self.placer.buffer(), blocks: Vec::new() };
+        let first = number * self.piece_blocks;
+        for number in first..(first + self.piece_blocks).min(self.blocks) {
+            let before = packed.bytes.len();
+            let (bytes, done_at) = self.block(worker, number, at, &mut packed.bytes)?;
+            packed.blocks.push((packed.bytes.len() - before, bytes));
+            content_bytes += bytes;
+            at = done_at;
         }
-        self.meter.worked(read_at);
-        let packed_at = self.meter.charge(Doing::Codec, read_at);
-        self.placer.put(number, Packed { bytes: packed, content_bytes: bytes }, |packed, at| {
+        self.placer.put(number, packed, |packed, at| {
             self.meter.out_bytes.fetch_add(packed.bytes.len() as u64, Relaxed);
             self.places.write(&packed.bytes, at).map_err(Failure::from)
         })?;
-        self.meter.charge(Doing::Blocked, packed_at);
-        self.meter.in_bytes.fetch_add(bytes as u64, Relaxed);
+        self.meter.charge(Doing::Blocked, at);
+        self.meter.in_bytes.fetch_add(content_bytes as u64, Relaxed);
         Ok(())
     }
 
@@ -295,6 +334,10 @@ impl Job for Compress<'_> {
 struct Decompress<'a> {
     places: &'a Places<'a>,
     index: &'a Index,
+    /// The entries that are decoded together.
+    pieces: Vec<Range<usize>>,
+    /// Whether any LZ4 frame has a checksum over all its content.
+    hashed: bool,
     meter: &'a Meter,
     /// An LZ4 frame's checksum over all its content can only be made in order.
     hash: Turn<XxHash32>,
@@ -328,6 +371,34 @@ impl Decompress<'_> {
     }
 }
 
+impl Decompress<'_> {
+    /// Decodes entry `number` of what was read from `piece_at` on; yields when that was done.
+    fn entry(
+        &self,
+        worker: &mut DecompressWorker,
+        number: usize,
+        piece_at: u64,
+        begun: Instant,
+    ) -> Result<Instant, Failure> {
+        let entry = &self.index.entries[number];
+        let from = usize::try_from(entry.at - piece_at).expect("a piece fits").min(worker.packed.len());
+        let to = (from + entry.bytes as usize).min(worker.packed.len());
+        let before = worker.content.len();
+        let mut decoded =
+            worker.decoder.decode(self.index, number, &worker.packed[from..to], &mut worker.content);
+        self.meter.worked(begun);
+        if decoded.is_ok() && self.hashed {
+            decoded = self.hash(number, &worker.content[before..])?;
+        }
+        let decoded_at = self.meter.charge(Doing::Codec, begun);
+        if let Err(what) = decoded {
+            self.misled.store(true, Relaxed);
+            return Err(Error::Damaged { offset: entry.at, what }.into());
+        }
+        Ok(decoded_at)
+    }
+}
+
 impl Job for Decompress<'_> {
     type Worker = DecompressWorker;
 
@@ -339,36 +410,30 @@ impl Job for Decompress<'_> {
         }
     }
 
-    fn block(&self, worker: &mut DecompressWorker, number: u64) -> Result<(), Failure> {
+    fn piece(&self, worker: &mut DecompressWorker, number: u64) -> Result<(), Failure> {
         let begun = now();
-        let number = usize::try_from(number).expect("entries are in memory");
-        let entry = &self.index.entries[number];
-        let bytes = entry.bytes as usize;
+        let numbers = self.pieces[usize::try_from(number).expect("pieces are in memory")].clone();
+        let entries = &self.index.entries[numbers.clone()];
+        let (first, last) = (&entries[0], &entries[entries.len() - 1]);
+        let bytes = usize::try_from(last.end() - first.at).expect("a piece fits");
         let read =
-            read_full_at(self.places.input, worker.packed.room(bytes), self.places.input_at + entry.at)?;
+            read_full_at(self.places.input, worker.packed.room(bytes), self.places.input_at + first.at)?;
         worker.packed.set_len(read);
-        let read_at = self.meter.charge(Doing::Starved, begun);
-        let mut decoded = worker.decoder.decode(self.index, number, &worker.packed, &mut worker.content);
-        self.meter.worked(read_at);
-        let mut decoded_at = self.meter.charge(Doing::Codec, read_at);
-        let any_checksum = self.index.lz4_frames.iter().any(|frame| frame.checksum.is_some());
-        if decoded.is_ok() && any_checksum {
-            decoded = self.hash(number, &worker.content)?;
-            decoded_at = self.meter.charge(Doing::Codec, decoded_at);
+        let mut at = self.meter.charge(Doing::Starved, begun);
+        worker.content.clear();
+        for number in numbers {
+            at = self.entry(worker, number, first.at, at)?;
         }
-        if let Err(what) = decoded {
-            self.misled.store(true, Relaxed);
-            return Err(Error::Damaged { offset: entry.at, what }.into());
-        }
-        let place = self.places.output_at + entry.content_at;
+        let place = self.places.output_at + first.content_at;
         if let (Some(output), true) = (self.places.output, self.places.sparse) {
             holes::write_around(output, &worker.content, place)?;
         } else {
             self.places.write(&worker.content, place)?;
         }
-        self.meter.charge(Doing::Blocked, decoded_at);
-        self.meter.in_bytes.fetch_add(entry.bytes.into(), Relaxed);
-        self.meter.out_bytes.fetch_add(entry.content_bytes.into(), Relaxed);
+        self.meter.charge(Doing::Blocked, at);
+        let in_bytes: u64 = entries.iter().map(|entry| u64::from(entry.bytes)).sum();
+        self.meter.in_bytes.fetch_add(in_bytes, Relaxed);
+        self.meter.out_bytes.fetch_add(worker.content.len() as u64, Relaxed);
         Ok(())
     }
 

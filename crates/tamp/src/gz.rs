@@ -101,7 +101,7 @@ pub(crate) fn decode_bgzf(
     content_bytes: usize,
     content: &mut Buffer,
 ) -> Result<(), &'static str> {
-    let room = content.room(content_bytes);
+    let room = content.more(content_bytes);
     let mut filled = 0;
     while !members.is_empty() {
         let header = header(members)?.and_then(|header| header.bgzf_bytes);
@@ -118,7 +118,7 @@ pub(crate) fn decode_bgzf(
     if filled != content_bytes {
         return Err("BGZF blocks that hold less than they state");
     }
-    content.set_len(filled);
+    content.grow(filled);
     Ok(())
 }
 
@@ -138,7 +138,7 @@ impl Encoder {
         self.level
     }
 
-    /// Compresses `content` to as many BGZF blocks as it needs.
+    /// Compresses `content` to as many BGZF blocks as it needs, appended to `members`.
     ///
     /// # Errors
     ///
@@ -147,11 +147,11 @@ impl Encoder {
         // A stored deflate block costs 5 bytes and holds 65,535: every piece fits its 64 KiB.
         let pieces = content.len().div_ceil(BGZF_CONTENT_BYTES);
         let mut at = 0;
-        let room = members.room(pieces * (1 << 16));
+        let room = members.more(pieces * (1 << 16));
         for piece in content.chunks(BGZF_CONTENT_BYTES) {
             at += self.encode_one(piece, &mut room[at..])?;
         }
-        members.set_len(at);
+        members.grow(at);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::split::UNIT_BYTES_MAX;
 use crate::zst::{self, Extent, le32};
 use crate::{Error, gz, lz4};
 use std::io;
+use std::ops::Range;
 
 /// Reads as many bytes as there are, at most the buffer's, from an offset.
 pub(crate) type ReadAt<'a> = &'a mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>;
@@ -85,6 +86,21 @@ impl Index {
         &self.lz4_frames[self.lz4_frames.partition_point(|frame| frame.entries_end <= number)]
     }
 
+    /// The entries in pieces of at most `piece_bytes`, in the file and of content; one that is larger is a piece by
+    /// itself.
+    pub(crate) fn pieces(&self, piece_bytes: u64) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate() {
+            match pieces.last_mut() {
+                Some(piece) if entry.ends_within(piece_bytes, &self.entries[piece.start]) => {
+                    piece.end = number + 1;
+                }
+                _ => pieces.push(number..number + 1),
+            }
+        }
+        pieces
+    }
+
     fn new(format: Format) -> Self {
         Self { format, entries: Vec::new(), lz4_frames: Vec::new(), is_proven: true, blocks: 0 }
     }
@@ -95,6 +111,15 @@ impl Index {
 }
 
 impl Entry {
+    /// Where the next one may stand.
+    pub(crate) fn end(&self) -> u64 {
+        self.at + u64::from(self.bytes)
+    }
+
+    fn ends_within(&self, bytes: u64, first: &Self) -> bool {
+        self.end() - first.at <= bytes && self.content_end() - first.content_at <= bytes
+    }
+
     pub(crate) fn content_end(&self) -> u64 {
         self.content_at + u64::from(self.content_bytes)
     }
@@ -111,7 +136,7 @@ impl EntryDecoder {
         Self { zst: zst::Decoder::new(), deflate: libdeflater::Decompressor::new() }
     }
 
-    /// Decodes entry `number`, given as it stands in the file.
+    /// Decodes entry `number`, given as it stands in the file, and appends it to `content`.
     ///
     /// # Errors
     ///
@@ -125,6 +150,7 @@ impl EntryDecoder {
     ) -> Result<(), &'static str> {
         let entry = &index.entries[number];
         let content_bytes = entry.content_bytes as usize;
+        let before = content.len();
         if packed.len() < entry.bytes as usize {
             return Err("a block that is cut");
         }
@@ -136,7 +162,7 @@ impl EntryDecoder {
                 lz4::decode_framed(packed, &header, content)?;
             }
         }
-        if content.len() == content_bytes {
+        if content.len() - before == content_bytes {
             Ok(())
         } else {
             Err("a block of another size than the index says")
@@ -330,4 +356,24 @@ fn bgzf(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         at = end;
     }
     Ok((at == hops.file_bytes).then_some(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_take_neighbours_as_far_as_they_fit_and_leave_none_out() {
+        let mut index = Index::new(Format::Zst);
+        // In turn: at, bytes, content. Between the fourth and the fifth something else stands.
+        for (at, bytes, content) in
+            [(0, 10, 40), (10, 10, 40), (20, 10, 40), (30, 500, 40), (900, 10, 40), (910, 0, 0)]
+        {
+            index.push(at, bytes, content);
+        }
+        assert_eq!(index.pieces(100), [0..2, 2..3, 3..4, 4..6]);
+        assert_eq!(index.pieces(0), (0..6).map(|n| n..n + 1).collect::<Vec<_>>());
+        assert_eq!(index.pieces(1 << 20).len(), 1);
+        assert_eq!(Index::new(Format::Lz4).pieces(100), []);
+    }
 }

@@ -41,7 +41,7 @@ pub use holes::SparseWriter;
 pub use level::{BLOCK_BYTES_MAX, Format, Level, Options};
 pub use list::{Listing, list};
 pub use meter::{Meter, Reading};
-pub use reader::Reader;
+pub use reader::{Content, Reader};
 pub use salvage::{Loss, salvage};
 pub use seek::SeekReader;
 pub use writer::Writer;

@@ -128,7 +128,7 @@ pub(crate) struct Block<'a> {
     pub(crate) content_bytes_max: usize,
 }
 
-/// Decodes `block` into `content`, which is overwritten; `history` is what a linked block refers to.
+/// Decodes `block` and appends it to `content`; `history` is what a linked block refers to.
 ///
 /// # Errors
 ///
@@ -145,17 +145,17 @@ pub(crate) fn decode(
         if block.bytes.len() > block.content_bytes_max {
             return Err("a stored lz4 block larger than its frame allows");
         }
-        content.fill(block.bytes);
+        content.push(block.bytes);
         return Ok(());
     }
-    let room = content.room(block.content_bytes_max);
+    let room = content.more(block.content_bytes_max);
     let decoded = if let Some(history) = history {
         lz4_flex::block::decompress_into_with_dict(block.bytes, room, history).map_err(drop)
     } else {
         let room_bytes = i32::try_from(block.content_bytes_max).expect("blocks are at most 8 MiB");
         lz4::block::decompress_to_buffer(block.bytes, Some(room_bytes), room).map_err(drop)
     };
-    content.set_len(decoded.map_err(|()| "an lz4 block that does not decode")?);
+    content.grow(decoded.map_err(|()| "an lz4 block that does not decode")?);
     Ok(())
 }
 
@@ -168,18 +168,18 @@ pub(crate) enum Effort {
     High(i32),
 }
 
-/// Compresses `content` to one block with size and checksum, as it stands in a frame.
+/// Compresses `content` to one block with size and checksum, as it stands in a frame, appended to `blocks`.
 ///
 /// # Errors
 ///
 /// None that the world can cause; the codec's own refusals are passed on.
-pub(crate) fn encode(content: &[u8], effort: Effort, block: &mut Buffer) -> Result<(), Error> {
+pub(crate) fn encode(content: &[u8], effort: Effort, blocks: &mut Buffer) -> Result<(), Error> {
     let mode = match effort {
         Effort::Fast(acceleration) => CompressionMode::FAST(acceleration),
         Effort::High(level) => CompressionMode::HIGHCOMPRESSION(level),
     };
     let bound = lz4::block::compress_bound(content.len())?;
-    let room = block.room(4 + bound + 4);
+    let room = blocks.more(4 + bound + 4);
     let mut bytes = lz4::block::compress_to_buffer(content, Some(mode), false, &mut room[4..4 + bound])?;
     let mut field = u32::try_from(bytes).map_err(io::Error::other)?;
     if bytes >= content.len() {
@@ -190,7 +190,7 @@ pub(crate) fn encode(content: &[u8], effort: Effort, block: &mut Buffer) -> Resu
     room[..4].copy_from_slice(&field.to_le_bytes());
     let checksum = XxHash32::oneshot(0, &room[4..4 + bytes]);
     room[4 + bytes..8 + bytes].copy_from_slice(&checksum.to_le_bytes());
-    block.set_len(8 + bytes);
+    blocks.grow(8 + bytes);
     Ok(())
 }
 

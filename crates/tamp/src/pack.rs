@@ -29,7 +29,7 @@ impl Packer {
         Self { zst: None, bgzf: None, verifier }
     }
 
-    /// Compresses `content`, which stood at `offset`, into `packed`, which is overwritten.
+    /// Compresses `content`, which stood at `offset`, and appends it to `packed`.
     pub(crate) fn pack(
         &mut self,
         offset: u64,
@@ -37,6 +37,7 @@ impl Packer {
         setting: Setting,
         packed: &mut Buffer,
     ) -> Result<(), Error> {
+        let before = packed.len();
         match setting {
             Setting::Zst(level) => {
                 self.zst.get_or_insert_with(zst::Encoder::new).encode(content, level, packed)?;
@@ -50,7 +51,10 @@ impl Packer {
                 encoder.encode(content, packed)?;
             }
         }
-        let agrees = self.verifier.as_mut().is_none_or(|verifier| verifier.agrees(content, setting, packed));
+        let agrees = self
+            .verifier
+            .as_mut()
+            .is_none_or(|verifier| verifier.agrees(content, setting, &packed[before..]));
         if agrees { Ok(()) } else { Err(Error::Verify { offset }) }
     }
 }
@@ -58,6 +62,7 @@ impl Packer {
 impl Verifier {
     fn agrees(&mut self, content: &[u8], setting: Setting, packed: &[u8]) -> bool {
         let again = &mut self.again;
+        again.clear();
         let decoded = match setting {
             Setting::Zst(_) => self.zst.decode(packed, content.len(), again),
             Setting::Lz4(_) => lz4::decode_framed(packed, &lz4::own_header(content.len()), again),

@@ -1,7 +1,7 @@
-//! Blocks that were compressed in any order get their places in order.
+//! Pieces that were compressed in any order get their places in order.
 //!
-//! Where a block goes is known when all before it are compressed. A worker that is ahead does not
-//! wait for that: it leaves its block here and goes on, and whoever closes the gap writes it.
+//! Where a piece goes is known when all before it are compressed. A worker that is ahead does not
+//! wait for that: it leaves its piece here and goes on, and whoever closes the gap writes it.
 
 use crate::buffer::{Buffer, Spare};
 use crate::container::Container;
@@ -12,11 +12,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped;
 
-/// A compressed block of a file.
+/// Some compressed blocks of a file, one behind the other.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Buffer,
-    pub(crate) content_bytes: usize,
+    /// Length of each, and of its content.
+    pub(crate) blocks: Vec<(usize, usize)>,
 }
 
 /// See the module.
@@ -24,7 +25,7 @@ pub(crate) struct Packed {
 pub(crate) struct Placer {
     state: Mutex<State>,
     passed: Condvar,
-    /// Blocks that may be left here: a bound on memory.
+    /// Pieces that may be left here: a bound on memory.
     left_max: usize,
     spare: Spare,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Placer {
 #[derive(Debug)]
 struct State {
     container: Container,
-    /// Where the next block goes, and its number.
+    /// Where the next piece goes, and its number.
     at: u64,
     next: u64,
     left: BTreeMap<u64, Packed>,
@@ -40,7 +41,7 @@ struct State {
 }
 
 impl Placer {
-    /// The first block goes to `at`; up to `left_max` may be left.
+    /// The first piece goes to `at`; up to `left_max` may be left.
     pub(crate) fn new(container: Container, at: u64, left_max: usize) -> Self {
         let state = State { container, at, next: 0, left: BTreeMap::new(), stopped: false };
         Self { state: Mutex::new(state), passed: Condvar::new(), left_max, spare: Spare::default() }
@@ -51,7 +52,7 @@ impl Placer {
         self.spare.get()
     }
 
-    /// Gives block `number` its place, or keeps it; then has `write` put out all that got a place.
+    /// Gives piece `number` its place, or keeps it; then has `write` put out all that got a place.
     ///
     /// # Errors
     ///
@@ -84,14 +85,16 @@ impl Placer {
         Ok(())
     }
 
-    /// Takes out every block whose place is known.
+    /// Takes out every piece whose place is known.
     fn place(mut state: MutexGuard<'_, State>) -> Vec<(Packed, u64)> {
         let mut placed = Vec::new();
         loop {
             let next = state.next;
             let Some(packed) = state.left.remove(&next) else { return placed };
             let at = state.at;
-            state.container.add(packed.bytes.len(), packed.content_bytes);
+            for (bytes, content_bytes) in &packed.blocks {
+                state.container.add(*bytes, *content_bytes);
+            }
             state.at += packed.bytes.len() as u64;
             state.next += 1;
             placed.push((packed, at));
@@ -107,7 +110,7 @@ impl Placer {
     /// The container, and where its end goes.
     pub(crate) fn finish(self) -> (Container, u64) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        assert!(state.left.is_empty(), "every block got its place");
+        assert!(state.left.is_empty(), "every piece got its place");
         (state.container, state.at)
     }
 }
@@ -120,11 +123,11 @@ mod tests {
     fn packed(bytes: usize) -> Packed {
         let mut buffer = Buffer::default();
         buffer.fill(&vec![0; bytes]);
-        Packed { bytes: buffer, content_bytes: 1 }
+        Packed { bytes: buffer, blocks: vec![(bytes, 1)] }
     }
 
     #[test]
-    fn blocks_that_come_in_any_order_are_written_in_a_row_by_whoever_closes_the_gap() {
+    fn pieces_that_come_in_any_order_are_written_in_a_row_by_whoever_closes_the_gap() {
         let placer = Placer::new(Container::new(&Options::zst(Level::USUAL)), 100, 2);
         let put = |number, bytes| {
             let mut written = Vec::new();

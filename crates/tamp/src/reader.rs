@@ -8,6 +8,7 @@ use crate::meter::{Doing, Meter, now};
 use crate::ring::{MakeWork, Pulled, Ring};
 use crate::split::{Splitter, Unit};
 use std::io::{self, BufRead, Read};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -28,6 +29,28 @@ pub struct Reader<R> {
     /// Met while reading ahead; due once what came before it is delivered.
     pending: Option<Error>,
     meter: Arc<Meter>,
+}
+
+/// A piece of content; its memory is used again when it is dropped.
+#[derive(Debug)]
+pub struct Content {
+    buffer: Buffer,
+    from: usize,
+    spare: Arc<Spare>,
+}
+
+impl Deref for Content {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.from..]
+    }
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        self.spare.put(std::mem::take(&mut self.buffer));
+    }
 }
 
 impl<R: Read> Reader<R> {
@@ -55,6 +78,22 @@ impl<R: Read> Reader<R> {
             pending: None,
             meter,
         }
+    }
+
+    /// What would be read next, without copying it, so that another thread can write it; `None` at the end.
+    ///
+    /// How large it is follows the blocks of the stream.
+    ///
+    /// # Errors
+    ///
+    /// What the source says, interruptions too, and what is wrong with the stream.
+    pub fn next_content(&mut self) -> Result<Option<Content>, Error> {
+        if self.taken == self.content.len() {
+            self.advance()?;
+        }
+        let (buffer, from) = (std::mem::take(&mut self.content), std::mem::take(&mut self.taken));
+        let content = Content { buffer, from, spare: Arc::clone(&self.spare) };
+        Ok((!content.is_empty()).then_some(content))
     }
 
     /// Why one thread has to decode, if what was read so far leaves no choice: a frame too large to

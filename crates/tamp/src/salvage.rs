@@ -64,6 +64,7 @@ fn by_index(
     for (number, entry) in index.entries.iter().enumerate() {
         let read = read_at(packed.room(entry.bytes as usize), entry.at)?;
         packed.set_len(read);
+        content.clear();
         if decoder.decode(index, number, &packed, &mut content).is_ok() {
             output.write(&content)?;
         } else if index.format == Format::Bgzf {
@@ -83,6 +84,7 @@ fn by_member(mut at: u64, mut members: &[u8], output: &mut Output<'_>) -> Result
         // The index hopped over the same headers, so they are there.
         let member = &members[..bytes.unwrap_or(members.len()).min(members.len())];
         let content_bytes = gz::bgzf_content_bytes(member).unwrap_or(0);
+        content.clear();
         if gz::decode_bgzf(&mut decoder, member, content_bytes, &mut content).is_ok() {
             output.write(&content)?;
         } else {
@@ -177,7 +179,7 @@ impl<R: Read> Search<R> {
 
     /// Bytes of whatever whole thing stands here and is right; its content, if any, is in `content`.
     fn try_here(&mut self, trust: Trust) -> Result<Option<usize>, Error> {
-        self.content.set_len(0);
+        self.content.clear();
         if let Some(header) = self.lz4 {
             return self.try_lz4_block(&header, trust);
         }

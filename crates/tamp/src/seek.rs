@@ -65,6 +65,7 @@ impl<R: Read + Seek> SeekReader<R> {
             let entry = self.index.entries[number];
             let read = read_at(&mut self.source, self.packed.room(entry.bytes as usize), entry.at)?;
             self.packed.set_len(read);
+            self.content.clear();
             self.decoder
                 .decode(&self.index, number, &self.packed, &mut self.content)
                 .map_err(|what| Error::Damaged { offset: entry.at, what })?;

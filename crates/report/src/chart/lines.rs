@@ -87,16 +87,25 @@ fn x_scale(chart: &Lines, from: f64, to: f64) -> Scale {
     Scale { kind: chart.x_kind, low, high, from, to }
 }
 
+/// How many times as far as any mark an interval reaches at most. Of two or three blocks it can be wider by orders of
+/// magnitude, which would squeeze all else into a line; then it runs off the edge, without an end.
+fn reach(kind: Kind) -> f64 {
+    match kind {
+        Kind::Linear => 1.5,
+        Kind::Log => 4.0,
+    }
+}
+
 /// From 0 where the axis is linear: lengths on it are amounts.
 fn y_scale(chart: &Lines, from: f64, to: f64) -> Scale {
-    let all = || {
-        chart.series.iter().flat_map(|l| &l.points).flat_map(|p| {
-            let ends = p.interval.map(|(low, high)| [low, high]);
-            p.dots.iter().copied().chain([p.y]).chain(ends.into_iter().flatten())
-        })
-    };
-    let high = all().fold(f64::NEG_INFINITY, f64::max);
-    let low = all().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+    let points = || chart.series.iter().flat_map(|l| &l.points);
+    let measured = || points().flat_map(|p| p.dots.iter().copied().chain([p.y]));
+    let ends = || points().filter_map(|p| p.interval);
+    let least =
+        |values: &mut dyn Iterator<Item = f64>| values.filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+    let (mark_low, mark_high) = (least(&mut measured()), measured().fold(f64::NEG_INFINITY, f64::max));
+    let high = ends().map(|(_, high)| high).fold(mark_high, f64::max).min(mark_high * reach(chart.y_kind));
+    let low = least(&mut ends().map(|(low, _)| low)).min(mark_low).max(mark_low / reach(chart.y_kind));
     match chart.y_kind {
         Kind::Linear => Scale { kind: Kind::Linear, low: 0.0, high: high * 1.06, from, to },
         Kind::Log => Scale { kind: Kind::Log, low: low / 1.15, high: high * 1.15, from, to },
@@ -143,11 +152,12 @@ fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Sc
             canvas.marker(&format!("dot {color}"), at(point, *dot), 2.6, series);
         }
         if let Some((low, high)) = point.interval.filter(|_| !line.banded) {
-            let (x, low) = at(point, low);
-            let (_, high) = at(point, high);
-            canvas.line(&format!("bar {color}"), (x, low), (x, high));
-            canvas.line(&format!("bar {color}"), (x - 4.0, low), (x + 4.0, low));
-            canvas.line(&format!("bar {color}"), (x - 4.0, high), (x + 4.0, high));
+            let (x, from) = at(point, low);
+            let (_, to) = at(point, high);
+            canvas.line(&format!("bar {color}"), (x, from), (x, to));
+            for (_, at) in [(low, from), (high, to)].into_iter().filter(|(end, _)| y.holds(*end)) {
+                canvas.line(&format!("bar {color}"), (x - 4.0, at), (x + 4.0, at));
+            }
         }
         if !line.banded {
             canvas.marker(&format!("mean {color}"), at(point, point.y), 4.0, series);

@@ -8,6 +8,7 @@ mod forest;
 mod heat;
 mod lines;
 mod scale;
+mod scatter;
 mod svg;
 
 pub(crate) use cloud::{Cloud, cloud};
@@ -15,6 +16,7 @@ pub(crate) use forest::{Forest, ForestRow, forest};
 pub(crate) use heat::{Heat, HeatColumn, heat};
 pub(crate) use lines::{Line, Lines, Point, lines};
 pub(crate) use scale::{Kind, round_values};
+pub(crate) use scatter::{Mark, Scatter, Thing, scatter};
 
 /// One picture in two widths.
 #[derive(Debug)]

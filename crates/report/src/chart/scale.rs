@@ -31,6 +31,11 @@ impl Scale {
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
 
+    /// Whether a value is on the axis.
+    pub(crate) fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
     /// Round values inside the axis, about `wanted` of them.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<f64> {
         match self.kind {

@@ -59,17 +59,27 @@ pub(crate) fn escape(text: &str) -> String {
 /// Text with true minus signs and numbers that keep their units, as print has it.
 fn typeset(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut before = ' ';
+    // What begins a text stands as if in brackets.
+    let mut before = '(';
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
-        let is_sign = letter == '-'
-            && matches!(before, ' ' | '[' | '(')
-            && letters.peek().is_some_and(char::is_ascii_digit);
+        let is_sign = letter == '-' && is_sign(before, letters.clone());
         out.push(if is_sign { '\u{2212}' } else { letter });
         before = letter;
     }
     // A number and its percent sign stay on one line.
     escape(&out).replace("&gt;=", "≥\u{202f}").replace(" %", "\u{a0}%")
+}
+
+/// Whether a hyphen between `before` and `after` makes a number negative. `gzip -1` has an option.
+fn is_sign(before: char, after: impl Iterator<Item = char>) -> bool {
+    let after: String = after.take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ' ' | '%')).collect();
+    let number = after.starts_with(|c: char| c.is_ascii_digit());
+    match before {
+        '[' | '(' => number,
+        ' ' => number && (after.contains('%') || after.trim_end().contains('.')),
+        _ => false,
+    }
 }
 
 struct Html {
@@ -263,5 +273,7 @@ mod tests {
             "[\u{2212}7.0\u{a0}%, +9.2\u{a0}%] at 2026-11-21"
         );
         assert_eq!(typeset(">=1ms"), "≥\u{202f}1ms");
+        assert_eq!(typeset("gzip -1, pigz -1 -p2: -50 %"), "gzip -1, pigz -1 -p2: \u{2212}50\u{a0}%");
+        assert_eq!(typeset("-3 ms to -0.5 ms"), "\u{2212}3 ms to \u{2212}0.5 ms");
     }
 }

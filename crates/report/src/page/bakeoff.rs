@@ -7,6 +7,7 @@ use super::account::{disclosure, observing, went_wrong};
 use super::configuration::configuration_summary;
 use super::figures::{against_reference, cells, spectra};
 use super::method::{benchmark, method};
+use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{change, change_interval, date_time, metric_value, p_value, share, significant};
@@ -248,7 +249,8 @@ fn system(bakeoff: &Bakeoff) -> String {
 }
 
 fn charts(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<Block> =
+        against_throughput(bakeoff, comparisons).into_iter().map(Block::Figure).collect();
     let mut judged: Vec<Metric> = comparisons.pairs.iter().map(|p| p.metric).collect();
     judged.sort_unstable();
     judged.dedup();

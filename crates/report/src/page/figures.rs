@@ -53,7 +53,7 @@ pub(super) fn cells(comparisons: &Comparisons, bakeoff: &Bakeoff, metric: Metric
 }
 
 /// The condition with the most values, all of them numbers and at least two.
-fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons) -> Option<&'a Factor> {
+pub(super) fn numeric_factor<'a>(bakeoff: &'a Bakeoff, comparisons: &Comparisons) -> Option<&'a Factor> {
     let is_numeric = |f: &&Factor| f.values.len() > 1 && f.values.iter().all(|v| v.parse::<f64>().is_ok());
     bakeoff
         .factors
@@ -168,8 +168,9 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         },
         series: drawn,
     });
-    let caption =
-        format!("Filled marks: means over the blocks; bars: {level} intervals; open marks: single blocks.");
+    let caption = format!(
+        "Filled marks: means over the blocks; bars: {level} intervals, one without an end runs off the edge; open marks: single blocks."
+    );
     Some(Figure { description: describe(cells, comparisons, metric, axis), caption, title, drawing, data })
 }
 
@@ -371,7 +372,7 @@ pub(super) fn configurations(comparisons: &Comparisons) -> Vec<Levels> {
     found
 }
 
-fn is_of(cell: &Cell, configuration: &Levels) -> bool {
+pub(super) fn is_of(cell: &Cell, configuration: &Levels) -> bool {
     configuration.iter().all(|(k, v)| cell.levels.get(k) == Some(v))
 }
 
@@ -392,7 +393,7 @@ pub(super) fn percentile(quantile: f64) -> String {
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn tick_rate(v: f64) -> String {
+pub(super) fn tick_rate(v: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive tick")]
     if v >= 10.0 || v == 0.0 { count(v.round() as u64) } else { significant_4(v) }
 }
@@ -410,7 +411,7 @@ pub(super) fn tick_seconds(seconds: f64) -> String {
     format!("{digits} {unit}")
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

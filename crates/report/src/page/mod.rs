@@ -14,6 +14,7 @@ mod proofs;
 mod scale;
 mod series;
 mod sweep;
+mod values;
 
 pub(crate) use bakeoff::bakeoff;
 pub(crate) use hosts::{differs, facts, hosts};

@@ -9,11 +9,11 @@ use super::{Outcome, say, warn};
 use crate::signal;
 use anyhow::{Context, bail};
 use std::fs::File;
-use std::io::{self, BufRead, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use tamp::{Error, Places, Reader, SeekReader, SparseWriter};
+use tamp::{Content, Error, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
 const SUFFIXES: [(&str, &str); 6] =
@@ -133,25 +133,14 @@ fn copy(
     watch: &Watch,
 ) -> io::Result<()> {
     if threads == 1 {
-        return pieces(reader, watch, |piece| to.write_all(piece));
+        return pieces(reader, watch, |piece| to.write_all(&piece));
     }
     // What one thread has to decode need not wait until it is written.
-    let (pieces_in, pieces_out) = mpsc::sync_channel::<Vec<u8>>(BEHIND);
-    let (spare_in, spare_out) = mpsc::channel::<Vec<u8>>();
+    let (pieces_in, pieces_out) = mpsc::sync_channel::<Content>(BEHIND);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(move || {
-            for piece in pieces_out {
-                to.write_all(&piece)?;
-                // Nobody wants it back at the end.
-                let _ = spare_in.send(piece);
-            }
-            Ok(())
-        });
+        let writer = scope.spawn(move || pieces_out.into_iter().try_for_each(|piece| to.write_all(&piece)));
         let read = pieces(reader, watch, |content| {
-            let mut piece = spare_out.try_recv().unwrap_or_default();
-            piece.clear();
-            piece.extend_from_slice(content);
-            pieces_in.send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
+            pieces_in.send(content).map_err(|_| io::ErrorKind::BrokenPipe.into())
         });
         drop(pieces_in);
         // That the writer stopped taking pieces only follows from its own error.
@@ -164,23 +153,15 @@ fn copy(
 fn pieces(
     reader: &mut Reader<&File>,
     watch: &Watch,
-    mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    mut take: impl FnMut(Content) -> io::Result<()>,
 ) -> io::Result<()> {
     loop {
-        let content = match reader.fill_buf() {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                watch.look_up();
-                continue;
-            }
+        match reader.next_content().map_err(io::Error::from) {
+            Ok(Some(content)) => watch.meter.blocked(|| take(content))?,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
-        };
-        if content.is_empty() {
-            return Ok(());
         }
-        let bytes = content.len();
-        watch.meter.blocked(|| take(content))?;
-        reader.consume(bytes);
         watch.look_up();
     }
 }
