@@ -24,6 +24,11 @@ pub(crate) fn short(levels: &Levels) -> String {
     }
 }
 
+/// `4, 500`: the values of these factors, in their order, for a column that they head.
+pub(crate) fn values_of(levels: &Levels, factors: &[String]) -> String {
+    factors.iter().filter_map(|f| levels.get(f).cloned()).collect::<Vec<_>>().join(", ")
+}
+
 /// `threads=4, rate=500`; empty of no factors.
 pub(crate) fn named(levels: &Levels) -> String {
     levels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(", ")

@@ -76,6 +76,7 @@ pub fn compress_file(
     let blocks = places.input_bytes.div_ceil(block_bytes);
     let blocks = if blocks == 0 && container.wants_empty_block() { 1 } else { blocks };
     let piece_blocks = (piece_bytes(places.input_bytes, options.threads) / block_bytes).max(1);
+    let left_max = if options.has_large_tables() { options.threads.div_ceil(2) } else { options.threads };
     let job = Compress {
         places,
         options,
@@ -85,7 +86,7 @@ pub fn compress_file(
         packed_zeros: OnceLock::new(),
         blocks,
         piece_blocks,
-        placer: Placer::new(container, places.output_at + head.len() as u64, options.threads),
+        placer: Placer::new(container, places.output_at + head.len() as u64, left_max),
     };
     share(blocks.div_ceil(piece_blocks), options.threads, meter, watch, &job)?;
     let (container, at) = job.placer.finish();

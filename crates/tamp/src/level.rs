@@ -90,6 +90,11 @@ impl Options {
         }
     }
 
+    /// Whether the codec's own memory, about one and a half of the usual blocks a thread, is worth counting.
+    pub(crate) fn has_large_tables(&self) -> bool {
+        self.format == Format::Zst && self.level.0 >= 6
+    }
+
     pub(crate) fn check(&self) {
         assert!(self.threads > 0, "threads counts the caller's own");
         assert!((1..=BLOCK_BYTES_MAX).contains(&self.block_bytes), "a block has 1 byte to 128 MiB");

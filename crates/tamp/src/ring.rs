@@ -45,6 +45,7 @@ pub(crate) struct Ring<J, O, S> {
     /// The caller's own work, when the limit is one thread.
     own_work: Option<Work<J, O>>,
     threads_max: usize,
+    capacity: usize,
     threads: Vec<JoinHandle<()>>,
     look_up: Box<dyn FnMut() + Send>,
 }
@@ -125,6 +126,7 @@ where
             make_work,
             own_work,
             threads_max,
+            capacity: if threads_max == 1 { 1 } else { 2 * threads_max },
             threads: Vec::new(),
             look_up: Box::new(|| ()),
         }
@@ -132,7 +134,12 @@ where
 
     /// Blocks that may be on their way at once.
     pub(crate) fn capacity(&self) -> usize {
-        if self.threads_max == 1 { 1 } else { 2 * self.threads_max }
+        self.capacity
+    }
+
+    /// Lets fewer blocks than usual be on their way at once.
+    pub(crate) fn limit(&mut self, capacity: usize) {
+        self.capacity = self.capacity.min(capacity);
     }
 
     /// What to call now and then while the caller waits.

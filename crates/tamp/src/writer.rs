@@ -102,8 +102,13 @@ impl<W: Write + Send + 'static> Writer<W> {
                 Ok(Packed { content_bytes, packed })
             })
         });
+        let mut ring = Ring::new(options.threads, Arc::clone(&meter), make_work, Some(output));
+        if options.has_large_tables() {
+            // What the codec's tables take, blocks on their way must leave.
+            ring.limit(options.threads + options.threads / 5 + 1);
+        }
         Ok(Self {
-            ring: Ring::new(options.threads, Arc::clone(&meter), make_work, Some(output)),
+            ring,
             block: spare.get(),
             spare,
             block_bytes: options.block_bytes,

@@ -285,7 +285,7 @@ impl Encoder {
 /// What zstd is told for one of its levels: the level, and where we know better than its own tables, what else.
 ///
 /// - Level 1: a table of hashes half as large, and matches from 6 bytes on, which on blocks of 256 KiB is 11 % faster
-///   than zstd's own choice for blocks of 1 MiB, at the same reduction within 0.3 points on the data of
+///   than zstd's own choice for blocks of 1 MiB, at the same reduction within 0.35 points on the data of
 ///   `docs/tamp-benchmarks.md`.
 /// - Level 9 and up: tables of 6 MB a thread at most, where zstd would take 11 to 68 MB for blocks of 4 MiB. That keeps
 ///   the bound on memory, is up to twice as fast, and costs 0.1 to 0.4 points.

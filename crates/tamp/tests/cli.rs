@@ -2,98 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[expect(dead_code, reason = "the tests of processes use the rest")]
+mod scratch;
+
+use scratch::{Scratch, sample, text};
 use std::fs;
-use std::io::{BufRead, Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-
-/// A scratch folder with one sample in it.
-struct Scratch {
-    folder: tempfile::TempDir,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("sample"), sample()).unwrap();
-        Self { folder }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.path(name)).unwrap()
-    }
-
-    fn exists(&self, name: &str) -> bool {
-        self.path(name).symlink_metadata().is_ok()
-    }
-
-    /// `line` with the scratch folder as working directory.
-    fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
-        command.args(line.split_ascii_whitespace()).current_dir(self.folder.path());
-        command
-    }
-
-    fn tamp(&self, line: &str) -> Output {
-        self.tamp_with(line, b"")
-    }
-
-    fn tamp_with(&self, line: &str, input: &[u8]) -> Output {
-        let mut command = self.command(line);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            // A command that fails early does not read its input.
-            scope.spawn(move || stdin.write_all(input));
-            child.wait_with_output().unwrap()
-        })
-    }
-
-    /// The command succeeds, silently.
-    fn ok(&self, line: &str) -> Vec<u8> {
-        let output = self.tamp(line);
-        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stderr), "", "{line}");
-        output.stdout
-    }
-
-    /// The command ends with `code` and says `says`.
-    fn fails(&self, line: &str, code: i32, says: &str) {
-        let output = self.tamp(line);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-        assert!(said.contains(says), "{line}: {said}");
-    }
-
-    /// Nothing is left behind but `names`.
-    fn holds_only(&self, names: &[&str]) {
-        let mut found: Vec<_> =
-            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        found.sort();
-        assert_eq!(found, names);
-    }
-}
-
-fn sample() -> Vec<u8> {
-    (0..400_000).flat_map(|n| format!("{n:>7}\n").into_bytes()).collect()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    while !is_so() {
-        std::thread::yield_now();
-    }
-}
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
 
 #[test]
 fn a_file_is_replaced_and_comes_back_with_mode_and_time() {
@@ -449,117 +367,6 @@ fn stats_are_one_json_object() {
     assert!(stats["memory_bytes_max"].as_u64().unwrap() > 1 << 20);
 }
 
-/// A child that has read something and waits for more.
-///
-/// Whoever runs the tests in the background may have them ignore signals, and tamp keeps to that: it is told anew.
-fn started(scratch: &Scratch, line: &str) -> Child {
-    let tamp = scratch.command(line);
-    let mut child = Command::new("env")
-        .arg("--default-signal=INT,TERM,HUP")
-        .arg(tamp.get_program())
-        .args(tamp.get_args())
-        .current_dir(scratch.folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.as_mut().unwrap().write_all(&sample()).unwrap();
-    child
-}
-
-fn signal(child: &Child, name: &str) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
-}
-
-#[test]
-fn an_interrupt_removes_the_unfinished_file() {
-    for name in ["INT", "TERM", "HUP"] {
-        let scratch = Scratch::new();
-        let mut child = started(&scratch, "-o out.zst");
-        // Waiting would close its input, and it might end well before the signal has its thread.
-        let input = child.stdin.take();
-        signal(&child, name);
-        let status = child.wait().unwrap();
-        drop(input);
-        assert!(status.signal().is_some(), "{status}");
-        scratch.holds_only(&["sample"]);
-    }
-}
-
-#[test]
-fn after_kill_9_nothing_has_the_final_name() {
-    let scratch = Scratch::new();
-    let mut child = started(&scratch, "-o out.zst");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(!scratch.exists("out.zst"));
-}
-
-#[test]
-fn sigusr1_asks_for_a_line_while_it_waits_for_input() {
-    for threads in [1, 2] {
-        let scratch = Scratch::new();
-        let mut child = started(&scratch, &format!("-T{threads}"));
-        signal(&child, "USR1");
-        let mut line = Vec::new();
-        let mut stderr = child.stderr.take().unwrap();
-        let mut byte = [0];
-        while stderr.read(&mut byte).unwrap() == 1 && byte != *b"\n" {
-            line.push(byte[0]);
-        }
-        let line = text(&line);
-        assert!(line.starts_with("tamp: standard input: ") && line.contains("/s"), "{line}");
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
-    }
-}
-
-#[test]
-fn sigusr1_is_answered_inside_a_block_that_takes_minutes() {
-    let scratch = Scratch::new();
-    fs::write(scratch.path("large"), sample().repeat(8)).unwrap();
-    let mut child = scratch
-        .command("-9 -k -T1 --block-size 128MiB large")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let temporary = scratch.path(&format!(".large.zst.tamp-{}", child.id()));
-    wait_until(|| temporary.exists());
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-    let line = std::thread::scope(|scope| {
-        let reading = scope.spawn(move || {
-            let mut line = String::new();
-            stderr.read_line(&mut line).map(|_| line)
-        });
-        // One that comes before there is any progress gets no answer.
-        wait_until(|| {
-            signal(&child, "USR1");
-            reading.is_finished()
-        });
-        reading.join().unwrap().unwrap()
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(line.starts_with("tamp: large: 0 B -> 0 B (0.0%), 0.0 B/s"), "{line}");
-}
-
-#[test]
-fn a_reader_that_goes_away_ends_it_quietly() {
-    let scratch = Scratch::new();
-    fs::write(scratch.path("large"), sample().repeat(4)).unwrap();
-    scratch.ok("large");
-    let mut child =
-        scratch.command("-dc large.zst").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut first = [0; 100];
-    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stderr), "");
-    assert_eq!(output.status.signal(), Some(13), "as gzip: {}", output.status);
-}
-
 #[test]
 fn an_error_of_the_output_is_one_line_and_leaves_the_input() {
     let scratch = Scratch::new();
@@ -614,21 +421,4 @@ fn called_by_other_names_it_does_what_they_say() {
     }
     let plain = scratch.command("-f sample").arg0("tampcat").output().unwrap();
     assert!(plain.stdout == sample(), "as zcat -f: {}", text(&plain.stderr));
-}
-
-#[test]
-fn one_thread_is_one_thread() {
-    let scratch = Scratch::new();
-    let mut child = started(&scratch, "-T1");
-    let threads = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap().trim().to_owned()
-    };
-    assert_eq!(threads(), "1");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
-    let mut child = started(&scratch, "-T2");
-    wait_until(|| fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() > 1);
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
 }

@@ -17,7 +17,7 @@ pub(crate) struct Scatter<'a> {
     pub(crate) things: Vec<Thing>,
 }
 
-/// One thing, in all the styles that it has: joined by a line, named once.
+/// One thing, in all the styles that it has: joined by a line where they stand apart, named once.
 #[derive(Debug)]
 pub(crate) struct Thing {
     pub(crate) name: String,
@@ -130,7 +130,8 @@ fn legend(canvas: &mut Canvas, styles: &[String]) {
 fn draw_thing(canvas: &mut Canvas, thing: &Thing, number: usize, x: &Scale, y: &Scale) {
     let color = format!("s{}", number % 7);
     let through: Vec<_> = thing.marks.iter().map(|m| (x.at(m.x), y.at(m.y))).collect();
-    if through.len() > 1 {
+    // Level ones would pass for an interval, and stand in one row anyway.
+    if through.windows(2).any(|pair| (pair[0].1 - pair[1].1).abs() > MARK) {
         canvas.path(&format!("bar {color}"), &through);
     }
     for mark in &thing.marks {

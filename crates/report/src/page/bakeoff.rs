@@ -11,7 +11,7 @@ use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{change, change_interval, date_time, metric_value, p_value, share, significant};
-use crate::words::{configuration, metric as metric_name, only, plural, sense};
+use crate::words::{configuration, metric as metric_name, only, plural, sense, values_of};
 
 /// Lays out the page.
 pub(crate) fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
@@ -115,18 +115,18 @@ fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
         ],
     );
     for pair in comparisons.pairs.iter().filter(|p| p.metric == metric) {
-        table.row(verdict_row(pair));
+        table.row(verdict_row(pair, &comparisons.conditions));
     }
     table
 }
 
-fn verdict_row(pair: &Pair) -> Vec<Words> {
+fn verdict_row(pair: &Pair, conditions: &[String]) -> Vec<Words> {
     let told = |of: &dyn Fn(&analysis::Estimate) -> String| -> Words {
         pair.estimate.as_ref().map_or("-".to_owned(), of).into()
     };
     vec![
         configuration(&pair.a).into(),
-        pair.levels.values().cloned().collect::<Vec<_>>().join(", ").into(),
+        values_of(&pair.levels, conditions).into(),
         verdict_words(pair.verdict),
         told(&|e| change(e.ratio)),
         told(&|e| change_interval(e.low, e.high)),

@@ -9,7 +9,7 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph, tinted};
 use crate::claim::{Standing, claim};
 use crate::number::{change, change_interval, metric_value, p_value, share};
-use crate::words::{configuration, metric as metric_name, sense};
+use crate::words::{configuration, metric as metric_name, sense, values_of};
 
 /// The claim with what limits it, and a table of verdicts for each judged metric.
 ///
@@ -96,7 +96,7 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
         let estimate =
             |of: &dyn Fn(&analysis::Estimate) -> String| pair.estimate.as_ref().map_or("-".to_owned(), of);
         table.row(vec![
-            (pair.levels.values().cloned().collect::<Vec<_>>().join(", "), None),
+            (values_of(&pair.levels, &comparisons.conditions), None),
             (configuration(&pair.a), None),
             (mean(comparisons, pair, &pair.a), None),
             (mean(comparisons, pair, &pair.b), None),
