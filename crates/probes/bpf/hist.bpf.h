@@ -3,7 +3,8 @@
 #ifndef HIST_BPF_H
 #define HIST_BPF_H
 
-/* Of a value below 2^63, 0 for 0. Without a branch: what follows a random value cannot be foreseen. */
+/* Of a value below 2^63, 0 for 0. Without a branch: what follows a random value cannot be foreseen.
+ */
 static __always_inline __u32 log2_of(__u64 v)
 {
 	__u32 n = 0, step;

@@ -29,8 +29,9 @@ __u32 half;
 struct io_lost lost;
 static struct group nothing;
 
-/* Requests under way, by a number for each: a place is free where it is 0. Kept outside of a map, since
- * making, finding and deleting an element there is what most of the time of a request would go to. */
+/* Requests under way, by a number for each: a place is free where it is 0. Kept outside of a map,
+ * since making, finding and deleting an element there is what most of the time of a request would
+ * go to. */
 __u64 requests[PLACES];
 struct flight flights[PLACES];
 struct last lasts[LASTS];
@@ -447,8 +448,9 @@ static __always_inline void end(struct request *rq)
 	struct owner *o = NULL;
 
 	if (place >= PLACES) {
-		/* The flush that the kernel makes of a write's flag has an end only, as the write of
-		 * nothing has that asked for it; and with a filter there are many that we let go. */
+		/* The flush that the kernel makes of a write's flag has an end only, as the write
+		 * of nothing has that asked for it; and with a filter there are many that we let
+		 * go. */
 		if ((rq->cmd_flags & OP_MASK) != OP_FLUSH && wants_everyones() &&
 		    (!only_dev || dev_of(rq) == only_dev))
 			__sync_fetch_and_add(&lost.unmatched, 1);

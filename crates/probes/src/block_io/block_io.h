@@ -91,7 +91,8 @@ enum {
 	LASTS_TRIED = 8,
 };
 
-/* The sums of one group, which has as many requests as its sizes have. Many CPUs add to it at once, each by atomic additions. */
+/* The sums of one group, which has as many requests as its sizes have. Many CPUs add to it at once,
+ * each by atomic additions. */
 struct group {
 	__u64 bytes;
 	__u64 asynchronous;
