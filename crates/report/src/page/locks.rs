@@ -39,7 +39,7 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
             util.into(),
         ]);
     };
-    for l in whole.locks.iter().take(TOP) {
+    for l in known(&whole.locks, |l| l.address).take(TOP) {
         row(l.kind.word(), named(l), word(&l.caller), &l.waits, l.spin_ns_total);
     }
     row("all", String::new(), String::new(), &all, spun_ns);
@@ -48,7 +48,7 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
             |o: &&LockSample| (o.kind, named(o), word(&o.caller)) == (l.kind, named(l), word(&l.caller));
         i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
     };
-    let drawn = whole.locks.iter().take(DRAWN).map(|l| {
+    let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {}", l.kind.word(), word(&l.caller));
         (name, intervals.iter().map(|i| (i.until_ns, of(i, l))).collect())
     });
@@ -75,9 +75,9 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
         let words = [process, kind, lock, call, caller].into_iter().chain(cells(bound, waits));
         table.row(words.map(Into::into).collect());
     };
-    for l in whole.locks.iter().take(TOP) {
-        let lock = if l.address == 0 { String::new() } else { format!("{:#x}", l.address) };
-        row([process(l), l.kind.word().to_owned(), lock, word(&l.call), word(&l.caller)], &l.waits);
+    for l in known(&whole.locks, |l| l.address).take(TOP) {
+        let (process, lock) = (format!("{}/{}", l.comm, l.pid), format!("{:#x}", l.address));
+        row([process, l.kind.word().to_owned(), lock, word(&l.call), word(&l.caller)], &l.waits);
     }
     row(["all", "", "", "", ""].map(str::to_owned), &all);
     let of = |i: &UserLockInterval, l: &UserLockSample| {
@@ -85,7 +85,7 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
         let same = |o: &&UserLockSample| place(o) == place(l);
         i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
     };
-    let drawn = whole.locks.iter().take(DRAWN).map(|l| {
+    let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {} {}", l.comm, l.kind.word(), word(&l.caller));
         (name, intervals.iter().map(|i| (i.until_ns, of(i, l))).collect())
     });
@@ -134,20 +134,24 @@ fn cells(bound: &str, waits: &Waits) -> [String; 4] {
     ]
 }
 
+/// Those that stand for themselves, and not for what an interval had no line for: that is in the sum.
+fn known<T>(locks: &[T], address: impl Fn(&T) -> u64) -> impl Iterator<Item = &T> {
+    locks.iter().filter(move |lock| address(lock) != 0)
+}
+
+/// A function's name, of a long one the end: it tells more than the beginning.
 fn word(name: &Maybe<String>) -> String {
-    name.as_ref().map_or_else(|why| format!("({why})"), Clone::clone)
+    const LETTERS_MAX: usize = 40;
+    let Ok(name) = name else { return "?".to_owned() };
+    let letters = name.chars().count();
+    if letters <= LETTERS_MAX {
+        return name.clone();
+    }
+    std::iter::once('…').chain(name.chars().skip(letters - (LETTERS_MAX - 1))).collect()
 }
 
 fn named(lock: &LockSample) -> String {
-    match &lock.name {
-        Ok(name) => name.clone(),
-        Err(why) if lock.address == 0 => format!("({why})"),
-        Err(_) => format!("{:#x}", lock.address),
-    }
-}
-
-fn process(lock: &UserLockSample) -> String {
-    if lock.pid == 0 { lock.comm.clone() } else { format!("{}/{}", lock.comm, lock.pid) }
+    lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address))
 }
 
 /// What was waited for most, as threads that wait at the same time: seconds of waiting per second.
@@ -200,7 +204,7 @@ fn waiting(drawn: Vec<(String, Vec<(u64, f64)>)>, start_ns: u64, title: &str) ->
             x_range: Some((0.0, end_s)),
             y_kind: Kind::Linear,
             x_ticks: over_time::seconds_ticks(0.0, end_s),
-            y_label: |v| format!("{v}"),
+            y_label: super::series::tick_value,
             series,
         }),
         data,

@@ -179,7 +179,7 @@ fn figure(title: String, is_share: bool, mut all: Vec<(String, &Series)>) -> Opt
 }
 
 /// A round value, without digits that say nothing.
-fn tick_value(value: f64) -> String {
+pub(super) fn tick_value(value: f64) -> String {
     if value >= 1_000.0 { significant(value) } else { format!("{}", (value * 1e6).round() / 1e6) }
 }
 
