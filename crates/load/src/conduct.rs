@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use record::event::EventRow;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
-use record::load::{ClientCost, Counts, LoadRecord, LoadSettings, Outage, Phase, Progress, Rate};
+use record::load::{ClientCost, Counts, LoadRecord, LoadSettings, Outage, Phase, Progress, Rate, RateChange};
 use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind};
 use record::verdict::{Check, Validity, Verdict};
 
 use crate::books::Books;
 use crate::client::{self, Usage};
+use crate::control::Control;
 use crate::dataset::{self, Cleaned, Prepared};
 use crate::driver::{Driver, Failure, FailureClass, OperationShare};
 use crate::engine::{Engine, SharedClock, Timeline, Unfinished, to_ns};
@@ -31,6 +32,8 @@ use crate::{Beside, Event, OnEvent, aside, closed, open};
 
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
+/// How often it looks where somebody may talk to it.
+const ASKED_POLL_NS: u64 = 10_000_000;
 /// How often it takes what is logged.
 const LOG_POLL_NS: u64 = 10_000_000;
 /// Events that are handed to the writer of the log at once, at least.
@@ -45,6 +48,8 @@ const GRACE_NS: u64 = 700_000_000;
 const CUT_NS: u64 = 100_000_000;
 /// From the last connection to the first event: every worker is asleep on its due time by then.
 const LEAD_NS: u64 = 5_000_000;
+/// Changes of the rate that a run has room for.
+const CHANGES_MAX: usize = 1_000;
 /// Tries of a worker to get its first connection: in a storm, some are turned away.
 const CONNECT_TRIES: u32 = 3;
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -114,13 +119,15 @@ pub(crate) fn run(
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
     let log_room = beside.log.as_ref().map_or(0, |_| log_room(settings.threads));
     let mut crew = Crew::connect(&engine, log_room, stop, on_event)?;
-    let mut conductor = Conductor::begin(&engine, &mut crew, awake.as_ref(), stop, on_event);
-    conductor.log = beside.log.as_ref();
+    let mut conductor = Conductor::begin(&engine, &mut crew, beside, awake.as_ref(), stop, on_event);
     let ending = conductor.play();
-    let (mut books, on_event) = (conductor.books, conductor.on_event);
+    let (mut books, changes, on_event) = (conductor.books, conductor.changes, conductor.on_event);
+    if let Some(control) = &beside.control {
+        control.leave();
+    }
     crew.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
-    let (record, unfinished) = record(&engine, &books, &measured, beside.log.is_some(), seen);
+    let (record, unfinished) = record(&engine, &books, &measured, changes, beside.log.is_some(), seen);
     if let Some(log) = &beside.log {
         books.logged.extend(unfinished.rows);
         let rows = books.logged.len() as u64;
@@ -431,6 +438,9 @@ fn await_connections(
 struct Conductor<'a> {
     engine: &'a Engine,
     log: Option<&'a SyncSender<Vec<EventRow>>>,
+    control: Option<&'a Control>,
+    /// Each change of the rate, in order.
+    changes: Vec<RateChange>,
     awake: Option<&'a Awake>,
     stop: &'a Stop,
     on_event: OnEvent<'a>,
@@ -477,21 +487,30 @@ impl<'a> Conductor<'a> {
     fn begin(
         engine: &'a Engine,
         crew: &mut Crew,
+        beside: &'a Beside,
         awake: Option<&'a Awake>,
         stop: &'a Stop,
         on_event: OnEvent<'a>,
     ) -> Self {
         // The schedule may take a while to lay out; the workers wait at the gate.
-        let timeline = Timeline::new(&engine.settings, &engine.recorded, engine.clock.now_ns());
+        let control = beside.control.as_deref();
+        let changes_max = if control.is_some() { CHANGES_MAX } else { 0 };
+        let now_ns = engine.clock.now_ns();
+        let timeline = Timeline::new(&engine.settings, &engine.recorded, now_ns, changes_max);
         let timeline = timeline.moved_to(engine.clock.now_ns() + LEAD_NS);
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
         engine.begin(timeline);
         crew.go();
+        if let Some(control) = control {
+            control.man(&engine.settings);
+        }
         let books = crew.books.take().expect("a crew that is connected has its books");
         let (scratch, waits_before) = (Scratch::default(), Vec::new());
         Self {
             engine,
-            log: None,
+            log: beside.log.as_ref(),
+            control,
+            changes: Vec::new(),
             awake,
             stop,
             on_event,
@@ -567,7 +586,7 @@ impl<'a> Conductor<'a> {
 
     /// Plays one phase, interval by interval; the measured phase's last interval is left open.
     fn play_phase(&mut self, phase: Phase, from_ns: u64, until_ns: u64) -> Woken {
-        (self.on_event)(&Event::PhaseStarts { phase, at_ns: from_ns });
+        self.tell_phase(phase, from_ns);
         self.before.at_ns = from_ns;
         let interval_ns = to_ns(self.engine.settings.interval);
         let mut tick_ns = from_ns;
@@ -610,9 +629,14 @@ impl<'a> Conductor<'a> {
             if phase == Phase::Measure && self.is_done_early(now_ns) {
                 return Woken::ByIdleness;
             }
-            let poll_ns = if self.log.is_some() { LOG_POLL_NS } else { POLL_NS };
+            let poll_ns = match (self.log, self.control) {
+                (Some(_), _) => LOG_POLL_NS,
+                (None, Some(_)) => ASKED_POLL_NS,
+                (None, None) => POLL_NS,
+            };
             self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + poll_ns));
             self.hand_over_log();
+            self.answer();
         }
     }
 
@@ -632,6 +656,29 @@ impl<'a> Conductor<'a> {
                 self.books.logged.clear();
             }
         }
+    }
+
+    /// Answers what was asked meanwhile.
+    fn answer(&mut self) {
+        while let Some(asked) = self.control.and_then(Control::next) {
+            let answer = match self.engine.change_rate(asked.ask) {
+                Ok(change) => {
+                    self.changes.push(change);
+                    self.control.inspect(|control| control.note_change(&change));
+                    (self.on_event)(&Event::RateChanged(change));
+                    let (from, to) = (change.from_per_s, change.per_s);
+                    format!("ok rate_per_s={to} from_per_s={from} at_s={:.3}", change.at_s)
+                }
+                Err(problem) => format!("error: {problem}"),
+            };
+            // Whoever asked may have gone.
+            let _ = asked.answer.try_send(answer);
+        }
+    }
+
+    fn tell_phase(&mut self, phase: Phase, at_ns: u64) {
+        self.control.inspect(|control| control.note_phase(phase, at_ns));
+        (self.on_event)(&Event::PhaseStarts { phase, at_ns });
     }
 
     /// Whether a limit of events ends the phase before its time: all of them have ended, and in an open loop the
@@ -655,7 +702,7 @@ impl<'a> Conductor<'a> {
     fn drain(&mut self) {
         if self.engine.is_anybody_working() {
             let now_ns = self.engine.clock.now_ns();
-            (self.on_event)(&Event::PhaseStarts { phase: Phase::Drain, at_ns: now_ns });
+            self.tell_phase(Phase::Drain, now_ns);
         }
         let deadline_ns = self.engine.clock.now_ns().saturating_add(to_ns(self.engine.settings.drain));
         while self.engine.is_anybody_working() && self.engine.clock.now_ns() < deadline_ns {
@@ -723,6 +770,7 @@ impl<'a> Conductor<'a> {
             errors: after.errors - before.errors,
             outage: self.engine.outages.is_open(),
         };
+        self.control.inspect(|control| control.note_progress(&progress));
         (self.on_event)(&Event::Interval(progress));
     }
 }
@@ -746,6 +794,7 @@ fn record(
     engine: &Engine,
     books: &Books,
     measured: &Measured,
+    changes: Vec<RateChange>,
     is_logged: bool,
     seen: Seen,
 ) -> (LoadRecord, Unfinished) {
@@ -803,7 +852,7 @@ fn record(
         outages: outages(engine, until_ns, &mut scratch),
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,
-        rate_changes: Vec::new(),
+        rate_changes: changes,
         connected: engine.settings.connections_in_all(),
         client: cost.client,
         slices,
@@ -827,6 +876,7 @@ fn judge(
     let operations: Vec<(&OperationShare, u64)> = books.operation_counts().collect();
     let findings = Findings {
         settings: &engine.settings,
+        rate_per_s: engine.timeline().rate_per_s_max(measured.until_ns),
         counts,
         in_system_ns: books.fates.in_system_ns,
         connected: engine.settings.connections_in_all(),

@@ -6,22 +6,32 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use record::clock::Clock;
 use record::event::{EventRow, Fate};
 use record::histogram::Histogram;
-use record::load::{Arrivals, LoadSettings, Rate, Schedule};
+use record::load::{LoadSettings, Rate, RateChange, Schedule};
 
 use crate::client::Usage;
+use crate::control::RateAsk;
 use crate::driver::{Cut, Driver, FailureClass};
+use crate::due::{Due, Slot};
 use crate::outage::OutageLog;
-use crate::pace::{self, Pace, PaceSettings, Scratch};
-use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
+use crate::pace::Scratch;
+use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS, SLICE_NS};
 
 /// The clock of a run: the kernel's, or a test's.
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 
 /// Nobody's event.
 const NONE: u64 = 0;
+/// When an event is due that is not, as far as is known.
+pub(crate) const NEVER_NS: u64 = u64::MAX;
+/// How often a worker looks whether a change of rate that was announced came in time.
+const ANNOUNCED_NS: u64 = 20_000;
+/// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
+const NOTICE_NS: u64 = SLICE_NS + 50_000_000;
+/// So long before it takes effect, at the latest, everybody could know of it.
+const MARGIN_NS: u64 = 1_000_000;
 
 /// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
-const WARMUP_CHANCE: u64 = 1 << 63;
+pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
 /// The same for what comes while the load falls.
 const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
@@ -102,16 +112,6 @@ pub(crate) struct Timeline {
     pub(crate) due: Option<Due>,
 }
 
-/// The schedules of both phases, as one row of slots: the warm-up's first.
-#[derive(Debug)]
-pub(crate) struct Due {
-    warmup: Option<Pace>,
-    warmup_count: u64,
-    measured: Pace,
-    /// What comes while the load falls: slots of its own.
-    after: Option<Pace>,
-}
-
 /// An event in a worker's hand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
@@ -120,6 +120,14 @@ pub(crate) struct Taken {
     /// When it is due; in a closed loop, when it was taken.
     pub(crate) due_ns: u64,
     pub(crate) is_measured: bool,
+    /// Number of the row that says so.
+    pub(crate) version: usize,
+}
+
+/// What a connection holds, as its thread knows it.
+struct Held {
+    due_ns: u64,
+    is_measured: bool,
 }
 
 /// What became of the events that nobody ended.
@@ -143,34 +151,20 @@ pub(crate) struct ErrorSamples {
 
 impl Timeline {
     /// - `recorded`: due times, where the arrivals are recorded ones.
-    pub(crate) fn new(settings: &LoadSettings, recorded: &Arc<[u64]>, start_ns: u64) -> Self {
+    /// - `changes_max`: how often the rate may be changed.
+    pub(crate) fn new(
+        settings: &LoadSettings,
+        recorded: &Arc<[u64]>,
+        start_ns: u64,
+        changes_max: usize,
+    ) -> Self {
         let warmup_from_ns = start_ns + to_ns(settings.ramp_up);
         let measured_from_ns = warmup_from_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
         let closes_ns = measured_until_ns + to_ns(settings.ramp_down);
         let due = match settings.rate {
             Rate::Max => None,
-            Rate::PerSecond(rate_per_s) => {
-                let measured = PaceSettings {
-                    arrivals: settings.arrivals.clone(),
-                    recorded: Arc::clone(recorded),
-                    rate_per_s,
-                    threads: settings.threads,
-                    seed: settings.seed,
-                    span: settings.time,
-                    events_max: settings.events_max,
-                };
-                let lead = before(&measured, settings.ramp_up + settings.warmup);
-                let warmup = match (settings.ramp_up.is_zero(), lead.span.is_zero()) {
-                    (_, true) => None,
-                    (true, false) => Some(Pace::new(&lead)),
-                    (false, false) => Some(Pace::rising(&lead, settings.ramp_up)),
-                };
-                let warmup_count = warmup.as_ref().map_or(0, Pace::count);
-                let fall = PaceSettings { span: settings.ramp_down, events_max: None, ..measured.clone() };
-                let after = (!fall.span.is_zero()).then(|| Pace::falling(&fall));
-                Some(Due { warmup, warmup_count, measured: Pace::new(&measured), after })
-            }
+            Rate::PerSecond(rate_per_s) => Some(Due::new(settings, rate_per_s, recorded, changes_max)),
         };
         Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
@@ -195,65 +189,26 @@ impl Timeline {
 
     /// Events of all phases that are due before `t_ns`; `None` in a closed loop.
     pub(crate) fn due_before(&self, t_ns: u64, scratch: &mut Scratch) -> Option<u64> {
-        let due = self.due.as_ref()?;
-        let warmup =
-            due.warmup.as_ref().map_or(0, |w| w.count_before(t_ns.saturating_sub(self.start_ns), scratch));
+        let row = self.due.as_ref()?.row();
         let since_ns = t_ns.saturating_sub(self.measured_until_ns);
-        let after = due.after.as_ref().map_or(0, |after| after.count_before(since_ns, scratch));
-        Some(warmup + self.measured_due_before(t_ns, scratch) + after)
+        let after = row.after.as_ref().map_or(0, |after| after.count_before(since_ns, scratch));
+        Some(row.due_before(t_ns.saturating_sub(self.start_ns), scratch) + after)
     }
 
     /// Events of the measured phase that are due before `t_ns`; 0 in a closed loop.
     pub(crate) fn measured_due_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
-        let since_ns = t_ns.saturating_sub(self.measured_from_ns);
-        self.due.as_ref().map_or(0, |due| due.measured.count_before(since_ns, scratch))
+        let since_ns = t_ns.saturating_sub(self.start_ns);
+        self.due.as_ref().map_or(0, |due| due.row().measured_due_before(since_ns, scratch))
     }
 
-    fn slots(&self) -> u64 {
-        self.due.as_ref().map_or(0, |due| due.warmup_count + due.measured.count())
+    /// The highest rate of the measured phase until `t_ns`; `None` in a closed loop.
+    pub(crate) fn rate_per_s_max(&self, t_ns: u64) -> Option<f64> {
+        Some(self.due.as_ref()?.row().rate_per_s_max(t_ns.saturating_sub(self.start_ns)))
     }
 
-    fn is_measured(&self, slot: u64) -> bool {
-        self.due.as_ref().is_some_and(|due| slot >= due.warmup_count)
+    fn due_ns(&self, slot: &Slot) -> u64 {
+        slot.due_ns.map_or(NEVER_NS, |due_ns| self.start_ns + due_ns)
     }
-
-    /// Due time of a slot.
-    fn slot_ns(&self, slot: u64, schedule: Schedule, scratch: &mut Scratch) -> u64 {
-        let due = self.due.as_ref().expect("a closed loop has no slots");
-        let in_phase = |pace: &Pace, slot, scratch: &mut Scratch| match schedule {
-            Schedule::Shared => pace.in_order_ns(slot, scratch),
-            Schedule::Own => pace.of_slot_ns(slot, scratch),
-        };
-        match &due.warmup {
-            Some(warmup) if slot < due.warmup_count => self.start_ns + in_phase(warmup, slot, scratch),
-            _ => self.measured_from_ns + in_phase(&due.measured, slot - due.warmup_count, scratch),
-        }
-    }
-
-    /// Worker `worker`'s slot after `slot`, in its own schedule: each phase is dealt out from worker 0 on.
-    fn next_own(&self, slot: u64, worker: u64, threads: u64) -> u64 {
-        let warmup_count = self.due.as_ref().map_or(0, |due| due.warmup_count);
-        let next = slot + threads;
-        if slot < warmup_count && next >= warmup_count { warmup_count + worker } else { next }
-    }
-
-    fn first_own(&self, worker: u64) -> u64 {
-        let warmup_count = self.due.as_ref().map_or(0, |due| due.warmup_count);
-        if worker < warmup_count { worker } else { warmup_count + worker }
-    }
-}
-
-/// The pace of a warm-up of length `span` before `measured`: the same arrivals, or, where those change their rate,
-/// even ones at the rate with which they begin.
-fn before(measured: &PaceSettings, span: std::time::Duration) -> PaceSettings {
-    let (arrivals, rate_per_s) = if measured.arrivals.say_their_rate() {
-        let opening_per_s = pace::opening_rate_per_s(&measured.arrivals, measured.span);
-        (Arrivals::Period, opening_per_s.unwrap_or(measured.rate_per_s))
-    } else {
-        (measured.arrivals.clone(), measured.rate_per_s)
-    };
-    let seed = measured.seed ^ WARMUP_CHANCE;
-    PaceSettings { arrivals, rate_per_s, seed, span, events_max: None, ..measured.clone() }
 }
 
 impl Engine {
@@ -290,7 +245,7 @@ impl Engine {
     /// Fixes when everything happens.
     pub(crate) fn begin(&self, timeline: Timeline) {
         for (worker, post) in (0..).zip(&self.posts) {
-            post.next_own.store(timeline.first_own(worker), Ordering::SeqCst);
+            post.next_own.store(worker, Ordering::SeqCst);
         }
         self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
         self.closes_ns.store(timeline.closes_ns, Ordering::SeqCst);
@@ -355,36 +310,72 @@ impl Engine {
         self.working.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left.
+    /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left. Where
+    /// the rate may change there is always one, though it may be due [`NEVER_NS`].
     ///
     /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
     pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
-        let timeline = self.timeline();
-        let post = &self.posts[worker];
-        let slot = match self.settings.schedule {
+        let due = self.timeline().due.as_ref()?;
+        let number = match self.settings.schedule {
             Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
-            Schedule::Own => {
-                let slot = post.next_own.load(Ordering::Relaxed);
-                let next = timeline.next_own(slot, worker as u64, self.settings.threads.into());
-                post.next_own.store(next, Ordering::Relaxed);
-                slot
-            }
+            Schedule::Own => self.posts[worker].next_own.load(Ordering::Relaxed),
         };
-        if slot >= timeline.slots() {
+        let version = self.version(due);
+        let slot = due.slot(due.row_of(version), number, worker, scratch);
+        if slot.due_ns.is_none() && !due.may_change() {
             return None;
         }
-        let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
-        let is_measured = timeline.is_measured(slot);
-        let warmup_count = timeline.due.as_ref().map_or(0, |due| due.warmup_count);
-        let chance = if is_measured { slot - warmup_count } else { WARMUP_CHANCE | slot };
-        self.hands[hand].hold(slot, due_ns, is_measured);
-        Some(Taken { chance, due_ns, is_measured })
+        Some(self.hold(due, version, &slot, worker, hand))
+    }
+
+    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time; inside a section, as
+    /// [`Self::take_open`].
+    pub(crate) fn take_again(
+        &self,
+        taken: &Taken,
+        worker: usize,
+        hand: usize,
+        scratch: &mut Scratch,
+    ) -> Option<Taken> {
+        let due = self.timeline().due.as_ref()?;
+        let version = self.version(due);
+        let number = self.hands[hand].slot.load(Ordering::SeqCst).checked_sub(1)?;
+        if version == taken.version || number & WARMUP_CHANCE != 0 {
+            return None;
+        }
+        let slot = due.slot(due.row_of(version), number, worker, scratch);
+        Some(self.hold(due, version, &slot, worker, hand))
+    }
+
+    /// Whether `taken` may be due at another time by now.
+    pub(crate) fn may_have_changed(&self, taken: &Taken) -> bool {
+        let due = self.timeline().due.as_ref();
+        due.is_some_and(|due| due.may_change() && due.version() != Some(taken.version))
+    }
+
+    fn hold(&self, due: &Due, version: usize, slot: &Slot, worker: usize, hand: usize) -> Taken {
+        if self.settings.schedule == Schedule::Own {
+            self.posts[worker].next_own.store(due.next_own(slot.number), Ordering::Relaxed);
+        }
+        let due_ns = self.timeline().due_ns(slot);
+        self.hands[hand].hold(slot.number, due_ns, slot.is_measured);
+        Taken { chance: slot.chance, due_ns, is_measured: slot.is_measured, version }
+    }
+
+    /// The number of the row in force, waiting for what is announced to be certain.
+    fn version(&self, due: &Due) -> usize {
+        loop {
+            if let Some(version) = due.version() {
+                return version;
+            }
+            self.clock.sleep_until_ns(self.clock.now_ns() + ANNOUNCED_NS);
+        }
     }
 
     /// Takes the next event of the falling load into `hand`; inside a section, as [`Self::take_open`].
     pub(crate) fn take_after(&self, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
         let timeline = self.timeline();
-        let after = timeline.due.as_ref()?.after.as_ref()?;
+        let after = timeline.due.as_ref()?.row().after.as_ref()?;
         let slot = self.next_after.fetch_add(1, Ordering::Relaxed);
         if slot >= after.count() {
             return None;
@@ -392,7 +383,49 @@ impl Engine {
         let due_ns = timeline.measured_until_ns + after.in_order_ns(slot, scratch);
         let chance = AFTER_CHANCE | slot;
         self.hands[hand].hold(chance, due_ns, false);
-        Some(Taken { chance, due_ns, is_measured: false })
+        Some(Taken { chance, due_ns, is_measured: false, version: 0 })
+    }
+
+    /// The rate as it is now; `None` in a closed loop.
+    pub(crate) fn rate_per_s(&self) -> Option<f64> {
+        Some(self.timeline().due.as_ref()?.rate_per_s())
+    }
+
+    /// Changes the rate a moment from now, for everybody at once. Only who conducts does.
+    pub(crate) fn change_rate(&self, ask: RateAsk) -> Result<RateChange, String> {
+        let timeline = self.timeline();
+        let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };
+        let from_per_s = due.rate_per_s();
+        let per_s = match ask {
+            RateAsk::PerSecond(_) if due.says_its_rates() => {
+                let arrivals = &self.settings.arrivals;
+                return Err(format!(
+                    "{arrivals} says its rates itself: change them by a share, as in `rate +10%`"
+                ));
+            }
+            RateAsk::PerSecond(per_s) => per_s,
+            RateAsk::Times(times) => from_per_s * times,
+        };
+        if !(per_s > 0.0 && per_s <= crate::RATE_MAX) {
+            return Err(format!("{per_s}/s is no rate: over 0 and up to {}/s", crate::RATE_MAX));
+        }
+        let mut notice_ns = NOTICE_NS;
+        loop {
+            let at_ns = (self.clock.now_ns() + notice_ns).max(timeline.start_ns);
+            if at_ns >= timeline.measured_until_ns {
+                return Err("the measured phase ends before the rate could change".to_owned());
+            }
+            let is_in_time = || self.clock.now_ns() + MARGIN_NS < at_ns;
+            match due.change(at_ns - timeline.start_ns, per_s, is_in_time) {
+                None => return Err("the rate was changed too often already".to_owned()),
+                Some(true) => {
+                    let at_s = (at_ns as f64 - timeline.measured_from_ns as f64) / 1e9;
+                    return Ok(RateChange { at_s, from_per_s, per_s });
+                }
+                // It took too long to lay out: longer notice.
+                Some(false) => notice_ns *= 4,
+            }
+        }
     }
 
     /// When a late event that asks at `now_ns` may start: late ones start at least `gap_ns` apart.
@@ -415,7 +448,7 @@ impl Engine {
             WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
         };
         self.hands[hand].hold(chance, now_ns, is_measured);
-        Some(Taken { chance, due_ns: now_ns, is_measured })
+        Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
     }
 
     /// Finds every event that was due and has not ended. Only after the books were closed.
@@ -440,42 +473,65 @@ impl Engine {
         };
         let timeline = self.timeline();
         let mut unfinished = Unfinished::default();
-        for hand in self.hands.iter().filter(|h| h.slot.load(Ordering::SeqCst) != NONE) {
-            let due_ns = hand.due_ns.load(Ordering::SeqCst);
-            if !hand.is_measured.load(Ordering::SeqCst) {
+        let mut note = |due_ns: u64, is_measured: bool, seen_until_ns: u64| {
+            if !is_measured {
                 unfinished.warmup += u64::from(due_ns < timeline.measured_from_ns);
             } else if due_ns < until_ns {
-                unfinished.at_least.record(looked_until_ns.saturating_sub(due_ns));
-                unfinished.rows.extend(is_logged.then(|| row(due_ns)));
-            }
-        }
-        let mut never_taken = |slot| {
-            if !timeline.is_measured(slot) {
-                unfinished.warmup += 1;
-                return;
-            }
-            let due_ns = timeline.slot_ns(slot, self.settings.schedule, scratch);
-            if due_ns < until_ns {
-                unfinished.at_least.record(until_ns - due_ns);
+                unfinished.at_least.record(seen_until_ns.saturating_sub(due_ns));
                 unfinished.rows.extend(is_logged.then(|| row(due_ns)));
             }
         };
+        let Some(due) = &timeline.due else {
+            for (_, _, held) in self.held() {
+                note(held.due_ns, held.is_measured, looked_until_ns);
+            }
+            return unfinished;
+        };
+        // By the last row: whoever holds an event may not have seen yet that it is due at another time.
+        let in_force = due.row();
+        let mut next_own: Vec<u64> =
+            self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect();
+        for (worker, number, held) in self.held() {
+            if number & WARMUP_CHANCE != 0 {
+                note(held.due_ns, held.is_measured, looked_until_ns);
+                continue;
+            }
+            let slot = due.slot(in_force, number, worker, scratch);
+            note(timeline.due_ns(&slot), slot.is_measured, looked_until_ns);
+            if slot.number != number {
+                next_own[worker] = due.next_own(slot.number);
+            }
+        }
         match self.settings.schedule {
-            _ if timeline.due.is_none() => {}
             Schedule::Shared => {
-                (self.next.load(Ordering::SeqCst)..timeline.slots()).for_each(&mut never_taken);
+                for number in self.next.load(Ordering::SeqCst)..in_force.end() {
+                    let slot = due.slot(in_force, number, 0, scratch);
+                    note(timeline.due_ns(&slot), slot.is_measured, until_ns);
+                }
             }
             Schedule::Own => {
-                for (worker, post) in (0..).zip(&self.posts) {
-                    let mut slot = post.next_own.load(Ordering::SeqCst);
-                    while slot < timeline.slots() {
-                        never_taken(slot);
-                        slot = timeline.next_own(slot, worker, self.settings.threads.into());
+                for (worker, first) in next_own.into_iter().enumerate() {
+                    let mut slot = due.slot(in_force, first, worker, scratch);
+                    while slot.due_ns.is_some() {
+                        note(timeline.due_ns(&slot), slot.is_measured, until_ns);
+                        slot = due.slot(in_force, due.next_own(slot.number), worker, scratch);
                     }
                 }
             }
         }
         unfinished
+    }
+
+    /// What the connections hold: the thread, the number of the slot, and its due time as the thread knows it.
+    fn held(&self) -> impl Iterator<Item = (usize, u64, Held)> + '_ {
+        let hands =
+            (0..self.posts.len()).flat_map(|worker| self.hands_of(worker).map(move |hand| (worker, hand)));
+        hands.filter_map(|(worker, hand)| {
+            let hand = &self.hands[hand];
+            let number = hand.slot.load(Ordering::SeqCst).checked_sub(NONE + 1)?;
+            let due_ns = hand.due_ns.load(Ordering::SeqCst);
+            Some((worker, number, Held { due_ns, is_measured: hand.is_measured.load(Ordering::SeqCst) }))
+        })
     }
 
     /// Events in the connections' hands.

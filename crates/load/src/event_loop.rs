@@ -27,7 +27,7 @@ use socket2::Socket;
 use crate::closed::{rest_ns, spread_ns};
 use crate::driver::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, READ_BYTES};
 use crate::driver::{Cut, Failure, FailureClass, Laps};
-use crate::engine::{Engine, Taken, to_ns};
+use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
 use crate::latency::Writer;
 use crate::ledger::{Ledger, Started};
 use crate::open::Late;
@@ -253,7 +253,16 @@ impl EventLoop {
             if self.next.is_none() {
                 self.next = self.take_next(now_ns);
             }
+            self.look_again();
             match self.next {
+                Some(next) if next.taken.due_ns == NEVER_NS && now_ns >= self.engine.end_ns() => {
+                    // It is not due in the phase that is over; another may follow.
+                    self.next = None;
+                    self.set_free(next.link, next.claim_ns);
+                    if now_ns >= self.engine.closes_ns() {
+                        return;
+                    }
+                }
                 Some(next) if next.from_ns <= now_ns && now_ns < self.engine.closes_ns() => {
                     self.next = None;
                     self.begin(next.link, next.taken, Some(next.claim_ns));
@@ -262,6 +271,14 @@ impl EventLoop {
             }
         }
         self.is_beginning = false;
+    }
+
+    /// The next event may be due at another time, where the rate was changed.
+    fn look_again(&mut self) {
+        let Some(next) = &mut self.next else { return };
+        if let Some(again) = self.ledger.take_again(&next.taken, self.worker, self.first_hand + next.link) {
+            (next.taken, next.from_ns) = (again, next.claim_ns.max(again.due_ns));
+        }
     }
 
     fn take_next(&mut self, now_ns: u64) -> Option<Next> {

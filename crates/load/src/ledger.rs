@@ -49,6 +49,15 @@ impl Ledger {
         Some(taken)
     }
 
+    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time.
+    pub(crate) fn take_again(&mut self, taken: &Taken, worker: usize, hand: usize) -> Option<Taken> {
+        if !self.engine.may_have_changed(taken) {
+            return None;
+        }
+        let _section = self.writer.enter()?;
+        self.engine.take_again(taken, worker, hand, &mut self.scratch)
+    }
+
     /// Takes the next event of the falling load into `hand`; `None` as above.
     pub(crate) fn take_after(&mut self, hand: usize) -> Option<Taken> {
         let _section = self.writer.enter()?;

@@ -23,8 +23,10 @@ mod books;
 mod client;
 mod closed;
 mod conduct;
+mod control;
 mod dataset;
 mod driver;
+mod due;
 mod engine;
 mod error;
 mod event_loop;
@@ -54,10 +56,11 @@ use record::clock::Monotonic;
 use record::event::EventRow;
 use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
-    Think, Workload,
+    RateChange, Think, Workload,
 };
 use record::target::Target;
 
+pub use control::{Control, ControlError};
 pub use dataset::{Cleaned, Prepared};
 pub use driver::dd;
 use driver::{Driver, Scheme};
@@ -101,6 +104,8 @@ pub enum Event {
         /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
         cpu: Duration,
     },
+    /// Somebody has changed the rate.
+    RateChanged(RateChange),
     /// The log of events is complete.
     Logged {
         /// Events in the last batch.
@@ -118,6 +123,8 @@ pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);
 pub struct Beside {
     /// The due times of [`Arrivals::File`]: in order, the first of them 0.
     pub recorded: Option<Arc<[u64]>>,
+    /// Where somebody may talk to the load while it runs.
+    pub control: Option<Arc<Control>>,
     /// Where the events are handed over as they end, in no order; see [`operations`] for what their numbers mean.
     pub log: Option<SyncSender<Vec<EventRow>>>,
 }
@@ -231,8 +238,13 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
     Ok(driver)
 }
 
-/// A recorded schedule is there, in order, and what the settings say it is.
+/// A recorded schedule is there, in order, and what the settings say it is; what ends by its number of events keeps its
+/// rate.
 fn check_beside(s: &LoadSettings, beside: &Beside) -> Result<(), LoadError> {
+    if let (Some(_), Some(events)) = (&beside.control, s.events_max) {
+        let expected = "none where the rate may be changed: a number of events ends when its rate says";
+        return Err(LoadError::Setting { name: "events", found: events.to_string(), expected });
+    }
     let Arrivals::File(file) = &s.arrivals else { return Ok(()) };
     let recorded = beside.recorded.as_deref().unwrap_or(&[]);
     let is_good = !recorded.is_empty() && recorded[0] == 0 && recorded.is_sorted();
@@ -339,7 +351,7 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
 }
 
 /// Faster than a clock can be read, and the gaps of Poisson arrivals are all drawn beforehand.
-const RATE_MAX: f64 = 10_000_000.0;
+pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 /// Row numbers are signed 32-bit integers in sysbench's tables.
 const ROWS_MAX: u64 = i32::MAX as u64;
 /// Room for stamps is made for every statement of a transaction.

@@ -3,9 +3,9 @@
 //! A free worker takes the next slot by one atomic add and sleeps until it is due. When all are busy, slots fall due
 //! and wait: the queue is the distance between two integers, and it cannot overflow.
 
-use record::load::{LatePolicy, LoadSettings, Rate};
+use record::load::{LatePolicy, LoadSettings};
 
-use crate::engine::{Taken, to_ns};
+use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
 use crate::ledger::Started;
 use crate::worker::Worker;
 
@@ -14,7 +14,7 @@ pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
     let late = Late::of(&engine.settings);
     while worker.is_ready() {
-        let Some((taken, claim_ns)) = take(worker) else { return };
+        let Some((mut taken, claim_ns)) = take(worker) else { return };
         if claim_ns.saturating_sub(taken.due_ns) > late.skip_from_ns {
             worker.ledger.skip(worker.index, &taken);
             continue;
@@ -22,12 +22,36 @@ pub(crate) fn work(worker: &mut Worker) {
         let is_late = claim_ns > taken.due_ns;
         // Nobody starts it before its turn: to the event that is as if no worker were free.
         let claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
-        let from_ns = claim_ns.max(taken.due_ns);
-        let waits = from_ns > claim_ns || (is_late && late.gap_ns.is_some());
+        let waits = taken.due_ns > claim_ns || (is_late && late.is_paced());
         // An event that is due already starts with the stamp of its taking: nothing lies between.
-        let start_ns = if waits { worker.wait_until(from_ns) } else { Some(claim_ns) };
-        let Some(start_ns) = start_ns else { return };
-        worker.perform(&Started { taken, claim_ns, start_ns });
+        let start = if waits { wait(worker, &mut taken, claim_ns) } else { Start::At(claim_ns) };
+        match start {
+            Start::At(start_ns) => worker.perform(&Started { taken, claim_ns, start_ns }),
+            Start::NotInThisPhase => {}
+            Start::Never => return,
+        }
+    }
+}
+
+/// When an event starts.
+enum Start {
+    At(u64),
+    /// The measured phase is over before it is due, and another follows.
+    NotInThisPhase,
+    Never,
+}
+
+/// Waits until the event may start, at its due time or later at `claim_ns`; the due time may change meanwhile.
+fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: u64) -> Start {
+    loop {
+        let is_due_ever = taken.due_ns != NEVER_NS;
+        let until_ns = if is_due_ever { taken.due_ns.max(claim_ns) } else { worker.engine.end_ns() };
+        let Some(now_ns) = worker.wait_a_slice(until_ns) else { return Start::Never };
+        if let Some(again) = worker.ledger.take_again(taken, worker.index, worker.index) {
+            *taken = again;
+        } else if now_ns >= until_ns {
+            return if is_due_ever { Start::At(now_ns) } else { Start::NotInThisPhase };
+        }
     }
 }
 
@@ -35,26 +59,31 @@ pub(crate) fn work(worker: &mut Worker) {
 pub(crate) struct Late {
     /// It is not done where it is later than this.
     pub(crate) skip_from_ns: u64,
-    /// Between the starts of late events; `None`: they start at once.
-    gap_ns: Option<u64>,
+    /// How much faster than the rate late events may start; `None`: they start at once.
+    pace: Option<f64>,
 }
 
 impl Late {
     pub(crate) fn of(settings: &LoadSettings) -> Self {
-        let (skip_from_ns, gap_ns) = match (settings.late, settings.rate) {
-            (LatePolicy::Skip { limit }, _) => (to_ns(limit), None),
-            (LatePolicy::Drop, _) => (0, None),
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a gap, over 0")]
-            (LatePolicy::Pace { times }, Rate::PerSecond(per_s)) => {
-                (u64::MAX, Some((1e9 / (times * per_s)).round() as u64))
-            }
-            (LatePolicy::Queue | LatePolicy::Pace { .. }, _) => (u64::MAX, None),
+        let (skip_from_ns, pace) = match settings.late {
+            LatePolicy::Skip { limit } => (to_ns(limit), None),
+            LatePolicy::Drop => (0, None),
+            LatePolicy::Pace { times } => (u64::MAX, Some(times)),
+            LatePolicy::Queue => (u64::MAX, None),
         };
-        Self { skip_from_ns, gap_ns }
+        Self { skip_from_ns, pace }
     }
 
-    pub(crate) fn turn_ns(&self, claim_ns: u64, engine: &crate::engine::Engine) -> u64 {
-        self.gap_ns.map_or(claim_ns, |gap_ns| engine.turn_ns(claim_ns, gap_ns))
+    /// Whether late events wait for their turn.
+    fn is_paced(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    pub(crate) fn turn_ns(&self, claim_ns: u64, engine: &Engine) -> u64 {
+        let Some((times, per_s)) = self.pace.zip(engine.rate_per_s()) else { return claim_ns };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a gap, over 0")]
+        let gap_ns = (1e9 / (times * per_s)).round() as u64;
+        engine.turn_ns(claim_ns, gap_ns)
     }
 }
 

@@ -41,7 +41,7 @@ pub struct PaceSettings {
     pub events_max: Option<u64>,
 }
 
-/// One way to spread due times. A new one is one file and one line in [`Pace::new`].
+/// One way to spread due times. A new one is one file and one line in [`Pace::laid_out`].
 pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
     /// Number of events in the phase.
     fn count(&self) -> u64;
@@ -61,29 +61,42 @@ pub struct Scratch {
     window_ns: Vec<u64>,
 }
 
+/// What a phase is to its load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    /// Events arrive as the settings say.
+    Arrivals,
+    /// The rate rises from nothing for so long, and then stays; even, without chance.
+    Rising(Duration),
+    /// The rate falls to nothing; even, without chance.
+    Falling,
+}
+
 impl Pace {
     /// Lays out the phase.
     pub fn new(settings: &PaceSettings) -> Self {
-        assert!(settings.rate_per_s.is_finite() && settings.rate_per_s > 0.0, "a rate is over 0");
+        Self::laid_out(settings, Form::Arrivals, Duration::ZERO, 1.0)
+    }
+
+    /// Lays out what is left of a phase from `offset` on, at `factor` times its rate. Due times count from there.
+    pub(crate) fn laid_out(settings: &PaceSettings, form: Form, offset: Duration, factor: f64) -> Self {
+        let rate_per_s = settings.rate_per_s * factor;
+        assert!(rate_per_s.is_finite() && rate_per_s > 0.0, "a rate is over 0");
         assert!(settings.threads > 0, "somebody has to do it");
-        let shape = Shape::of(&settings.arrivals, settings.span);
+        let shape = match form {
+            Form::Arrivals => Shape::of(&settings.arrivals, settings.span),
+            Form::Rising(rise) => Some(Shape::rise(settings.rate_per_s, rise)),
+            Form::Falling => Some(Shape::fall(settings.rate_per_s, settings.span)),
+        };
+        let span = settings.span.saturating_sub(offset);
+        let rest = PaceSettings { rate_per_s, span, ..settings.clone() };
         Self(match (&settings.arrivals, shape) {
-            (_, Some(shape)) => Box::new(Shaped::new(settings, shape)),
-            (Arrivals::Jitter { ratio }, _) => Box::new(Even::new(settings, *ratio)),
-            (Arrivals::Poisson, _) => Box::new(Poisson::new(settings)),
-            (Arrivals::File(_), _) => Box::new(Replay::new(settings, Arc::clone(&settings.recorded))),
-            (_, None) => Box::new(Even::new(settings, 0.0)),
+            (_, Some(shape)) => Box::new(Shaped::from_on(settings, shape, offset, factor)),
+            (Arrivals::Jitter { ratio }, _) => Box::new(Even::new(&rest, *ratio)),
+            (Arrivals::Poisson, _) => Box::new(Poisson::new(&rest)),
+            (Arrivals::File(_), _) => Box::new(Replay::from_on(settings, offset, factor)),
+            (_, None) => Box::new(Even::new(&rest, 0.0)),
         })
-    }
-
-    /// Lays out a phase in which the rate rises from nothing for `rise`, and then stays; even, without chance.
-    pub(crate) fn rising(settings: &PaceSettings, rise: Duration) -> Self {
-        Self(Box::new(Shaped::new(settings, Shape::rise(settings.rate_per_s, rise))))
-    }
-
-    /// Lays out a phase in which the rate falls to nothing.
-    pub(crate) fn falling(settings: &PaceSettings) -> Self {
-        Self(Box::new(Shaped::new(settings, Shape::fall(settings.rate_per_s, settings.span))))
     }
 
     /// Number of events in the phase.
@@ -349,9 +362,10 @@ mod tests {
             span,
             events_max: None,
         };
-        let up = in_order(&Pace::rising(&settings, Duration::from_secs(4)));
+        let laid_out = |form| in_order(&Pace::laid_out(&settings, form, Duration::ZERO, 1.0));
+        let up = laid_out(Form::Rising(Duration::from_secs(4)));
         assert_eq!((up.len(), within(&up, 0.0, 4.0), within(&up, 4.0, 10.0)), (800, 200, 600));
-        let down = in_order(&Pace::falling(&settings));
+        let down = laid_out(Form::Falling);
         assert_eq!((down.len(), within(&down, 0.0, 5.0)), (500, 375));
     }
 
@@ -377,6 +391,51 @@ mod tests {
             PaceSettings { arrivals, recorded, rate_per_s: 1.0, threads: 2, seed: 1, span, events_max: None };
         assert_eq!(in_order(&Pace::new(&settings)), [0, 5, 5, 700]);
         assert_eq!(in_order(&Pace::new(&PaceSettings { events_max: Some(2), ..settings })), [0, 5]);
+    }
+
+    #[test]
+    fn the_rest_of_a_phase_goes_on_where_it_was_at_another_rate() {
+        let recorded: Arc<[u64]> = (0..1_000).map(|k| k * 10_000_000).collect();
+        for (text, span_s, rate_per_s) in [
+            ("jitter", 10, 100.0),
+            ("period", 10, 100.0),
+            ("poisson", 10, 100.0),
+            ("ramp:50-150", 10, 100.0),
+            ("step:100,0,200", 9, 100.0),
+            ("burst:10-910@1s/10s", 10, 100.0),
+            ("sine:0-200@5s", 10, 100.0),
+            ("file:x", 10, 100.0),
+        ] {
+            let settings = PaceSettings {
+                arrivals: Arrivals::parse(text).unwrap(),
+                recorded: Arc::clone(&recorded),
+                rate_per_s,
+                threads: 4,
+                seed: 1,
+                span: Duration::from_secs(span_s),
+                events_max: None,
+            };
+            let whole = Pace::new(&settings);
+            let half_ns = span_s * SECOND_NS / 2;
+            let left = whole.count() - whole.count_before(half_ns, &mut Scratch::default());
+            for factor in [0.5, 1.0, 3.0] {
+                let rest = Pace::laid_out(&settings, Form::Arrivals, Duration::from_nanos(half_ns), factor);
+                let due = in_order(&rest);
+                assert!(due.is_sorted() && due.iter().all(|t| *t <= half_ns), "{text} x{factor}");
+                let expected = match text {
+                    // A recording is played faster and then it is over; slower, and half of it is left.
+                    "file:x" => left as f64 * factor.min(1.0),
+                    _ => left as f64 * factor,
+                };
+                // Chance: the number of Poisson events spreads by its root.
+                let spread = if text == "poisson" { 5.0 * expected.sqrt() } else { 1.0 };
+                assert!(
+                    (due.len() as f64 - expected).abs() <= spread,
+                    "{text} x{factor}: {} of {expected}",
+                    due.len()
+                );
+            }
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Steadiness is not judged here: that needs the whole series and is the analysis' part.
 
-use record::load::{Counts, LatePolicy, LoadSettings, Rate};
+use record::load::{Counts, LatePolicy, LoadSettings};
 use record::verdict::Check;
 
 use crate::driver::OperationShare;
@@ -32,6 +32,8 @@ const LITTLE_MAX: f64 = 0.03;
 /// What the checks look at.
 pub(crate) struct Findings<'a> {
     pub(crate) settings: &'a LoadSettings,
+    /// The highest rate that the phase had; `None` in a closed loop.
+    pub(crate) rate_per_s: Option<f64>,
     pub(crate) counts: &'a Counts,
     /// Time that done events spent in the system, from their stamps.
     pub(crate) in_system_ns: u128,
@@ -54,7 +56,7 @@ pub(crate) struct Findings<'a> {
 /// Every check that applies.
 pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let mut checks = vec![connected(findings), balance(findings), errors(findings)];
-    if let Rate::PerSecond(rate_per_s) = findings.settings.rate {
+    if let Some(rate_per_s) = findings.rate_per_s {
         checks.push(achieved(findings));
         checks.extend(findings.lateness_p99_ns.map(|p99_ns| lateness(findings, p99_ns, rate_per_s)));
         // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they

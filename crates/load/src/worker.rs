@@ -55,10 +55,21 @@ impl Worker {
     }
 
     /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
+    pub(crate) fn wait_until(&self, due_ns: u64) -> Option<u64> {
+        loop {
+            let now_ns = self.wait_a_slice(due_ns)?;
+            if now_ns >= due_ns {
+                return Some(now_ns);
+            }
+        }
+    }
+
+    /// Waits until `due_ns` or for a slice of time, and returns the time then; `None` where the run ends before.
     ///
     /// Sleeps, and where the settings say so spins the last stretch: a sleep ends tens of microseconds late.
-    pub(crate) fn wait_until(&self, due_ns: u64) -> Option<u64> {
+    pub(crate) fn wait_a_slice(&self, due_ns: u64) -> Option<u64> {
         let spin_from_ns = due_ns.saturating_sub(self.spin_ns);
+        let mut has_slept = false;
         loop {
             let now_ns = self.engine.clock.now_ns();
             if now_ns >= due_ns {
@@ -67,10 +78,13 @@ impl Worker {
             if now_ns >= self.engine.closes_ns() {
                 return None;
             }
-            if now_ns < spin_from_ns {
-                self.engine.clock.sleep_until_ns(spin_from_ns.min(now_ns + SLICE_NS));
-            } else {
+            if now_ns >= spin_from_ns {
                 std::hint::spin_loop();
+            } else if has_slept {
+                return Some(now_ns);
+            } else {
+                self.engine.clock.sleep_until_ns(spin_from_ns.min(now_ns + SLICE_NS));
+                has_slept = true;
             }
         }
     }

@@ -437,7 +437,9 @@ pub struct ClientCost {
 pub struct RateChange {
     /// From here on, seconds since the start of the measured phase; negative in what came before it.
     pub at_s: f64,
-    /// The rate from there on.
+    /// The rate until there.
+    pub from_per_s: f64,
+    /// The rate from there on. Where the arrivals say their rates themselves, both are means over the measured phase.
     pub per_s: f64,
 }
 

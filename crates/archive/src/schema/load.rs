@@ -220,6 +220,7 @@ struct Gap {
 #[derive(Debug, Serialize, Deserialize)]
 struct Change {
     at_s: Real,
+    from_per_s: Real,
     per_s: Real,
 }
 
@@ -326,7 +327,7 @@ impl Load {
             found_no_worker: *found_no_worker,
             rate_changes: rate_changes
                 .iter()
-                .map(|c| Change { at_s: Real(c.at_s), per_s: Real(c.per_s) })
+                .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
                 .collect(),
             connected: *connected,
             client: missing.split("client", client, Client::of),
@@ -372,7 +373,7 @@ impl Load {
             rate_changes: self
                 .rate_changes
                 .iter()
-                .map(|c| RateChange { at_s: c.at_s.0, per_s: c.per_s.0 })
+                .map(|c| RateChange { at_s: c.at_s.0, from_per_s: c.from_per_s.0, per_s: c.per_s.0 })
                 .collect(),
             connected: self.connected,
             client: m.join("client", self.client, Client::read)?,

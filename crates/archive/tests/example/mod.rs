@@ -422,7 +422,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         }),
         backlog_after_warmup: dice.next(),
         found_no_worker: dice.next(),
-        rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), per_s: d.real() }),
+        rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: dice.small(),
         client: dice.maybe(|d| ClientCost {
             user_us_per_event: d.real(),

@@ -4,9 +4,11 @@ mod search;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use archive::event_log::EventLog;
+use load::Control;
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
@@ -17,7 +19,7 @@ use record::verdict::Validity;
 use runner::Beside;
 
 use crate::cmd::{Global, command_line, print_json};
-use crate::exit::Exit;
+use crate::exit::{EndsWith as _, Exit};
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
 use crate::{screen, signals, whole_file};
@@ -52,6 +54,10 @@ pub(crate) struct Args {
     /// file:` replays it
     #[arg(long, value_name = "FILE.parquet", value_parser = parquet_file)]
     log: Option<PathBuf>,
+
+    /// Listen at this local socket while the load runs: `rate 2000/s`, `rate +10%`, `status` or `stop`, a line each
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["search", "events"])]
+    control: Option<PathBuf>,
 
     /// Find the highest steady rate that keeps a promise: p99<10ms, or p99.9<5ms,max<1s. Each try is a run of --time;
     /// --rate is where it begins [default: 10/s]
@@ -129,6 +135,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
 
     signals::stop_on_interrupt()?;
+    let control = args.control.as_deref().map(control).transpose()?;
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
     let notes = beside.notes();
@@ -136,7 +143,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen.line(&format!("bakeoff load: {note}"));
     }
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
-    let with = load::Beside { recorded, log: log.as_ref().map(EventLog::sender) };
+    let with = load::Beside { recorded, control, log: log.as_ref().map(EventLog::sender) };
     let mut unlogged = 0;
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
         beside.follow(event);
@@ -260,6 +267,12 @@ fn server_failed(run: &Run) -> bool {
 /// How a command ends that could not load.
 pub(crate) fn of_load(error: load::LoadError) -> anyhow::Error {
     Exit::from(error.class()).with(error)
+}
+
+/// Where a person or a program may talk to the load.
+fn control(path: &Path) -> anyhow::Result<Arc<Control>> {
+    let stop = || signals::STOP.request();
+    Ok(Arc::new(Control::listen(path, stop).ends_with(Exit::CannotHere)?))
 }
 
 /// Begins the log of events.

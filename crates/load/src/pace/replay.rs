@@ -1,6 +1,7 @@
 //! Arrivals as they were recorded: the same due times again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{DueTimes, PaceSettings, Scratch};
 
@@ -8,15 +9,38 @@ use super::{DueTimes, PaceSettings, Scratch};
 #[derive(Debug)]
 pub(super) struct Replay {
     due_ns: Arc<[u64]>,
+    /// The first that is played.
+    first: usize,
+    /// When in the recording this begins.
+    offset_ns: u64,
+    /// How much faster than it was it is played.
+    factor: f64,
     count: u64,
 }
 
 impl Replay {
-    pub(super) fn new(settings: &PaceSettings, due_ns: Arc<[u64]>) -> Self {
+    /// What is left of the recording from `offset` on, played `factor` times as fast.
+    pub(super) fn from_on(settings: &PaceSettings, offset: Duration, factor: f64) -> Self {
+        let due_ns = Arc::clone(&settings.recorded);
         assert!(due_ns.is_sorted(), "due times come in order");
-        let span_ns = crate::engine::to_ns(settings.span);
-        let count = due_ns.partition_point(|due_ns| *due_ns < span_ns) as u64;
-        Self { due_ns, count: count.min(settings.events_max.unwrap_or(u64::MAX)) }
+        let offset_ns = crate::engine::to_ns(offset);
+        let span_ns = crate::engine::to_ns(settings.span.saturating_sub(offset));
+        let first = due_ns.partition_point(|due_ns| *due_ns < offset_ns);
+        let mut replay = Self { due_ns, first, offset_ns, factor, count: 0 };
+        let rest = &replay.due_ns[first..];
+        let count = rest.partition_point(|due_ns| replay.played_ns(*due_ns) < span_ns) as u64;
+        replay.count = count.min(settings.events_max.unwrap_or(u64::MAX));
+        replay
+    }
+
+    fn played_ns(&self, due_ns: u64) -> u64 {
+        let since_ns = due_ns - self.offset_ns;
+        if self.factor == 1.0 {
+            return since_ns;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, from 0 on")]
+        let played_ns = (since_ns as f64 / self.factor).round() as u64;
+        played_ns
     }
 }
 
@@ -27,6 +51,6 @@ impl DueTimes for Replay {
 
     #[expect(clippy::cast_possible_truncation, reason = "an index into a list")]
     fn in_order_ns(&self, rank: u64, _: &mut Scratch) -> u64 {
-        self.due_ns[rank as usize]
+        self.played_ns(self.due_ns[self.first + rank as usize])
     }
 }

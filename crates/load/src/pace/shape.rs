@@ -41,6 +41,12 @@ pub(super) struct Cycle {
 #[derive(Debug)]
 pub(super) struct Shaped {
     shape: Shape,
+    /// Where in the shape this begins.
+    offset_s: f64,
+    /// Events due before that.
+    before: f64,
+    /// The rate beside that of the shape.
+    factor: f64,
     count: u64,
     span_ns: u64,
 }
@@ -181,10 +187,13 @@ impl Line {
 }
 
 impl Shaped {
-    pub(super) fn new(settings: &PaceSettings, shape: Shape) -> Self {
-        let total = shape.events_until(settings.span.as_secs_f64());
+    /// What is left of the shape from `offset` on, at `factor` times its rate.
+    pub(super) fn from_on(settings: &PaceSettings, shape: Shape, offset: Duration, factor: f64) -> Self {
+        let before = shape.events_until(offset.as_secs_f64());
+        let total = (shape.events_until(settings.span.as_secs_f64()) - before) * factor;
         let count = super::whole_events(total).min(settings.events_max.unwrap_or(u64::MAX));
-        Self { shape, count, span_ns: crate::engine::to_ns(settings.span) }
+        let span_ns = crate::engine::to_ns(settings.span.saturating_sub(offset));
+        Self { shape, offset_s: offset.as_secs_f64(), before, factor, count, span_ns }
     }
 }
 
@@ -194,7 +203,8 @@ impl DueTimes for Shaped {
     }
 
     fn in_order_ns(&self, rank: u64, _: &mut Scratch) -> u64 {
-        let t_ns = (self.shape.time_of_s(rank as f64) * 1e9).round();
+        let t_s = self.shape.time_of_s(self.before + rank as f64 / self.factor) - self.offset_s;
+        let t_ns = (t_s * 1e9).round().max(0.0);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -67,7 +67,11 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("found_no_worker", record.found_no_worker)
         .with(
             "rate_changes",
-            record.rate_changes.iter().map(|c| json!({"at_s": c.at_s, "per_s": c.per_s})).collect::<Vec<_>>(),
+            record
+                .rate_changes
+                .iter()
+                .map(|c| json!({"at_s": c.at_s, "from_per_s": c.from_per_s, "per_s": c.per_s}))
+                .collect::<Vec<_>>(),
         )
         .with("planned", counts.planned)
         .with("done", counts.done)

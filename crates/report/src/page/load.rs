@@ -217,6 +217,14 @@ fn events(record: &LoadRecord) -> Section {
             )
         })
         .collect();
+    let changes: Vec<String> = record
+        .rate_changes
+        .iter()
+        .map(|change| format!("The rate was {}", crate::text::rate_change(change)))
+        .collect();
+    if !changes.is_empty() {
+        blocks.push(Block::List(changes));
+    }
     if !outages.is_empty() {
         blocks.push(Block::List(outages));
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::machine;
 use record::cpu::CpuInterval;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
-use record::load::{ClientSettings, LoadRecord, Phase, Progress, Rate, Think};
+use record::load::{ClientSettings, LoadRecord, Phase, Progress, Rate, RateChange, Think};
 use record::missing::Maybe;
 use record::verdict::Validity;
 
@@ -51,6 +51,17 @@ pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> 
         (false, phase) => phase.word(),
     };
     progress_row(out, &cells, note, style)
+}
+
+/// A change of the rate, in a few words.
+pub fn rate_change(change: &RateChange) -> String {
+    let (from, to) = (rate(change.from_per_s), rate(change.per_s));
+    let at = if change.at_s < 0.0 {
+        format!("{} before the measured phase", span(-change.at_s))
+    } else {
+        format!("{} into the measured phase", span(change.at_s))
+    };
+    format!("changed from {from}/s to {to}/s, {at}")
 }
 
 /// What stands at the end of a line while the server cannot be reached; on a narrow terminal, in place of p99.
@@ -214,9 +225,7 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
         labelled(out, ("waiting", None), &text, 10, style)?;
     }
     for change in &record.rate_changes {
-        let text =
-            format!("{}/s from {} on, changed while it ran", rate(change.per_s), span(change.at_s.max(0.0)));
-        labelled(out, ("rate", None), &text, 10, style)?;
+        labelled(out, ("rate", None), &rate_change(change), 10, style)?;
     }
     if record.backlog_after_warmup > 0 {
         let text = format!("{} events at the end of warm-up", count(record.backlog_after_warmup));

@@ -1,0 +1,215 @@
+//! Talking to a load while it runs: a local socket, one line asked, one line answered.
+//!
+//! ```text
+//! rate 2000/s      the rate from now on; also `rate +10%`, `rate -10%` and `rate x2`
+//! status           where the load is, as `name=value` words
+//! stop             end it now, as Ctrl-C does
+//! help             these words
+//! ```
+//!
+//! Each answer begins with `ok` or `error:`. Who may write to the socket may do this: its file is for its owner only.
+
+mod ask;
+mod socket;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use record::clock::{Clock as _, Monotonic};
+use record::load::{LoadSettings, Phase, Progress, Rate, RateChange};
+
+pub(crate) use self::ask::RateAsk;
+use self::socket::Listening;
+
+/// Why nobody can talk to a load.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Something is there that is no socket, and is left alone.
+    #[error("{} is there and is no socket: choose another path for --control", path.display())]
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Another load listens there.
+    #[error("another load listens at {}: choose another path for --control", path.display())]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The kernel takes no path of this length for a socket.
+    #[error("{} is too long for a socket, which may have 107 bytes: choose a shorter path", path.display())]
+    TooLong {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The kernel's.
+    #[error("cannot listen at {}", path.display())]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A socket at which a load is talked to; it is removed with this.
+#[derive(Debug)]
+pub struct Control {
+    shared: Arc<Shared>,
+    _listening: Listening,
+}
+
+/// What those who ask and who conducts share.
+#[derive(Debug, Default)]
+struct Shared(Mutex<Desk>);
+
+#[derive(Debug, Default)]
+struct Desk {
+    /// Who conducts answers what is asked.
+    is_manned: bool,
+    asked: VecDeque<Asked>,
+    state: State,
+}
+
+/// A change that is asked for, and where the answer goes.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) ask: RateAsk,
+    pub(crate) answer: SyncSender<String>,
+}
+
+/// What `status` tells.
+#[derive(Debug, Default)]
+struct State {
+    phase: Option<Phase>,
+    /// `CLOCK_MONOTONIC`.
+    phase_from_ns: u64,
+    measured: Duration,
+    /// `None` in a closed loop.
+    rate_per_s: Option<f64>,
+    progress: Option<Progress>,
+}
+
+impl Control {
+    /// Listens at `path`. A socket that somebody left there who does not listen any more is replaced.
+    ///
+    /// - `on_stop`: called where somebody asks to end the load, once for each time.
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError`], with what to do.
+    pub fn listen(path: &Path, on_stop: impl Fn() + Send + Sync + 'static) -> Result<Self, ControlError> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let answer = move |line: &str| theirs.answer(line, &on_stop);
+        let listening = Listening::begin(path, Arc::new(answer))?;
+        Ok(Self { shared, _listening: listening })
+    }
+
+    /// From now on somebody answers.
+    pub(crate) fn man(&self, settings: &LoadSettings) {
+        let mut desk = self.shared.lock();
+        desk.is_manned = true;
+        desk.state.measured = settings.time;
+        desk.state.rate_per_s = match settings.rate {
+            Rate::Max => None,
+            Rate::PerSecond(per_s) => Some(per_s),
+        };
+    }
+
+    /// From now on nobody answers.
+    pub(crate) fn leave(&self) {
+        let mut desk = self.shared.lock();
+        desk.is_manned = false;
+        for asked in desk.asked.drain(..) {
+            // Whoever asked may have gone.
+            let _ = asked.answer.try_send(OVER.to_owned());
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<Asked> {
+        self.shared.lock().asked.pop_front()
+    }
+
+    pub(crate) fn note_phase(&self, phase: Phase, from_ns: u64) {
+        let mut desk = self.shared.lock();
+        (desk.state.phase, desk.state.phase_from_ns) = (Some(phase), from_ns);
+    }
+
+    pub(crate) fn note_progress(&self, progress: &Progress) {
+        self.shared.lock().state.progress = Some(progress.clone());
+    }
+
+    pub(crate) fn note_change(&self, change: &RateChange) {
+        self.shared.lock().state.rate_per_s = Some(change.per_s);
+    }
+}
+
+const OVER: &str = "error: the load is over, or has not begun";
+/// Asking for more while so many wait makes no sense.
+const ASKED_MAX: usize = 64;
+/// A change is laid out within milliseconds; so long it takes for nobody.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Desk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer to one line.
+    fn answer(&self, line: &str, on_stop: &(impl Fn() + ?Sized)) -> String {
+        match ask::parse(line) {
+            Err(problem) => format!("error: {problem}"),
+            Ok(ask::Ask::Help) => format!("ok {}", ask::HELP),
+            Ok(ask::Ask::Status) => self.lock().state.to_line(),
+            Ok(ask::Ask::Stop) => {
+                on_stop();
+                "ok the load ends".to_owned()
+            }
+            Ok(ask::Ask::Rate(ask)) => self.pass_on(ask),
+        }
+    }
+
+    fn pass_on(&self, ask: RateAsk) -> String {
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        {
+            let mut desk = self.lock();
+            if !desk.is_manned {
+                return OVER.to_owned();
+            }
+            if desk.asked.len() >= ASKED_MAX {
+                return "error: too many changes wait already".to_owned();
+            }
+            desk.asked.push_back(Asked { ask, answer });
+        }
+        answered.recv_timeout(ANSWER_TIMEOUT).unwrap_or_else(|_| OVER.to_owned())
+    }
+}
+
+impl State {
+    fn to_line(&self) -> String {
+        let Some(phase) = self.phase else { return "ok phase=preparing".to_owned() };
+        let t_s = Monotonic.now_ns().saturating_sub(self.phase_from_ns) as f64 / 1e9;
+        let mut line =
+            format!("ok phase={} t_s={t_s:.3} time_s={}", phase.word(), self.measured.as_secs_f64());
+        let rate = self.rate_per_s.map_or("max".to_owned(), |per_s| per_s.to_string());
+        line += &format!(" rate_per_s={rate}");
+        if let Some(progress) = &self.progress {
+            if let Ok(offered_per_s) = progress.offered_per_s {
+                line += &format!(" offered_per_s={offered_per_s:.3}");
+            }
+            line += &format!(" achieved_per_s={:.3} backlog={}", progress.achieved_per_s, progress.backlog);
+            for (name, quantile) in [("p50_ns", 0.5), ("p99_ns", 0.99)] {
+                if let Some(value) = progress.latency.quantile_ns(quantile) {
+                    line += &format!(" {name}={value}");
+                }
+            }
+            line += &format!(" errors={} outage={}", progress.errors, progress.outage);
+        }
+        line
+    }
+}

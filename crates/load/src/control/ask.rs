@@ -1,0 +1,101 @@
+//! The words that a running load understands.
+
+use record::quantity;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Ask {
+    Rate(RateAsk),
+    Status,
+    Stop,
+    Help,
+}
+
+/// Another rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum RateAsk {
+    /// This one.
+    PerSecond(f64),
+    /// So many times what it is.
+    Times(f64),
+}
+
+pub(super) const HELP: &str = "rate 2000/s | rate +10% | rate -10% | rate x2 | status | stop | help";
+
+/// Reads one line.
+pub(super) fn parse(line: &str) -> Result<Ask, String> {
+    let mut words = line.split_whitespace();
+    let ask = match (words.next(), words.next(), words.next()) {
+        (Some("rate"), Some(rate), None) => Ask::Rate(rate_ask(rate)?),
+        (Some("rate"), ..) => return Err("one rate goes with `rate`, such as `rate 2000/s`".to_owned()),
+        (Some("status"), None, _) => Ask::Status,
+        (Some("stop"), None, _) => Ask::Stop,
+        (Some("help"), None, _) => Ask::Help,
+        _ => return Err(format!("`{}` is none of: {HELP}", shown(line))),
+    };
+    Ok(ask)
+}
+
+fn rate_ask(text: &str) -> Result<RateAsk, String> {
+    let over_zero = |times: f64| {
+        let is_good = times.is_finite() && times > 0.0;
+        is_good.then_some(RateAsk::Times(times)).ok_or_else(|| format!("`{text}` leaves no rate"))
+    };
+    if let Some(times) = text.strip_prefix('x') {
+        return over_zero(times.parse().map_err(|_| format!("`{text}` is no factor such as x2"))?);
+    }
+    let share = |text: &str| quantity::ratio(text).map_err(|e| e.to_string());
+    if let Some(more) = text.strip_prefix('+') {
+        return over_zero(1.0 + share(more)?);
+    }
+    if let Some(less) = text.strip_prefix('-') {
+        return over_zero(1.0 - share(less)?);
+    }
+    quantity::rate_per_s(text).map(RateAsk::PerSecond).map_err(|e| e.to_string())
+}
+
+/// What somebody sent, as far as it can be shown on a line.
+fn shown(line: &str) -> String {
+    line.trim().chars().take(40).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_a_person_writes_them() {
+        for (line, ask) in [
+            ("rate 2000/s\n", Ask::Rate(RateAsk::PerSecond(2_000.0))),
+            ("rate 30/m", Ask::Rate(RateAsk::PerSecond(0.5))),
+            (" rate  +10% ", Ask::Rate(RateAsk::Times(1.1))),
+            ("rate -50%", Ask::Rate(RateAsk::Times(0.5))),
+            ("rate x2", Ask::Rate(RateAsk::Times(2.0))),
+            ("status", Ask::Status),
+            ("stop\r\n", Ask::Stop),
+            ("help", Ask::Help),
+        ] {
+            assert_eq!(parse(line), Ok(ask), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_on_one_line() {
+        for line in [
+            "",
+            "rate",
+            "rate 0",
+            "rate -100%",
+            "rate x0",
+            "rate xnan",
+            "rate fast",
+            "rate 1 2",
+            "go",
+            "a\u{1b}b",
+            "status now",
+        ] {
+            let problem = parse(line).unwrap_err();
+            assert!(!problem.contains(['\n', '\u{1b}']) && !problem.is_empty(), "{line:?}: {problem}");
+        }
+    }
+}

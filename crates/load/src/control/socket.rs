@@ -1,0 +1,181 @@
+//! A local socket that answers lines.
+
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+
+use nix::sys::stat::{Mode, fchmod};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::ControlError;
+
+/// Connections at a time; one person and a script or two.
+const CONNECTIONS_MAX: usize = 16;
+/// Bytes of a line; what is longer is no request.
+const LINE_MAX: u64 = 256;
+const BACKLOG: i32 = 16;
+
+type Answer = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// Listens until it is dropped.
+#[derive(Debug)]
+pub(super) struct Listening {
+    path: PathBuf,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listening {
+    pub(super) fn begin(path: &Path, answer: Answer) -> Result<Self, ControlError> {
+        make_room(path)?;
+        let listener = bind(path)?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&is_over);
+        let thread = thread::Builder::new()
+            .name("load-control".to_owned())
+            .spawn(move || accept(&listener, &theirs, &answer))
+            .map_err(|source| ControlError::Listen { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), is_over, thread: Some(thread) })
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Whoever waits for a connection wakes up by one; where the file is gone, nobody can come any more.
+        if UnixStream::connect(&self.path).is_ok()
+            && let Some(thread) = self.thread.take()
+        {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Removes a socket at which nobody listens any more.
+fn make_room(path: &Path) -> Result<(), ControlError> {
+    let here = || path.to_owned();
+    let found = match std::fs::symlink_metadata(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(ControlError::Listen { path: here(), source }),
+        Ok(found) => found,
+    };
+    if !found.file_type().is_socket() {
+        return Err(ControlError::NotASocket { path: here() });
+    }
+    match UnixStream::connect(path) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|source| ControlError::Listen { path: here(), source })
+        }
+        Err(source) => Err(ControlError::Listen { path: here(), source }),
+        Ok(_) => Err(ControlError::InUse { path: here() }),
+    }
+}
+
+/// A listener whose file is its owner's from its first moment on: the kernel makes it with the mode of the socket.
+fn bind(path: &Path) -> Result<UnixListener, ControlError> {
+    let failed = |source: io::Error| ControlError::Listen { path: path.to_owned(), source };
+    let address = SockAddr::unix(path).map_err(|_| ControlError::TooLong { path: path.to_owned() })?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR).map_err(|e| failed(e.into()))?;
+    socket.bind(&address).map_err(failed)?;
+    socket.listen(BACKLOG).map_err(failed)?;
+    Ok(UnixListener::from(std::os::fd::OwnedFd::from(socket)))
+}
+
+fn accept(listener: &UnixListener, is_over: &AtomicBool, answer: &Answer) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(mut stream) = stream else { continue };
+        if connections.load(Ordering::SeqCst) >= CONNECTIONS_MAX {
+            // Whoever it was may have gone.
+            let _ = stream.write_all(b"error: too many connections\n");
+            continue;
+        }
+        connections.fetch_add(1, Ordering::SeqCst);
+        let (theirs, answer) = (Arc::clone(&connections), Arc::clone(answer));
+        let body = move || {
+            // A connection that breaks is over.
+            let _ = converse(&stream, &*answer);
+            theirs.fetch_sub(1, Ordering::SeqCst);
+        };
+        if thread::Builder::new().name("load-control".to_owned()).spawn(body).is_err() {
+            connections.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Answers line by line until the other side has said everything.
+fn converse(stream: &UnixStream, answer: &dyn Fn(&str) -> String) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let bytes = reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        if bytes as u64 == LINE_MAX && line.last() != Some(&b'\n') {
+            return (&*stream).write_all(b"error: the line is too long\n");
+        }
+        let text = answer(&String::from_utf8_lossy(&line));
+        (&*stream).write_all(format!("{text}\n").as_bytes())?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn echo() -> Answer {
+        Arc::new(|line: &str| format!("ok {}", line.trim()))
+    }
+
+    fn ask(path: &Path, line: &str) -> String {
+        let mut stream = UnixStream::connect(path).unwrap();
+        stream.write_all(line.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        io::read_to_string(stream).unwrap()
+    }
+
+    #[test]
+    fn lines_are_answered_one_by_one_and_the_file_goes_with_the_listener() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listening = Listening::begin(&path, echo()).unwrap();
+        assert_eq!(ask(&path, "one\ntwo"), "ok one\nok two\n");
+        assert_eq!(ask(&path, &"x".repeat(300)), "error: the line is too long\n");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "others may not talk to it");
+        drop(listening);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_anything_else_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "as after a kill");
+        let listening = Listening::begin(&path, echo()).unwrap();
+        assert!(matches!(Listening::begin(&path, echo()), Err(ControlError::InUse { .. })));
+        assert_eq!(ask(&path, "still there\n"), "ok still there\n");
+        drop(listening);
+        std::fs::write(&path, "mine").unwrap();
+        assert!(matches!(Listening::begin(&path, echo()), Err(ControlError::NotASocket { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        let long = folder.path().join("x".repeat(120));
+        assert!(matches!(Listening::begin(&long, echo()), Err(ControlError::TooLong { .. })));
+        let nowhere = folder.path().join("missing/control");
+        assert!(matches!(Listening::begin(&nowhere, echo()), Err(ControlError::Listen { .. })));
+    }
+}

@@ -1,0 +1,194 @@
+//! Loads that are talked to while they run: real threads, real event loops, real sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{Beside, Control, Stop};
+use record::arrivals::Recorded;
+use record::load::{Arrivals, LoadRecord, LoadSettings, Rate, Schedule};
+use record::verdict::Validity;
+use support::web::Nginx;
+use support::{assert_books, settings};
+
+/// Somebody at the socket.
+struct Caller(BufReader<UnixStream>);
+
+impl Caller {
+    fn new(path: &Path) -> Self {
+        Self(BufReader::new(UnixStream::connect(path).unwrap()))
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.0.read_line(&mut answer).unwrap();
+        assert!(answer.starts_with("ok ") || answer.starts_with("error: "), "{answer}");
+        answer.trim_end().to_owned()
+    }
+
+    /// Waits until the measured phase has lasted so long.
+    fn await_measured(&mut self, for_s: f64) {
+        loop {
+            let status = self.ask("status");
+            let word = |name: &str| status.split(' ').find_map(|w| w.strip_prefix(name)).map(str::to_owned);
+            let t_s: f64 = word("t_s=").map_or(0.0, |text| text.parse().unwrap());
+            if word("phase=").as_deref() == Some("measure") && t_s >= for_s {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// Runs a load while `talk` talks to it.
+fn talked_to(
+    settings: &LoadSettings,
+    recorded: Option<Arc<[u64]>>,
+    talk: impl FnOnce(&mut Caller) + Send,
+) -> LoadRecord {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    let stop = Arc::new(Stop::new());
+    let theirs = Arc::clone(&stop);
+    let control = Arc::new(Control::listen(&path, move || theirs.request()).unwrap());
+    let beside = Beside { recorded, control: Some(control), ..Beside::default() };
+    let record = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| talk(&mut Caller::new(&path)));
+        let record = load::run_with(settings, &beside, &stop, &mut |_| {}).unwrap();
+        caller.join().unwrap();
+        record
+    });
+    assert_books(&record);
+    record
+}
+
+/// Events that are due where the rate was what the record says it was.
+fn expected(record: &LoadRecord) -> f64 {
+    let Rate::PerSecond(mut rate_per_s) = record.settings.rate else { panic!("an open loop") };
+    let (mut events, mut from_s) = (0.0, 0.0);
+    for change in &record.rate_changes {
+        assert_eq!(change.from_per_s, rate_per_s, "{:?}", record.rate_changes);
+        events += rate_per_s * (change.at_s.max(0.0) - from_s);
+        (rate_per_s, from_s) = (change.per_s, change.at_s.max(0.0));
+    }
+    events + rate_per_s * (record.measured.as_secs_f64() - from_s)
+}
+
+#[test]
+fn the_rate_goes_where_it_is_told_and_the_books_balance_to_the_event() {
+    let server = Nginx::start();
+    let url = server.as_ref().map(|server| server.url("/page"));
+    for schedule in [Schedule::Shared, Schedule::Own] {
+        let threads = LoadSettings { threads: 8, schedule, ..settings("null:") };
+        let loops = url.as_ref().map(|url| LoadSettings {
+            threads: 2,
+            connections: Some(20),
+            schedule,
+            ..settings(url.as_str())
+        });
+        for base in [Some(threads), loops].into_iter().flatten() {
+            let settings = LoadSettings {
+                // So slow that every worker holds an event from the first moment on, most of them beyond the end.
+                rate: Rate::PerSecond(2.0),
+                arrivals: Arrivals::Period,
+                warmup: Duration::from_millis(100),
+                time: Duration::from_millis(1_500),
+                ..base
+            };
+            let record = talked_to(&settings, None, |caller| {
+                caller.await_measured(0.1);
+                assert!(caller.ask("rate 1000/s").starts_with("ok rate_per_s=1000 from_per_s=2 "));
+                caller.await_measured(0.6);
+                assert!(caller.ask("rate -50%").starts_with("ok rate_per_s=500 from_per_s=1000 "));
+                assert!(caller.ask("rate 0").starts_with("error: "));
+            });
+            let found = record.counts.planned as f64;
+            assert!(
+                (found - expected(&record)).abs() <= 3.0,
+                "{found} of {}: {record:#?}",
+                expected(&record)
+            );
+            assert_eq!(record.rate_changes.len(), 2);
+            assert_eq!(record.counts.failed + record.counts.skipped, 0, "{:?}", record.error_samples);
+        }
+    }
+}
+
+#[test]
+fn every_arrival_process_follows() {
+    let recorded: Arc<[u64]> = (0..300).map(|k| k * 4_000_000).collect();
+    let file = Recorded {
+        path: "x".to_owned(),
+        events: 300,
+        span: Duration::from_millis(1_196),
+        sha256: String::new(),
+    };
+    let arrivals =
+        ["jitter", "poisson", "ramp:100-400", "step:100,400", "burst:100-400@1s/2s", "sine:100-400@1s"];
+    let arrivals = arrivals.map(|text| (Arrivals::parse(text).unwrap(), None));
+    std::thread::scope(|scope| {
+        for (arrivals, recorded) in arrivals.into_iter().chain([(Arrivals::File(file), Some(recorded))]) {
+            scope.spawn(move || {
+                let time = Duration::from_millis(1_200);
+                let rate = load::pace::mean_rate_per_s(&arrivals, time).unwrap_or(250.0);
+                let settings =
+                    LoadSettings { arrivals, time, rate: Rate::PerSecond(rate), ..settings("null:") };
+                let record = talked_to(&settings, recorded, |caller| {
+                    caller.await_measured(0.2);
+                    assert!(caller.ask("rate x3").starts_with("ok "), "{}", settings.arrivals);
+                });
+                assert_eq!(record.rate_changes.len(), 1);
+                // A recording that is played faster is over earlier; all others offer more.
+                let is_recording = matches!(record.settings.arrivals, Arrivals::File(_));
+                let at_its_rate = (rate * 1.2) as u64;
+                assert!(is_recording || record.counts.planned > at_its_rate, "{:?}", record.counts);
+            });
+        }
+    });
+}
+
+#[test]
+fn a_change_in_the_warm_up_lasts_and_stop_ends_the_load() {
+    let settings = LoadSettings {
+        warmup: Duration::from_millis(600),
+        time: Duration::from_mins(10),
+        arrivals: Arrivals::Period,
+        ..settings("null:")
+    };
+    let record = talked_to(&settings, None, |caller| {
+        while !caller.ask("status").contains("phase=warm-up") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(caller.ask("rate 1000").starts_with("ok "));
+        caller.await_measured(0.3);
+        assert_eq!(caller.ask("stop"), "ok the load ends");
+    });
+    assert_eq!(record.verdict.state, Validity::Interrupted);
+    let [change] = record.rate_changes[..] else { panic!("{:?}", record.rate_changes) };
+    assert!(change.at_s < 0.0 || record.measured < Duration::from_secs(2), "{change:?}");
+    assert!((record.counts.planned as f64 - expected(&record)).abs() <= 2.0, "{record:#?}");
+}
+
+#[test]
+fn a_closed_loop_has_nothing_to_change_and_tells_so() {
+    let settings = LoadSettings { rate: Rate::Max, time: Duration::from_millis(500), ..settings("null:") };
+    let record = talked_to(&settings, None, |caller| {
+        caller.await_measured(0.0);
+        assert!(caller.ask("rate 10/s").starts_with("error: a closed loop"));
+        assert!(caller.ask("status").contains("rate_per_s=max"));
+        assert!(caller.ask("faster").starts_with("error: `faster` is none of: rate "));
+    });
+    assert!(record.rate_changes.is_empty());
+}
