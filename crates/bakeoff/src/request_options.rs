@@ -1,7 +1,7 @@
 //! The options of caches, web servers and commands.
 
 use record::load::Distribution;
-use record::requests::{ExecSettings, HttpSettings, KvSettings, SizeClass};
+use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 
 /// What caches, web servers and commands are asked.
 #[derive(Debug, clap::Args)]
@@ -47,6 +47,18 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "FILE")]
     requests: Option<String>,
 
+    /// Version of HTTP: 1.1, 2, or any (HTTP/2 where an https: server has it, else HTTP/1.1)
+    #[arg(long, value_name = "VERSION", default_value = "any", value_parser = http_version)]
+    http_version: HttpVersion,
+
+    /// Trust the certificates in this file (PEM), in place of this machine's own
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<String>,
+
+    /// Trust any certificate
+    #[arg(long)]
+    insecure: bool,
+
     /// A variable of a command's environment; may be given more than once
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
@@ -76,6 +88,9 @@ impl RequestOptions {
             body: self.body.clone(),
             expected_status: self.expect_status,
             requests: self.requests.clone(),
+            version: self.http_version,
+            ca: self.ca.clone(),
+            insecure: self.insecure,
         }
     }
 
@@ -94,6 +109,10 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 
 fn distribution(text: &str) -> Result<Distribution, String> {
     Distribution::named(text).ok_or_else(|| format!("expected one of {}", Distribution::NAMES.join(", ")))
+}
+
+fn http_version(text: &str) -> Result<HttpVersion, String> {
+    HttpVersion::from_word(text).ok_or_else(|| "expected 1.1, 2 or any".to_owned())
 }
 
 fn method(text: &str) -> Result<String, String> {

@@ -58,7 +58,7 @@ fn a_rate_that_was_changed_is_on_record_and_on_every_page() {
     let changes = load["rate_changes"].as_array().unwrap();
     assert_eq!(changes.len(), 1, "{load}");
     assert_eq!((&changes[0]["from_per_s"], &changes[0]["per_s"]), (&200.0.into(), &2000.0.into()));
-    let says = "changed from 200/s to 2,000/s";
+    let says = "changed from 200.00/s to 2,000.0/s";
     let page = lab.path("page.html");
     let reported = lab.run(&["report", "latest", "--output", page.to_str().unwrap()]);
     assert_eq!(reported.code, Some(0), "{}", reported.err);

@@ -16,6 +16,7 @@ mod postgres;
 mod redis;
 mod session;
 mod sqlite;
+mod tls;
 mod wire;
 
 use std::borrow::Cow;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::load::Distribution;
+use crate::run::words;
 use crate::target::{is_secret, mask_text};
 
 /// The keys and values of a cache, and what events do to them.
@@ -127,13 +128,40 @@ pub struct HttpSettings {
     pub expected_status: Option<u16>,
     /// A file of requests, in place of the one that the target and the above say.
     pub requests: Option<String>,
+    /// Which version of HTTP is spoken.
+    pub version: HttpVersion,
+    /// A file of certificates that are trusted in place of this machine's own, where TLS is spoken.
+    pub ca: Option<String>,
+    /// Any certificate will do.
+    pub insecure: bool,
 }
+
+/// A version of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HttpVersion {
+    /// HTTP/2 where TLS is spoken and the server has it, else HTTP/1.1.
+    Any,
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2; without TLS, both sides know that it is.
+    Two,
+}
+
+words!(HttpVersion { Any = "any", One = "1.1", Two = "2" });
 
 impl HttpSettings {
     /// A plain GET.
     pub fn plain() -> Self {
-        let (headers, body) = (Vec::new(), String::new());
-        Self { method: "GET".to_owned(), headers, body, expected_status: None, requests: None }
+        Self {
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: String::new(),
+            expected_status: None,
+            requests: None,
+            version: HttpVersion::Any,
+            ca: None,
+            insecure: false,
+        }
     }
 
     /// The headers as they may be kept and shown: of those that let somebody in, the name alone.

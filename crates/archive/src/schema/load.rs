@@ -10,7 +10,7 @@ use record::load::{
     LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
     ScriptSettings, Think, Workload,
 };
-use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use record::series::HistogramSlice;
 use record::target::Target;
 use record::verdict::{Check, Validity, Verdict};
@@ -137,6 +137,13 @@ struct Http {
     body: String,
     expected_status: Option<u16>,
     requests: Option<String>,
+    /// Missing before there was a choice.
+    #[serde(default)]
+    version: Option<String>,
+    #[serde(default)]
+    ca: Option<String>,
+    #[serde(default)]
+    insecure: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -477,7 +484,7 @@ impl Settings {
             oltp: self.oltp.read(),
             scripts: self.scripts.read(),
             kv: self.kv.map_or_else(|| Ok(KvSettings::usual()), Kv::read)?,
-            http: self.http.map_or_else(HttpSettings::plain, Http::read),
+            http: self.http.map_or_else(|| Ok(HttpSettings::plain()), Http::read)?,
             exec: self.exec.map_or_else(ExecSettings::plain, Exec::read),
             verify: self.verify,
             prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
@@ -609,13 +616,19 @@ impl Kv {
 impl Http {
     fn of(http: &HttpSettings) -> Self {
         let headers = http.masked_headers();
-        let HttpSettings { method, headers: _, body, expected_status, requests } = http.clone();
-        Self { method, headers, body, expected_status, requests }
+        let HttpSettings { method, headers: _, body, expected_status, requests, version, ca, insecure } =
+            http.clone();
+        let version = Some(version.word().to_owned());
+        Self { method, headers, body, expected_status, requests, version, ca, insecure }
     }
 
-    fn read(self) -> HttpSettings {
-        let Self { method, headers, body, expected_status, requests } = self;
-        HttpSettings { method, headers, body, expected_status, requests }
+    fn read(self) -> Result<HttpSettings, Wrong> {
+        let Self { method, headers, body, expected_status, requests, version, ca, insecure } = self;
+        let version = match &version {
+            Some(version) => word("HTTP version", version, HttpVersion::from_word)?,
+            None => HttpVersion::One,
+        };
+        Ok(HttpSettings { method, headers, body, expected_status, requests, version, ca, insecure })
     }
 }
 

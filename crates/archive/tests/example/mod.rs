@@ -24,7 +24,7 @@ use record::locks::{
 use record::missing::{Maybe, Missing};
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
-use record::requests::{ExecSettings, HttpSettings, KvSettings, SizeClass};
+use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::target::Target;
@@ -498,6 +498,9 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             body: "{}".to_owned(),
             expected_status: dice.option(|_| 204),
             requests: dice.option(Dice::text),
+            version: dice.one_of(HttpVersion::ALL),
+            ca: dice.option(Dice::text),
+            insecure: dice.flip(),
         },
         exec: ExecSettings { environment: vec![("TZ".to_owned(), "UTC=0".to_owned())], expected_status: 3 },
         verify: dice.flip(),

@@ -90,9 +90,9 @@ impl<C: Codec> Exchange for Caching<C> {
         &self.place
     }
 
-    fn dialogue(&self) -> Box<dyn Dialogue> {
+    fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
         let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
-        Box::new(Speaker { codec, kv, deed: Deed::Get { key: 0 }, greetings_left: 0 })
+        Ok(Box::new(Speaker { codec, kv, deed: Deed::Get { key: 0 }, greetings_left: 0 }))
     }
 
     fn operations(&self) -> Vec<OperationShare> {

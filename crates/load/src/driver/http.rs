@@ -1,4 +1,6 @@
-//! `http://host:port/path`: each event is one request of HTTP/1.1, from its first byte to the last of its answer.
+//! `http://host:port/path`: each event is one request, from its first byte to the last of its answer.
+//!
+//! HTTP/1.1 is spoken here; HTTP/2 and TLS by libraries ([`two`], [`super::tls`]), inside of the same dialogue.
 //!
 //! Connections are kept open. Redirects are counted, not followed. An answer's body is read to its end, by its length,
 //! in chunks, or until the server closes, and not kept.
@@ -13,48 +15,56 @@ use std::sync::Arc;
 
 use record::load::{LoadSettings, Workload};
 use record::missing::Missing;
-use record::requests::HttpSettings;
+use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
 use super::net::{Answer, Dialogue, Exchange, Heard, Net, Place, Wire, host_and_port, line};
-use super::{Failure, FailureClass, Look, OperationShare, Scheme};
+use super::tls::{self, Secured, Trust};
+use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::Cache;
 use crate::random::Random;
 
 mod requests;
+mod two;
 
 use requests::Request;
+use two::{Ask, AskerTwo};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "http",
     form: "http://host[:port]/path",
     workloads: &[Workload::Native],
     check: |target| Site::read(target).map(drop),
-    open: |settings| {
-        let wrong = |text| Failure::new(FailureClass::Configuration, text);
-        let place = Site::read(&settings.target).map_err(wrong)?;
-        let requests = requests(&place, settings).map_err(wrong)?;
-        let address = Place::tcp(place.authority, PORT)?;
-        let headers = settings.http.headers.iter().map(String::as_str);
-        let look = bytes_of("HEAD", place.authority, &place.path_or_root(), headers, "");
-        Ok(Arc::new(Net(Arc::new(Web { place: address, look, requests: Arc::new(requests) }))))
-    },
+    open,
 };
 
-/// Said to be missing, rather than not known.
-pub(super) const TLS_SCHEME: Scheme = Scheme {
-    name: "https",
-    form: "",
-    workloads: &[Workload::Native],
-    check: |_| {
-        let text = "https:// and HTTP/2 are not built: put a proxy that ends TLS before the server, or ask its \
-                    plain port with http://";
-        Err(text.to_owned())
-    },
-    open: |_| unreachable!("its form is never good"),
-};
+/// The same inside of TLS.
+pub(super) const TLS_SCHEME: Scheme = Scheme { name: "https", form: "https://host[:port]/path", ..SCHEME };
+
+fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
+    let wrong = |text| Failure::new(FailureClass::Configuration, text);
+    let site = Site::read(&settings.target).map_err(wrong)?;
+    let requests = requests(&site, settings).map_err(wrong)?;
+    let place = Place::tcp(site.authority, site.port())?;
+    let headers = settings.http.headers.iter().map(String::as_str);
+    let look = Request {
+        name: "look".to_owned(),
+        weight: 1.0,
+        bytes: bytes_of("HEAD", site.authority, &site.path_or_root(), headers, ""),
+        has_answer_body: false,
+        expected_status: None,
+        body_checksum: None,
+    };
+    let (look, requests) = (Set::new(vec![look], &site, true), Set::new(requests, &site, false));
+    let version = settings.http.version;
+    let tls = site.tls(&settings.http).map_err(wrong)?;
+    Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests }))))
+}
 
 const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
+/// What lets a certificate pass that this machine does not trust.
+const TRUST_HINT: &str = "name the file of its authority with --ca, or take any with --insecure";
 /// The longest head of an answer that is waited for.
 const HEAD_MAX: usize = 64 * 1024;
 
@@ -63,13 +73,16 @@ const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A target's parts.
 struct Site<'a> {
+    is_secure: bool,
     authority: &'a str,
     path: &'a str,
 }
 
 impl<'a> Site<'a> {
     fn read(target: &'a Target) -> Result<Self, String> {
-        let rest = target.expose().strip_prefix("http://").ok_or("write `http://host:port/path`")?;
+        let (scheme, rest) =
+            target.expose().split_once("://").ok_or("write `http://host:port/path`, or https://")?;
+        let is_secure = scheme == "https";
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
@@ -82,7 +95,66 @@ impl<'a> Site<'a> {
         if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
             return Err(format!("the path `{path}` holds a blank: write it as %20"));
         }
-        Ok(Self { authority, path })
+        Ok(Self { is_secure, authority, path })
+    }
+
+    fn port(&self) -> u16 {
+        if self.is_secure { TLS_PORT } else { PORT }
+    }
+
+    /// How TLS is spoken; `None` where it is not.
+    fn tls(&self, http: &HttpSettings) -> Result<Option<Tls>, String> {
+        if !self.is_secure {
+            return Ok(None);
+        }
+        let (host, _) = host_and_port(self.authority, TLS_PORT)?;
+        let trust = if http.insecure { Trust::Anybody } else { Trust::ChainAndName };
+        let protocols: &[&[u8]] = match http.version {
+            HttpVersion::Any => &[TWO, ONE],
+            HttpVersion::One => &[ONE],
+            HttpVersion::Two => &[TWO],
+        };
+        let config = tls::config(trust, http.ca.as_deref(), protocols)?;
+        Ok(Some(Tls { config, name: tls::server_name(host)? }))
+    }
+}
+
+/// The versions by the names under which they are agreed on.
+const ONE: &[u8] = b"http/1.1";
+const TWO: &[u8] = b"h2";
+
+/// How TLS is spoken.
+struct Tls {
+    config: Arc<rustls::ClientConfig>,
+    name: rustls::pki_types::ServerName<'static>,
+}
+
+/// Requests to choose from, as each version of HTTP sends them.
+#[derive(Clone)]
+struct Set {
+    requests: Arc<Vec<Request>>,
+    /// Why one of them cannot be sent by HTTP/2, where that is so.
+    asks: Result<Arc<Vec<Ask>>, String>,
+    /// Whether it is heard what the server calls itself.
+    looks: bool,
+}
+
+impl Set {
+    fn new(requests: Vec<Request>, site: &Site<'_>, looks: bool) -> Self {
+        let scheme = if site.is_secure { "https" } else { "http" };
+        let asks: Result<Vec<Ask>, String> =
+            requests.iter().map(|request| Ask::of(&request.bytes, scheme)).collect();
+        Self { requests: Arc::new(requests), asks: asks.map(Arc::new), looks }
+    }
+
+    /// What is spoken by the version that was agreed on.
+    fn dialogue(&self, is_two: bool) -> Result<Box<dyn Dialogue>, Failure> {
+        let requests = Arc::clone(&self.requests);
+        if is_two {
+            let asks = self.asks.clone().map_err(|text| Failure::new(FailureClass::Configuration, text))?;
+            return Ok(Box::new(AskerTwo::new(requests, asks)));
+        }
+        Ok(Box::new(Asker::new(requests, self.looks)))
     }
 }
 
@@ -107,9 +179,27 @@ fn requests(place: &Site<'_>, settings: &LoadSettings) -> Result<Vec<Request>, S
 
 struct Web {
     place: Place,
+    tls: Option<Tls>,
+    version: HttpVersion,
     /// What is asked before any event: the head of a page alone.
-    look: Vec<u8>,
-    requests: Arc<Vec<Request>>,
+    look: Set,
+    requests: Set,
+}
+
+impl Web {
+    fn speak(&self, set: &Set) -> Result<Box<dyn Dialogue>, Failure> {
+        let (set, version) = (set.clone(), self.version);
+        let Some(tls) = &self.tls else { return set.dialogue(version == HttpVersion::Two) };
+        let speak = move |agreed: Option<&[u8]>| match (version, agreed == Some(TWO)) {
+            (HttpVersion::Two, false) => {
+                let text = "the server does not speak HTTP/2: leave --http-version out";
+                Err(Failure::new(FailureClass::Configuration, text))
+            }
+            (_, is_two) => set.dialogue(is_two),
+        };
+        let name = tls.name.clone();
+        Ok(Box::new(Secured::new(&tls.config, name, TRUST_HINT, Box::new(speak))?))
+    }
 }
 
 /// One connection's dialogue.
@@ -121,6 +211,9 @@ struct Asker {
     status: u16,
     closes: bool,
     body: Checksum,
+    /// Whether it is heard what the server calls itself.
+    looks: bool,
+    server: Option<String>,
 }
 
 /// Which part of an answer comes next.
@@ -142,28 +235,23 @@ impl Exchange for Web {
         &self.place
     }
 
-    fn dialogue(&self) -> Box<dyn Dialogue> {
-        let requests = Arc::clone(&self.requests);
-        let weights = requests.iter().map(|r| r.weight).sum();
-        Box::new(Asker {
-            requests,
-            weights,
-            asked: 0,
-            part: Part::Head,
-            status: 0,
-            closes: false,
-            body: Checksum::default(),
-        })
+    fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
+        self.speak(&self.requests)
+    }
+
+    fn look_dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
+        self.speak(&self.look)
     }
 
     fn operations(&self) -> Vec<OperationShare> {
-        let weights: f64 = self.requests.iter().map(|r| r.weight).sum();
+        let requests = &self.requests.requests;
+        let weights: f64 = requests.iter().map(|r| r.weight).sum();
         let share = |r: &Request| OperationShare {
             name: r.name.clone().into(),
             per_event: Some(r.weight / weights),
             per_event_max: 1,
         };
-        self.requests.iter().map(share).collect()
+        requests.iter().map(share).collect()
     }
 
     fn outcomes(&self) -> &'static [&'static str] {
@@ -172,10 +260,11 @@ impl Exchange for Web {
 
     fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
         // What answers with an error is there; whether that is what was wanted, the load tells.
-        let mut asker = ServerName::default();
-        wire.send(&self.look)?;
-        wire.receive(|_, input, is_end| asker.hear(input, is_end))?;
-        let version = asker.0.ok_or_else(|| Missing::because("the server does not say"));
+        match wire.exchange(Random::of(0, 0)) {
+            Err(failure) if failure.class != FailureClass::Application => return Err(failure),
+            _ => {}
+        }
+        let version = wire.server().ok_or_else(|| Missing::because("the server does not say"));
         Ok(Look { version, store: None })
     }
 
@@ -188,30 +277,6 @@ impl Exchange for Web {
     }
 }
 
-/// The `Server` header of the first answer.
-#[derive(Default)]
-struct ServerName(Option<String>);
-
-impl ServerName {
-    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
-        match Head::read(input) {
-            Ok(Some(head)) => {
-                let text = String::from_utf8_lossy(&input[..head.bytes]);
-                let mut headers = text.lines().filter_map(|header| header.split_once(':'));
-                let server = headers.find(|(name, _)| name.eq_ignore_ascii_case("server"));
-                self.0 = server.map(|(_, name)| name.trim().to_owned());
-                Heard::well(input.len(), 0, None)
-            }
-            Ok(None) if !is_end && input.len() < HEAD_MAX => Heard::MORE,
-            Ok(None) if input.is_empty() => {
-                let text = "the server closed the connection without an answer";
-                Heard::failure(0, FailureClass::Connection, text)
-            }
-            _ => Heard::garbage(input),
-        }
-    }
-}
-
 impl Dialogue for Asker {
     fn greet(&mut self, _: &mut Vec<u8>) {}
 
@@ -220,7 +285,7 @@ impl Dialogue for Asker {
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
-        self.asked = if self.requests.len() == 1 { 0 } else { self.choose(&mut random) };
+        self.asked = choose(&self.requests, self.weights, &mut random);
         (self.part, self.closes, self.body) = (Part::Head, false, Checksum::default());
         out.extend_from_slice(&self.requests[self.asked].bytes);
     }
@@ -231,7 +296,12 @@ impl Dialogue for Asker {
             match self.take(&input[taken..], is_end) {
                 Step::Took(bytes) => taken += bytes,
                 Step::More => return Heard { taken, answer: None },
-                Step::Whole(bytes) => return Heard { taken: taken + bytes, answer: Some(self.judge()) },
+                Step::Whole(bytes) => {
+                    return Heard {
+                        taken: taken + bytes,
+                        answer: Some(judge(&self.requests, self.asked, self.status, self.body)),
+                    };
+                }
                 Step::Garbage => return Heard::garbage(&input[taken..]),
             }
         }
@@ -239,6 +309,10 @@ impl Dialogue for Asker {
 
     fn closes(&self) -> bool {
         self.closes
+    }
+
+    fn server(&self) -> Option<String> {
+        self.server.clone()
     }
 }
 
@@ -254,14 +328,19 @@ enum Step {
 }
 
 impl Asker {
-    fn choose(&self, random: &mut Random) -> usize {
-        let mut left = random.unit() * self.weights;
-        let found = self.requests.iter().position(|request| {
-            left -= request.weight;
-            left < 0.0
-        });
-        // Rounding may leave the last one's upper edge open.
-        found.unwrap_or(self.requests.len() - 1)
+    fn new(requests: Arc<Vec<Request>>, looks: bool) -> Self {
+        let weights = requests.iter().map(|r| r.weight).sum();
+        Self {
+            requests,
+            weights,
+            asked: 0,
+            part: Part::Head,
+            status: 0,
+            closes: false,
+            body: Checksum::default(),
+            looks,
+            server: None,
+        }
     }
 
     fn take(&mut self, input: &[u8], is_end: bool) -> Step {
@@ -331,6 +410,12 @@ impl Asker {
         }
         self.status = head.status;
         self.closes = head.closes;
+        if self.looks {
+            let text = String::from_utf8_lossy(&input[..head.bytes]);
+            let mut headers = text.lines().filter_map(|header| header.split_once(':'));
+            let server = headers.find(|(name, _)| name.eq_ignore_ascii_case("server"));
+            self.server = server.map(|(_, name)| name.trim().to_owned());
+        }
         let has_body = self.requests[self.asked].has_answer_body && !matches!(head.status, 204 | 304);
         self.part = match (head.length, head.is_chunked) {
             _ if !has_body => return Step::Whole(head.bytes),
@@ -351,30 +436,42 @@ impl Asker {
             self.body.add(body);
         }
     }
+}
 
-    fn judge(&self) -> Result<Answer, Failure> {
-        let request = &self.requests[self.asked];
-        let is_expected = match request.expected_status {
-            Some(expected) => self.status == expected,
-            None => self.status < 400,
-        };
-        if !is_expected {
-            let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
-            let text = format!(
-                "{}: the server answered with status {}, wanted was {wanted}",
-                request.name, self.status
-            );
-            return Err(Failure::new(FailureClass::Application, text));
-        }
-        if let Some(expected) = request.body_checksum
-            && expected != self.body.value()
-        {
-            let text = format!("{}: the body is not the one that was expected", request.name);
-            return Err(Failure::new(FailureClass::Verify, text));
-        }
-        let outcome = usize::from(self.status / 100).clamp(1, OUTCOMES.len()) - 1;
-        Ok(Answer { operation: self.asked, outcome: Some(outcome) })
+/// Which request an event asks, by their weights.
+fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
+    if requests.len() == 1 {
+        return 0;
     }
+    let mut left = random.unit() * weights;
+    let found = requests.iter().position(|request| {
+        left -= request.weight;
+        left < 0.0
+    });
+    // Rounding may leave the last one's upper edge open.
+    found.unwrap_or(requests.len() - 1)
+}
+
+/// Whether an answer is the one that was wanted.
+fn judge(requests: &[Request], asked: usize, status: u16, body: Checksum) -> Result<Answer, Failure> {
+    let request = &requests[asked];
+    let is_expected = match request.expected_status {
+        Some(expected) => status == expected,
+        None => status < 400,
+    };
+    if !is_expected {
+        let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
+        let text = format!("{}: the server answered with status {status}, wanted was {wanted}", request.name);
+        return Err(Failure::new(FailureClass::Application, text));
+    }
+    if let Some(expected) = request.body_checksum
+        && expected != body.value()
+    {
+        let text = format!("{}: the body is not the one that was expected", request.name);
+        return Err(Failure::new(FailureClass::Verify, text));
+    }
+    let outcome = usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1;
+    Ok(Answer { operation: asked, outcome: Some(outcome) })
 }
 
 fn within(left: u64, bytes: usize) -> usize {

@@ -54,6 +54,23 @@ pub(crate) trait Dialogue: Send {
     /// Nobody waits any more for what the server is doing.
     fn give_up(&self) {}
 
+    /// Reads what came while nothing was asked; what it says is why the connection is of no use any more, where it is.
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        if input.is_empty() {
+            return Heard::MORE;
+        }
+        let text = "the server sent something that nobody asked for";
+        Heard::failure(0, FailureClass::Connection, text)
+    }
+
+    /// Writes what has to be said to what was heard, beside requests. Asked after each hearing.
+    fn reply(&mut self, _: &mut Vec<u8>) {}
+
+    /// What the server calls itself, as far as it was heard.
+    fn server(&self) -> Option<String> {
+        None
+    }
+
     /// Whether the server has said with its last answer that it will not take another request on this connection.
     fn closes(&self) -> bool {
         false
@@ -130,7 +147,12 @@ pub(crate) trait Exchange: Send + Sync {
     fn place(&self) -> &Place;
 
     /// A new connection's part of the protocol.
-    fn dialogue(&self) -> Box<dyn Dialogue>;
+    fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure>;
+
+    /// A new connection's part of the protocol where it is only looked whether the server is there.
+    fn look_dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
+        self.dialogue()
+    }
 
     /// As [`Driver::operations`].
     fn operations(&self) -> Vec<OperationShare>;
@@ -315,10 +337,13 @@ impl Inbox {
 impl Wire {
     /// Connects and greets, waiting for it.
     pub(crate) fn open(exchange: &dyn Exchange, cut: &Cut) -> Result<Self, Failure> {
+        Self::open_for(exchange, exchange.dialogue()?, cut)
+    }
+
+    fn open_for(exchange: &dyn Exchange, dialogue: Box<dyn Dialogue>, cut: &Cut) -> Result<Self, Failure> {
         let socket = exchange.place().connect().map_err(|e| connection_failure("cannot connect", &e))?;
         let to_cut = socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
         cut.arm_socket(to_cut.into());
-        let dialogue = exchange.dialogue();
         let mut wire = Self { socket, dialogue, out: Vec::with_capacity(1024), input: Inbox::default() };
         wire.greet()?;
         Ok(wire)
@@ -332,6 +357,11 @@ impl Wire {
         }
         self.send(&greeting)?;
         self.receive(|dialogue, input, _| dialogue.hear_greeting(input)).map(drop)
+    }
+
+    /// What the server calls itself, as far as it was heard.
+    pub(crate) fn server(&self) -> Option<String> {
+        self.dialogue.server()
     }
 
     /// What a loop goes on with.
@@ -350,6 +380,7 @@ impl Wire {
         mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Heard,
     ) -> Result<Answer, Failure> {
         let dialogue = &mut *self.dialogue;
+        let out = &mut self.out;
         if !self.input.is_empty()
             && let Some(answer) = self.input.hear(&[], |input| hear(dialogue, input, false))
         {
@@ -363,10 +394,14 @@ impl Wire {
                     Ok(n) => n,
                 };
                 let heard = self.input.hear(&buffer[..n], |input| hear(dialogue, input, n == 0));
+                out.clear();
+                dialogue.reply(out);
+                let replied = if out.is_empty() { Ok(()) } else { (&self.socket).write_all(out) };
                 match heard {
+                    // Where the reply could not be sent, the next event will find out.
                     Some(answer) => return answer,
                     None if n == 0 => return Err(closed()),
-                    None => {}
+                    None => replied.map_err(|e| connection_failure("cannot send", &e))?,
                 }
             }
         })
@@ -408,7 +443,7 @@ impl<E: Exchange + 'static> Driver for Net<E> {
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        self.0.look(&mut Wire::open(&*self.0, cut)?)
+        self.0.look(&mut Wire::open_for(&*self.0, self.0.look_dialogue()?, cut)?)
     }
 
     fn operations(&self) -> Vec<OperationShare> {
@@ -434,7 +469,8 @@ impl<E: Exchange + 'static> Multiplex for Net<E> {
     }
 
     fn begin_open(&self, attempt: usize) -> io::Result<Opening> {
-        Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, self.0.dialogue()))
+        let dialogue = self.0.dialogue().map_err(|failure| io::Error::other(failure.text))?;
+        Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, dialogue))
     }
 
     fn closes_idle(&self) -> bool {

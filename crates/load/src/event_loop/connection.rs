@@ -22,13 +22,16 @@ impl EventLoop {
     pub(super) fn send(&mut self, number: usize) {
         let link = &mut self.links[number];
         let Some(socket) = &mut link.socket else { return };
+        if !link.unsent.is_empty() {
+            // It goes after what went before.
+            return link.unsent.extend_from_slice(&self.out);
+        }
         let sent = match socket.write(&self.out) {
             Ok(sent) => sent,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
             Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
         };
         if sent < self.out.len() {
-            link.unsent.clear();
             link.unsent.extend_from_slice(&self.out[sent..]);
             self.watch(number, INPUT | EpollFlags::EPOLLOUT);
         }
@@ -90,6 +93,7 @@ impl EventLoop {
         let (dialogue, state) = (&mut link.dialogue, link.state);
         let answer = link.inbox.hear(&self.input[..bytes], |input| match state {
             State::Greeting => dialogue.hear_greeting(input),
+            State::Free | State::Resting | State::Pausing => dialogue.hear_unasked(input),
             _ => dialogue.hear(input, bytes == 0),
         });
         match (state, answer) {
@@ -98,20 +102,34 @@ impl EventLoop {
             (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
             (State::Asking, Some(Ok(answer))) => self.on_done(number, answer),
             (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure),
-            (State::Free | State::Resting, _) if bytes == 0 && self.multiplex().closes_idle() => {
+            (State::Free | State::Resting, _)
+                if self.multiplex().closes_idle() && (bytes == 0 || self.links[number].dialogue.closes()) =>
+            {
                 // It is not down: it will be there again when an event needs it.
                 self.disconnect(number);
                 self.connect(number);
             }
             (_, None) if bytes == 0 => self.lose(number, &closed()),
             (State::Asking, None) => self.going.push(number),
-            (State::Free | State::Resting | State::Pausing, _) => {
-                let text = "the server sent something that nobody asked for";
-                self.lose(number, &Failure::new(FailureClass::Connection, text));
+            (State::Free | State::Resting | State::Pausing, Some(Err(failure))) => {
+                self.lose(number, &failure);
             }
             _ => {}
         }
+        self.reply(number);
         bytes
+    }
+
+    /// Says what the dialogue has to say to what it heard.
+    fn reply(&mut self, number: usize) {
+        if matches!(self.links[number].state, State::Down | State::Opening | State::Connecting) {
+            return;
+        }
+        self.out.clear();
+        self.links[number].dialogue.reply(&mut self.out);
+        if !self.out.is_empty() {
+            self.send(number);
+        }
     }
 
     fn multiplex(&self) -> &dyn Multiplex {

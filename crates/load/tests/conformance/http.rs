@@ -13,6 +13,51 @@ pub(crate) fn start() -> Option<Nginx> {
     Nginx::start()
 }
 
+/// The same inside of TLS, by HTTP/2.
+pub(crate) struct Secured(Nginx);
+
+pub(crate) fn start_secured() -> Option<Secured> {
+    Nginx::start_secured().map(Secured)
+}
+
+impl Subject for Secured {
+    fn settings(&self) -> LoadSettings {
+        let http = HttpSettings { ca: Some(self.0.certificate()), ..HttpSettings::plain() };
+        LoadSettings { http, ..support::settings(self.0.secure_url("localhost", "/page")) }
+    }
+
+    fn served(&self) -> Option<u64> {
+        None
+    }
+
+    fn freeze(&self) -> bool {
+        self.0.freeze()
+    }
+
+    fn thaw(&self) {
+        self.0.thaw();
+    }
+
+    fn can_crash(&self) -> bool {
+        true
+    }
+
+    fn crash(&mut self) {
+        self.0.kill();
+    }
+
+    fn restart(&mut self) {
+        Nginx::restart(&mut self.0);
+    }
+
+    fn wrong_answers(&self) -> Option<LoadSettings> {
+        let requests = self.0.wrong_answers()?.http.requests;
+        let settings = self.settings();
+        let http = HttpSettings { requests, ..settings.http.clone() };
+        Some(LoadSettings { http, verify: true, ..settings })
+    }
+}
+
 impl Subject for Nginx {
     fn settings(&self) -> LoadSettings {
         support::settings(self.url("/page"))

@@ -31,6 +31,14 @@ mod http_loops {
         crate::http::start().map(crate::loops::Loops)
     }
 }
+mod https {
+    pub(crate) use crate::http::start_secured as start;
+}
+mod https_loops {
+    pub(crate) fn start() -> Option<impl crate::subject::Subject> {
+        crate::http::start_secured().map(crate::loops::Loops)
+    }
+}
 mod memcached_loops {
     pub(crate) fn start() -> Option<impl crate::subject::Subject> {
         crate::memcached::start().map(crate::loops::Loops)
@@ -67,12 +75,12 @@ macro_rules! conform {
 
 mod drivers {
     use super::{
-        exec, http, http_loops, memcached, memcached_loops, mysql, mysql_loops, null, postgres,
-        postgres_loops, redis, redis_loops, sqlite,
+        exec, http, http_loops, https, https_loops, memcached, memcached_loops, mysql, mysql_loops, null,
+        postgres, postgres_loops, redis, redis_loops, sqlite,
     };
 
     conform! {
-        exec http http_loops memcached memcached_loops mysql mysql_loops null postgres postgres_loops redis
-        redis_loops sqlite
+        exec http http_loops https https_loops memcached memcached_loops mysql mysql_loops null postgres
+        postgres_loops redis redis_loops sqlite
     }
 }

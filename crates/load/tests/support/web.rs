@@ -14,12 +14,35 @@ pub(crate) struct Nginx {
     path: PathBuf,
     pub(crate) port: u16,
     pub(crate) folder: tempfile::TempDir,
+    secure: Option<Secure>,
+}
+
+/// Where else it listens.
+struct Secure {
+    /// TLS, with HTTP/2 and HTTP/1.1 inside.
+    tls_port: u16,
+    /// HTTP/2 without TLS.
+    two_port: u16,
 }
 
 impl Nginx {
     /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect) and `/gone` (an error); `None` where it
     /// is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// The same, also by HTTP/2 and by TLS, with a certificate that its own file vouches for, made out to `localhost` and
+    /// nobody else.
+    pub(crate) fn start_secured() -> Option<Self> {
+        if installed("openssl").is_none() {
+            println!("skipped: openssl is not installed (apt-get install openssl)");
+            return None;
+        }
+        Self::start_with(Some(Secure { tls_port: super::port::free(), two_port: super::port::free() }))
+    }
+
+    fn start_with(secure: Option<Secure>) -> Option<Self> {
         let Some(path) = installed("nginx") else {
             println!("skipped: nginx is not installed (apt-get install nginx-light)");
             return None;
@@ -32,6 +55,16 @@ impl Nginx {
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("{kind}_temp_path {root}/{kind};"))
             .join(" ");
+        let more = secure.as_ref().map_or(String::new(), |Secure { tls_port, two_port }| {
+            make_certificate(folder.path());
+            format!(
+                "server {{
+                     listen 127.0.0.1:{tls_port} ssl http2; listen 127.0.0.1:{two_port} http2; root {root};
+                     ssl_certificate {root}/certificate.pem; ssl_certificate_key {root}/key.pem;
+                     location = /gone {{ return 410; }}
+                 }}"
+            )
+        });
         let text = format!(
             "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;
              events {{ worker_connections 512; }}
@@ -42,17 +75,32 @@ impl Nginx {
                      location = /moved {{ return 302 /page; }}
                      location = /gone {{ return 410; }}
                  }}
+                 {more}
              }}"
         );
         fs::write(folder.path().join("nginx.conf"), text).unwrap();
         let child = spawn(&path, &folder);
-        let nginx = Self { child, path, port, folder };
+        let nginx = Self { child, path, port, folder, secure };
         nginx.wait_until_ready();
         Some(nginx)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn secure_url(&self, host: &str, path: &str) -> String {
+        format!("https://{host}:{}{path}", self.secure.as_ref().unwrap().tls_port)
+    }
+
+    /// Where HTTP/2 is spoken without TLS.
+    pub(crate) fn two_url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.secure.as_ref().unwrap().two_port)
+    }
+
+    /// The file of the certificate.
+    pub(crate) fn certificate(&self) -> String {
+        self.folder.path().join("certificate.pem").display().to_string()
     }
 
     fn wait_until_ready(&self) {
@@ -86,6 +134,21 @@ impl Drop for Nginx {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A certificate that vouches for itself and for no other.
+pub(crate) fn make_certificate(folder: &std::path::Path) {
+    let made = Command::new("openssl")
+        .args(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+                .split(' '),
+        )
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", "key.pem", "-out", "certificate.pem"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 fn spawn(path: &PathBuf, folder: &tempfile::TempDir) -> Child {

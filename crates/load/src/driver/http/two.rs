@@ -1,0 +1,336 @@
+//! HTTP/2: one request at a time on a connection, by the library `h2`.
+//!
+//! The library wants a stream of bytes to read and to write asynchronously. It gets one in memory, and is polled when bytes have come or a
+//! request begins: no runtime, no thread, no timer, and the stamps of an event are taken where they are taken for HTTP/1.1.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{self, Connection, ResponseFuture, SendRequest};
+use http::{HeaderName, HeaderValue, Method, Request as HttpRequest};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::requests::Request;
+use super::{Checksum, choose, judge};
+use crate::driver::net::{Dialogue, Heard};
+use crate::driver::{Failure, FailureClass};
+use crate::random::Random;
+
+/// Windows so large that no answer waits for us to open them.
+const WINDOW_BYTES: u32 = 16 << 20;
+
+/// One connection's dialogue.
+pub(super) struct AskerTwo {
+    requests: Arc<Vec<Request>>,
+    /// The same, as the library takes them.
+    asks: Arc<Vec<Ask>>,
+    weights: f64,
+    pipe: Pipe,
+    connection: Option<Connection<Pipe, Bytes>>,
+    send: Option<SendRequest<Bytes>>,
+    asked: usize,
+    answer: Part,
+    status: u16,
+    body: Checksum,
+    server: Option<String>,
+    /// What went wrong while nobody could be told.
+    problem: Option<Failure>,
+    is_over: bool,
+}
+
+/// A request as the library takes it.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    head: HttpRequest<()>,
+    body: Bytes,
+}
+
+/// Which part of an answer comes next.
+enum Part {
+    None,
+    Head(ResponseFuture),
+    Body(RecvStream),
+}
+
+impl Ask {
+    /// From the bytes that HTTP/1.1 would send.
+    pub(super) fn of(bytes: &[u8], scheme: &str) -> Result<Self, String> {
+        let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
+        let text = std::str::from_utf8(&bytes[..end]).map_err(|_| "a header is not UTF-8".to_owned())?;
+        let mut lines = text.split("\r\n");
+        let mut words = lines.next().unwrap_or_default().split(' ');
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let wrong = |what: &str| format!("`{what}` cannot be sent by HTTP/2");
+        let mut head = HttpRequest::new(());
+        *head.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|_| wrong(method))?;
+        for line in lines {
+            let (name, value) = line.split_once(':').ok_or_else(|| wrong(line))?;
+            let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong(line))?;
+            if name == http::header::HOST {
+                let uri = format!("{scheme}://{}{path}", value.trim());
+                *head.uri_mut() = uri.parse().map_err(|_| wrong(&uri))?;
+                continue;
+            }
+            // What belongs to a connection of HTTP/1.1 has no place here.
+            if matches!(name.as_str(), "connection" | "keep-alive" | "transfer-encoding" | "upgrade") {
+                continue;
+            }
+            let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong(line))?;
+            head.headers_mut().append(name, value);
+        }
+        Ok(Self { head, body: Bytes::copy_from_slice(&bytes[end + 4..]) })
+    }
+}
+
+impl AskerTwo {
+    pub(super) fn new(requests: Arc<Vec<Request>>, asks: Arc<Vec<Ask>>) -> Self {
+        let weights = requests.iter().map(|r| r.weight).sum();
+        Self {
+            requests,
+            asks,
+            weights,
+            pipe: Pipe::default(),
+            connection: None,
+            send: None,
+            asked: 0,
+            answer: Part::None,
+            status: 0,
+            body: Checksum::default(),
+            server: None,
+            problem: None,
+            is_over: false,
+        }
+    }
+
+    /// Lets the library work on what has come and what is to go.
+    fn turn(&mut self) -> Result<(), Failure> {
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        match Pin::new(connection).poll(&mut context()) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(result) => {
+                self.is_over = true;
+                result.map_err(|e| failure(&e))
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        let Some(send) = &mut self.send else { return Err(over()) };
+        match send.poll_ready(&mut context()) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(e)) => return Err(failure(&e)),
+            Poll::Pending => {
+                let text = "the server allows no request at a time on a connection of HTTP/2";
+                return Err(Failure::new(FailureClass::Connection, text));
+            }
+        }
+        let Ask { head, body } = self.asks[self.asked].clone();
+        let (response, mut sending) = send.send_request(head, body.is_empty()).map_err(|e| failure(&e))?;
+        if !body.is_empty() {
+            sending.send_data(body, true).map_err(|e| failure(&e))?;
+        }
+        self.answer = Part::Head(response);
+        self.turn()
+    }
+
+    /// Takes what of the answer has come; true where it is whole.
+    fn take(&mut self) -> Result<bool, Failure> {
+        loop {
+            // An answer may be there also where the connection has ended with it.
+            let turned = self.turn();
+            match &mut self.answer {
+                Part::None => return turned.map(|()| false),
+                Part::Head(response) => match pin!(response).poll(&mut context()) {
+                    Poll::Pending => return turned.map(|()| false),
+                    Poll::Ready(Err(e)) => return Err(failure(&e)),
+                    Poll::Ready(Ok(response)) => {
+                        self.status = response.status().as_u16();
+                        let server = response.headers().get(http::header::SERVER);
+                        self.server = server.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+                        self.answer = Part::Body(response.into_body());
+                    }
+                },
+                Part::Body(body) => match body.poll_data(&mut context()) {
+                    Poll::Pending => return turned.map(|()| false),
+                    Poll::Ready(Some(Err(e))) => return Err(failure(&e)),
+                    Poll::Ready(Some(Ok(bytes))) => {
+                        if self.requests[self.asked].body_checksum.is_some() {
+                            self.body.add(&bytes);
+                        }
+                        // The window opens again for as much as was read.
+                        let _ = body.flow_control().release_capacity(bytes.len());
+                    }
+                    Poll::Ready(None) => {
+                        self.answer = Part::None;
+                        // Whether the server goes away with this answer, the library says when nothing is open any more.
+                        let _ = self.turn();
+                        return Ok(true);
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Dialogue for AskerTwo {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        let handshake = client::Builder::new()
+            .initial_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .enable_push(false)
+            .handshake(self.pipe.clone());
+        // It writes the preface, and waits for nothing.
+        match pin!(handshake).poll(&mut context()) {
+            Poll::Ready(Ok((send, connection))) => {
+                (self.send, self.connection) = (Some(send), Some(connection));
+            }
+            Poll::Ready(Err(e)) => self.problem = Some(failure(&e)),
+            Poll::Pending => self.problem = Some(over()),
+        }
+        if let Err(problem) = self.turn() {
+            self.problem = Some(problem);
+        }
+        self.reply(out);
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        let taken = input.len();
+        if taken == 0 {
+            return Heard::MORE;
+        }
+        self.pipe.put(input);
+        let turned = self.problem.take().map_or_else(|| self.turn(), Err);
+        match turned {
+            Ok(()) => Heard::well(taken, 0, None),
+            Err(failure) => Heard { taken, answer: Some(Err(failure)) },
+        }
+    }
+
+    fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
+        self.asked = choose(&self.requests, self.weights, &mut random);
+        self.body = Checksum::default();
+        if let Err(problem) = self.begin() {
+            self.problem = Some(problem);
+        }
+        self.reply(out);
+    }
+
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        let taken = input.len();
+        self.pipe.put(input);
+        if is_end {
+            self.pipe.close();
+        }
+        let answer = match self.problem.take().map_or_else(|| self.take(), Err) {
+            Ok(false) => None,
+            Ok(true) => Some(judge(&self.requests, self.asked, self.status, self.body)),
+            Err(failure) => Some(Err(failure)),
+        };
+        Heard { taken, answer }
+    }
+
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        self.pipe.put(input);
+        let answer = self.turn().err().map(Err);
+        Heard { taken: input.len(), answer }
+    }
+
+    fn reply(&mut self, out: &mut Vec<u8>) {
+        self.pipe.get(out);
+    }
+
+    fn closes(&self) -> bool {
+        self.is_over
+    }
+
+    fn server(&self) -> Option<String> {
+        let name = self.server.clone().unwrap_or_else(|| "a server that does not say its name".to_owned());
+        Some(format!("{name}, HTTP/2"))
+    }
+}
+
+/// Nobody is woken up: whoever brings bytes polls.
+fn context() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
+fn over() -> Failure {
+    Failure::new(FailureClass::Connection, "the connection of HTTP/2 is over")
+}
+
+/// What an error of the library means.
+fn failure(error: &h2::Error) -> Failure {
+    let class = match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => FailureClass::Transient,
+        Some(_) if error.is_reset() => FailureClass::Application,
+        _ => FailureClass::Connection,
+    };
+    Failure::new(class, format!("HTTP/2: {error}"))
+}
+
+/// Both directions of a connection, in memory.
+#[derive(Debug, Clone, Default)]
+struct Pipe(Arc<Mutex<Ends>>);
+
+#[derive(Debug, Default)]
+struct Ends {
+    come: Vec<u8>,
+    /// Bytes of `come` that were read.
+    read: usize,
+    is_closed: bool,
+    to_go: Vec<u8>,
+}
+
+impl Pipe {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ends> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, bytes: &[u8]) {
+        self.lock().come.extend_from_slice(bytes);
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+    }
+
+    fn get(&self, out: &mut Vec<u8>) {
+        out.append(&mut self.lock().to_go);
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut ends = self.lock();
+        let fresh = ends.come.len() - ends.read;
+        if fresh == 0 {
+            ends.come.clear();
+            ends.read = 0;
+            return if ends.is_closed { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
+        let bytes = fresh.min(room.remaining());
+        room.put_slice(&ends.come[ends.read..ends.read + bytes]);
+        ends.read += bytes;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.lock().to_go.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

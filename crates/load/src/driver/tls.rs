@@ -1,0 +1,351 @@
+//! TLS: whom a client trusts, and a dialogue that is spoken inside of it.
+//!
+//! The handshake belongs to the making of a connection, never to an event. What a dialogue says and hears goes through the library in
+//! memory; it sees no socket, so that threads and event loops speak TLS alike and events keep their stamps.
+
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
+
+use super::net::{Dialogue, Heard};
+use super::{Failure, FailureClass};
+use crate::random::Random;
+
+/// What of a server's certificate is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Nothing: the connection is encrypted, and may be anybody's.
+    Anybody,
+    /// Somebody whom we trust has signed it.
+    Chain,
+    /// And it is made out to the host that we asked for.
+    ChainAndName,
+}
+
+/// A client's side of TLS.
+///
+/// - `ca`: a file of certificates in PEM that are trusted in place of this machine's own.
+/// - `protocols`: what is offered to be spoken inside, the preferred one first.
+pub(crate) fn config(
+    trust: Trust,
+    ca: Option<&str>,
+    protocols: &[&[u8]],
+) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has a suite for each version");
+    let verifier: Arc<dyn ServerCertVerifier> = if trust == Trust::Anybody {
+        Arc::new(Anybody(provider))
+    } else {
+        let roots = Arc::new(roots(ca)?);
+        let inner = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+        let inner = inner.map_err(|e| format!("no certificate can be trusted: {e}"))?;
+        if trust == Trust::Chain { Arc::new(AnyName(inner)) } else { inner }
+    };
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates: Vec<CertificateDer<'static>> = match ca {
+        Some(file) => {
+            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+            read.map_err(|e| format!("{file} holds no certificates that can be read: {e}"))?
+        }
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let (added, _) = roots.add_parsable_certificates(certificates);
+    if added == 0 {
+        return Err(match ca {
+            Some(file) => format!("{file} holds no certificate in PEM"),
+            None => {
+                "this machine trusts no certificates: install ca-certificates, or name a file of them".into()
+            }
+        });
+    }
+    Ok(roots)
+}
+
+/// The name that a certificate is to be made out to.
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("`{host}` is no name that a certificate could have"))
+}
+
+/// What an error of TLS means. `hint` says what lets a certificate pass that is not trusted.
+pub(crate) fn failure(error: &Error, hint: &str) -> Failure {
+    match error {
+        Error::InvalidCertificate(why) => {
+            let text = format!("the server's certificate is not trusted ({why}): {hint}");
+            Failure::new(FailureClass::Configuration, text)
+        }
+        _ => Failure::new(FailureClass::Connection, format!("TLS: {error}")),
+    }
+}
+
+/// Takes every certificate; whoever signs the handshake must still have its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Takes a certificate that is trusted, whatever its name.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.0.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Makes the dialogue that is spoken inside, from the protocol that was agreed on.
+pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue>, Failure> + Send>;
+
+/// A dialogue inside of TLS.
+pub(crate) struct Secured {
+    tls: ClientConnection,
+    hint: &'static str,
+    inside: Inside,
+    /// What was said to us and not taken yet.
+    heard: Vec<u8>,
+    /// What is to be said.
+    said: Vec<u8>,
+}
+
+enum Inside {
+    /// Nobody speaks before the handshake is over.
+    Waiting(Option<Speak>),
+    /// Greeting each other.
+    Greeting(Box<dyn Dialogue>),
+    Speaking(Box<dyn Dialogue>),
+}
+
+impl Secured {
+    pub(crate) fn new(
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+        hint: &'static str,
+        speak: Speak,
+    ) -> Result<Self, Failure> {
+        let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(|e| failure(&e, hint))?;
+        // A request leaves as a whole, whatever its size.
+        tls.set_buffer_limit(None);
+        let inside = Inside::Waiting(Some(speak));
+        Ok(Self { tls, hint, inside, heard: Vec::new(), said: Vec::new() })
+    }
+
+    /// Takes in what has come from the network.
+    fn take_in(&mut self, mut input: &[u8]) -> Result<(), Failure> {
+        while !input.is_empty() {
+            let broken = |e: io::Error| Failure::new(FailureClass::Connection, format!("TLS: {e}"));
+            if self.tls.read_tls(&mut input).map_err(broken)? == 0 {
+                break;
+            }
+            let state = self.tls.process_new_packets().map_err(|e| failure(&e, self.hint))?;
+            let fresh = state.plaintext_bytes_to_read();
+            if fresh > 0 {
+                let start = self.heard.len();
+                self.heard.resize(start + fresh, 0);
+                self.tls.reader().read_exact(&mut self.heard[start..]).map_err(broken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what is to be said into the bytes that go out.
+    fn seal(&mut self, out: &mut Vec<u8>) {
+        if !self.said.is_empty() {
+            self.tls.writer().write_all(&self.said).expect("there is no limit to what it takes");
+            self.said.clear();
+        }
+        while self.tls.wants_write() {
+            self.tls.write_tls(out).expect("memory takes all that is written to it");
+        }
+    }
+
+    /// Goes on with the handshake, and then with the greeting inside.
+    fn go_on_greeting(&mut self) -> Result<bool, Failure> {
+        if self.tls.is_handshaking() {
+            return Ok(false);
+        }
+        if let Inside::Waiting(speak) = &mut self.inside {
+            let speak = speak.take().expect("one dialogue is spoken");
+            let mut dialogue = speak(self.tls.alpn_protocol())?;
+            dialogue.greet(&mut self.said);
+            let has_to_wait = !self.said.is_empty();
+            self.inside = if has_to_wait { Inside::Greeting(dialogue) } else { Inside::Speaking(dialogue) };
+        }
+        if let Inside::Greeting(dialogue) = &mut self.inside {
+            let Heard { taken, answer } = dialogue.hear_greeting(&self.heard);
+            self.heard.drain(..taken);
+            dialogue.reply(&mut self.said);
+            match answer {
+                None => return Ok(false),
+                Some(answer) => answer?,
+            };
+            let speaking = Inside::Waiting(None);
+            if let Inside::Greeting(dialogue) = std::mem::replace(&mut self.inside, speaking) {
+                self.inside = Inside::Speaking(dialogue);
+            }
+        }
+        Ok(true)
+    }
+
+    fn dialogue(&mut self) -> &mut dyn Dialogue {
+        match &mut self.inside {
+            Inside::Speaking(dialogue) | Inside::Greeting(dialogue) => &mut **dialogue,
+            Inside::Waiting(_) => unreachable!("events begin after the greeting"),
+        }
+    }
+
+    /// Hands what came to the dialogue inside.
+    fn pass_on(&mut self, input: &[u8], hear: impl FnOnce(&mut dyn Dialogue, &[u8]) -> Heard) -> Heard {
+        let taken = input.len();
+        if let Err(failure) = self.take_in(input) {
+            return Heard { taken, answer: Some(Err(failure)) };
+        }
+        let heard = std::mem::take(&mut self.heard);
+        let inside = hear(self.dialogue(), &heard);
+        self.heard = heard;
+        self.heard.drain(..inside.taken);
+        Heard { taken, answer: inside.answer }
+    }
+}
+
+impl Dialogue for Secured {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.seal(out);
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        let taken = input.len();
+        match self.take_in(input).and_then(|()| self.go_on_greeting()) {
+            Ok(true) => Heard::well(taken, 0, None),
+            Ok(false) => Heard { taken, answer: None },
+            Err(failure) => Heard { taken, answer: Some(Err(failure)) },
+        }
+    }
+
+    fn ask(&mut self, random: Random, out: &mut Vec<u8>) {
+        let mut said = std::mem::take(&mut self.said);
+        self.dialogue().ask(random, &mut said);
+        self.said = said;
+        self.seal(out);
+    }
+
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        self.pass_on(input, |dialogue, heard| dialogue.hear(heard, is_end))
+    }
+
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        self.pass_on(input, |dialogue, heard| match heard {
+            // A ticket for the next connection, a new key: TLS among itself.
+            [] => Heard::MORE,
+            heard => dialogue.hear_unasked(heard),
+        })
+    }
+
+    fn reply(&mut self, out: &mut Vec<u8>) {
+        if let Inside::Speaking(dialogue) = &mut self.inside {
+            dialogue.reply(&mut self.said);
+        }
+        self.seal(out);
+    }
+
+    fn closes(&self) -> bool {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.closes(),
+            _ => false,
+        }
+    }
+
+    fn server(&self) -> Option<String> {
+        let Inside::Speaking(dialogue) = &self.inside else { return None };
+        let version = match self.tls.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
+            _ => "TLS 1.3",
+        };
+        let name = dialogue.server().unwrap_or_else(|| "a server that does not say its name".to_owned());
+        Some(format!("{name}, {version}"))
+    }
+}

@@ -1,0 +1,130 @@
+//! Loads by TLS and by HTTP/2 on a real nginx.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, LoadError, Stop};
+use record::load::{LoadRecord, LoadSettings, Rate};
+use record::requests::{HttpSettings, HttpVersion};
+use support::web::Nginx;
+use support::{run, settings};
+
+fn base(server: &Nginx, path: &str) -> LoadSettings {
+    LoadSettings {
+        http: HttpSettings { ca: Some(server.certificate()), ..HttpSettings::plain() },
+        rate: Rate::Max,
+        events_max: Some(300),
+        time: Duration::from_mins(10),
+        errors_ratio_max: 1.0,
+        ..settings(server.secure_url("localhost", path))
+    }
+}
+
+fn with(version: HttpVersion, settings: &LoadSettings) -> LoadSettings {
+    LoadSettings { http: HttpSettings { version, ..settings.http.clone() }, ..settings.clone() }
+}
+
+/// With each thread's one connection, and with many on each of two threads.
+fn runs(settings: &LoadSettings) -> [LoadRecord; 2] {
+    let loops = LoadSettings { threads: 2, connections: Some(20), ..settings.clone() };
+    [run(settings), run(&loops)]
+}
+
+#[test]
+fn requests_are_answered_whole_by_either_version() {
+    let Some(server) = Nginx::start_secured() else { return };
+    for (version, spoken) in [
+        (HttpVersion::Any, ", HTTP/2, TLS 1.3"),
+        (HttpVersion::Two, ", HTTP/2, TLS 1.3"),
+        (HttpVersion::One, ", TLS 1.3"),
+    ] {
+        for path in ["/page", "/long"] {
+            for record in runs(&with(version, &base(&server, path))) {
+                let counts = record.counts;
+                assert_eq!((counts.done, counts.failed), (300, 0), "{path}: {:?}", record.error_samples);
+                assert_eq!(record.outcomes["2xx"], 300);
+                // nginx sends connections away after 50 requests, which is no outage.
+                assert!(record.outages.is_empty(), "{version:?} {path}: {:?}", record.outages);
+                let told = record.server_version.unwrap();
+                assert!(told.starts_with("nginx") && told.ends_with(spoken), "{told}");
+            }
+        }
+        for record in runs(&with(version, &base(&server, "/gone"))) {
+            assert_eq!((record.counts.failed, record.errors.application), (300, 300));
+            assert!(record.error_samples[0].contains("410"), "{:?}", record.error_samples);
+        }
+    }
+    let log = std::fs::read_to_string(server.folder.path().join("access.log")).unwrap();
+    for (protocol, requests) in [("HTTP/2.0", 2 * 6 * 300), ("HTTP/1.1", 6 * 300)] {
+        // Each run looks at the server once before it begins.
+        let found = log.lines().filter(|line| line.contains("\"GET /") && line.contains(protocol)).count();
+        assert!(found.abs_diff(requests) <= 2, "{protocol}: {found} of {requests}");
+    }
+}
+
+#[test]
+fn http_2_is_spoken_without_tls_where_both_know() {
+    let Some(server) = Nginx::start_secured() else { return };
+    let settings =
+        LoadSettings { target: record::target::Target::new(server.two_url("/long")), ..base(&server, "/") };
+    for record in runs(&with(HttpVersion::Two, &settings)) {
+        assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
+        assert!(record.server_version.unwrap().ends_with(", HTTP/2"));
+    }
+}
+
+#[test]
+fn bodies_are_checked_and_sent() {
+    let Some(server) = Nginx::start_secured() else { return };
+    let file = server.folder.path().join("requests.toml");
+    let body = "x".repeat(200_000);
+    std::fs::write(
+        &file,
+        format!(
+            "[[request]]\npath = '/page'\nanswer = \"hello\\n\"\n
+             [[request]]\nmethod = 'POST'\npath = '/page'\nbody = '{body}'\nstatus = 405\n"
+        ),
+    )
+    .unwrap();
+    for version in [HttpVersion::Two, HttpVersion::One] {
+        let base = with(version, &base(&server, "/"));
+        let http = HttpSettings { requests: Some(file.display().to_string()), ..base.http.clone() };
+        for record in runs(&LoadSettings { http, verify: true, ..base }) {
+            assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
+        }
+    }
+}
+
+#[test]
+fn whom_nobody_vouches_for_is_refused_before_anything_is_measured() {
+    let Some(server) = Nginx::start_secured() else { return };
+    let trusted = base(&server, "/page");
+    let http = |ca: Option<String>, insecure| HttpSettings { ca, insecure, ..HttpSettings::plain() };
+    let to = |host: &str| record::target::Target::new(server.secure_url(host, "/page"));
+    let refused = |settings: LoadSettings| match load::run(&settings, &Stop::new(), &mut |_| {}) {
+        Err(error @ LoadError::Refused { .. }) => {
+            assert_eq!(error.class(), ErrorClass::Usage);
+            error.to_string()
+        }
+        other => panic!("{other:?}"),
+    };
+    // Its name is another than that in the certificate.
+    let text = refused(LoadSettings { target: to("127.0.0.1"), ..trusted.clone() });
+    assert!(text.contains("is not trusted") && text.contains("--insecure"), "{text}");
+    // Where this machine trusts nobody at all, that is said instead.
+    let text = refused(LoadSettings { http: http(None, false), ..trusted.clone() });
+    assert!(text.contains("trust"), "{text}");
+    let key = server.folder.path().join("key.pem").display().to_string();
+    let text = refused(LoadSettings { http: http(Some(key), false), ..trusted.clone() });
+    assert!(text.contains("holds no certificate"), "{text}");
+    let record = run(&LoadSettings { http: http(None, true), target: to("127.0.0.1"), ..trusted });
+    assert_eq!(record.counts.done, 300);
+}
