@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use record::belongs;
+
 use crate::cmd;
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
@@ -18,6 +23,39 @@ pub(crate) struct Cli {
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The command line, with nothing in it that could only be ignored.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, as clap words it, or an option that does not belong to the target.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let cli = Self::from_arg_matches(&matches)?;
+        let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
+        let of_target = match &cli.command {
+            Command::Load(args) => Some(args.target()),
+            Command::Prepare(args) => Some(args.target()),
+            Command::Cleanup(args) => Some(args.target()),
+            _ => None,
+        };
+        if let (Some(target), Some(command)) = (of_target, command.find_subcommand_mut(name))
+            && let Some((option, why)) =
+                belongs::stranger(&target, |option| is_given(command, matches, option))
+        {
+            return Err(command.error(ErrorKind::ArgumentConflict, format!("--{option} {why}")));
+        }
+        Ok(cli)
+    }
+}
+
+/// Whether the user wrote the option.
+fn is_given(command: &clap::Command, matches: &clap::ArgMatches, option: &str) -> bool {
+    let argument = command.get_arguments().find(|a| a.get_long() == Some(option));
+    argument.is_some_and(|a| matches.value_source(a.get_id().as_str()) == Some(ValueSource::CommandLine))
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -50,3 +88,17 @@ pub(crate) enum Command {
 const EXIT_CODES: &str = "\
 Exit codes: 0 done and good; 1 done and bad; 2 wrong command line or plan; 3 the measurement is INVALID;
 4 a gate is inconclusive; 5 the server under test failed; 6 it could not be done here; 130 interrupted.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_that_belongs_to_some_targets_only_is_one_of_load() {
+        let mut command = Cli::command();
+        let load = command.find_subcommand_mut("load").unwrap();
+        for (option, _) in belongs::BELONGS {
+            assert!(load.get_arguments().any(|a| a.get_long() == Some(option)), "{option}");
+        }
+    }
+}

@@ -16,10 +16,8 @@ mod whole_file;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::read() {
         Ok(cli) => cli,
         Err(error) => return exit::of_command_line(&error),
     };

@@ -79,6 +79,12 @@ impl Drop for Screen {
     }
 }
 
+/// How the terminal on standard output can be written to; `None` where there is none.
+pub(crate) fn terminal() -> Option<Style> {
+    let out = console::Term::stdout();
+    out.is_term().then(|| style_of(&out))
+}
+
 /// How standard output can be written to: as wide as its terminal, in color where that is welcome.
 pub(crate) fn style() -> Style {
     style_of(&console::Term::stdout())

@@ -143,3 +143,19 @@ fn a_full_disk_costs_neither_the_result_nor_the_archive() {
     assert!(left.is_empty(), "{left:?}");
     assert!(ended.out.contains("planned = "), "what was measured is still told: {}", ended.out);
 }
+
+#[test]
+fn an_option_that_could_only_be_ignored_is_refused_with_whom_it_is_for() {
+    let lab = Lab::new();
+    for (words, says) in [
+        (&["load", "null:", "--verify"][..], "--verify is for caches"),
+        (&["load", "http://h/", "--env", "A=B"], "--env is for commands (exec:), not for http:"),
+        (&["load", "sqlite:/x", "--keys", "5"], "--keys is for caches"),
+        (&["prepare", "memcached://h", "--rows", "5"], "--rows is for databases"),
+        (&["load", "exec:true", "--insecure"], "--insecure is for web servers"),
+    ] {
+        let ended = lab.run(words);
+        assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.err);
+        assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
+    }
+}

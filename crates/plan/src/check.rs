@@ -8,11 +8,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Place, Problem, ProblemKind, human, meant};
 use crate::file::{
-    DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, LoadWritten, PhasesWritten,
-    PlanWritten, PrepareWritten, RateWritten, RunWritten, ServerWritten, Written,
+    DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, PhasesWritten, PlanWritten,
+    PrepareWritten, RunWritten, ServerWritten, Written,
 };
 use crate::keys::{self, Placeholders};
-use crate::meant::{EnvPlan, Gate, LoadPlan, Note, Plan, PreparePlan, RunPlan, ServerPlan, Warmup, cpu_list};
+use crate::load::{LoadKeys, RateWritten};
+use crate::meant::{EnvPlan, Gate, Note, Plan, PreparePlan, RunPlan, ServerPlan, Warmup, cpu_list};
 use crate::template::{AnyTemplated, SCRATCH, Templated};
 use crate::{matrix, power};
 
@@ -35,6 +36,7 @@ pub(crate) fn check(
     let counted = checker.count(&written.design, &factors);
     if resolvable && counted {
         checker.values(&written, &factors);
+        checker.together(&written, &factors);
     }
     checker.budget(&written, &factors);
     checker.cpus(written.server.as_ref());
@@ -187,6 +189,17 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether the keys of the load go together in every cell. Only where each is good by itself; one cell speaks for all.
+    fn together(&mut self, written: &PlanWritten, factors: &[Factor]) {
+        if !self.problems.is_empty() {
+            return;
+        }
+        let subs = matrix::cells(factors, Plot::Sub);
+        let cells = matrix::cells(factors, Plot::Whole);
+        let mut all = cells.iter().flat_map(|whole| subs.iter().map(|sub| matrix::merged(whole, sub)));
+        self.problems.extend(all.find_map(|levels| written.load.conflict(&levels)));
+    }
+
     /// Whether the trials can be counted and are not too many.
     fn count(&mut self, design: &DesignWritten, factors: &[Factor]) -> bool {
         let cells: u128 = factors.iter().map(|f| f.values.len() as u128).product();
@@ -319,7 +332,7 @@ impl Checker<'_> {
         }
     }
 
-    fn judge(&mut self, written: &JudgeWritten, load: &LoadWritten, factors: &[Factor]) -> Option<Judge> {
+    fn judge(&mut self, written: &JudgeWritten, load: &LoadKeys, factors: &[Factor]) -> Option<Judge> {
         let family = family(factors);
         if let Some(found) = written.family.as_ref().filter(|found| found.value != family) {
             let kind = ProblemKind::BadValue {
@@ -457,35 +470,7 @@ fn templates(written: &PlanWritten) -> Vec<&dyn AnyTemplated> {
     fn any<T>(template: Option<&Templated<T>>) -> Option<&dyn AnyTemplated> {
         template.map(|t| t as &dyn AnyTemplated)
     }
-    let l = &written.load;
-    let mut all: Vec<&dyn AnyTemplated> = Vec::new();
-    all.extend(
-        [
-            any(l.target.as_ref()),
-            any(l.workload.as_ref()),
-            any(l.tables.as_ref()),
-            any(l.rows.as_ref()),
-            any(l.point_selects.as_ref()),
-            any(l.range_size.as_ref()),
-            any(l.distribution.as_ref()),
-            any(l.skip_trx.as_ref()),
-            any(l.prepared.as_ref()),
-            any(l.threads.as_ref()),
-            any(l.arrivals.as_ref()),
-            any(l.jitter.as_ref()),
-            any(l.schedule.as_ref()),
-            any(l.late.as_ref()),
-            any(l.retry.as_ref()),
-            any(l.drain.as_ref()),
-            any(l.connects_at_once.as_ref()),
-            any(l.max_errors.as_ref()),
-        ]
-        .into_iter()
-        .flatten(),
-    );
-    if let Some(RateWritten::Plain(rate)) = &l.rate {
-        all.push(rate);
-    }
+    let mut all = written.load.templates();
     if let Some(server) = &written.server {
         all.extend([any(server.command.as_ref()), any(server.ready.as_ref())].into_iter().flatten());
         all.extend(server.env.iter().map(|e| &e.value as &dyn AnyTemplated));
@@ -511,7 +496,7 @@ fn assemble(written: PlanWritten, text: &str, name: &str, parts: Parts) -> Optio
         blocks: design.blocks?.value,
         seed: design.seed?.value,
         time_budget: design.time_budget.map(|b| b.value),
-        load: load(written.load)?,
+        load: written.load.whole()?,
         server: match written.server {
             Some(server) => Some(self::server(server, &parts.factors)?),
             None => None,
@@ -546,33 +531,6 @@ fn assemble(written: PlanWritten, text: &str, name: &str, parts: Parts) -> Optio
         remarks: parts.remarks,
         unbuilt: parts.unbuilt,
         shortened: false,
-    })
-}
-
-fn load(written: LoadWritten) -> Option<LoadPlan> {
-    Some(LoadPlan {
-        target: written.target?,
-        workload: written.workload,
-        tables: written.tables?,
-        rows: written.rows?,
-        point_selects: written.point_selects?,
-        range_size: written.range_size?,
-        distribution: written.distribution?,
-        skip_trx: written.skip_trx?,
-        prepared: written.prepared?,
-        threads: written.threads?,
-        rate: match written.rate? {
-            RateWritten::Plain(rate) => Some(rate),
-            RateWritten::Shares(_) | RateWritten::Promise(_) => None,
-        },
-        arrivals: written.arrivals?,
-        jitter: written.jitter?,
-        schedule: written.schedule?,
-        late: written.late?,
-        retry: written.retry?,
-        drain: written.drain?,
-        connects_at_once: written.connects_at_once?,
-        max_errors: written.max_errors?,
     })
 }
 

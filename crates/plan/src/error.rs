@@ -82,6 +82,14 @@ pub enum ProblemKind {
         /// What may be there.
         expected: String,
     },
+    /// A key that could only be ignored.
+    #[error("`{key}` {why}")]
+    DoesNotBelong {
+        /// The key.
+        key: String,
+        /// Whom it is for.
+        why: String,
+    },
     /// A placeholder that stands for nothing.
     #[error("`{key}` uses `{{{name}}}`, which is neither `scratch` nor a factor; {}", suggestion(.meant.as_deref(), .known))]
     UnknownPlaceholder {

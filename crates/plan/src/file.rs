@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
-use record::load::{Distribution, LatePolicy, Rate, Schedule, Workload};
 use record::quantity;
 use record::target::mask_text;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Lines, Place, Problem, ProblemKind, meant};
 use crate::keys::{self, Key, Kind, Need, Placeholders};
-use crate::meant::{Command, GateRule, OnInconclusive, Ready, Resolved, Scheduler, StopSignal, late_policy};
+use crate::load::LoadKeys;
+use crate::meant::{Command, GateRule, OnInconclusive, Ready, Resolved, Scheduler, StopSignal};
 use crate::template::{Template, Templated};
 
 /// A value and where it stands; where it is a default, the place of its table.
@@ -37,37 +37,6 @@ pub(crate) struct DesignWritten {
     pub(crate) blocks: Option<Written<u32>>,
     pub(crate) seed: Option<Written<u64>>,
     pub(crate) time_budget: Option<Written<Duration>>,
-}
-
-/// How much is offered, as written.
-#[derive(Debug, Clone)]
-pub(crate) enum RateWritten {
-    Plain(Templated<Rate>),
-    Shares(Place),
-    Promise(Place),
-}
-
-#[derive(Debug)]
-pub(crate) struct LoadWritten {
-    pub(crate) target: Option<Templated<String>>,
-    pub(crate) workload: Option<Templated<Workload>>,
-    pub(crate) tables: Option<Templated<u32>>,
-    pub(crate) rows: Option<Templated<u64>>,
-    pub(crate) point_selects: Option<Templated<u32>>,
-    pub(crate) range_size: Option<Templated<u64>>,
-    pub(crate) distribution: Option<Templated<Distribution>>,
-    pub(crate) skip_trx: Option<Templated<bool>>,
-    pub(crate) prepared: Option<Templated<bool>>,
-    pub(crate) threads: Option<Templated<u32>>,
-    pub(crate) rate: Option<RateWritten>,
-    pub(crate) arrivals: Option<Templated<String>>,
-    pub(crate) jitter: Option<Templated<f64>>,
-    pub(crate) schedule: Option<Templated<Schedule>>,
-    pub(crate) late: Option<Templated<LatePolicy>>,
-    pub(crate) retry: Option<Templated<u32>>,
-    pub(crate) drain: Option<Templated<Duration>>,
-    pub(crate) connects_at_once: Option<Templated<u32>>,
-    pub(crate) max_errors: Option<Templated<f64>>,
 }
 
 /// One variable of the server's environment.
@@ -148,7 +117,7 @@ pub(crate) struct PlanWritten {
     pub(crate) question: Option<Written<String>>,
     pub(crate) factors: Vec<FactorWritten>,
     pub(crate) design: DesignWritten,
-    pub(crate) load: LoadWritten,
+    pub(crate) load: LoadKeys,
     pub(crate) server: Option<ServerWritten>,
     pub(crate) phases: PhasesWritten,
     pub(crate) instruments: Option<Written<Vec<String>>>,
@@ -180,7 +149,7 @@ pub(crate) fn read(text: &str, lines: &Lines<'_>) -> (Option<PlanWritten>, Vec<P
 }
 
 /// One table while it is read.
-struct Section<'a> {
+pub(crate) struct Section<'a> {
     declared: &'static keys::Table,
     /// `load`, `factors.allocator`; empty at the top.
     path: String,
@@ -200,14 +169,15 @@ impl Section<'_> {
 }
 
 /// A value that was found, or its default.
-struct Found<'a> {
+pub(crate) struct Found<'a> {
     key: &'static Key,
     path: String,
-    value: DeValue<'a>,
-    place: Place,
+    pub(crate) value: DeValue<'a>,
+    pub(crate) place: Place,
+    is_default: bool,
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     lines: &'a Lines<'a>,
     problems: Vec<Problem>,
     resolved: Vec<Resolved>,
@@ -342,54 +312,10 @@ impl<'a> Reader<'a> {
         design
     }
 
-    fn load(&mut self, mut section: Section<'a>) -> LoadWritten {
-        let s = &mut section;
-        let load = LoadWritten {
-            target: self.template(s, "target", text),
-            workload: self.template(s, "workload", Workload::from_word),
-            tables: self.template(s, "tables", whole),
-            rows: self.template(s, "rows", whole),
-            point_selects: self.template(s, "point_selects", whole),
-            range_size: self.template(s, "range_size", whole),
-            distribution: self.template(s, "distribution", Distribution::named),
-            skip_trx: self.template(s, "skip_trx", boolean),
-            prepared: self.template(s, "prepared", boolean),
-            threads: self.template(s, "threads", whole),
-            rate: self.rate(s),
-            arrivals: self.template(s, "arrivals", text),
-            jitter: self.template(s, "jitter", percent),
-            schedule: self.template(s, "schedule", Schedule::from_word),
-            late: self.template(s, "late", late_policy),
-            retry: self.template(s, "retry", whole),
-            drain: self.template(s, "drain", duration),
-            connects_at_once: self.template(s, "connects_at_once", whole),
-            max_errors: self.template(s, "max_errors", percent),
-        };
-        self.finish(s);
+    fn load(&mut self, mut section: Section<'a>) -> LoadKeys {
+        let load = LoadKeys::read(self, &mut section);
+        self.finish(&section);
         load
-    }
-
-    fn rate(&mut self, section: &mut Section<'a>) -> Option<RateWritten> {
-        let found = self.find(section, "rate")?;
-        match &found.value {
-            DeValue::Array(shares) => {
-                let share = |v: &DeValue<'_>| v.as_str().is_some_and(|t| quantity::ratio(t).is_ok());
-                if shares.is_empty() || !shares.iter().all(|s| share(s.get_ref())) {
-                    self.bad_found(&found);
-                    return None;
-                }
-                Some(RateWritten::Shares(found.place))
-            }
-            DeValue::Table(promise) => {
-                let slo = promise.iter().all(|(k, v)| k.get_ref() == "slo" && v.get_ref().is_str());
-                if promise.is_empty() || !slo {
-                    self.bad_found(&found);
-                    return None;
-                }
-                Some(RateWritten::Promise(found.place))
-            }
-            _ => self.templated(found, rate).map(RateWritten::Plain),
-        }
     }
 
     fn server(&mut self, mut section: Section<'a>) -> ServerWritten {
@@ -451,7 +377,7 @@ impl<'a> Reader<'a> {
         };
         self.resolve(&path, &quoted(written), true);
         let template = self.parse_template(place, &path, written)?;
-        let value = Templated { template, key, path, place, read: text };
+        let value = Templated { template, key, path, place, is_default: false, read: text };
         Some(EnvWritten { only, name: name.to_owned(), value })
     }
 
@@ -624,7 +550,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands at a key, or its default; notes a missing one.
-    fn find(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Found<'a>> {
+    pub(crate) fn find(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Found<'a>> {
         let key = section.declared.keys.iter().find(|k| k.name == name);
         let key = key.unwrap_or_else(|| panic!("{} is not declared in {}", name, section.shown()));
         section.asked.insert(key.name);
@@ -632,14 +558,14 @@ impl<'a> Reader<'a> {
         if let Some((_, value)) = section.entries.and_then(|table| entry(table, name)) {
             let place = self.lines.place(&value.span());
             self.resolve(&path, &shown(value.get_ref()), true);
-            return Some(Found { key, path, value: value.get_ref().clone(), place });
+            return Some(Found { key, path, value: value.get_ref().clone(), place, is_default: false });
         }
         match key.need {
             Need::Optional(_) => None,
             Need::Default(toml) => {
                 let value = DeValue::parse(toml).expect("declared defaults are TOML").into_inner();
                 self.resolve(&path, toml, false);
-                Some(Found { key, path, value, place: section.place })
+                Some(Found { key, path, value, place: section.place, is_default: true })
             }
             Need::Required => {
                 self.problems.push(Problem {
@@ -664,7 +590,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that is the same for every trial.
-    fn take<T>(
+    pub(crate) fn take<T>(
         &mut self,
         section: &mut Section<'a>,
         name: &'static str,
@@ -680,7 +606,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that may have placeholders.
-    fn template<T>(
+    pub(crate) fn template<T>(
         &mut self,
         section: &mut Section<'a>,
         name: &'static str,
@@ -690,7 +616,11 @@ impl<'a> Reader<'a> {
         self.templated(found, read)
     }
 
-    fn templated<T>(&mut self, found: Found<'a>, read: fn(&str) -> Option<T>) -> Option<Templated<T>> {
+    pub(crate) fn templated<T>(
+        &mut self,
+        found: Found<'a>,
+        read: fn(&str) -> Option<T>,
+    ) -> Option<Templated<T>> {
         assert!(found.key.placeholders != Placeholders::None, "{} takes no placeholders", found.path);
         let template = match found.value.as_str().filter(|text| text.contains(['{', '}'])) {
             Some(text) => self.parse_template(found.place, &found.path, text)?,
@@ -702,7 +632,14 @@ impl<'a> Reader<'a> {
                 }
             },
         };
-        Some(Templated { template, key: found.key, path: found.path, place: found.place, read })
+        Some(Templated {
+            template,
+            key: found.key,
+            path: found.path,
+            place: found.place,
+            is_default: found.is_default,
+            read,
+        })
     }
 
     fn parse_template(&mut self, place: Place, path: &str, text: &str) -> Option<Template> {
@@ -715,7 +652,11 @@ impl<'a> Reader<'a> {
     }
 
     /// A list of texts; of words, each at most once.
-    fn list(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Written<Vec<String>>> {
+    pub(crate) fn list(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+    ) -> Option<Written<Vec<String>>> {
         let found = self.find(section, name)?;
         let items = found.value.as_array();
         let texts: Option<Vec<String>> = items.and_then(|items| {
@@ -761,7 +702,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bad_found(&mut self, found: &Found<'_>) {
+    pub(crate) fn bad_found(&mut self, found: &Found<'_>) {
         self.bad(found.place, &found.path, &found.value, found.key.kind.expected());
     }
 
@@ -835,11 +776,11 @@ fn quoted(text: &str) -> String {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one signature for all readers of values")]
-fn text(text: &str) -> Option<String> {
+pub(crate) fn text(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn whole<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub(crate) fn whole<T: std::str::FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 
@@ -847,18 +788,14 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-fn percent(text: &str) -> Option<f64> {
+pub(crate) fn percent(text: &str) -> Option<f64> {
     quantity::ratio(text).ok()
 }
 
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     quantity::duration(text).ok()
 }
 
-fn boolean(text: &str) -> Option<bool> {
+pub(crate) fn boolean(text: &str) -> Option<bool> {
     text.parse().ok()
-}
-
-fn rate(text: &str) -> Option<Rate> {
-    if text == "max" { Some(Rate::Max) } else { quantity::rate_per_s(text).ok().map(Rate::PerSecond) }
 }

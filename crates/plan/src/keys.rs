@@ -3,10 +3,11 @@
 //! One declaration, four uses: the reader takes kinds and defaults from here, messages say from here what was
 //! expected, the JSON Schema is written from here, and a test holds `docs/plans.md` against it.
 
+mod load;
+
 use std::time::Duration;
 
 use record::bakeoff::{Metric, Plot};
-use record::load::{Distribution, Schedule, Workload};
 
 /// One key of a table.
 #[derive(Debug)]
@@ -159,21 +160,8 @@ impl Key {
 fn plots() -> Vec<&'static str> {
     Plot::ALL.iter().map(|p| p.word()).collect()
 }
-fn workloads() -> Vec<&'static str> {
-    // A plan has no scripts.
-    Workload::ALL.iter().filter(|w| **w != Workload::Script).map(|w| w.word()).collect()
-}
-fn distributions() -> Vec<&'static str> {
-    Distribution::NAMES.to_vec()
-}
-fn schedules() -> Vec<&'static str> {
-    Schedule::ALL.iter().map(|s| s.word()).collect()
-}
 fn metrics() -> Vec<&'static str> {
     Metric::ALL.iter().map(|m| m.word()).collect()
-}
-fn arrivals() -> Vec<&'static str> {
-    vec!["jitter", "period", "poisson"]
 }
 fn signals() -> Vec<&'static str> {
     vec!["SIGTERM", "SIGINT", "SIGQUIT"]
@@ -260,144 +248,7 @@ pub(crate) const TABLES: &[Table] = &[
         path: "load",
         need: Need::Required,
         meaning: "what is offered, to whom; the same words as the options of `bakeoff load`",
-        keys: &[
-            key(
-                "target",
-                Kind::Text,
-                Need::Required,
-                "\"sqlite:{scratch}/bench.db\"",
-                "where the load goes",
-            )
-            .with(Placeholders::Any),
-            key(
-                "workload",
-                Kind::Word(workloads),
-                Need::Optional("native for exec:, http: and null:, kv for caches, else oltp-read-write"),
-                "\"oltp-read-write\"",
-                "what an event does",
-            )
-            .with(Placeholders::Any),
-            key("tables", Kind::Integer { min: 1, max: 10_000 }, Need::Default("1"), "4", "tables of the data set")
-                .with(DATA),
-            key(
-                "rows",
-                Kind::Integer { min: 1, max: 2_147_483_647 },
-                Need::Default("10000"),
-                "100000",
-                "rows in each table",
-            )
-            .with(DATA),
-            key(
-                "point_selects",
-                Kind::Integer { min: 0, max: 100_000 },
-                Need::Default("10"),
-                "10",
-                "point selects in a transaction",
-            )
-            .with(Placeholders::Any),
-            key(
-                "range_size",
-                Kind::Integer { min: 1, max: 2_147_483_647 },
-                Need::Default("100"),
-                "100",
-                "rows that a range query covers",
-            )
-            .with(Placeholders::Any),
-            key(
-                "distribution",
-                Kind::Word(distributions),
-                Need::Default("\"special\""),
-                "\"uniform\"",
-                "how rows are chosen",
-            )
-            .with(Placeholders::Any),
-            key("skip_trx", Kind::Bool, Need::Default("false"), "true", "leave out BEGIN and COMMIT")
-                .with(Placeholders::Any),
-            key("prepared", Kind::Bool, Need::Default("true"), "false", "prepare statements on the server")
-                .with(Placeholders::Any),
-            key(
-                "threads",
-                Kind::Integer { min: 1, max: 65_536 },
-                Need::Default("1"),
-                "\"{threads}\"",
-                "workers, each with a connection of its own",
-            )
-            .with(Placeholders::Any),
-            key(
-                "rate",
-                Kind::Rate,
-                Need::Default("\"max\""),
-                "500",
-                "\"max\": closed loop, as fast as it goes; events per second over all threads; shares of the capacity \
-                 found first, or the highest rate that keeps a promise (both are read, and refused at `run` in this \
-                 version)",
-            )
-            .with(Placeholders::Any),
-            key(
-                "arrivals",
-                Kind::Word(arrivals),
-                Need::Default("\"jitter\""),
-                "\"poisson\"",
-                "how due times are spread",
-            )
-            .with(Placeholders::Any),
-            key(
-                "jitter",
-                Kind::Percent { max_ratio: 1.0 },
-                Need::Default("\"10%\""),
-                "\"10%\"",
-                "with jitter arrivals, how far an event moves: a share of a thread's period",
-            )
-            .with(Placeholders::Any),
-            key(
-                "schedule",
-                Kind::Word(schedules),
-                Need::Default("\"shared\""),
-                "\"own\"",
-                "who takes the next event: any free worker, or its owner",
-            )
-            .with(Placeholders::Any),
-            key(
-                "late",
-                Kind::Form("\"queue\", \"drop\", \"skip=\" and a duration, or \"pace=\" and a speed such as \"pace=2x\""),
-                Need::Default("\"queue\""),
-                "\"skip=100ms\"",
-                "what happens to a late event: it starts at once, is given up, is given up when later than that, or waits for its turn",
-            )
-            .with(Placeholders::Any),
-            key(
-                "retry",
-                Kind::Integer { min: 0, max: 1_000 },
-                Need::Default("3"),
-                "3",
-                "tries after the first for an event that failed in a way that may pass",
-            )
-            .with(Placeholders::Any),
-            key(
-                "drain",
-                ANY_TIME,
-                Need::Default("\"5s\""),
-                "\"5s\"",
-                "how long what is in flight at the planned end may take",
-            )
-            .with(Placeholders::Any),
-            key(
-                "connects_at_once",
-                Kind::Integer { min: 1, max: 65_536 },
-                Need::Default("32"),
-                "32",
-                "connections opened at a time",
-            )
-            .with(Placeholders::Any),
-            key(
-                "max_errors",
-                Kind::Percent { max_ratio: 1.0 },
-                Need::Default("\"1%\""),
-                "\"0%\"",
-                "share of events that may fail in a valid run",
-            )
-            .with(Placeholders::Any),
-        ],
+        keys: load::KEYS,
     },
     Table {
         path: "server",

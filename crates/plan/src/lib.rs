@@ -33,6 +33,7 @@ mod estimate;
 mod experiment;
 mod file;
 mod keys;
+mod load;
 mod matrix;
 mod meant;
 mod order;

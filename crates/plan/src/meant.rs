@@ -4,14 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial};
-use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, ScriptSettings, Think, Workload,
-};
-use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
 
 use crate::error::Place;
+use crate::load::{Beside, LoadKeys};
 use crate::template::Templated;
 use crate::{matrix, order, power};
 
@@ -27,7 +24,7 @@ pub struct Plan {
     pub(crate) blocks: u32,
     pub(crate) seed: u64,
     pub(crate) time_budget: Option<Duration>,
-    pub(crate) load: LoadPlan,
+    pub(crate) load: LoadKeys,
     pub(crate) server: Option<ServerPlan>,
     pub(crate) setup: Option<RunPlan>,
     pub(crate) prepare: PreparePlan,
@@ -47,30 +44,6 @@ pub struct Plan {
     pub(crate) remarks: Vec<Note>,
     pub(crate) unbuilt: Vec<Note>,
     pub(crate) shortened: bool,
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct LoadPlan {
-    pub(crate) target: Templated<String>,
-    pub(crate) workload: Option<Templated<Workload>>,
-    pub(crate) tables: Templated<u32>,
-    pub(crate) rows: Templated<u64>,
-    pub(crate) point_selects: Templated<u32>,
-    pub(crate) range_size: Templated<u64>,
-    pub(crate) distribution: Templated<Distribution>,
-    pub(crate) skip_trx: Templated<bool>,
-    pub(crate) prepared: Templated<bool>,
-    pub(crate) threads: Templated<u32>,
-    /// `None`: a form that this version does not execute, and says so in `unbuilt`.
-    pub(crate) rate: Option<Templated<Rate>>,
-    pub(crate) arrivals: Templated<String>,
-    pub(crate) jitter: Templated<f64>,
-    pub(crate) schedule: Templated<Schedule>,
-    pub(crate) late: Templated<LatePolicy>,
-    pub(crate) retry: Templated<u32>,
-    pub(crate) drain: Templated<Duration>,
-    pub(crate) connects_at_once: Templated<u32>,
-    pub(crate) max_errors: Templated<f64>,
 }
 
 #[derive(Debug, Clone)]
@@ -398,10 +371,12 @@ impl Plan {
 
     /// Where the load of a cell goes.
     pub fn target(&self, levels: &Levels, scratch: &Path) -> Target {
-        Target::new(self.load.target.of(levels, &text_of(scratch)))
+        self.load.target_of(levels, scratch)
     }
 
     /// What the load of a trial does, every default resolved.
+    ///
+    /// Where the arrivals say their rates themselves, the rate is [`record::load::Rate::Max`] here; who runs it puts their mean there.
     ///
     /// Its seed is that of the plan plus the block: within a block every configuration gets the same arrivals and the
     /// same rows, so that the comparison is of the servers and not of the draws.
@@ -412,59 +387,17 @@ impl Plan {
     ///
     /// Where the plan asks for a rate that this version cannot do; see [`Plan::unbuilt`].
     pub fn load_settings(&self, trial: &Trial, scratch: &Path) -> LoadSettings {
-        let (load, levels, scratch) = (&self.load, &trial.levels, text_of(scratch));
-        let rate = load.rate.as_ref().expect("a plan with anything unbuilt is not run");
-        let target = Target::new(load.target.of(levels, &scratch));
-        let by_target = match target.scheme() {
-            "exec" | "null" | "http" | "https" => Workload::Native,
-            "memcached" | "memcached+unix" | "redis" | "redis+unix" => Workload::Kv,
-            _ => Workload::OltpReadWrite,
-        };
-        LoadSettings {
-            workload: load.workload.as_ref().map_or(by_target, |w| w.of(levels, &scratch)),
-            target,
-            oltp: OltpSettings {
-                tables: load.tables.of(levels, &scratch),
-                rows: load.rows.of(levels, &scratch),
-                point_selects: load.point_selects.of(levels, &scratch),
-                range_size: load.range_size.of(levels, &scratch),
-                distribution: load.distribution.of(levels, &scratch),
-                skip_transaction: load.skip_trx.of(levels, &scratch),
-                prepared: load.prepared.of(levels, &scratch),
-            },
-            scripts: ScriptSettings::default(),
-            kv: KvSettings::usual(),
-            http: HttpSettings::plain(),
-            exec: ExecSettings::plain(),
-            verify: false,
+        let beside = Beside {
             prepare: match self.prepare {
                 PreparePlan::Builtin => PreparePolicy::Auto,
                 PreparePlan::Nothing | PreparePlan::Run(_) => PreparePolicy::Never,
             },
-            threads: load.threads.of(levels, &scratch),
-            connections: None,
-            rate: rate.of(levels, &scratch),
-            arrivals: match load.arrivals.of(levels, &scratch).as_str() {
-                "period" => Arrivals::Period,
-                "poisson" => Arrivals::Poisson,
-                _ => Arrivals::Jitter { ratio: load.jitter.of(levels, &scratch) },
-            },
-            schedule: load.schedule.of(levels, &scratch),
-            late: load.late.of(levels, &scratch),
             warmup: self.warmup.min,
             time: self.measure,
-            events_max: None,
             interval: self.interval,
-            retries_max: load.retry.of(levels, &scratch),
-            drain: load.drain.of(levels, &scratch),
             seed: self.seed.wrapping_add(u64::from(trial.block)),
-            connects_at_once: load.connects_at_once.of(levels, &scratch),
-            errors_ratio_max: load.max_errors.of(levels, &scratch),
-            think: Think::None,
-            ramp_up: Duration::ZERO,
-            ramp_down: Duration::ZERO,
-            client: ClientSettings::PLAIN,
-        }
+        };
+        self.load.settings(&trial.levels, scratch, &beside)
     }
 
     /// The server of a series; `None` where the plan has none.
@@ -624,11 +557,6 @@ impl GateRule {
     }
 }
 
-/// Reads `queue`, `skip=100ms`, `drop`, `pace=2x`.
-pub(crate) fn late_policy(text: &str) -> Option<LatePolicy> {
-    LatePolicy::parse(text).ok()
-}
-
 /// Reads `0`, `0-3`, `0,2,8-11`: CPUs in rising order, each once.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -708,6 +636,5 @@ mod tests {
             GateRule::read("not worse than reference by 5%"),
             Some(GateRule::NotWorseBy { ratio: 0.05 })
         );
-        assert_eq!(late_policy("skip=10ms"), Some(LatePolicy::Skip { limit: Duration::from_millis(10) }));
     }
 }

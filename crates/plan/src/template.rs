@@ -90,6 +90,8 @@ pub(crate) struct Templated<T> {
     /// `load.threads`.
     pub(crate) path: String,
     pub(crate) place: Place,
+    /// Nobody wrote it.
+    pub(crate) is_default: bool,
     pub(crate) read: fn(&str) -> Option<T>,
 }
 
@@ -114,6 +116,8 @@ pub(crate) trait AnyTemplated {
     fn path(&self) -> &str;
     fn place(&self) -> Place;
     fn names(&self) -> Vec<&str>;
+    /// Whether nobody wrote it.
+    fn is_default(&self) -> bool;
     /// What is wrong with its value for one cell.
     fn problem(&self, levels: &Levels) -> Option<Problem>;
 }
@@ -133,6 +137,10 @@ impl<T> AnyTemplated for Templated<T> {
 
     fn names(&self) -> Vec<&str> {
         self.template.names().collect()
+    }
+
+    fn is_default(&self) -> bool {
+        self.is_default
     }
 
     fn problem(&self, levels: &Levels) -> Option<Problem> {

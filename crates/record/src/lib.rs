@@ -6,6 +6,7 @@
 
 pub mod arrivals;
 pub mod bakeoff;
+pub mod belongs;
 pub mod block_io;
 pub mod clock;
 pub mod command;

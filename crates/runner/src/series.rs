@@ -15,7 +15,7 @@ use crate::error::RunnerError;
 use crate::queue::Work;
 use crate::server::{Server, ServerFailure};
 use crate::step::{self, StepFailure};
-use crate::trial::{self, TrialEnd};
+use crate::trial::{self, TrialEnd, load_settings};
 
 /// How a series ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Series<'_, '_> {
     fn build_data(&mut self) -> Result<(), Trouble> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
-            let mut settings = self.conductor.plan.load_settings(trial, &self.folder);
+            let mut settings = load_settings(self.conductor.plan, trial, &self.folder);
             settings.prepare = PreparePolicy::Auto;
             if built.contains(&settings.target) {
                 continue;

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use archive::{RunWriter, Step};
 use load::LoadError;
+use plan::Plan;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
-use record::load::{LoadRecord, PreparePolicy};
+use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
 use record::verdict::Validity;
@@ -94,7 +95,7 @@ pub(crate) fn conduct(
 
 /// Drives the load.
 fn measure(conductor: &mut Conductor<'_>, trial: &Trial, folder: &Path) -> Result<LoadRecord, LoadError> {
-    let mut settings = conductor.plan.load_settings(trial, folder);
+    let mut settings = load_settings(conductor.plan, trial, folder);
     // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
     settings.prepare = PreparePolicy::Never;
     let Conductor { beside, on_event, stop, .. } = conductor;
@@ -121,6 +122,15 @@ fn values(
             Ok(Sample { t_ms, host: host.to_owned(), name, labels: Sample::OF_TRIAL.to_owned(), value })
         })
         .collect()
+}
+
+/// What the load of a trial does, with the mean rate of arrivals that say their rates themselves.
+pub(crate) fn load_settings(plan: &Plan, trial: &Trial, folder: &Path) -> LoadSettings {
+    let mut settings = plan.load_settings(trial, folder);
+    if let Some(per_s) = load::pace::mean_rate_per_s(&settings.arrivals, settings.time) {
+        settings.rate = Rate::PerSecond(per_s);
+    }
+    settings
 }
 
 /// Rest, cut short where the user wants to stop.

@@ -15,6 +15,7 @@ use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{LoadRecord, LoadSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::search::Promise;
+use record::target::Target;
 use record::verdict::Validity;
 use runner::Beside;
 
@@ -71,6 +72,13 @@ pub(crate) struct Args {
     /// Do not keep the run in the archive
     #[arg(long)]
     no_archive: bool,
+}
+
+impl Args {
+    /// Where it goes.
+    pub(crate) fn target(&self) -> Target {
+        self.data.target()
+    }
 }
 
 /// The CPUs are there with any other instrument.

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
+use crate::screen;
 
 /// Check a plan, explain what it will do, or print the JSON Schema of plans
 #[derive(Debug, clap::Args)]
@@ -71,9 +72,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
 /// What whoever starts the plan should know before it starts.
 pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     let estimate = plan.estimate();
-    writeln!(out, "{}", plan.title())?;
-    writeln!(
-        out,
+    line(out, "", plan.title(), 0)?;
+    let size = format!(
         "{} trials: {} configurations x {} cells x {} blocks, order drawn from seed {}; {} at least",
         estimate.trials,
         estimate.configurations,
@@ -81,33 +81,43 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         estimate.blocks,
         plan.seed(),
         span(estimate.time_min.as_secs()),
-    )?;
+    );
+    line(out, "", &size, 2)?;
     if let Some(power) = &estimate.power {
-        writeln!(
-            out,
-            "power: a difference of {:.1} standard deviations between blocks is found in {:.0} % of such bake-offs ({:.1} \
+        let power = format!(
+            "a difference of {:.1} standard deviations between blocks is found in {:.0} % of such bake-offs ({:.1} \
              where {} comparisons share alpha = {})",
             power.detectable_sd,
             power.power * 100.0,
             power.detectable_sd_in_family,
             power.comparisons,
             power.alpha,
-        )?;
+        );
+        line(out, "power: ", &power, 2)?;
     }
+    let told = |note: &plan::Note| format!("{}:{}: {}", plan.name(), note.place, note.text);
     for note in plan.notes() {
-        writeln!(out, "note: {}:{}: {}", plan.name(), note.place, note.text)?;
+        line(out, "note: ", &told(note), 2)?;
     }
     for note in plan.unbuilt() {
-        writeln!(out, "not built yet: {}:{}: {}", plan.name(), note.place, note.text)?;
+        line(out, "not built yet: ", &told(note), 2)?;
     }
     Ok(())
+}
+
+/// Words after a label: in lines that fit where a person reads them, as they are where a program does.
+fn line(out: &mut dyn Write, label: &str, text: &str, indent: usize) -> std::io::Result<()> {
+    match screen::terminal() {
+        Some(style) => report::text::folded(out, label, text, indent, style),
+        None => writeln!(out, "{label}{text}"),
+    }
 }
 
 fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     writeln!(out, "\nEvery value (* is a default):")?;
     for resolved in plan.resolved() {
         let mark = if resolved.written { ' ' } else { '*' };
-        writeln!(out, "  {mark} {} = {}", resolved.key, resolved.value)?;
+        line(out, &format!("  {mark} "), &format!("{} = {}", resolved.key, resolved.value), 6)?;
     }
     writeln!(out, "\nThe order drawn:")?;
     let trials = plan.trials();
@@ -119,7 +129,7 @@ fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         }
         let levels: Vec<String> =
             trial.levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
-        writeln!(out, "    {:>4}  {}", trial.index + 1, levels.join(" "))?;
+        line(out, &format!("    {:>4}  ", trial.index + 1), &levels.join(" "), 10)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use record::load::{PreparePolicy, Workload};
+use record::target::Target;
 use serde_json::json;
 
 use crate::cmd::load::of_load;
@@ -28,6 +29,20 @@ pub(crate) struct PrepareArgs {
 pub(crate) struct CleanupArgs {
     #[command(flatten)]
     data: DataOptions,
+}
+
+impl PrepareArgs {
+    /// Where the data set is.
+    pub(crate) fn target(&self) -> Target {
+        self.data.target()
+    }
+}
+
+impl CleanupArgs {
+    /// Where the data set is.
+    pub(crate) fn target(&self) -> Target {
+        self.data.target()
+    }
 }
 
 pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {

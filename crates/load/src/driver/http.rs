@@ -622,15 +622,7 @@ mod tests {
     fn asker(method: &str) -> Asker {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
         let requests = Arc::new(vec![Request::of("h:1", "/x", &http)]);
-        Asker {
-            requests,
-            weights: 1.0,
-            asked: 0,
-            part: Part::Head,
-            status: 0,
-            closes: false,
-            body: Checksum::default(),
-        }
+        Asker::new(requests)
     }
 
     /// The end of an answer that comes in pieces of `step` bytes, and what was left over.

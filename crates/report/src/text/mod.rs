@@ -83,6 +83,16 @@ pub(crate) fn paragraph(out: &mut dyn Write, text: &str, indent: usize, style: S
     wrap(out, text, 0, indent, style)
 }
 
+/// Writes a label and, after it, words in lines that fit, the second and later ones indented by `indent` blanks.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn folded(out: &mut dyn Write, label: &str, text: &str, indent: usize, style: Style) -> io::Result<()> {
+    write!(out, "{label}")?;
+    wrap(out, text, label.chars().count(), indent, style)
+}
+
 /// Writes a label and, beside it from column `indent` on, words in lines that fit.
 pub(crate) fn labelled(
     out: &mut dyn Write,

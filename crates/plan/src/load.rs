@@ -1,0 +1,401 @@
+//! `[load]`: the same words as the options of `bakeoff load`, as written and as meant.
+
+use std::path::Path;
+use std::time::Duration;
+
+use record::arrivals::Arrivals;
+use record::bakeoff::Levels;
+use record::belongs;
+use record::load::{
+    ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule,
+    ScriptFile, ScriptSettings, Think, Workload,
+};
+use record::quantity;
+use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::target::Target;
+use toml::de::DeValue;
+
+use crate::error::{Place, Problem, ProblemKind};
+use crate::file::{Reader, Section, Written, boolean, duration, percent, text, whole};
+use crate::template::{AnyTemplated, Templated};
+
+/// How much is offered, as written.
+#[derive(Debug, Clone)]
+pub(crate) enum RateWritten {
+    Plain(Templated<Rate>),
+    Shares(Place),
+    Promise(Place),
+}
+
+/// The keys that may differ from trial to trial: their names, what they hold, how that is read.
+macro_rules! load_keys {
+    ($($name:ident: $type:ty = $read:expr;)*) => {
+        /// The keys of a load, as far as they are written or have a default.
+        #[derive(Debug, Clone)]
+        pub(crate) struct LoadKeys {
+            $(pub(crate) $name: Option<Templated<$type>>,)*
+            pub(crate) rate: Option<RateWritten>,
+            /// One script, whole.
+            pub(crate) script: Option<Written<String>>,
+            pub(crate) header: Option<Written<Vec<String>>>,
+            pub(crate) env: Option<Written<Vec<String>>>,
+        }
+
+        impl LoadKeys {
+            pub(crate) fn read<'a>(reader: &mut Reader<'a>, section: &mut Section<'a>) -> Self {
+                Self {
+                    $($name: reader.template(section, stringify!($name), $read),)*
+                    rate: rate_written(reader, section),
+                    script: reader.take(section, "script", text),
+                    header: reader.list(section, "header"),
+                    env: reader.list(section, "env"),
+                }
+            }
+
+            /// Every value that may have placeholders.
+            pub(crate) fn templates(&self) -> Vec<&dyn AnyTemplated> {
+                let all = [$(self.$name.as_ref().map(|t| t as &dyn AnyTemplated),)*];
+                let rate = match &self.rate {
+                    Some(RateWritten::Plain(rate)) => Some(rate as &dyn AnyTemplated),
+                    _ => None,
+                };
+                all.into_iter().flatten().chain(rate).collect()
+            }
+        }
+    };
+}
+
+load_keys! {
+    target: String = text;
+    workload: Workload = Workload::from_word;
+    tables: u32 = whole;
+    rows: u64 = whole;
+    point_selects: u32 = whole;
+    range_size: u64 = whole;
+    distribution: Distribution = Distribution::named;
+    skip_trx: bool = boolean;
+    prepared: bool = boolean;
+    define: Vec<(String, String)> = defines;
+    keys: u64 = whole;
+    sizes: Vec<SizeClass> = sizes;
+    mix: f64 = mix;
+    key_distribution: Distribution = Distribution::named;
+    verify: bool = boolean;
+    method: String = method;
+    body: String = text;
+    expect_status: u16 = whole;
+    requests: String = text;
+    http_version: HttpVersion = HttpVersion::from_word;
+    ca: String = text;
+    insecure: bool = boolean;
+    expect_exit: u8 = whole;
+    threads: u32 = whole;
+    connections: u32 = whole;
+    arrivals: Arrivals = arrivals;
+    jitter: f64 = percent;
+    schedule: Schedule = Schedule::from_word;
+    late: LatePolicy = late_policy;
+    think: Think = think;
+    ramp_up: Duration = duration;
+    ramp_down: Duration = duration;
+    spin_us: u64 = whole;
+    fifo: bool = boolean;
+    keep_awake: bool = boolean;
+    retry: u32 = whole;
+    drain: Duration = duration;
+    connects_at_once: u32 = whole;
+    max_errors: f64 = percent;
+}
+
+fn rate_written<'a>(reader: &mut Reader<'a>, section: &mut Section<'a>) -> Option<RateWritten> {
+    let found = reader.find(section, "rate")?;
+    match &found.value {
+        DeValue::Array(shares) => {
+            let share = |v: &DeValue<'_>| v.as_str().is_some_and(|t| quantity::ratio(t).is_ok());
+            if shares.is_empty() || !shares.iter().all(|s| share(s.get_ref())) {
+                reader.bad_found(&found);
+                return None;
+            }
+            Some(RateWritten::Shares(found.place))
+        }
+        DeValue::Table(promise) => {
+            let slo = promise.iter().all(|(k, v)| k.get_ref() == "slo" && v.get_ref().is_str());
+            if promise.is_empty() || !slo {
+                reader.bad_found(&found);
+                return None;
+            }
+            Some(RateWritten::Promise(found.place))
+        }
+        _ => reader.templated(found, rate).map(RateWritten::Plain),
+    }
+}
+
+/// What of a trial's load does not stand in `[load]`.
+pub(crate) struct Beside {
+    pub(crate) prepare: PreparePolicy,
+    pub(crate) warmup: Duration,
+    pub(crate) time: Duration,
+    pub(crate) interval: Duration,
+    pub(crate) seed: u64,
+}
+
+impl LoadKeys {
+    /// The keys, if all that must be there are.
+    pub(crate) fn whole(self) -> Option<Self> {
+        let is_whole = self.target.is_some() && self.rate.is_some();
+        is_whole.then_some(self)
+    }
+
+    pub(crate) fn target_of(&self, levels: &Levels, scratch: &Path) -> Target {
+        Target::new(Cell { levels, scratch: &text_of(scratch) }.of(self.target.as_ref()))
+    }
+
+    /// Everything resolved for one cell.
+    pub(crate) fn settings(&self, levels: &Levels, scratch: &Path, beside: &Beside) -> LoadSettings {
+        let scratch = text_of(scratch);
+        let cell = Cell { levels, scratch: &scratch };
+        let target = Target::new(cell.of(self.target.as_ref()));
+        let Some(RateWritten::Plain(rate)) = &self.rate else {
+            panic!("a plan with anything unbuilt is not run")
+        };
+        let arrivals = match cell.of(self.arrivals.as_ref()) {
+            Arrivals::Jitter { .. } => Arrivals::Jitter { ratio: cell.of(self.jitter.as_ref()) },
+            other => other,
+        };
+        LoadSettings {
+            workload: self.workload_of(&cell, &target),
+            target,
+            oltp: OltpSettings {
+                tables: cell.of(self.tables.as_ref()),
+                rows: cell.of(self.rows.as_ref()),
+                point_selects: cell.of(self.point_selects.as_ref()),
+                range_size: cell.of(self.range_size.as_ref()),
+                distribution: cell.of(self.distribution.as_ref()),
+                skip_transaction: cell.of(self.skip_trx.as_ref()),
+                prepared: cell.of(self.prepared.as_ref()),
+            },
+            scripts: ScriptSettings {
+                files: self.script.iter().map(script_file).collect(),
+                defines: cell.or(self.define.as_ref(), Vec::new()),
+            },
+            kv: self.kv(&cell),
+            http: self.http(&cell),
+            exec: ExecSettings {
+                environment: self.env.iter().flat_map(|env| &env.value).filter_map(|e| variable(e)).collect(),
+                expected_status: cell.or(self.expect_exit.as_ref(), 0),
+            },
+            verify: cell.or(self.verify.as_ref(), false),
+            prepare: beside.prepare,
+            threads: cell.of(self.threads.as_ref()),
+            connections: self.connections.as_ref().map(|c| cell.of(Some(c))),
+            rate: cell.of(Some(rate)),
+            arrivals,
+            schedule: cell.of(self.schedule.as_ref()),
+            late: cell.of(self.late.as_ref()),
+            warmup: beside.warmup,
+            time: beside.time,
+            events_max: None,
+            interval: beside.interval,
+            retries_max: cell.of(self.retry.as_ref()),
+            drain: cell.of(self.drain.as_ref()),
+            seed: beside.seed,
+            connects_at_once: cell.of(self.connects_at_once.as_ref()),
+            errors_ratio_max: cell.of(self.max_errors.as_ref()),
+            think: cell.or(self.think.as_ref(), Think::None),
+            ramp_up: cell.or(self.ramp_up.as_ref(), Duration::ZERO),
+            ramp_down: cell.or(self.ramp_down.as_ref(), Duration::ZERO),
+            client: ClientSettings {
+                spin: Duration::from_micros(cell.or(self.spin_us.as_ref(), 0)),
+                fifo: cell.or(self.fifo.as_ref(), false),
+                keep_awake: cell.or(self.keep_awake.as_ref(), false),
+            },
+        }
+    }
+
+    fn workload_of(&self, cell: &Cell<'_>, target: &Target) -> Workload {
+        let by_target = match (belongs::Family::of(target), &self.script) {
+            (_, Some(_)) => Workload::Script,
+            (Some(belongs::Family::Cache), None) => Workload::Kv,
+            (Some(belongs::Family::Database) | None, None) => Workload::OltpReadWrite,
+            (Some(_), None) => Workload::Native,
+        };
+        cell.or(self.workload.as_ref(), by_target)
+    }
+
+    fn kv(&self, cell: &Cell<'_>) -> KvSettings {
+        let usual = KvSettings::usual();
+        KvSettings {
+            keys: cell.or(self.keys.as_ref(), usual.keys),
+            get_ratio: cell.or(self.mix.as_ref(), usual.get_ratio),
+            sizes: cell.or(self.sizes.as_ref(), usual.sizes),
+            distribution: cell.or(self.key_distribution.as_ref(), usual.distribution),
+        }
+    }
+
+    fn http(&self, cell: &Cell<'_>) -> HttpSettings {
+        let plain = HttpSettings::plain();
+        HttpSettings {
+            method: cell.or(self.method.as_ref(), plain.method),
+            headers: self.header.as_ref().map(|h| h.value.clone()).unwrap_or_default(),
+            body: cell.or(self.body.as_ref(), plain.body),
+            expected_status: self.expect_status.as_ref().map(|s| cell.of(Some(s))),
+            requests: self.requests.as_ref().map(|r| cell.of(Some(r))),
+            version: cell.or(self.http_version.as_ref(), plain.version),
+            ca: self.ca.as_ref().map(|c| cell.of(Some(c))),
+            insecure: cell.or(self.insecure.as_ref(), plain.insecure),
+        }
+    }
+
+    /// What does not go together in one cell. Only where every value is one of its kind.
+    pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
+        let cell = Cell { levels, scratch: "/scratch" };
+        let Some(RateWritten::Plain(rate)) = &self.rate else { return None };
+        let wrong = |key: &str, place: Place, found: String, expected: &str| {
+            let kind = ProblemKind::BadValue { key: format!("load.{key}"), found, expected: expected.into() };
+            Some(Problem { place, kind })
+        };
+        let target = Target::new(cell.of(Some(self.target.as_ref()?)));
+        if let Some((option, why)) = belongs::stranger(&target, |option| self.place_of(option).is_some()) {
+            let key = option.replace('-', "_");
+            let place = self.place_of(option)?;
+            let kind = ProblemKind::DoesNotBelong { key: format!("load.{key}"), why };
+            return Some(Problem { place, kind });
+        }
+        for entry in self.header.iter().flat_map(|header| &header.value) {
+            if !entry.split_once(':').is_some_and(|(name, _)| !name.trim().is_empty()) {
+                return wrong(
+                    "header",
+                    self.header.as_ref()?.place,
+                    format!("\"{entry}\""),
+                    "\"NAME: VALUE\"",
+                );
+            }
+        }
+        for entry in self.env.iter().flat_map(|env| &env.value) {
+            if variable(entry).is_none() {
+                return wrong("env", self.env.as_ref()?.place, format!("\"{entry}\""), "\"NAME=VALUE\"");
+            }
+        }
+        if let (Some(_), Some(workload)) = (&self.script, &self.workload) {
+            let found = format!("\"{}\"", cell.of(Some(workload)).word());
+            return wrong("workload", workload.place, found, "no `workload` beside a `script`");
+        }
+        let arrivals = self.arrivals.as_ref()?;
+        let says_rate = cell.of(Some(arrivals)).say_their_rate();
+        let rate_of_cell = cell.of(Some(rate));
+        if says_rate && rate_of_cell != Rate::Max {
+            let found = format!("\"{}\"", cell.of(Some(arrivals)));
+            return wrong(
+                "arrivals",
+                arrivals.place,
+                found,
+                "no `rate` beside arrivals that say their rates",
+            );
+        }
+        let is_open = says_rate || rate_of_cell != Rate::Max;
+        if let Some(think) =
+            self.think.as_ref().filter(|think| is_open && cell.of(Some(*think)) != Think::None)
+        {
+            return wrong("think", think.place, cell.of(Some(think)).to_string(), "no `rate` beside it");
+        }
+        if let Some(spin) = self.spin_us.as_ref().filter(|spin| !is_open && cell.of(Some(*spin)) > 0) {
+            return wrong("spin_us", spin.place, cell.of(Some(spin)).to_string(), "a `rate` beside it");
+        }
+        if let Some(fifo) = self.fifo.as_ref().filter(|fifo| !is_open && cell.of(Some(*fifo))) {
+            return wrong("fifo", fifo.place, "true".into(), "a `rate` beside it");
+        }
+        let threads = cell.of(Some(self.threads.as_ref()?));
+        let few = |connections: &&Templated<u32>| cell.of(Some(*connections)) < threads;
+        if let Some(connections) = self.connections.as_ref().filter(few) {
+            let found = cell.of(Some(connections)).to_string();
+            return wrong("connections", connections.place, found, "at least one for each of the `threads`");
+        }
+        None
+    }
+
+    /// Where an option that does not belong to all targets is written.
+    fn place_of(&self, option: &str) -> Option<Place> {
+        match option {
+            "script" => return self.script.as_ref().map(|w| w.place),
+            "header" => return self.header.as_ref().map(|w| w.place),
+            "env" => return self.env.as_ref().map(|w| w.place),
+            _ => {}
+        }
+        let path = format!("load.{}", option.replace('-', "_"));
+        // What is there by default was not asked for.
+        let written = |t: &&dyn AnyTemplated| t.path() == path && !t.is_default();
+        self.templates().into_iter().find(written).map(AnyTemplated::place)
+    }
+}
+
+/// One cell: what placeholders stand for.
+struct Cell<'a> {
+    levels: &'a Levels,
+    scratch: &'a str,
+}
+
+impl Cell<'_> {
+    /// A value that is written or has a default.
+    fn of<T>(&self, value: Option<&Templated<T>>) -> T {
+        value.expect("checked to be there").of(self.levels, self.scratch)
+    }
+
+    fn or<T>(&self, value: Option<&Templated<T>>, absent: T) -> T {
+        value.map_or(absent, |value| value.of(self.levels, self.scratch))
+    }
+}
+
+fn script_file(text: &Written<String>) -> ScriptFile {
+    ScriptFile { name: "script".to_owned(), weight: 1, text: text.value.clone() }
+}
+
+fn text_of(scratch: &Path) -> String {
+    scratch.to_str().expect("the runner's scratch folders are UTF-8").to_owned()
+}
+
+fn rate(text: &str) -> Option<Rate> {
+    if text == "max" { Some(Rate::Max) } else { quantity::rate_per_s(text).ok().map(Rate::PerSecond) }
+}
+
+/// A plan has no files beside it.
+fn arrivals(text: &str) -> Option<Arrivals> {
+    Arrivals::parse(text).ok().filter(|arrivals| !matches!(arrivals, Arrivals::File(_)))
+}
+
+/// Reads `queue`, `skip=100ms`, `drop`, `pace=2x`.
+fn late_policy(text: &str) -> Option<LatePolicy> {
+    LatePolicy::parse(text).ok()
+}
+
+fn think(text: &str) -> Option<Think> {
+    Think::parse(text).ok()
+}
+
+fn sizes(text: &str) -> Option<Vec<SizeClass>> {
+    KvSettings::parse_sizes(text).ok()
+}
+
+fn mix(text: &str) -> Option<f64> {
+    KvSettings::parse_mix(text).ok()
+}
+
+fn method(text: &str) -> Option<String> {
+    let is_word = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-');
+    is_word.then(|| text.to_ascii_uppercase())
+}
+
+/// Reads `scale=10, users=5`.
+fn defines(text: &str) -> Option<Vec<(String, String)>> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let define = |part: &str| {
+        let (name, value) = part.trim().split_once('=')?;
+        is_name(name).then(|| (name.to_owned(), value.to_owned()))
+    };
+    text.split(',').map(define).collect()
+}
+
+fn variable(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once('=')?;
+    let is_good = !name.is_empty() && !text.contains('\0');
+    is_good.then(|| (name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,145 @@
+//! Plans whose loads are more than a table and a rate: a cache over event loops, a script, commands with rates of their own.
+
+use std::process::{Child, Command, Stdio};
+
+use archive::Archive;
+use bakeoff_runner::{Event, run};
+use load::Stop;
+use record::load::{LoadRecord, Workload};
+
+/// Executes a plan and yields the load of each trial.
+fn loads(text: &str) -> Vec<LoadRecord> {
+    let plan = plan::read(text, "plan.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let folder = tempfile::tempdir().expect("there is room for an archive");
+    let archive = Archive::open(folder.path()).expect("the archive is ours");
+    let mut failures = Vec::new();
+    let outcome = run(&plan, &archive, &Stop::new(), &mut |event| {
+        if let Event::Ended { state, reason: Some(reason), .. } = event {
+            failures.push(format!("{}: {reason}", state.word()));
+        }
+    });
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(outcome.failed, 0, "{failures:?}");
+    let bakeoff = archive.bakeoff(outcome.id).expect("it reads back");
+    let runs = bakeoff.attempts.into_iter().filter_map(|attempt| attempt.run);
+    let loads: Vec<LoadRecord> = runs.filter_map(|run| run.load).collect();
+    assert_eq!(u32::try_from(loads.len()).ok(), Some(plan.estimate().trials), "{failures:?}");
+    for load in &loads {
+        assert!(load.counts.balance() && load.counts.done > 0, "{:?}", load.counts);
+        assert_eq!(load.counts.failed, 0, "{:?}", load.error_samples);
+    }
+    loads
+}
+
+struct Memcached(Child);
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_plan_drives_a_cache_over_event_loops() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("memcached.sock");
+    let mut command = Command::new("memcached");
+    command.args(["-u", "nobody", "-a", "777", "-s"]).arg(&socket).stderr(Stdio::null());
+    let Ok(child) = command.spawn() else {
+        println!("skipped: memcached is not installed (apt-get install memcached)");
+        return;
+    };
+    let _server = Memcached(child);
+    while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let loads = loads(&format!(
+        r#"
+schema = 1
+title = "a cache"
+[factors.connections]
+values = [8, 40]
+level = "sub-plot"
+[design]
+blocks = 2
+[load]
+target = "memcached+unix:{}"
+keys = 500
+sizes = "100-200:1"
+mix = "get=50,set=50"
+verify = true
+threads = 2
+connections = "{{connections}}"
+rate = 500
+max_errors = "100%"
+[phases]
+warm-up = {{ min = "100ms" }}
+measure = {{ time = "300ms", interval = "100ms" }}
+[observe]
+instruments = []
+"#,
+        socket.display()
+    ));
+    for load in loads {
+        assert_eq!(load.settings.workload, Workload::Kv);
+        assert!(load.connected == 8 || load.connected == 40, "{}", load.connected);
+        assert!(load.outcomes["hit"] > 0 && load.outcomes["stored"] > 0, "{:?}", load.outcomes);
+    }
+}
+
+#[test]
+fn a_plan_does_what_its_script_says() {
+    let loads = loads(
+        r#"
+schema = 1
+title = "a script"
+[design]
+blocks = 2
+[load]
+target = "sqlite:{scratch}/x.db"
+script = '''
+\set n random(1, :limit)
+SELECT :n + 1;
+'''
+define = "limit=10"
+rate = 200
+[phases]
+prepare = "none"
+warm-up = { min = "0s" }
+measure = { time = "300ms", interval = "100ms" }
+[observe]
+instruments = []
+"#,
+    );
+    for load in loads {
+        assert_eq!(load.settings.workload, Workload::Script);
+        let selects: u64 = load.operations.values().map(|o| o.service.count()).sum();
+        assert_eq!(selects, load.counts.done, "{:?}", load.operations.keys());
+    }
+}
+
+#[test]
+fn a_plan_offers_arrivals_that_say_their_rates() {
+    let loads = loads(
+        r#"
+schema = 1
+title = "a ramp"
+[design]
+blocks = 2
+[load]
+target = "null:"
+arrivals = "ramp:100-300"
+threads = 2
+late = "pace=2x"
+[phases]
+warm-up = { min = "0s" }
+measure = { time = "1s", interval = "500ms" }
+[observe]
+instruments = []
+"#,
+    );
+    for load in loads {
+        assert_eq!(load.counts.planned, 200);
+    }
+}
