@@ -622,7 +622,7 @@ mod tests {
     fn asker(method: &str) -> Asker {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
         let requests = Arc::new(vec![Request::of("h:1", "/x", &http)]);
-        Asker::new(requests)
+        Asker::new(requests, false)
     }
 
     /// The end of an answer that comes in pieces of `step` bytes, and what was left over.

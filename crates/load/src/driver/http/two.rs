@@ -150,8 +150,10 @@ impl AskerTwo {
                     Poll::Ready(Err(e)) => return Err(failure(&e)),
                     Poll::Ready(Ok(response)) => {
                         self.status = response.status().as_u16();
-                        let server = response.headers().get(http::header::SERVER);
-                        self.server = server.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+                        if self.server.is_none() {
+                            let server = response.headers().get(http::header::SERVER);
+                            self.server = server.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+                        }
                         self.answer = Part::Body(response.into_body());
                     }
                 },
