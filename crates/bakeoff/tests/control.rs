@@ -1,4 +1,5 @@
 //! `bakeoff load --control` as a user talks to it.
+#![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 mod lab;
 

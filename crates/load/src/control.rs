@@ -194,22 +194,25 @@ impl State {
     fn to_line(&self) -> String {
         let Some(phase) = self.phase else { return "ok phase=preparing".to_owned() };
         let t_s = Monotonic.now_ns().saturating_sub(self.phase_from_ns) as f64 / 1e9;
-        let mut line =
-            format!("ok phase={} t_s={t_s:.3} time_s={}", phase.word(), self.measured.as_secs_f64());
         let rate = self.rate_per_s.map_or("max".to_owned(), |per_s| per_s.to_string());
-        line += &format!(" rate_per_s={rate}");
+        let mut words = vec![
+            "ok".to_owned(),
+            format!("phase={}", phase.word()),
+            format!("t_s={t_s:.3}"),
+            format!("time_s={}", self.measured.as_secs_f64()),
+            format!("rate_per_s={rate}"),
+        ];
         if let Some(progress) = &self.progress {
-            if let Ok(offered_per_s) = progress.offered_per_s {
-                line += &format!(" offered_per_s={offered_per_s:.3}");
-            }
-            line += &format!(" achieved_per_s={:.3} backlog={}", progress.achieved_per_s, progress.backlog);
+            let offered = progress.offered_per_s.as_ref().ok();
+            words.extend(offered.map(|per_s| format!("offered_per_s={per_s:.3}")));
+            words.push(format!("achieved_per_s={:.3}", progress.achieved_per_s));
+            words.push(format!("backlog={}", progress.backlog));
             for (name, quantile) in [("p50_ns", 0.5), ("p99_ns", 0.99)] {
-                if let Some(value) = progress.latency.quantile_ns(quantile) {
-                    line += &format!(" {name}={value}");
-                }
+                words.extend(progress.latency.quantile_ns(quantile).map(|ns| format!("{name}={ns}")));
             }
-            line += &format!(" errors={} outage={}", progress.errors, progress.outage);
+            words.push(format!("errors={}", progress.errors));
+            words.push(format!("outage={}", progress.outage));
         }
-        line
+        words.join(" ")
     }
 }

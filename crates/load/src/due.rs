@@ -143,7 +143,7 @@ impl Due {
     /// The number of the row in force; `None` while that is being decided, which takes microseconds.
     pub(crate) fn version(&self) -> Option<usize> {
         let state = self.state.load(Ordering::SeqCst);
-        (state % 2 == 0).then_some(state / 2)
+        state.is_multiple_of(2).then_some(state / 2)
     }
 
     /// The row in force; for who conducts, that is certain at any time.
@@ -205,7 +205,7 @@ impl Plan {
             self.push(&mut row.stretches, lead, lead.from_ns, 1.0, 0);
         }
         self.push(&mut row.stretches, &self.measured, self.measured.from_ns, 1.0, 0);
-        row.after = self.after.as_ref().map(|after| self.falling(after, 1.0));
+        row.after = self.after.as_ref().map(|after| Self::falling(after, 1.0));
         row
     }
 
@@ -220,7 +220,7 @@ impl Plan {
         for part in self.lead.iter().chain([&self.measured]).filter(|part| part.until_ns() > at_ns) {
             self.push(&mut stretches, part, at_ns.max(part.from_ns), factor, change);
         }
-        Row { stretches, after: self.after.as_ref().map(|after| self.falling(after, factor)), factor }
+        Row { stretches, after: self.after.as_ref().map(|after| Self::falling(after, factor)), factor }
     }
 
     /// Adds what is left of `part` from `from_ns` on.
@@ -242,7 +242,7 @@ impl Plan {
         });
     }
 
-    fn falling(&self, after: &Part, factor: f64) -> Pace {
+    fn falling(after: &Part, factor: f64) -> Pace {
         let rate_per_s = after.pace.rate_per_s * factor;
         let settings = PaceSettings { rate_per_s, ..after.pace.clone() };
         Pace::laid_out(&settings, after.form, Duration::ZERO, 1.0)

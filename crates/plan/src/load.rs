@@ -262,7 +262,7 @@ impl LoadKeys {
             return Some(Problem { place, kind });
         }
         for entry in self.header.iter().flat_map(|header| &header.value) {
-            if !entry.split_once(':').is_some_and(|(name, _)| !name.trim().is_empty()) {
+            if entry.split_once(':').is_none_or(|(name, _)| name.trim().is_empty()) {
                 return wrong(
                     "header",
                     self.header.as_ref()?.place,

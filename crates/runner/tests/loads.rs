@@ -1,4 +1,9 @@
 //! Plans whose loads are more than a table and a rate: a cache over event loops, a script, commands with rates of their own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
 
 use std::process::{Child, Command, Stdio};
 

@@ -225,6 +225,7 @@ struct Gap {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "each name ends in its unit")]
 struct Change {
     at_s: Real,
     from_per_s: Real,

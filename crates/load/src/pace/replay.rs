@@ -35,9 +35,6 @@ impl Replay {
 
     fn played_ns(&self, due_ns: u64) -> u64 {
         let since_ns = due_ns - self.offset_ns;
-        if self.factor == 1.0 {
-            return since_ns;
-        }
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time, from 0 on")]
         let played_ns = (since_ns as f64 / self.factor).round() as u64;
         played_ns

@@ -138,7 +138,7 @@ pub(super) const KEYS: &[Key] = &[
     )
     .with(Placeholders::Any),
     key("header", Kind::Texts, WITHOUT_IT_NONE, "[\"Accept: text/html\"]", "headers of a web request"),
-    key("body", Kind::Text, WITHOUT_IT_NONE, "'{\"item\":1}'", "body of a web request; a brace is written twice")
+    key("body", Kind::Text, WITHOUT_IT_NONE, "\"item=1\"", "body of a web request; a brace is written twice")
         .with(Placeholders::Any),
     key(
         "expect_status",
