@@ -106,7 +106,6 @@ fn a_file_of_requests_is_asked_in_its_shares_and_its_answers_are_checked() {
 fn what_cannot_be_asked_is_told_before_anything_is_measured() {
     let error_of = |settings: &LoadSettings| load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err();
     for (target, word) in [
-        ("https://127.0.0.1/", "not built"),
         ("http:127.0.0.1", "http://host:port/path"),
         ("http://me:secret@127.0.0.1/", "--header"),
         ("http://127.0.0.1/a b", "%20"),

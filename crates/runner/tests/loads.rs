@@ -50,13 +50,14 @@ fn a_plan_drives_a_cache_over_event_loops() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("memcached.sock");
     let mut command = Command::new("memcached");
-    command.args(["-u", "nobody", "-a", "777", "-s"]).arg(&socket).stderr(Stdio::null());
+    command.args(["-u", "root", "-s"]).arg(&socket).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
         println!("skipped: memcached is not installed (apt-get install memcached)");
         return;
     };
-    let _server = Memcached(child);
+    let mut server = Memcached(child);
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert_eq!(server.0.try_wait().unwrap(), None, "it ended before it listened");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let loads = loads(&format!(
@@ -110,6 +111,7 @@ SELECT :n + 1;
 define = "limit=10"
 rate = 200
 [phases]
+setup = { run = "touch {scratch}/x.db" }
 prepare = "none"
 warm-up = { min = "0s" }
 measure = { time = "300ms", interval = "100ms" }

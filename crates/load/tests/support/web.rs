@@ -60,7 +60,7 @@ impl Nginx {
             format!(
                 "server {{
                      listen 127.0.0.1:{tls_port} ssl http2; listen 127.0.0.1:{two_port} http2; root {root};
-                     ssl_certificate {root}/certificate.pem; ssl_certificate_key {root}/key.pem;
+                     ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/certificate.pem; ssl_certificate_key {root}/key.pem;
                      location = /gone {{ return 410; }}
                  }}"
             )
