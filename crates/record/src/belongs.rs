@@ -60,7 +60,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("mix", &[Cache]),
     ("key-distribution", &[Cache]),
     ("verify", &[Cache, Web]),
-    ("connections", &[Cache, Web]),
+    ("connections", &[Database, Cache, Web]),
     ("method", &[Web]),
     ("header", &[Web]),
     ("body", &[Web]),

@@ -202,7 +202,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Integer { min: 1, max: 1_000_000 },
         Need::Optional("one for each of the threads"),
         "1000",
-        "connections of all workers together, in event loops; caches and web servers only",
+        "connections of all workers together, in event loops; not with sqlite:, exec: and null:",
     )
     .with(Placeholders::Any),
     key(
