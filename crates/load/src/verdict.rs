@@ -5,7 +5,7 @@
 //!
 //! Steadiness is not judged here: that needs the whole series and is the analysis' part.
 
-use record::load::{Counts, LatePolicy, LoadSettings};
+use record::load::{Counts, LatePolicy, LoadSettings, Rate};
 use record::verdict::Check;
 
 use crate::driver::OperationShare;
