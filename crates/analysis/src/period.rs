@@ -34,6 +34,7 @@ pub fn periods(points: &[(f64, f64)], shortest: f64, longest: f64, alpha: f64) -
         return Vec::new();
     }
     let frequencies = frequencies(1.0 / longest, 1.0 / shortest, 1.0 / (high - low));
+    let step = frequencies.get(1).map_or(0.0, |second| second - frequencies[0]);
     let mut left = points.to_vec();
     let mut found = Vec::new();
     while found.len() < PERIODS_MAX {
@@ -49,13 +50,14 @@ pub fn periods(points: &[(f64, f64)], shortest: f64, longest: f64, alpha: f64) -
         if p > alpha {
             break;
         }
+        // Between the frequencies that were looked at it fits better still, and leaves less to be found again.
+        let best = best.sharpened(&left, step);
         found.push(Period {
             length: 1.0 / best.frequency,
             strength: best.strength,
             amplitude: best.amplitude(),
             p,
         });
-        let best = *best;
         for (x, y) in &mut left {
             *y -= best.at(*x);
         }
@@ -117,6 +119,16 @@ impl Wave {
         let (sine, cosine) = ((ys * cc - yc * sc) / d, (yc * ss - ys * sc) / d);
         let strength = (sine * ys + cosine * yc) / yy;
         Self { frequency, mean: my - sine * ms - cosine * mc, cosine, sine, strength }
+    }
+
+    /// The best of the frequencies within `step` of this one, to a sixteenth of that.
+    fn sharpened(self, points: &[(f64, f64)], step: f64) -> Self {
+        let mut best = self;
+        for part in [2.0, 4.0, 8.0, 16.0] {
+            let near = [-step, step].map(|by| Self::of(points, best.frequency + by / part));
+            best = near.into_iter().fold(best, |a, b| if b.strength > a.strength { b } else { a });
+        }
+        best
     }
 
     fn at(&self, x: f64) -> f64 {

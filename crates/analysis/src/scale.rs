@@ -207,8 +207,10 @@ fn seduction(levels: &[Level]) -> Maybe<String> {
         (Ok(busy), ..) => format!("one copy uses {} of this machine{limit}", share(*busy)),
         _ => "one copy was measured, and nobody saw what it used of this machine".to_owned(),
     };
-    let most = levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0)));
-    let Some((best, most)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let valid: Vec<(&Level, f64)> =
+        levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
+    let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| valid.len() > 1)
+    else {
         return Ok(first);
     };
     let times = most / alone;

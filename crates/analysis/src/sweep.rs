@@ -5,9 +5,11 @@
 //! sizes at random. A shift in *time* order is interference, and what the machine did at that moment may name its cause. A
 //! shift, a band or an effect in *size* order is believed only where both halves of the rounds show it.
 
+mod bands;
 mod compare;
 mod cost;
 mod curve;
+mod multiples;
 mod time;
 
 use std::collections::BTreeMap;
@@ -17,13 +19,13 @@ use record::missing::{Maybe, Missing};
 use record::run::Run;
 
 use crate::change_point::{jump_near, jumps};
-use crate::period::{Period, periods};
 use crate::robust::{mad, mean_and_error, median};
-use crate::student::{p_two_sided, t_above};
 
+pub use bands::Band;
 pub use compare::{Place, Versus, versus};
 pub use cost::Cost;
 pub use curve::{Estimate, Shape};
+pub use multiples::Multiple;
 pub use time::TimeShift;
 
 /// What a sweep says.
@@ -52,8 +54,8 @@ pub struct Cell {
     pub shape: Maybe<Shape>,
     /// Sizes that are multiples of a number against their neighbours, one entry for each number.
     pub multiples: Vec<Multiple>,
-    /// Bands: periods that both halves of the rounds have.
-    pub bands: Vec<Period>,
+    /// Bands: what repeats, in both halves of the rounds.
+    pub bands: Vec<Band>,
     /// Shifts of the size curve that both halves of the rounds have.
     pub size_shifts: Vec<SizeShift>,
     /// Shifts of the moment, in the order of time.
@@ -90,23 +92,6 @@ impl Point {
     }
 }
 
-/// Sizes that are multiples of a number, against their neighbours.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Multiple {
-    /// The number.
-    pub of_bytes: u64,
-    /// Time of a call at a multiple over that at its two neighbours.
-    pub ratio: f64,
-    /// Its 95 % interval, over the multiples.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// Multiples that it rests on.
-    pub n: usize,
-    /// Whether both halves of the rounds show it, and it is no chance.
-    pub confirmed: bool,
-}
-
 /// A shift of the size curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeShift {
@@ -120,8 +105,6 @@ pub struct SizeShift {
 const EFFECT_MIN: f64 = 0.01;
 /// Points that curves are cut into at most before they are searched.
 const BINS_MAX: usize = 4_000;
-/// Multiples of these are held against their neighbours.
-const MULTIPLES: [u64; 5] = [1_024, 2_048, 4_096, 8_192, 16_384];
 
 /// One round of a cell as it was measured.
 #[derive(Debug, Clone)]
@@ -207,7 +190,8 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
         points.iter().map(|p| (p.size_bytes, of(p))).collect()
     };
     let whole = residual(&points);
-    let of_halves: Option<[Vec<(u64, f64)>; 2]> = halves.map(|h| h.map(|rounds| residual(&middle(&rounds))));
+    let half_points = halves.map(|h| h.map(|rounds| middle(&rounds)));
+    let of_halves = half_points.as_ref().map(|h| h.each_ref().map(|points| residual(points)));
     let still = of_halves.as_ref().map(|h| [binned(&h[0]), binned(&h[1])]);
     let curve = binned(&whole);
     let detrended = detrended(&curve);
@@ -216,8 +200,8 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     let references: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|(_, ns)| ns.ln()).collect();
     Cell {
         rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
-        multiples: MULTIPLES.iter().filter_map(|m| multiple(*m, &whole, of_halves.as_ref())).collect(),
-        bands: bands(&detrended, still.as_ref()),
+        multiples: multiples::multiples(&points, half_points.as_ref()),
+        bands: bands::bands(&detrended, still.as_ref()),
         size_shifts: size_shifts(&curve, still.as_ref()),
         time_shifts: cost.as_ref().map(|c| time::shifts(rounds, c)).unwrap_or_default(),
         smoothness: mad(&off).map(|m| 100.0 * (1.0 - m).max(0.0)).ok_or_else(none),
@@ -348,62 +332,6 @@ fn size_shifts(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> V
     jumps(curve, EFFECT_MIN).into_iter().filter_map(shift).collect()
 }
 
-fn bands(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Period> {
-    let (Some(halves), Some(first), Some(last)) = (halves, curve.first(), curve.last()) else {
-        return Vec::new();
-    };
-    let span = last.0 - first.0;
-    let shortest = 4.0 * span / curve.len() as f64;
-    // Longer ones are bends of the curve, which were taken out.
-    let longest = span / 12.0;
-    let of = |points: &[(f64, f64)], alpha| periods(points, shortest, longest, alpha);
-    let seen: Vec<Vec<Period>> = halves.iter().map(|half| of(&detrended(half), 0.05)).collect();
-    let same = |a: &Period, b: &Period| (a.length / b.length - 1.0).abs() < 0.05;
-    let mut found = of(curve, 0.01);
-    found.retain(|p| seen.iter().all(|half| half.iter().any(|q| same(p, q))));
-    found
-}
-
-/// Odd multiples of `of_bytes` against their neighbours, so that what holds for multiples of twice as much is not taken
-/// for theirs.
-fn multiple(of_bytes: u64, whole: &[(u64, f64)], halves: Option<&[Vec<(u64, f64)>; 2]>) -> Option<Multiple> {
-    let effects = |residual: &[(u64, f64)]| -> Vec<f64> {
-        let by_size: BTreeMap<u64, f64> = residual.iter().copied().collect();
-        let odd = |n: &&u64| n.is_multiple_of(of_bytes) && !n.is_multiple_of(2 * of_bytes);
-        let effect = |n: &u64| {
-            let (before, after) = (by_size.get(&(n - 1))?, by_size.get(&(n + 1))?);
-            Some(by_size[n] - before.midpoint(*after))
-        };
-        by_size.keys().filter(odd).filter_map(effect).collect()
-    };
-    let all = effects(whole);
-    if all.len() < 3 {
-        return None;
-    }
-    let p = |effects: &[f64]| {
-        let (mean, error) = mean_and_error(effects);
-        (mean, p_two_sided(mean / error.max(f64::MIN_POSITIVE), effects.len() as f64 - 1.0))
-    };
-    let (mean, error) = mean_and_error(&all);
-    let half = t_above(0.025, all.len() as f64 - 1.0) * error;
-    // As many tests are made as there are numbers; and once more for the calls and data of a run.
-    let sure = p(&all).1 < 0.01 / MULTIPLES.len() as f64 && mean.abs() >= EFFECT_MIN;
-    let in_halves = halves.is_some_and(|halves| {
-        halves.iter().all(|h| {
-            let (m, p) = p(&effects(h));
-            m * mean > 0.0 && p < 0.05
-        })
-    });
-    Some(Multiple {
-        of_bytes,
-        ratio: mean.exp(),
-        low: (mean - half).exp(),
-        high: (mean + half).exp(),
-        n: all.len(),
-        confirmed: sure && in_halves,
-    })
-}
-
 /// Median over sizes of the standard deviation over rounds.
 fn spread(rounds: &[BTreeMap<u64, f64>]) -> Maybe<f64> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -446,11 +374,6 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Cell {
-    /// The smallest number whose multiples are surely unlike their neighbours.
-    pub fn period_of_multiples(&self) -> Option<&Multiple> {
-        self.multiples.iter().find(|m| m.confirmed)
-    }
-
     /// What it comes to, in words.
     pub fn verdict(&self) -> String {
         self.findings().join("; ")
@@ -469,14 +392,7 @@ impl Cell {
     /// Each a sentence; never none.
     fn findings(&self) -> Vec<String> {
         let mut said = Vec::new();
-        if let Some(m) = self.period_of_multiples() {
-            let word = if m.ratio < 1.0 { "faster" } else { "slower" };
-            let by = 100.0 * (m.ratio - 1.0).abs();
-            said.push(format!(
-                "multiples of {} bytes are {by:.1} % {word} than their neighbours",
-                m.of_bytes
-            ));
-        }
+        said.extend(self.multiples.iter().filter(|m| m.is_period).map(Multiple::sentence));
         for shift in &self.size_shifts {
             let word = if shift.ratio < 1.0 { "faster" } else { "slower" };
             let by = 100.0 * (shift.ratio - 1.0).abs();
@@ -484,9 +400,9 @@ impl Cell {
         }
         for band in &self.bands {
             said.push(format!(
-                "a band of {:.0} bytes, {:.1} % from its mean to its crest",
-                band.length,
-                100.0 * band.amplitude
+                "a band repeats every {:.0} bytes, {:.1} % from its mean to its crest",
+                band.period_bytes,
+                100.0 * band.amplitude()
             ));
         }
         if said.is_empty() {

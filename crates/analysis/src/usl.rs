@@ -309,13 +309,13 @@ fn step(law: Law, points: &[(f64, f64)], at: &Curve, damping: f64) -> [f64; 3] {
 }
 
 /// Gauss's elimination of the first `k` unknowns; where they cannot be told apart, all stay 0.
-pub(crate) fn solve(mut m: [[f64; 3]; 3], mut r: [f64; 3], k: usize) -> [f64; 3] {
+pub(crate) fn solve<const N: usize>(mut m: [[f64; N]; N], mut r: [f64; N], k: usize) -> [f64; N] {
     for i in 0..k {
         let pivot = (i..k).max_by(|a, b| m[*a][i].abs().total_cmp(&m[*b][i].abs())).expect("not empty");
         m.swap(i, pivot);
         r.swap(i, pivot);
         if m[i][i].abs() < f64::MIN_POSITIVE {
-            return [0.0; 3];
+            return [0.0; N];
         }
         for below in i + 1..k {
             let share = m[below][i] / m[i][i];
@@ -326,7 +326,7 @@ pub(crate) fn solve(mut m: [[f64; 3]; 3], mut r: [f64; 3], k: usize) -> [f64; 3]
             r[below] -= share * r[i];
         }
     }
-    let mut x = [0.0; 3];
+    let mut x = [0.0; N];
     for i in (0..k).rev() {
         let known: f64 = (i + 1..k).map(|j| m[i][j] * x[j]).sum();
         x[i] = (r[i] - known) / m[i][i];

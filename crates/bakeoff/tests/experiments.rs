@@ -139,6 +139,47 @@ fn a_sweep_measures_every_size_by_every_call_and_leaves_no_file() {
 }
 
 #[test]
+fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
+    let lab = Lab::new();
+    let dir = lab.path("data");
+    std::fs::create_dir(&dir).expect("a folder");
+    let dir_text = dir.to_str().expect("text");
+    let sweep = [&SMALL[..], &[dir_text, "--rounds", "40", "--reference", "1KiB"]].concat();
+    let scale = ["scale", "--rounds", "40", "--time", "20ms", "--copies", "1,2", "--", "true"];
+    for (kind, words) in [("dder", &sweep[..]), ("scale", &scale)] {
+        let child =
+            lab.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        wait_for_a_trial(&lab, kind);
+        let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).expect("a signal to our own child");
+        let ended = child.wait_with_output().expect("our child");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        // On a machine that does nothing else it may have been done by then.
+        if ended.status.code() != Some(0) {
+            assert_eq!(ended.status.code(), Some(130), "{said}");
+            assert!(said.contains("interrupted; go on with: bakeoff resume"), "{said}");
+        }
+        assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "nothing is left behind");
+        let run = lab.json(&["resume", "latest"]);
+        assert_eq!(run["state"], "sealed", "{run}");
+        assert!(!scratch_left(&run));
+    }
+}
+
+/// Until a trial of that kind is kept.
+fn wait_for_a_trial(lab: &Lab, kind: &str) {
+    loop {
+        let listed = lab.run(&["runs", "list", "--all", "--kind", kind, "--state", "sealed", "--json"]);
+        let kept = serde_json::from_str::<Value>(&listed.out)
+            .map_or(0, |v| v["runs"].as_array().map_or(0, Vec::len));
+        if kept > 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_sweep_that_was_killed_goes_on_where_it_was() {
     let lab = Lab::new();
     let dir = lab.path("data");
@@ -147,16 +188,7 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
         [&SMALL[..], &[dir.to_str().expect("text"), "--rounds", "40", "--reference", "1KiB"]].concat();
     let mut child =
         lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    // Killed as soon as a trial or two are kept.
-    loop {
-        let listed = lab.run(&["runs", "list", "--all", "--kind", "dder", "--state", "sealed", "--json"]);
-        let kept = serde_json::from_str::<Value>(&listed.out)
-            .map_or(0, |v| v["runs"].as_array().map_or(0, Vec::len));
-        if kept > 0 || child.try_wait().expect("our child").is_some() {
-            break;
-        }
-        std::thread::yield_now();
-    }
+    wait_for_a_trial(&lab, "dder");
     child.kill().expect("a signal to our own child");
     child.wait().expect("our child");
     assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "nothing is left behind");

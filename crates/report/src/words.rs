@@ -127,11 +127,26 @@ pub(crate) fn with_interval(e: Estimate, write: impl Fn(f64) -> String) -> Strin
 /// What a call costs, in a sentence.
 pub(crate) fn cost_sentence(cost: &Cost) -> String {
     let ns = |v: f64| format!("{} ns", significant(v));
+    let of = |e: Estimate| if e.is_nothing() { "nothing".to_owned() } else { with_interval(e, ns) };
+    let aligned = cost
+        .aligned_byte_ns
+        .as_ref()
+        .map_or_else(|_| String::new(), |e| format!(" ({} where calls start at multiples of 64)", of(*e)));
+    let bound = |e: Estimate, what| e.is_nothing().then_some(what);
+    let at_bound: Vec<&str> =
+        [bound(cost.call_ns, "a call"), bound(cost.byte_ns, "a byte"), bound(cost.page_ns, "a page")]
+            .into_iter()
+            .flatten()
+            .collect();
+    let bound = match at_bound[..] {
+        [] => String::new(),
+        _ => format!("; the cost of {} is at its bound, as it cannot be below 0", at_bound.join(" and of ")),
+    };
     format!(
-        "{} + {} a byte + {} a page",
-        with_interval(cost.call_ns, ns),
-        with_interval(cost.byte_ns, ns),
-        with_interval(cost.page_ns, ns)
+        "{} + {} a byte{aligned} + {} a page{bound}",
+        of(cost.call_ns),
+        of(cost.byte_ns),
+        of(cost.page_ns)
     )
 }
 

@@ -376,3 +376,114 @@ fn own_control_group() -> Option<String> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     text.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned))
 }
+
+#[cfg(test)]
+mod tests {
+    use plan::{Bind, Experiment, Scheduler};
+    use record::clock::WallAnchor;
+
+    use super::*;
+    use crate::beside::Beside;
+
+    fn plan(script: &str) -> ScalePlan {
+        ScalePlan {
+            title: "copies".into(),
+            command: ["sh", "-c", script].map(str::to_owned).into(),
+            units: Vec::new(),
+            copies: vec![3],
+            rounds: 1,
+            time: Duration::from_millis(1),
+            timeout: Duration::from_mins(5),
+            bind: Bind::Free,
+            cpus: None,
+            scheduler: Scheduler::Other,
+            observe: false,
+            seed: 1,
+        }
+    }
+
+    /// One level of three copies.
+    fn measured(plan: &ScalePlan, stop: &Stop) -> Result<Measured, Shortfall> {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = Copies::prepare(plan, folder.path(), &Stop::new()).unwrap();
+        let trial = Experiment::Scale(plan.clone()).trials().remove(0);
+        let mut beside = Beside::new(false);
+        let mut bench = Bench { stop, beside: &mut beside, folder: folder.path(), anchor: WallAnchor::now() };
+        ready.measure(&trial, &mut bench)
+    }
+
+    fn of(measured: &Measured, name: &str) -> Vec<f64> {
+        measured.samples.iter().filter(|s| s.name == name).map(|s| s.value).collect()
+    }
+
+    #[test]
+    fn every_copy_finishes_runs_and_its_rate_is_runs_over_time() {
+        let done = measured(&plan("true"), &Stop::new()).unwrap();
+        assert_eq!(done.invalid, None);
+        let (runs, rates, wall_s) = (of(&done, "runs"), of(&done, "work_per_s"), of(&done, "wall_s")[0]);
+        assert_eq!((runs.len(), rates.len(), of(&done, "cpu_s_per_run").len()), (3, 3, 3));
+        // The end of a copy's last run lies within the level.
+        assert!(
+            runs.iter().zip(&rates).all(|(n, rate)| *n >= 1.0 && n / rate <= wall_s),
+            "{runs:?} {rates:?}"
+        );
+    }
+
+    #[test]
+    fn the_first_copy_that_dies_ends_the_level_for_all_and_is_the_reason() {
+        // The others would never end, and the third of three dies.
+        let script =
+            r#"test "$BAKEOFF_COPIES" = 1 || { test "$BAKEOFF_COPY" = 2 && exit 7; exec sleep 1000; }"#;
+        let done = measured(&plan(script), &Stop::new()).unwrap();
+        assert_eq!(done.invalid.as_deref(), Some("copy 3 of 3 ended with exit status: 7; it said nothing"));
+        assert!(of(&done, "work_per_s").is_empty() && of(&done, "runs") == [0.0; 3]);
+    }
+
+    #[test]
+    fn who_wants_to_stop_does_not_wait_for_copies() {
+        let script = r#"test "$BAKEOFF_COPIES" = 1 || exec sleep 1000"#;
+        let stop = Stop::new();
+        stop.request();
+        assert!(matches!(measured(&plan(script), &stop), Err(Shortfall::Stopped)));
+    }
+
+    #[test]
+    fn a_command_that_hangs_alone_is_told_before_anything_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let hangs = ScalePlan { timeout: Duration::from_millis(20), ..plan("exec sleep 1000") };
+        let why = Copies::prepare(&hangs, folder.path(), &Stop::new()).err().map(|e| e.to_string());
+        assert_eq!(
+            why.as_deref(),
+            Some("one run of the command, before any is measured: it did not end within 20ms (--timeout)")
+        );
+    }
+
+    #[test]
+    fn after_the_end_nobody_starts_and_the_first_reason_stays() {
+        let floor = Floor {
+            state: Mutex::new(State { running: vec![None; 2], reached: 0, end: None }),
+            changed: Condvar::new(),
+        };
+        // No process has this number, so that the signal at the end meets nobody.
+        let nobody = Pid::from_raw(i32::MAX);
+        assert!(floor.enter(0, nobody));
+        assert!(!floor.leave(0));
+        floor.reached(2);
+        assert!(floor.lock().end.is_none(), "one of two has not worked long enough");
+        floor.fail("first".into());
+        floor.fail("second".into());
+        floor.reached(2);
+        assert!(!floor.enter(1, nobody) && floor.leave(0));
+        assert!(matches!(floor.lock().end.clone(), Some(End::Failed(why)) if why == "first"));
+    }
+
+    #[test]
+    fn limits_are_met_by_copies_and_their_threads() {
+        assert_eq!(over_the_limits(0), None);
+        let problem = over_the_limits(1 << 40).unwrap();
+        assert!(
+            problem.starts_with("1099511627776 copies need 2199023255568 processes and threads"),
+            "{problem}"
+        );
+    }
+}

@@ -274,3 +274,102 @@ fn frequency_hz() -> Option<f64> {
     let khz = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").ok()?;
     khz.trim().parse::<f64>().ok().map(|khz| khz * 1e3)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::time::Duration;
+
+    use plan::Experiment;
+    use record::clock::WallAnchor;
+
+    use super::*;
+    use crate::beside::Beside;
+
+    fn plan(folder: &Path, how: Vec<How>) -> SweepPlan {
+        SweepPlan {
+            title: "reads".into(),
+            how,
+            data: vec![Data { name: "16KiB".into(), bytes: 16 << 10 }],
+            folder: folder.to_str().unwrap().to_owned(),
+            full: false,
+            size_max: 2_048,
+            rounds: 1,
+            point: Duration::from_micros(10),
+            reference: 1_024,
+            reference_every: 16,
+            seed: 1,
+        }
+    }
+
+    fn measured(plan: &SweepPlan, stop: &Stop) -> Result<Measured, Shortfall> {
+        let ready = Sweep::prepare(plan, &Stop::new()).unwrap();
+        let trial = Experiment::Sweep(plan.clone()).trials().remove(0);
+        let mut beside = Beside::new(false);
+        let folder = Path::new(&plan.folder);
+        ready.measure(&trial, &mut Bench { stop, beside: &mut beside, folder, anchor: WallAnchor::now() })
+    }
+
+    fn sizes(measured: &Measured, name: &str) -> Vec<u64> {
+        let of = measured.samples.iter().filter(|s| s.name == name);
+        of.map(|s| s.labels.strip_prefix("size=").unwrap().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_size_is_measured_once_in_the_plans_order_with_the_reference_between_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan(folder.path(), vec![How::Pread]);
+        let done = measured(&plan, &Stop::new()).unwrap();
+        let trial = Experiment::Sweep(plan.clone()).trials().remove(0);
+        assert_eq!(sizes(&done, "call_ns"), plan.order(&trial));
+        let references = sizes(&done, "reference_call_ns");
+        assert_eq!(references, vec![1_024; plan.sizes().len().div_ceil(16) + 1]);
+        assert!(done.samples.iter().filter(|s| s.name.ends_with("call_ns")).all(|s| s.value > 0.0));
+    }
+
+    #[test]
+    fn programs_are_started_and_dd_reads_the_whole_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for how in [How::Spawn, How::ForkExec] {
+            let starts = measured(&plan(folder.path(), vec![how]), &Stop::new()).unwrap();
+            assert!(sizes(&starts, "reference_call_ns").is_empty());
+            assert!(starts.samples.iter().filter(|s| s.name == "call_ns").all(|s| s.value > 0.0));
+        }
+        let file = make(folder.path(), 10_000, &Stop::new()).unwrap();
+        assert!(dd(&file, 10_000, 4_096, &Stop::new()).is_ok_and(|call_ns| call_ns > 0.0));
+        let Err(Shortfall::Failed(why)) = dd(&file, 10_000, 0, &Stop::new()) else {
+            panic!("dd does not read by nothing")
+        };
+        assert_eq!(why, "dd bs=0 ended with exit status: 1");
+    }
+
+    #[test]
+    fn the_file_is_whole_has_no_name_and_is_not_zeros() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = make(folder.path(), CHUNK as u64 + 5, &Stop::new()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut all = Vec::new();
+        fs::File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap().read_to_end(&mut all).unwrap();
+        assert!(all.len() == CHUNK + 5 && all.iter().all(|b| *b != 0));
+    }
+
+    #[test]
+    fn who_wants_to_stop_gets_no_more_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Stop::new();
+        stop.request();
+        assert!(matches!(measured(&plan(folder.path(), vec![How::Read]), &stop), Err(Shortfall::Stopped)));
+        let before = Sweep::prepare(&plan(folder.path(), vec![How::Read]), &stop).err();
+        assert!(matches!(before, Some(RunnerError::StoppedBefore)), "{before:?}");
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_is_told_with_both_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut plan = plan(folder.path(), vec![How::Read]);
+        plan.data[0].bytes = 1 << 60;
+        let why = Sweep::prepare(&plan, &Stop::new()).err().unwrap().to_string();
+        assert!(why.starts_with("the files need 1152921504606846976 bytes, and "), "{why}");
+        assert!(why.ends_with(" free: another --dir, or less --data"), "{why}");
+    }
+}

@@ -8,30 +8,43 @@ use super::curve::{Estimate, estimate};
 use crate::robust::mad;
 use crate::usl::solve;
 
-/// The three costs of a call.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The costs of a call, none of them below 0.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     /// Of the call itself.
     pub call_ns: Estimate,
     /// Of each byte.
     pub byte_ns: Estimate,
-    /// Of each page that the bytes lie in. A size that is a multiple of the page meets fewer pages than its neighbours;
-    /// by that alone pages and bytes are told apart.
+    /// Of each byte where every call starts at a multiple of 64: copies are then faster on many machines, and this would
+    /// be taken for fewer pages. Missing where too few such sizes were measured; then it is that of all others.
+    pub aligned_byte_ns: Maybe<Estimate>,
+    /// Of each page that the bytes lie in. A size that is a multiple of much meets fewer pages than its neighbours; by
+    /// that alone pages and bytes are told apart.
     pub page_ns: Estimate,
 }
 
 const PAGE: u64 = 4_096;
+/// Copies are made in lines of so many bytes.
+const LINE: u64 = 64;
+/// Fewer sizes that are multiples of a line do not tell their cost.
+const ALIGNED_MIN: usize = 8;
 
 impl Cost {
     /// The time of a call of so many bytes.
     pub fn call_ns(&self, size: u64) -> f64 {
-        self.call_ns.value + self.byte_ns.value * size as f64 + self.page_ns.value * pages(size)
+        let byte_ns =
+            self.aligned_byte_ns.as_ref().ok().filter(|_| is_aligned(size)).unwrap_or(&self.byte_ns);
+        self.call_ns.value + byte_ns.value * size as f64 + self.page_ns.value * pages(size)
     }
 }
 
-/// Pages that `size` bytes lie in, mean over calls that follow each other from a page's start.
+fn is_aligned(size: u64) -> bool {
+    size.is_multiple_of(LINE)
+}
+
+/// Pages that `size` bytes lie in, mean over the places within a page that calls which follow each other meet.
 ///
-/// The offsets within a page are the multiples of the greatest common divisor, each equally often.
+/// Those are the multiples of the greatest common divisor, each equally often.
 fn pages(size: u64) -> f64 {
     let (mut a, mut b) = (size, PAGE);
     while b > 0 {
@@ -40,50 +53,122 @@ fn pages(size: u64) -> f64 {
     1.0 + (size - a) as f64 / PAGE as f64
 }
 
-/// The three costs, fitted round by round to relative errors; intervals are over rounds.
+/// The costs, fitted round by round to relative errors; intervals are over rounds.
+///
+/// A cost that would have to be below 0 for all rounds together is held at 0: sizes that bend otherwise than the sum of
+/// three costs do not make data travel for less than nothing. Which costs are held is decided for all rounds at once: a
+/// round's own noise is not cut off at 0, or a cost of nothing would come out surely over it.
 pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
-    let fitted: Vec<[f64; 3]> = rounds.iter().filter_map(fit).collect();
-    let of = |i: usize| estimate(&fitted.iter().map(|f| f[i]).collect::<Vec<_>>());
-    if fitted.is_empty() {
+    let rounds: Vec<&BTreeMap<u64, f64>> = rounds.iter().filter(|round| round.len() >= SIZES_MIN).collect();
+    if rounds.is_empty() {
         return Err(Missing::because("a fit needs a dozen sizes"));
     }
-    let cost = Cost { call_ns: of(0)?, byte_ns: of(1)?, page_ns: of(2)? };
-    let positive = rounds.iter().flat_map(BTreeMap::keys).all(|size| cost.call_ns(*size) > 0.0);
+    let aligned = |round: &&BTreeMap<u64, f64>| round.keys().filter(|size| is_aligned(**size)).count();
+    let knows_aligned = rounds.iter().map(aligned).all(|n| n >= ALIGNED_MIN);
+    let all = rounds.iter().flat_map(|round| round.iter().map(|(size, ns)| (*size, *ns)));
+    let together = fit(&all.collect::<Vec<_>>(), knows_aligned, &solve_from_zero);
+    let mut free = together.map(|v| v > 0.0);
+    let fitted = loop {
+        let fitted: Vec<[f64; COLUMNS]> = rounds
+            .iter()
+            .map(|round| {
+                let round: Vec<(u64, f64)> = round.iter().map(|(size, ns)| (*size, *ns)).collect();
+                fit(&round, knows_aligned, &|matrix, right| solve_some(matrix, right, free))
+            })
+            .collect();
+        // Rounds that weigh otherwise than all together may disagree about the sign of what is next to nothing.
+        let below = (0..COLUMNS).find(|i| fitted.iter().map(|f| f[*i]).sum::<f64>() < 0.0);
+        match below {
+            Some(i) => free[i] = false,
+            None => break fitted,
+        }
+    };
+    let of = |i: usize, unit: f64| {
+        let Estimate { value, interval } = estimate(&fitted.iter().map(|f| f[i] / unit).collect::<Vec<_>>())?;
+        Ok(Estimate { value, interval: interval.map(|(low, high)| (low.max(0.0), high)) })
+    };
+    let few = || Missing::because("too few sizes are multiples of 64");
+    let cost = Cost {
+        call_ns: of(0, 1.0)?,
+        byte_ns: of(1, PAGE as f64)?,
+        aligned_byte_ns: if knows_aligned { of(2, PAGE as f64) } else { Err(few()) },
+        page_ns: of(3, 1.0)?,
+    };
+    let positive = rounds.iter().flat_map(|round| round.keys()).all(|size| cost.call_ns(*size) > 0.0);
     if positive { Ok(cost) } else { Err(Missing::because("no sum of costs over 0 fits")) }
 }
 
+const COLUMNS: usize = 4;
+/// Fewer are not fitted.
+const SIZES_MIN: usize = 12;
+
+type Solver<'a> = &'a dyn Fn(&[[f64; COLUMNS]; COLUMNS], &[f64; COLUMNS]) -> [f64; COLUMNS];
+
 /// Weighted least squares, wild points taken back step by step (Huber).
-fn fit(round: &BTreeMap<u64, f64>) -> Option<[f64; 3]> {
-    if round.len() < 12 {
-        return None;
-    }
-    let mut weights = vec![1.0; round.len()];
-    let mut found = [0.0; 3];
+fn fit(points: &[(u64, f64)], knows_aligned: bool, solver: Solver<'_>) -> [f64; COLUMNS] {
+    let columns = |size: u64| columns(size, knows_aligned);
+    let mut weights = vec![1.0; points.len()];
+    let mut found = [0.0; COLUMNS];
     for _ in 0..8 {
-        let (mut matrix, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
-        for ((size, ns), weight) in round.iter().zip(&weights) {
+        let (mut matrix, mut right) = ([[0.0; COLUMNS]; COLUMNS], [0.0; COLUMNS]);
+        for ((size, ns), weight) in points.iter().zip(&weights) {
             let row = columns(*size).map(|v| v / ns);
-            for i in 0..3 {
+            for i in 0..COLUMNS {
                 right[i] += weight * row[i];
-                for j in 0..3 {
+                for j in 0..COLUMNS {
                     matrix[i][j] += weight * row[i] * row[j];
                 }
             }
         }
-        found = solve(matrix, right, 3);
-        let off: Vec<f64> = round
+        found = solver(&matrix, &right);
+        let off: Vec<f64> = points
             .iter()
             .map(|(size, ns)| columns(*size).iter().zip(found).map(|(c, f)| c * f).sum::<f64>() / ns - 1.0)
             .collect();
-        let limit = 1.5 * mad(&off)?.max(1e-9);
+        let limit = 1.5 * mad(&off).unwrap_or(0.0).max(1e-9);
         weights = off.iter().map(|r| (limit / r.abs().max(limit)).min(1.0)).collect();
     }
-    Some([found[0], found[1] / PAGE as f64, found[2]])
+    found
 }
 
-/// In units of one size, so that the three can be solved for.
-fn columns(size: u64) -> [f64; 3] {
-    [1.0, size as f64 / PAGE as f64, pages(size)]
+/// In units of one size, so that they can be solved for.
+fn columns(size: u64, knows_aligned: bool) -> [f64; COLUMNS] {
+    let bytes = size as f64 / PAGE as f64;
+    let (byte, aligned) = if knows_aligned && is_aligned(size) { (0.0, bytes) } else { (bytes, 0.0) };
+    [1.0, byte, aligned, pages(size)]
+}
+
+/// The least squares of normal equations with no value below 0.
+///
+/// Some of the values are 0 and the others free; there are few enough to try every choice of which.
+fn solve_from_zero(matrix: &[[f64; COLUMNS]; COLUMNS], right: &[f64; COLUMNS]) -> [f64; COLUMNS] {
+    let explained = |x: &[f64; COLUMNS]| x.iter().zip(right).map(|(x, r)| x * r).sum::<f64>();
+    (1..1_u32 << COLUMNS)
+        .map(|choice| solve_some(matrix, right, std::array::from_fn(|i| choice & 1 << i != 0)))
+        .filter(|x| x.iter().all(|v| v.is_finite() && *v >= 0.0))
+        .max_by(|a, b| explained(a).total_cmp(&explained(b)))
+        .unwrap_or([0.0; COLUMNS])
+}
+
+/// The least squares of normal equations; what is not free is 0.
+fn solve_some(
+    matrix: &[[f64; COLUMNS]; COLUMNS],
+    right: &[f64; COLUMNS],
+    free: [bool; COLUMNS],
+) -> [f64; COLUMNS] {
+    let free: Vec<usize> = (0..COLUMNS).filter(|i| free[*i] && matrix[*i][*i] > 0.0).collect();
+    let (mut m, mut r) = ([[0.0; COLUMNS]; COLUMNS], [0.0; COLUMNS]);
+    for (i, from) in free.iter().enumerate() {
+        r[i] = right[*from];
+        for (j, by) in free.iter().enumerate() {
+            m[i][j] = matrix[*from][*by];
+        }
+    }
+    let mut all = [0.0; COLUMNS];
+    for (value, place) in solve(m, r, free.len()).into_iter().zip(&free) {
+        all[*place] = value;
+    }
+    all
 }
 
 #[cfg(test)]
@@ -116,10 +201,41 @@ mod tests {
                 *ns *= 3.0;
             }
         }
-        let found = fit(&round).unwrap();
-        assert!((found[0] / 400.0 - 1.0).abs() < 0.02, "{found:?}");
-        assert!((found[1] / 0.03 - 1.0).abs() < 0.02, "{found:?}");
-        assert!((found[2] / 20.0 - 1.0).abs() < 0.1, "{found:?}");
-        assert_eq!(fit(&round.into_iter().take(11).collect()), None);
+        let found = cost(&[round.clone()]).unwrap();
+        assert!((found.call_ns.value / 400.0 - 1.0).abs() < 0.02, "{found:?}");
+        assert!((found.byte_ns.value / 0.03 - 1.0).abs() < 0.02, "{found:?}");
+        assert!((found.page_ns.value / 20.0 - 1.0).abs() < 0.1, "{found:?}");
+        assert!(cost(&[round.into_iter().take(11).collect()]).is_err());
+    }
+
+    /// Sizes as a sweep has them.
+    fn sizes() -> impl Iterator<Item = u64> {
+        (1..=1_600)
+            .map(|i| i * 64 - 37)
+            .chain((1..=100).flat_map(|k| [k * 1_024 - 1, k * 1_024, k * 1_024 + 1]))
+    }
+
+    #[test]
+    fn faster_copies_of_whole_lines_are_not_taken_for_pages() {
+        let truth = |size: u64| 300.0 + if is_aligned(size) { 0.018 } else { 0.020 } * size as f64;
+        let rounds = vec![sizes().map(|n| (n, truth(n))).collect::<BTreeMap<_, _>>(); 3];
+        let found = cost(&rounds).unwrap();
+        assert!((found.byte_ns.value / 0.020 - 1.0).abs() < 1e-3, "{found:?}");
+        assert!((found.aligned_byte_ns.as_ref().unwrap().value / 0.018 - 1.0).abs() < 1e-3, "{found:?}");
+        assert!(found.page_ns.value < 0.1, "{found:?}");
+    }
+
+    #[test]
+    fn no_cost_is_below_nothing() {
+        // A curve that falls at every page's end by more than its bytes cost: by least squares alone, bytes would pay.
+        let truth = |size: u64| 300.0 - 0.004 * size as f64 + 80.0 * pages(size);
+        let rounds = vec![sizes().map(|n| (n, truth(n))).collect::<BTreeMap<_, _>>(); 3];
+        let found = cost(&rounds).unwrap();
+        let all = [found.call_ns, found.byte_ns, found.aligned_byte_ns.clone().unwrap(), found.page_ns];
+        assert!(
+            all.iter().all(|e| e.value >= 0.0 && e.interval.is_some_and(|(low, _)| low >= 0.0)),
+            "{found:?}"
+        );
+        assert!(all[2].is_nothing() && !found.page_ns.is_nothing(), "{found:?}");
     }
 }

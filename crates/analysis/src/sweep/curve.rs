@@ -16,6 +16,13 @@ pub struct Estimate {
     pub interval: Option<(f64, f64)>,
 }
 
+impl Estimate {
+    /// Whether it is 0 in every round: a cost that its bound holds.
+    pub fn is_nothing(&self) -> bool {
+        self.value <= 0.0
+    }
+}
+
 /// The mean of some rounds' values.
 pub(super) fn estimate(values: &[f64]) -> Maybe<Estimate> {
     if values.is_empty() {

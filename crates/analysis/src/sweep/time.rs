@@ -114,7 +114,8 @@ mod tests {
 
     fn cost() -> Cost {
         let exactly = |value| Estimate { value, interval: None };
-        Cost { call_ns: exactly(400.0), byte_ns: exactly(0.1), page_ns: exactly(0.0) }
+        let aligned_byte_ns = Err(record::missing::Missing::because("synthetic"));
+        Cost { call_ns: exactly(400.0), byte_ns: exactly(0.1), aligned_byte_ns, page_ns: exactly(0.0) }
     }
 
     /// 2,000 points of a millisecond, slower by `by` from 0.8 s to 1.4 s.

@@ -2,9 +2,13 @@
 //!
 //! No target of a load: a sweep has a hundred thousand sizes, and each is measured closed loop on the caller's thread,
 //! into one buffer that is warm. A point is eight batches of calls, of which the third fastest counts: a moment in which
-//! the machine did something else costs a batch, not the point. Before each point the offset is moved to a page's
-//! start, so that the same size always meets the same pages; reading goes on through the file and begins again at its
+//! the machine did something else costs a batch, not the point. Reading goes on through the file and begins again at its
 //! start, so that a large file is read as a large file.
+//!
+//! Where in a page a call starts matters to the copy, and calls that follow each other start at multiples of their size:
+//! sizes just below a page's would meet a few places only, others all of them, and the curve would show teeth that are
+//! those of the walk. So every few calls, and where the file begins again, reading goes on at another place within the
+//! page: whichever places a walk without end would meet, the multiples of gcd(size, page), are met alike by every size.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::{File, OpenOptions};
@@ -37,6 +41,8 @@ const BATCHES: usize = 8;
 const COUNTS: usize = 2;
 /// Alignment that every device and every page asks for.
 const ALIGNMENT: usize = 4_096;
+/// Calls in a row before the place within the page changes; more of a size that walks through less than a page in so many.
+const STRETCH_CALLS: u64 = 8;
 
 /// What a point came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,6 +62,9 @@ pub struct Reader {
     buffer: Buffer,
     bytes: u64,
     offset: u64,
+    place: Place,
+    /// Calls before the place changes.
+    stretch_left: u64,
 }
 
 impl Reader {
@@ -75,7 +84,8 @@ impl Reader {
         let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let map = if call == Call::Mmap { Some(Map::of(&file, bytes)?) } else { None };
         let buffer = Buffer::of(usize::try_from(size_max).map_err(|_| io::ErrorKind::OutOfMemory)?);
-        let mut reader = Self { call, file, map, buffer, bytes, offset: 0 };
+        let place = Place { state: 0, mask: 0 };
+        let mut reader = Self { call, file, map, buffer, bytes, offset: 0, place, stretch_left: 0 };
         reader.batch(size_max, bytes / size_max)?;
         Ok(reader)
     }
@@ -87,7 +97,7 @@ impl Reader {
     /// The system's.
     pub fn point(&mut self, size: u64, at_least: Duration) -> io::Result<Point> {
         assert!(size > 0 && size <= self.buffer.bytes() as u64, "the buffer holds the size");
-        self.seek(self.offset.next_multiple_of(ALIGNMENT as u64) % self.bytes)?;
+        self.place.mask = places_mask(size);
         // The first calls bring code and data near, and say how many calls make a batch.
         let once_ns = self.batch(size, 1)?.min(self.batch(size, 1)?).max(1);
         let batch_ns = u64::try_from(at_least.as_nanos()).unwrap_or(u64::MAX) / BATCHES as u64;
@@ -102,15 +112,38 @@ impl Reader {
 
     /// Time of so many calls, one after the other.
     fn batch(&mut self, size: u64, calls: u64) -> io::Result<u64> {
+        self.go_on(size)?;
         let began_ns = Monotonic.now_ns();
         for _ in 0..calls {
-            if self.bytes - self.offset < size {
-                self.seek(0)?;
+            let is_over = self.bytes - self.offset < size;
+            // A reader without offsets of its own would pay for a call more: it changes its place less often.
+            if is_over || (self.stretch_left == 0 && self.call != Call::Read) {
+                self.go_on(size)?;
             }
             self.once(size)?;
             self.offset += size;
+            self.stretch_left = self.stretch_left.saturating_sub(1);
         }
         Ok(Monotonic.now_ns() - began_ns)
+    }
+
+    /// To another place within the page where the last call ended.
+    ///
+    /// Where the file is over, to one of the pages of its first call, another each time: what no call reaches at the end
+    /// of one pass is then read in the next, and every size reads the whole file, however often it fits into it.
+    fn go_on(&mut self, size: u64) -> io::Result<()> {
+        let page_of = |offset: u64| offset & !(ALIGNMENT as u64 - 1);
+        let place = self.place.next();
+        let next = page_of(self.offset) + place;
+        let slack = self.bytes - size;
+        let offset = if next <= slack {
+            next
+        } else {
+            let first = page_of(self.place.below(size.min(slack) + 1)) + place;
+            if first <= slack { first } else { 0 }
+        };
+        self.stretch_left = STRETCH_CALLS.max(ALIGNMENT as u64 / size);
+        self.seek(offset)
     }
 
     fn once(&mut self, size: u64) -> io::Result<()> {
@@ -135,6 +168,33 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Places within a page, each met alike in the long run: steps of the golden ratio.
+#[derive(Debug)]
+struct Place {
+    state: u64,
+    /// The bits of an offset that may be set.
+    mask: u64,
+}
+
+impl Place {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        (self.state >> 52) & self.mask
+    }
+
+    /// A number below `n`, by the bits that the place does not have.
+    fn below(&self, n: u64) -> u64 {
+        let middle = u128::from(self.state << 12);
+        ((middle * u128::from(n)) >> 64) as u64
+    }
+}
+
+/// Multiples of the greatest power of two in `size`, within a page.
+fn places_mask(size: u64) -> u64 {
+    let page = ALIGNMENT as u64;
+    (page - 1) & !((1 << size.trailing_zeros().min(page.trailing_zeros())) - 1)
 }
 
 /// A buffer that starts where a page does.
@@ -235,6 +295,39 @@ mod tests {
                 assert!(point.call_ns > 0.0 && point.calls >= 8, "{call:?} {size}: {point:?}");
                 assert!(reader.buffer.first(5_000)[..usize::try_from(size).unwrap()].iter().all(|b| *b == 7));
             }
+        }
+    }
+
+    #[test]
+    fn the_places_of_a_size_are_the_multiples_of_its_divisor_each_met_alike() {
+        for (size, step) in [(1, 1), (4_095, 1), (512, 512), (6_144, 2_048), (4_096, 4_096), (12_288, 4_096)]
+        {
+            let mut place = Place { state: 0, mask: places_mask(size) };
+            let mut met = std::collections::BTreeMap::new();
+            for _ in 0..8 * 4_096 / step {
+                *met.entry(place.next()).or_insert(0_u32) += 1;
+            }
+            let wanted: Vec<u64> = (0..4_096 / step).map(|k| k * step).collect();
+            assert_eq!(met.keys().copied().collect::<Vec<_>>(), wanted, "{size}");
+            assert!(met.values().all(|n| (6..=10).contains(n)), "{size}: {met:?}");
+        }
+    }
+
+    #[test]
+    fn every_size_reads_the_whole_file() {
+        let bytes = 1_u64 << 16;
+        let file = file(1 << 16);
+        for size in [3_000, 20_000, 30_000, 40_000, 65_536] {
+            let mut reader = Reader::open(&file, Call::Pread, bytes, size).unwrap();
+            reader.place.mask = places_mask(size);
+            let mut read = vec![false; 1 << 16];
+            for _ in 0..2_000 {
+                reader.batch(size, 1).unwrap();
+                let end = usize::try_from(reader.offset).unwrap();
+                read[end - usize::try_from(size).unwrap()..end].fill(true);
+            }
+            let share = read.iter().filter(|r| **r).count() as f64 / bytes as f64;
+            assert!(share > 0.97, "{size}: {share}");
         }
     }
 

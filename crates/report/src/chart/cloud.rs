@@ -48,9 +48,7 @@ fn draw(chart: &Cloud, width: f64) -> Svg {
     }
     canvas.text("axis-title", (x.from.midpoint(x.to), y.from + 39.0), Anchor::Middle, chart.x_title);
     canvas.text("axis-title", (4.0, 14.0), Anchor::Start, chart.y_title);
-    for (at, value) in &chart.dots {
-        canvas.marker("dot s0", (x.at(*at), y.at(*value)), 1.5, 0);
-    }
+    canvas.dots("dots s0", chart.dots.iter().map(|(at, value)| (x.at(*at), y.at(*value))));
     let through: Vec<(f64, f64)> = chart.line.iter().map(|(at, value)| (x.at(*at), y.at(*value))).collect();
     canvas.path("line s1", &through);
     // Where the words in each row of labels end: a word goes to the first row with room for it.

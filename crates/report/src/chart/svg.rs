@@ -1,5 +1,6 @@
 //! The few shapes that charts are made of.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::html::escape;
@@ -51,6 +52,19 @@ impl Canvas {
         let mut d = format!("M{x:.1} {y:.1}");
         for (x, y) in rest {
             let _ = write!(d, "L{x:.1} {y:.1}");
+        }
+        self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
+    }
+
+    /// A dot at each point. Points that fall on the same half of a pixel are one, so that a hundred thousand are drawn as
+    /// what can be seen of them.
+    pub(crate) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
+        #[expect(clippy::cast_possible_truncation, reason = "places in a picture")]
+        let halves = |v: f64| (2.0 * v).round() as i32;
+        let seen: BTreeSet<(i32, i32)> = points.map(|(x, y)| (halves(x), halves(y))).collect();
+        let mut d = String::new();
+        for (x, y) in seen {
+            let _ = write!(d, "M{} {}h0", f64::from(x) / 2.0, f64::from(y) / 2.0);
         }
         self.put(format_args!(r#"<path class="{class}" d="{d}"/>"#));
     }

@@ -1,7 +1,6 @@
 //! `bakeoff.dder/1`: reads at every buffer size.
 
-use analysis::period::Period;
-use analysis::sweep::{Cell, Estimate, Sweep, Versus};
+use analysis::sweep::{Band, Cell, Cost, Estimate, Sweep, Versus};
 use record::bakeoff::Bakeoff;
 use serde_json::{Value, json};
 
@@ -38,10 +37,8 @@ fn cell(cell: &Cell) -> Value {
         .iter()
         .map(|s| json!({"at": s.at_s, "unit": "s", "by": "time", "ratio": s.ratio, "cause": s.cause}));
     let multiples = cell.multiples.iter().map(|m| {
-        json!({"of_bytes": m.of_bytes, "ratio": m.ratio, "low": m.low, "high": m.high, "n": m.n, "confirmed": m.confirmed})
-    });
-    let cost = cell.cost.clone().map(|c| {
-        json!({"call_ns": estimate(c.call_ns), "byte_ns": estimate(c.byte_ns), "page_ns": estimate(c.page_ns)})
+        json!({"of_bytes": m.of_bytes, "ratio": m.ratio, "low": m.low, "high": m.high, "n": m.n, "confirmed": m.confirmed,
+               "is_period": m.is_period})
     });
     let peak = cell
         .shape
@@ -52,7 +49,7 @@ fn cell(cell: &Cell) -> Value {
         .with("data", cell.data.clone())
         .with("rounds", cell.rounds)
         .with("points", points.collect::<Vec<_>>())
-        .maybe("cost", cost)
+        .maybe("cost", cell.cost.as_ref().map(cost).map_err(Clone::clone))
         .maybe("peak", peak)
         .maybe("plateau_bytes_per_s", cell.shape.clone().map(|s| estimate(s.plateau_bytes_per_s)))
         .maybe("knee_bytes", cell.shape.clone().map(|s| estimate(s.knee_bytes)))
@@ -73,8 +70,22 @@ fn cell(cell: &Cell) -> Value {
         .finish()
 }
 
-fn band(band: &Period) -> Value {
-    json!({"period_bytes": band.length, "strength": band.strength, "amplitude_ratio": band.amplitude, "p": band.p})
+fn band(band: &Band) -> Value {
+    let waves = band.waves.iter().zip(band.harmonics()).map(|(w, times)| {
+        json!({"harmonic": times, "period_bytes": w.length, "strength": w.strength, "amplitude_ratio": w.amplitude,
+               "p": w.p})
+    });
+    json!({"period_bytes": band.period_bytes, "strength": band.strength(), "amplitude_ratio": band.amplitude(),
+           "harmonics": waves.collect::<Vec<_>>()})
+}
+
+fn cost(cost: &Cost) -> Value {
+    Object::default()
+        .with("call_ns", estimate(cost.call_ns))
+        .with("byte_ns", estimate(cost.byte_ns))
+        .maybe("aligned_byte_ns", cost.aligned_byte_ns.clone().map(estimate))
+        .with("page_ns", estimate(cost.page_ns))
+        .finish()
 }
 
 fn estimate(e: Estimate) -> Value {

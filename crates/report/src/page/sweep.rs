@@ -11,8 +11,8 @@ use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
 /// Rows of a table of numbers at most: a page is read by people, and all sizes are in the archive.
 const ROWS_MAX: usize = 200;
-/// Dots of a figure at most.
-const DOTS_MAX: usize = 4_000;
+/// Places that the line of a figure goes through at most.
+const LINE_MAX: usize = 2_000;
 
 /// Lays out the page.
 pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page {
@@ -109,12 +109,12 @@ fn figure(cell: &Cell) -> Option<Figure> {
             latency(p.call_ns_range.1).into(),
         ]);
     }
-    let every = cell.points.len().div_ceil(DOTS_MAX).max(1);
-    let dots = cell.points.iter().step_by(every).map(|p| (p.size_bytes as f64, p.bytes_per_s()));
+    let every = cell.points.len().div_ceil(LINE_MAX).max(1);
+    let dots = cell.points.iter().map(|p| (p.size_bytes as f64, p.bytes_per_s()));
     let fit: Vec<(f64, f64)> = cell
         .points
         .iter()
-        .filter(|p| p.fitted_ns.is_finite() && !p.size_bytes.is_multiple_of(512))
+        .filter(|p| p.fitted_ns.is_finite() && !p.size_bytes.is_multiple_of(64))
         .map(|p| (p.size_bytes as f64, p.size_bytes as f64 / p.fitted_ns * 1e9))
         .collect();
     let drawing = cloud(&Cloud {
@@ -140,7 +140,14 @@ fn figure(cell: &Cell) -> Option<Figure> {
 fn shifts(sweep: &Sweep) -> Section {
     let mut multiples = Table::new(
         "Multiples of a number against their two neighbours",
-        &["call and data", "#multiples of", "#time of a call", "#95 % interval", "#multiples", "both halves"],
+        &[
+            "call and data",
+            "#multiples of",
+            "#time of a call",
+            "#95 % interval",
+            "#multiples",
+            "an effect of its own",
+        ],
     );
     let mut by_time =
         Table::new("Shifts of the moment", &["call and data", "#at", "#time of a call", "cause"]);
@@ -148,7 +155,12 @@ fn shifts(sweep: &Sweep) -> Section {
     for cell in &sweep.cells {
         let name = format!("{} of {}", cell.how, cell.data);
         for m in &cell.multiples {
-            let word = if m.confirmed { Words::toned("yes", Tone::Good) } else { "no".into() };
+            let word = match (m.is_period, m.confirmed) {
+                (true, true) => Words::toned("yes", Tone::Good),
+                (true, false) => "unlike half of it".into(),
+                (false, true) => "as half of it".into(),
+                (false, false) => "no".into(),
+            };
             multiples.row(vec![
                 name.clone().into(),
                 m.of_bytes.to_string().into(),
@@ -173,9 +185,10 @@ fn shifts(sweep: &Sweep) -> Section {
         }
         for b in &cell.bands {
             others.push(format!(
-                "{name}: a band of {:.0} bytes, {:.1} % from mean to crest",
-                b.length,
-                100.0 * b.amplitude
+                "{name}: a band repeats every {:.0} bytes, {:.1} % from mean to crest; its waves are {}",
+                b.period_bytes,
+                100.0 * b.amplitude(),
+                b.waves.iter().map(|w| format!("{:.0} bytes", w.length)).collect::<Vec<_>>().join(", ")
             ));
         }
     }

@@ -1,0 +1,143 @@
+//! Bands of the size curve: what repeats from size to size.
+
+use crate::period::{Period, periods};
+
+use super::detrended;
+
+/// Something that repeats along the sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Band {
+    /// After how many bytes: the period that all its waves fit into a whole number of times.
+    pub period_bytes: f64,
+    /// The waves that it is made of, the strongest first; never none.
+    pub waves: Vec<Period>,
+}
+
+impl Band {
+    /// How often each of the waves fits into the period: 1 is the period itself.
+    pub fn harmonics(&self) -> impl Iterator<Item = u32> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a dozen")]
+        let times = |w: &Period| (self.period_bytes / w.length).round() as u32;
+        self.waves.iter().map(times)
+    }
+
+    /// Half of the distance from crest to trough of the strongest wave, as a share of the curve.
+    pub fn amplitude(&self) -> f64 {
+        self.waves[0].amplitude
+    }
+
+    /// Share of the variance that all waves take away.
+    pub fn strength(&self) -> f64 {
+        self.waves.iter().map(|w| w.strength).sum()
+    }
+}
+
+/// Waves of one period that are told of more are none.
+const HARMONICS_MAX: u32 = 12;
+/// The probability of a false alarm in all rounds, and in each half of them.
+const ALPHA: f64 = 0.01;
+const ALPHA_OF_HALF: f64 = 0.05;
+
+/// The bands of `curve`, which bends no more, whose waves both halves of the rounds have, too.
+pub(super) fn bands(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Band> {
+    let (Some(halves), Some(first), Some(last)) = (halves, curve.first(), curve.last()) else {
+        return Vec::new();
+    };
+    let span = last.0 - first.0;
+    let shortest = 4.0 * span / curve.len() as f64;
+    // Longer ones are bends of the curve, which were taken out.
+    let longest = span / 12.0;
+    let of = |points: &[(f64, f64)], alpha| periods(points, shortest, longest, alpha);
+    let seen: Vec<Vec<Period>> = halves.iter().map(|half| of(&detrended(half), ALPHA_OF_HALF)).collect();
+    let same = |a: &Period, b: &Period| (1.0 / a.length - 1.0 / b.length).abs() < 2.0 / span;
+    let mut found = of(curve, ALPHA);
+    found.retain(|p| seen.iter().all(|half| half.iter().any(|q| same(p, q))));
+    grouped(found, span, longest)
+}
+
+/// Waves that fit into one period a whole number of times are one band.
+///
+/// A curve that repeats is no sine, and its periodogram has a line at every harmonic, sometimes none at the period
+/// itself. The period is the shortest one into which the strongest wave and most of the others fit.
+fn grouped(mut waves: Vec<Period>, span: f64, longest: f64) -> Vec<Band> {
+    let mut bands = Vec::new();
+    while let Some(strongest) = waves.first().copied() {
+        let fits = |period: f64, wave: &Period| {
+            let times = period / wave.length;
+            // Two lengths are told apart by one over the span.
+            (times - times.round()).abs() < (1.5 * period / span).min(0.25)
+                && (1.0..=12.5).contains(&times.round())
+        };
+        let candidates = (1..=HARMONICS_MAX).map(|k| strongest.length * f64::from(k));
+        let period_bytes = candidates
+            .take_while(|period| *period <= longest)
+            .fold((strongest.length, 0), |(best, most), period| {
+                let n = waves.iter().filter(|w| fits(period, w)).count();
+                if n > most { (period, n) } else { (best, most) }
+            })
+            .0;
+        let (of_band, others): (Vec<Period>, Vec<Period>) =
+            waves.into_iter().partition(|w| fits(period_bytes, w));
+        let mut band = Band { period_bytes, waves: Vec::new() };
+        for wave in of_band {
+            let times = (period_bytes / wave.length).round();
+            // What is found again is what the first sine left of it.
+            if band.waves.iter().all(|w| ((period_bytes / w.length).round() - times).abs() > 0.5) {
+                band.waves.push(wave);
+            }
+        }
+        bands.push(band);
+        waves = others;
+    }
+    bands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::SplitMix;
+
+    /// 1,700 sizes with noise of 1 %, and what `tooth` adds.
+    fn curve(seed: u64, tooth: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+        let mut chance = SplitMix(seed);
+        let mut point = |i: u32| {
+            let x = 60.0 * f64::from(i) + chance.below(60) as f64;
+            let noise: f64 = (0..12).map(|_| chance.below(1_000) as f64 / 1_000.0 - 0.5).sum();
+            (x, 0.01 * noise + tooth(x))
+        };
+        (0..1_700).map(&mut point).collect()
+    }
+
+    fn found(tooth: impl Fn(f64) -> f64) -> Vec<Band> {
+        let halves = [curve(2, &tooth), curve(3, &tooth)];
+        bands(&curve(1, tooth), Some(&halves))
+    }
+
+    #[test]
+    fn harmonics_of_one_period_are_one_band() {
+        for period in [1_024.0, 2_048.0, 4_096.0] {
+            // A tooth: slower just below every multiple.
+            let bands = found(|x: f64| 0.04 * (x / period).fract().powi(6));
+            assert_eq!(bands.len(), 1, "{period}: {bands:?}");
+            assert!((bands[0].period_bytes / period - 1.0).abs() < 0.02, "{period}: {bands:?}");
+            assert!(bands[0].waves.len() > 1, "{period}: {bands:?}");
+        }
+    }
+
+    #[test]
+    fn a_period_without_a_wave_of_its_own_is_found_by_its_harmonics() {
+        let wave = |x: f64, length: f64| (std::f64::consts::TAU * x / length).sin();
+        let bands = found(|x| 0.02 * wave(x, 1_024.0 / 3.0) + 0.018 * wave(x, 1_024.0 / 2.0));
+        assert_eq!(bands.len(), 1, "{bands:?}");
+        assert!((bands[0].period_bytes / 1_024.0 - 1.0).abs() < 0.01, "{bands:?}");
+        assert_eq!(bands[0].harmonics().collect::<Vec<_>>(), [3, 2]);
+    }
+
+    #[test]
+    fn waves_that_have_nothing_in_common_are_two_bands_and_noise_is_none() {
+        let wave = |x: f64, length: f64| (std::f64::consts::TAU * x / length).sin();
+        let two = found(|x| 0.02 * wave(x, 4_096.0) + 0.018 * wave(x, 1_499.0));
+        assert_eq!(two.len(), 2, "{two:?}");
+        assert!(found(|_| 0.0).is_empty());
+    }
+}
