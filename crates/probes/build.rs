@@ -24,6 +24,7 @@ mod programs {
             println!("cargo::rerun-if-changed={}", folder.display());
             let built = SkeletonBuilder::new()
                 .source(folder.join(format!("{name}.bpf.c")))
+                .obj(out.join(format!("{name}.bpf.o")))
                 // v3: with compare-and-swap, which Linux 5.12 has.
                 .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{}", shared.display())])
                 .build_and_generate(out.join(format!("{name}.skel.rs")));

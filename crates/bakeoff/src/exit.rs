@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The measurement is INVALID.
     Invalid = 3,
+    /// It cannot be told whether it is good or bad.
+    Inconclusive = 4,
     /// The server under test failed.
     ServerFailed = 5,
     /// It could not be done here: permission, disk, kernel.

@@ -94,6 +94,7 @@ struct pt_regs {
 
 struct rq {
 	unsigned int nr_running;
+	u64 clock;
 };
 
 struct cfs_rq {

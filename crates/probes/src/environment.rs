@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use record::environment::Environment;
@@ -79,7 +80,10 @@ struct Files<'a> {
 
 impl Files<'_> {
     fn text(&self, path: &str) -> Maybe<String> {
-        fs::read_to_string(self.root.join(path)).map_err(|e| Missing::because(format!("/{path}: {e}")))
+        fs::read_to_string(self.root.join(path)).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Missing::because(format!("there is no /{path}")),
+            _ => Missing::because(format!("/{path}: {e}")),
+        })
     }
 
     fn line(&self, path: &str) -> Maybe<String> {

@@ -18,8 +18,8 @@ pub enum NotCores {
     /// A part is not a list of CPUs.
     #[error(transparent)]
     List(#[from] NotACpuList),
-    /// A CPU is in two cores.
-    #[error("CPU {cpu} is in two cores: write each CPU once, and a semicolon between cores, as in 0,1;2,3")]
+    /// A CPU is in two cores, or twice in one.
+    #[error("CPU {cpu} is named twice: write each CPU once, and a semicolon between cores, as in 0,1;2,3")]
     Twice {
         /// The CPU.
         cpu: u32,
@@ -57,15 +57,19 @@ impl Cores {
         let mut seen = BTreeSet::new();
         let mut siblings = Vec::new();
         for part in text.split(';') {
-            let core = cpu_list::parse(part)?;
-            if core.is_empty() {
-                return Err(NotACpuList { found: part.to_owned() }.into());
+            let mut core = BTreeSet::new();
+            for range in part.split(',') {
+                let cpus = cpu_list::parse(range)?;
+                if cpus.is_empty() {
+                    return Err(NotACpuList { found: part.to_owned() }.into());
+                }
+                if let Some(cpu) = cpus.iter().find(|cpu| !seen.insert(**cpu)) {
+                    return Err(NotCores::Twice { cpu: *cpu });
+                }
+                core.extend(cpus);
             }
             if core.len() > SIBLINGS_MAX {
                 return Err(NotCores::TooMany { found: core.len() });
-            }
-            if let Some(cpu) = core.iter().find(|cpu| !seen.insert(**cpu)) {
-                return Err(NotCores::Twice { cpu: *cpu });
             }
             siblings.push(core);
         }
@@ -113,7 +117,7 @@ mod tests {
     fn cores_read_as_declared() {
         let cores = Cores::declared("0,1;2-3;9").unwrap();
         assert_eq!(cores.shared(), [[0, 1].into(), [2, 3].into()]);
-        for text in ["", "0,1;", "0,1;1,2", "0-8", "a"] {
+        for text in ["", "0,1;", "0,1;1,2", "0,0", "0-1,1", "0-8", "a"] {
             assert!(Cores::declared(text).is_err(), "{text}");
         }
     }

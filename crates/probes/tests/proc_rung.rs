@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
-use bakeoff_probes::cpu_time::{self, Options};
+use bakeoff_probes::cpu_time::{self, Options, SwitchClock};
 use record::clock::{Clock, Monotonic};
 use record::cpu::Rung;
 
@@ -23,6 +23,7 @@ fn of_256_cpus_the_one_that_is_full_is_named() {
         highest: Rung::Bpf,
         ticks: true,
         tasks: None,
+        clock: SwitchClock::Own,
     });
     assert_eq!(probe.rung(), Rung::Proc);
     assert_eq!(probe.notes().len(), 1, "{:?}", probe.notes());
@@ -54,6 +55,7 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
         highest: Rung::Proc,
         ticks: false,
         tasks: None,
+        clock: SwitchClock::Own,
     });
     probe.start();
     // In less time than that, ticks tell nothing.
@@ -74,6 +76,7 @@ fn without_proc_stat_every_value_says_why() {
         highest: Rung::Proc,
         ticks: false,
         tasks: None,
+        clock: SwitchClock::Own,
     });
     probe.start();
     let interval = probe.read();

@@ -19,7 +19,7 @@ use bakeoff_probes::{cpu_list, hog};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
-use record::cpu::{CpuInterval, CpuSample, Rung};
+use record::cpu::{CpuInterval, CpuSample, Rung, UNOWNED_NS};
 
 #[test]
 fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
@@ -124,7 +124,8 @@ fn root_what_tasks_had_sums_up_to_what_cpus_were_busy() {
     let wall_ns = (interval.until_ns - interval.from_ns) as f64;
     let busy_ns: f64 = interval.cpus.iter().map(|c| c.event_ratio.clone().unwrap() * wall_ns).sum();
     let tasks = probe.tasks().unwrap();
-    let tasks_ns: f64 = tasks.iter().map(|t| t.on_cpu_ns as f64).sum();
+    let unowned_ns = interval.lost.get(UNOWNED_NS).copied().unwrap_or(0) as f64;
+    let tasks_ns = tasks.iter().map(|t| t.on_cpu_ns as f64).sum::<f64>() + unowned_ns;
     assert!((busy_ns - tasks_ns).abs() < 0.002 * busy_ns + 1e6, "CPUs {busy_ns} ns, tasks {tasks_ns} ns");
     assert!(tasks.iter().filter(|t| t.comm == "true" && t.ended).count() >= 190, "{}", tasks.len());
     for lost in ["task-sums", "task-end", "core-clock"] {

@@ -127,19 +127,31 @@ pub struct CpuInterval {
     pub missed_deadline: bool,
     /// The CPUs that were online, by number.
     pub cpus: Vec<CpuSample>,
-    /// Events that were lost, by reason, and what follows from it ([`UNSURE_NS`]); empty where none were.
+    /// Events that were lost, by reason, and what follows from it ([`UNSURE_NS`], [`UNOWNED_NS`]); empty where none were.
     pub lost: BTreeMap<String, u64>,
 }
 
-/// The one entry of [`CpuInterval::lost`] that is no count of events: time, over all CPUs, that may be booked as busy
-/// instead of idle or the other way round.
+/// An entry of [`CpuInterval::lost`] that is no count of events: time, over all CPUs, that may be booked as busy instead of
+/// idle or the other way round.
 pub const UNSURE_NS: &str = "unsure-ns";
+
+/// Another: time, over all CPUs, that is booked as busy but to no thread, since the kernel did not show who had it.
+pub const UNOWNED_NS: &str = "unowned-ns";
 
 impl CpuInterval {
     /// Share of the time of all CPUs that may be on the wrong side of the books, because events were lost.
     pub fn unsure_ratio(&self) -> f64 {
-        let unsure_ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
-        unsure_ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
+        self.lost_ratio(UNSURE_NS)
+    }
+
+    /// Share of the time of all CPUs that is busy but no thread's, because events were lost.
+    pub fn unowned_ratio(&self) -> f64 {
+        self.lost_ratio(UNOWNED_NS)
+    }
+
+    fn lost_ratio(&self, reason: &str) -> f64 {
+        let ns = self.lost.get(reason).copied().unwrap_or(0);
+        ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
     }
 
     /// Length of the interval in seconds.

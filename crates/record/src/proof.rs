@@ -58,7 +58,15 @@ pub enum ProofVerdict {
 
 words!(ProofVerdict { Pass = "pass", Fail = "fail", Cannot = "cannot" });
 
+/// How a reason ends where only the machine's being busy kept something from being proved.
+pub const AGAIN: &str = "prove again on a quiet machine";
+
 impl Proof {
+    /// Whether it could not be made because the machine was busy: another time it may.
+    pub fn is_for_another_time(&self) -> bool {
+        self.error().is_err_and(|why| why.reason.ends_with(AGAIN))
+    }
+
     /// Found less truth.
     ///
     /// # Errors
@@ -141,6 +149,14 @@ mod tests {
         assert_eq!(proof(0.5, Ok(0.75)).verdict(), ProofVerdict::Pass);
         assert_eq!(proof(0.5, Ok(0.125)).verdict(), ProofVerdict::Fail);
         assert_eq!(proof(0.5, Err(Missing::because("no tool"))).verdict(), ProofVerdict::Cannot);
+    }
+
+    #[test]
+    fn a_busy_machine_is_a_reason_to_prove_again_and_a_missing_tool_is_none() {
+        let busy = Missing::because(format!("the truth is not known: {AGAIN}"));
+        assert!(Proof { truth: Err(busy), ..proof(0.5, Ok(0.5)) }.is_for_another_time());
+        assert!(!proof(0.5, Err(Missing::because("no tool"))).is_for_another_time());
+        assert!(!proof(0.5, Ok(0.9)).is_for_another_time());
     }
 
     #[test]

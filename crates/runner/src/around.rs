@@ -139,6 +139,8 @@ fn record_command(
     instruments.read();
     let by_proc_ns = process_time::with_children_ns(pid);
     let status = reap(child).map_err(RecordError::Wait)?;
+    // Where the terminal told both, the command may have ended before anybody looked.
+    let stopped = stop.is_requested() || status.signal() == Some(Signal::SIGINT as i32);
     let recorded = Recorded {
         end: end_of(status),
         window: instruments.cpu.since_start(),
@@ -146,8 +148,7 @@ fn record_command(
         by_proc_ns,
         by_rusage: before.and_then(|before| Ok(since(before, children_usage()?))),
     };
-    // Where the terminal told both, the command may have ended before anybody looked.
-    Ok(instruments.finish(recorded, stop.is_requested()))
+    Ok(instruments.finish(recorded, stopped))
 }
 
 /// How often the user's wish is looked at.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use probes::cpu_time::{self, Cost, CpuProbe, Options};
+use probes::cpu_time::{self, Cost, CpuProbe, Options, SwitchClock};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::clock::{Clock as _, Monotonic};
@@ -46,6 +46,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CORES", value_parser = cores, requires = "tasks")]
     topology: Option<Cores>,
 
+    /// Leave out what ticks and samplers see, and what asking them costs
+    #[arg(long)]
+    events_only: bool,
+
+    /// Whose clock tells the time of a switch: `own`, or the `scheduler`'s, which costs next to nothing to read
+    #[arg(long, value_name = "WHOSE", default_value = "own", value_parser = clock, conflicts_with = "tasks")]
+    clock: SwitchClock,
+
     /// Comma-separated values, a row a CPU and interval
     #[arg(long, conflicts_with_all = ["json", "tasks"])]
     csv: bool,
@@ -61,6 +69,7 @@ Examples:
   bakeoff cpu 100ms --json       one JSON object a line, ten a second, until Ctrl-C
   bakeoff cpu 5 --tasks          threads too; on cores with hardware threads, what they really had
   bakeoff cpu --csv > cpu.csv    for a spreadsheet
+  bakeoff cpu 10 --events-only --clock scheduler     the cheapest way to watch: a few ns a switch
 
 event % is busy by context switches; tick-before, tick-after and sampled % are what samplers see of it; /proc % is what
 /proc/stat says and unacc % what it left out: far from 0, every tool that counts ticks errs by about as much.";
@@ -69,7 +78,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     signals::stop_on_interrupt()?;
     let cores = args.topology.clone().unwrap_or_else(|| Cores::read(&args.root));
     let cores_shared = !cores.shared().is_empty();
-    let options = Options { root: args.root.clone(), ..Options::of_this_machine() }.with_ticks();
+    let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
+    let options = Options { ticks: !args.events_only, clock: args.clock, ..options };
     let mut probe = cpu_time::open(&if args.tasks { options.with_tasks(cores) } else { options });
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
@@ -150,6 +160,14 @@ impl Args {
             None => {}
         }
         Ok(())
+    }
+}
+
+fn clock(word: &str) -> Result<SwitchClock, String> {
+    match word {
+        "own" => Ok(SwitchClock::Own),
+        "scheduler" => Ok(SwitchClock::Scheduler),
+        _ => Err("expected own or scheduler".into()),
     }
 }
 

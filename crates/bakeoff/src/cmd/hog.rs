@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::errno::Errno;
 use probes::hog::lock::{KernelLock, LockTruth};
-use probes::hog::{self, Tick, Truth, Work};
+use probes::hog::{self, HogError, Tick, Truth, Work};
 use probes::topology::Cores;
 use record::quantity;
 use serde_json::json;
@@ -126,7 +127,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             hog::antihide(cpu, tick, &work)?
         }
         What::Spin { threads, cpus, core_of } => {
-            let cpus = spin_on(cpus.as_ref(), *core_of);
+            let cpus = spin_on(cpus.as_ref(), *core_of)?;
             let threads = threads.map_or(cpus.len(), |n| n as usize);
             let places: Vec<u32> = cpus.iter().copied().cycle().take(threads).collect();
             let used = &cpus[..threads.min(cpus.len())];
@@ -144,7 +145,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             return Ok(ending(args, &stop));
         }
         What::Cpus { cpu } => {
-            let cpu = cpu.map_or_else(last_usable, Ok)?;
+            let cpu = cpu.map_or_else(last_usable, usable)?;
             let of = hog::usable().len();
             begin(out, &format!("filling CPU {cpu}, one of the {of} that may be used, with one thread"))?;
             hog::spin(&[cpu], &work)?
@@ -233,24 +234,28 @@ fn lock(word: &str) -> Result<Lock, String> {
 }
 
 fn tick_on(cpu: Option<u32>) -> anyhow::Result<(u32, Tick)> {
-    let cpu = cpu.map_or_else(last_usable, Ok)?;
+    let cpu = cpu.map_or_else(last_usable, usable)?;
     Ok((cpu, hog::find_tick(cpu, Duration::from_secs(1))?))
 }
 
-fn last_usable() -> anyhow::Result<u32> {
-    hog::usable()
-        .last()
-        .copied()
-        .ok_or_else(|| anyhow::anyhow!("the kernel does not tell which CPUs may be used"))
+fn last_usable() -> Result<u32, HogError> {
+    hog::usable().last().copied().ok_or(HogError::Cpu { cpu: 0, source: Errno::EINVAL })
 }
 
-fn spin_on(cpus: Option<&CpuList>, core_of: Option<u32>) -> Vec<u32> {
-    if let Some(cpu) = core_of {
+fn spin_on(cpus: Option<&CpuList>, core_of: Option<u32>) -> Result<Vec<u32>, HogError> {
+    let wanted: Vec<u32> = if let Some(cpu) = core_of {
         let cores = Cores::read(Path::new("/"));
         let core = cores.shared().iter().find(|core| core.contains(&cpu));
-        return core.map_or(vec![cpu], |core| core.iter().copied().collect());
-    }
-    cpus.map_or_else(|| hog::usable().into_iter().collect(), |list| list.0.clone())
+        core.map_or(vec![cpu], |core| core.iter().copied().collect())
+    } else {
+        cpus.map_or_else(|| hog::usable().into_iter().collect(), |list| list.0.clone())
+    };
+    wanted.into_iter().map(usable).collect()
+}
+
+/// That CPU, where it can be had: before anything is said of work on it.
+fn usable(cpu: u32) -> Result<u32, HogError> {
+    if hog::usable().contains(&cpu) { Ok(cpu) } else { Err(HogError::Cpu { cpu, source: Errno::EINVAL }) }
 }
 
 fn every(tick: Tick) -> String {

@@ -47,7 +47,7 @@ Examples:
   bakeoff prove                everything; leave the machine alone meanwhile
   bakeoff prove cpu            the CPU's instruments, and mpstat, vmstat, pidstat and top beside them
   bakeoff prove load           the load generator against a target that does nothing
-Ends with 1 where an instrument of ours errs by more than its limit.";
+Ends with 1 where an instrument of ours errs by more than its limit, with 4 where the machine was too busy to tell.";
 
 /// What can be proved: the probes' subjects, and the load generator.
 #[derive(Debug, Clone, Copy)]
@@ -127,6 +127,8 @@ fn exit_of(proofs: &[Proof]) -> Exit {
     let ours: Vec<ProofVerdict> = proofs.iter().filter(|p| p.ours).map(Proof::verdict).collect();
     if ours.contains(&ProofVerdict::Fail) {
         Exit::Bad
+    } else if proofs.iter().any(|p| p.ours && p.is_for_another_time()) {
+        Exit::Inconclusive
     } else if ours.contains(&ProofVerdict::Pass) {
         Exit::Good
     } else {

@@ -12,9 +12,11 @@
 //!
 //! illumos-gate, `usr/src/cmd/lockstat/lockstat.c`, and the same file in FreeBSD; lockstat(8).
 
+mod cells;
 mod event;
 mod judge;
 mod parser;
+mod section;
 
 pub use event::{Class, Event};
 pub use judge::{By, Group, Judged, Machine, Merits, Verdict, group, judge};

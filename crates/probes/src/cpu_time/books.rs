@@ -1,6 +1,6 @@
 //! The books of one CPU, and what two closings of them say. Pure, so that it is tested without root.
 
-use record::cpu::TopThread;
+use record::cpu::{TopThread, UNOWNED_NS, UNSURE_NS};
 use record::missing::{Maybe, Missing};
 
 /// One CPU's books as of a closing; every count runs since the programs were attached.
@@ -19,11 +19,19 @@ pub(super) struct Books {
     pub(super) top: Option<Top>,
 }
 
-/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, readings
-/// of a clock that went back, stints without a place for a task's sums or for its core's, tasks that ended untold,
-/// records that the kernel had no room for.
-pub(super) const LOST: [&str; 7] =
-    ["switch-unseen", "unsure-ns", "clock-backward", "task-sums", "core-clock", "task-end", "switch-record"];
+/// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, and that
+/// which is booked to no thread; readings of a clock that went back, stints without a place for a task's sums or for its
+/// core's, tasks that ended untold, records that the kernel had no room for.
+pub(super) const LOST: [&str; 8] = [
+    "switch-unseen",
+    UNSURE_NS,
+    UNOWNED_NS,
+    "clock-backward",
+    "task-sums",
+    "core-clock",
+    "task-end",
+    "switch-record",
+];
 
 /// A thread and how long it ran at least.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,7 +129,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_and_switches_not_seen_are_told() {
         let mut after = edge(10, 5, 5);
-        after.books.lost = [1, 3, 2, 0, 0, 0, 0];
+        after.books.lost = [1, 3, 0, 2, 0, 0, 0, 0];
         let events = between(&edge(0, 0, 0), &after).unwrap();
         assert_eq!(events.lost, [("switch-unseen", 1), ("unsure-ns", 3), ("clock-backward", 2)]);
     }

@@ -1,16 +1,19 @@
 //! The BPF rung: our programs in the kernel, and their books.
 
 use std::cell::RefCell;
-use std::io::Read;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::{fmt, ptr};
 
 use libbpf_rs::libbpf_sys::BPF_F_TEST_RUN_ON_CPU;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, ProgramInput, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, ProgramInput, ProgramMut, RingBufferBuilder};
 use nix::sched::sched_getcpu;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
@@ -19,7 +22,7 @@ use self::skel::types::{contender, contest, cpu_time, task_record, task_time};
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
 use super::books::{Books, Edge, Top};
 use super::tasks::{Ledger, Sums, Told};
-use super::{Adopt, Source};
+use super::{Adopt, Source, SwitchClock};
 use crate::hog;
 use crate::program::{self, KERNEL_BTF};
 use crate::topology::Cores;
@@ -41,9 +44,9 @@ mod skel {
 /// As in `cpu_time.h`.
 const CPU_TIME_CPUS: usize = 1024;
 
-const _: () = assert!(size_of::<cpu_time>() == 128);
-const _: () = assert!(size_of::<contest>() == 80);
-const _: () = assert!(size_of::<contender>() == 24);
+const _: () = assert!(size_of::<cpu_time>() == 192);
+const _: () = assert!(size_of::<contest>() == 64);
+const _: () = assert!(size_of::<contender>() == 32);
 const _: () = assert!(size_of::<task_record>() == 128);
 
 /// Our programs, loaded and attached; detached when dropped.
@@ -56,10 +59,12 @@ pub(super) struct Bpf {
     _links: Vec<Link>,
 }
 
-/// Where on the switch we hook.
+/// How we hook on the switch; each is a program of its own, so that none carries what it does not need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hook {
     Btf,
+    ByScheduler,
+    WithTasks,
     Raw,
 }
 
@@ -69,13 +74,25 @@ impl Bpf {
     /// # Errors
     ///
     /// A sentence for people: what is missing, and how to get it.
-    pub(super) fn open(tasks: Option<&Cores>) -> Result<Self, String> {
+    pub(super) fn open(tasks: Option<&Cores>, clock: SwitchClock) -> Result<Self, String> {
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
-        let best = if Path::new(KERNEL_BTF).exists() {
-            Self::attach(Hook::Btf, tasks).map_err(|e| e.to_string())
-        } else {
-            Err(format!("the kernel shows no BTF ({KERNEL_BTF}): is /sys mounted?"))
+        let by_btf = |hook: Hook| {
+            if Path::new(KERNEL_BTF).exists() {
+                Self::attach(hook, tasks).map_err(|e| e.to_string())
+            } else {
+                Err(format!("the kernel shows no BTF ({KERNEL_BTF}): is /sys mounted?"))
+            }
+        };
+        let best = match (tasks, clock) {
+            (Some(_), _) => by_btf(Hook::WithTasks),
+            (None, SwitchClock::Own) => by_btf(Hook::Btf),
+            // Some kernels' tasks do not lead to their run queue.
+            (None, SwitchClock::Scheduler) => by_btf(Hook::ByScheduler).or_else(|why| {
+                let mut bpf = by_btf(Hook::Btf)?;
+                bpf.note = Some(format!("watching by our own clock: the scheduler's cannot be read: {why}"));
+                Ok(bpf)
+            }),
         };
         best.or_else(|why| {
             let raw = Self::attach(Hook::Raw, None);
@@ -92,13 +109,18 @@ impl Bpf {
         // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
         // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = CpuTimeSkelBuilder::default().open(place)?;
-        open.progs.on_switch.set_autoload(hook == Hook::Btf);
-        open.progs.on_switch_raw.set_autoload(hook == Hook::Raw);
+        let mut builder = CpuTimeSkelBuilder::default();
+        // Of programs that read no kernel type, the library still wants to know the kernel's types.
+        let own_types = (hook == Hook::Raw).then(own_types).transpose()?;
+        if let Some(types) = &own_types {
+            builder.obj_builder.btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))?;
+        }
+        let mut open = builder.open(place)?;
+        choose(&mut open, hook);
         open.progs.replay.set_autoload(false);
         ask_for_tasks(&mut open, tasks)?;
         let skel = open.load()?;
-        let mut links = vec![attach_hook(&skel, hook)?];
+        let mut links = vec![on_switch(&skel, hook).attach()?];
         if tasks.is_some() {
             links.push(skel.progs.on_fork.attach()?);
         }
@@ -121,19 +143,24 @@ impl Bpf {
         self.skel.progs.close_books.test_run(on_cpu).map(drop)
     }
 
-    fn books(&self, cpu: u32) -> Books {
+    fn closed(&self, cpu: u32) -> cpu_time {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        let cpu = cpu as usize;
         // SAFETY: plain integers in memory that is mapped as long as `skel` lives. Only a closing of this CPU writes
         // this entry; closings are ordered by us, through `&mut self`, and each has ended when its call returns.
-        let closed: cpu_time = unsafe { ptr::read_volatile(&raw const shared.closed[cpu]) };
+        unsafe { ptr::read_volatile(&raw const shared.closed[cpu as usize]) }
+    }
+
+    fn books(&self, cpu: u32, closed: &cpu_time) -> Books {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        let cpu = cpu as usize;
         // The half that was in use until that closing; the programs write the other one now.
         let half = usize::from(closed.closings & 1 == 1);
-        // SAFETY: as above; only the next closing but one starts to write this half again.
-        let contests = unsafe { ptr::read_volatile(&raw const shared.contests[half][cpu]) };
-        let top = winner(&contests).map(|(set, way, ns)| {
-            // SAFETY: as above.
-            let who = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu][set][way]) };
+        // SAFETY: as in `closed`; only the next closing but one starts to write this half again.
+        let contests = unsafe { ptr::read_volatile(&raw const shared.now[cpu].contests[half]) };
+        // SAFETY: as above.
+        let contenders = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu]) };
+        let top = winner(&contests, &contenders).map(|(set, way, ns)| {
+            let who = &contenders[set][way];
             Top { pid: who.tgid, tid: contests[set].tid[way], comm: program::text(&who.comm), ns }
         });
         Books {
@@ -145,6 +172,7 @@ impl Bpf {
             lost: [
                 closed.unseen,
                 closed.unsure_ns,
+                closed.unowned_ns,
                 closed.backward,
                 closed.lost_tasks,
                 closed.lost_core,
@@ -163,6 +191,13 @@ impl Source for Bpf {
 
     fn note(&self) -> Option<&str> {
         self.note.as_deref()
+    }
+
+    fn after_first_edge(&mut self, online: &BTreeSet<u32>) {
+        if self.hook == Hook::ByScheduler {
+            // How far that clock is from ours is found out at a switch.
+            hog::visit(online);
+        }
     }
 
     fn next_edge(&mut self) {
@@ -203,8 +238,13 @@ impl Source for Bpf {
         let before_ns = Monotonic.now_ns();
         self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
         let after_ns = Monotonic.now_ns();
-        let books = self.books(cpu);
-        Ok(Edge { wall_ns: books.at_ns.clamp(before_ns, after_ns), books })
+        let closed = self.closed(cpu);
+        if closed.since_ns == 0 {
+            return Err(Missing::because(
+                "it has not switched since the start, so its clock is not known yet",
+            ));
+        }
+        Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(cpu, &closed) })
     }
 
     fn ns_per_switch(&mut self) -> Maybe<f64> {
@@ -213,10 +253,7 @@ impl Source for Bpf {
             .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
         let nothing = &self.skel.progs.on_switch_nothing;
         let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-        let ours = match self.hook {
-            Hook::Btf => self.skel.progs.on_switch.as_fd(),
-            Hook::Raw => self.skel.progs.on_switch_raw.as_fd(),
-        };
+        let ours = on_switch(&self.skel, self.hook).as_fd();
         let (ours_before, nothing_before) =
             (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
         hog::ping_pong(None, 5_000).map_err(|e| failed("no burst of switches could be made", &e))?;
@@ -231,10 +268,33 @@ impl fmt::Debug for Bpf {
     }
 }
 
-fn attach_hook(skel: &CpuTimeSkel<'_>, hook: Hook) -> libbpf_rs::Result<Link> {
+/// Has that one of the programs on the switch loaded, and no other.
+fn choose(open: &mut OpenCpuTimeSkel<'_>, hook: Hook) {
+    let programs = &mut open.progs;
+    programs.on_switch.set_autoload(hook == Hook::Btf);
+    programs.on_switch_by_scheduler.set_autoload(hook == Hook::ByScheduler);
+    programs.on_switch_with_tasks.set_autoload(hook == Hook::WithTasks);
+    programs.on_switch_raw.set_autoload(hook == Hook::Raw);
+    let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    settings.by_scheduler = hook == Hook::ByScheduler;
+    settings.has_btf = hook != Hook::Raw;
+}
+
+/// The types that our programs were compiled with, in place of the kernel's where these are not to be had.
+fn own_types() -> libbpf_rs::Result<File> {
+    const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cpu_time.bpf.o"));
+    let file = memfd_create("bakeoff-types", MFdFlags::MFD_CLOEXEC).map_err(io::Error::from)?;
+    let mut file = File::from(file);
+    file.write_all(OBJECT)?;
+    Ok(file)
+}
+
+fn on_switch<'a>(skel: &'a CpuTimeSkel<'_>, hook: Hook) -> &'a ProgramMut<'a> {
     match hook {
-        Hook::Btf => skel.progs.on_switch.attach(),
-        Hook::Raw => skel.progs.on_switch_raw.attach(),
+        Hook::Btf => &skel.progs.on_switch,
+        Hook::ByScheduler => &skel.progs.on_switch_by_scheduler,
+        Hook::WithTasks => &skel.progs.on_switch_with_tasks,
+        Hook::Raw => &skel.progs.on_switch_raw,
     }
 }
 
@@ -297,9 +357,12 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
 }
 
 /// The thread that ran most for certain: what it may have inherited from others is not counted for it.
-fn winner(contests: &[contest]) -> Option<(usize, usize, u64)> {
-    let all = contests.iter().enumerate().flat_map(|(set, contest)| {
-        (0..contest.tid.len()).map(move |way| (set, way, contest.ns[way].saturating_sub(contest.over[way])))
+fn winner<const W: usize>(
+    contests: &[contest],
+    contenders: &[[contender; W]],
+) -> Option<(usize, usize, u64)> {
+    let all = contests.iter().zip(contenders).enumerate().flat_map(|(set, (contest, who))| {
+        (0..W).map(move |way| (set, way, contest.ns[way].saturating_sub(who[way].over_ns)))
     });
     all.max_by_key(|(_, _, ns)| *ns).filter(|(_, _, ns)| *ns > 0)
 }
@@ -313,25 +376,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_both_hooks_tell_the_same() {
+    fn root_all_programs_on_the_switch_tell_the_same() {
         if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
             eprintln!("skipped: needs root and a kernel with BTF");
             return;
         }
         let here = u32::try_from(sched_getcpu().unwrap()).unwrap();
-        let (mut by_btf, mut raw) =
-            (Bpf::attach(Hook::Btf, None).unwrap(), Bpf::attach(Hook::Raw, None).unwrap());
-        let before = (by_btf.close(here).unwrap(), raw.close(here).unwrap());
+        let all = [Hook::Btf, Hook::Raw, Hook::ByScheduler, Hook::WithTasks];
+        let cores = Cores::default();
+        let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
+        let mut all = all.map(|hook| Bpf::attach(hook, tasks(hook)).unwrap());
+        // The scheduler's clock is known from the first switch after the first closing on.
+        for bpf in &mut all {
+            let _ = bpf.close(here);
+        }
+        hog::ping_pong(Some(here), 10).unwrap();
+        let before = all.each_mut().map(|bpf| bpf.close(here).unwrap());
         hog::ping_pong(Some(here), 2_000).unwrap();
         thread::sleep(Duration::from_millis(200));
-        let after = (by_btf.close(here).unwrap(), raw.close(here).unwrap());
-        let by_btf = between(&before.0, &after.0).unwrap();
-        let raw = between(&before.1, &after.1).unwrap();
-        assert!(by_btf.switches >= 3_998, "{by_btf:?}");
-        // The closings are some microseconds apart, and others may switch in that time.
-        assert!(by_btf.switches.abs_diff(raw.switches) <= 20, "{by_btf:?} {raw:?}");
-        // They differ by what is booked around switches that nobody was shown.
-        assert!((by_btf.busy_ratio - raw.busy_ratio).abs() < 0.05, "{by_btf:?} {raw:?}");
+        let after = all.each_mut().map(|bpf| bpf.close(here).unwrap());
+        let told: Vec<_> = before.iter().zip(&after).map(|(b, a)| between(b, a).unwrap()).collect();
+        assert!(told[0].switches >= 3_998, "{told:?}");
+        for one in &told {
+            // The closings are some microseconds apart, and others may switch in that time.
+            assert!(one.switches.abs_diff(told[0].switches) <= 20, "{told:?}");
+            // They differ by what is booked around switches that nobody was shown.
+            assert!((one.busy_ratio - told[0].busy_ratio).abs() < 0.05, "{told:?}");
+            // A reading that a hypervisor holds up in between is off by as much as that.
+            assert!(one.balance_ns.abs() < 1_000_000, "{told:?}");
+        }
     }
 
     /// The programs with one core of CPUs 0 to `threads`, for [`switch_at`] to play switches on; not attached.
@@ -342,6 +415,7 @@ mod tests {
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CpuTimeSkelBuilder::default().open(place).unwrap();
         let cores = Cores::declared(&format!("0-{}", threads - 1)).unwrap();
+        choose(&mut open, Hook::WithTasks);
         ask_for_tasks(&mut open, Some(&cores)).unwrap();
         Some(open.load().unwrap())
     }
@@ -453,10 +527,13 @@ mod tests {
         let mut contests = [contest::default(), contest::default()];
         contests[0].tid = [10, 11, 0, 0];
         contests[0].ns = [500, 700, 0, 0];
-        contests[0].over = [0, 300, 0, 0];
+        let mut contenders = [[contender::default(); 4], [contender::default(); 4]];
+        contenders[0][1].over_ns = 300;
+        // A way that nobody has taken since the last closing keeps who had it before.
+        contenders[1][2].over_ns = 99;
         contests[1].tid = [21, 0, 0, 0];
         contests[1].ns = [450, 0, 0, 0];
-        assert_eq!(winner(&contests), Some((0, 0, 500)));
-        assert_eq!(winner(&[contest::default()]), None);
+        assert_eq!(winner(&contests, &contenders), Some((0, 0, 500)));
+        assert_eq!(winner(&[contest::default()], &contenders), None);
     }
 }

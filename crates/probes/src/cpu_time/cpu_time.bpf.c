@@ -13,55 +13,75 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-struct cpu_time now[CPU_TIME_CPUS];
+/* Set before loading: whose clock is in use, and whether the kernel tells where a task's fields
+ * are. */
+const volatile bool by_scheduler = false;
+const volatile bool has_btf = false;
+
+struct cpu now[CPU_TIME_CPUS] __attribute__((aligned(CACHE_LINE_BYTES)));
 
 #include "tasks.bpf.h"
 
-/* A copy of now[] as of the last closing. Only a closing writes it, so user space, which orders the
- * closings, reads it without a lock. */
+/* A copy of the books as of the last closing. Only a closing writes it, so user space, which orders
+ * the closings, reads it without a lock. */
 struct cpu_time closed[CPU_TIME_CPUS];
-/* One half is in use, the other holds the interval that was closed last. */
-struct contest contests[2][CPU_TIME_CPUS][CONTEST_SETS];
 struct contender contenders[2][CPU_TIME_CPUS][CONTEST_SETS][CONTEST_WAYS];
 
 enum {
 	/* In prev_state: the task will not come back (TASK_DEAD). */
 	TASK_IS_DEAD = 0x80,
+	/* After a closing, so many switches read both clocks. */
+	COMPARISONS = 8,
+	/* By the scheduler's clock a switch may lie a little before the closing that it follows. */
+	BACKWARD_NS_MAX = 1000000,
 };
 
-struct who {
-	__u64 task; /* its address, used as a name only */
-	__u32 tid;  /* 0: the idle task */
-	__u32 tgid;
-};
-
-static __always_inline void compete(const struct cpu_time *c, __u32 cpu, const struct who *who,
-				    __u64 ns)
+static __always_inline struct cpu *books_of(__u32 cpu)
 {
-	__u32 half = c->closings & 1, set = who->tid % CONTEST_SETS, least = 0;
-	struct contest *contest = &contests[half][cpu][set];
-	struct contender *contender;
+	struct cpu *here = &now[cpu];
 
-#pragma unroll
-	for (int way = 0; way < CONTEST_WAYS; way++) {
-		if (contest->tid[way] == who->tid) {
-			contest->ns[way] += ns;
-			return;
-		}
-	}
+	/* In a register, instead of being worked out anew for every field. */
+	barrier_var(here);
+	return here;
+}
+
+/* The current task, which had the CPU until now, takes the place of whoever ran least. Not inlined,
+ * like everything that a usual switch does not need: its path then fits in registers.
+ */
+static __noinline int take_place(struct contest *contest, struct contender *contenders, __u32 tid,
+				 __u64 ns)
+{
+	__u32 least = 0;
+
+	if (!contest || !contenders)
+		return 0;
 #pragma unroll
 	for (int way = 1; way < CONTEST_WAYS; way++) {
 		if (contest->ns[way] < contest->ns[least % CONTEST_WAYS])
 			least = way;
 	}
 	least %= CONTEST_WAYS; /* for the verifier */
-	contest->tid[least] = who->tid;
-	contest->over[least] = contest->ns[least];
+	contenders[least].over_ns = contest->ns[least];
+	contenders[least].tgid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(contenders[least].comm, sizeof(contenders[least].comm));
+	contest->tid[least] = tid;
 	contest->ns[least] += ns;
-	contender = &contenders[half][cpu][set][least];
-	contender->tgid = who->tgid;
-	/* At a switch the task that leaves is still the current one. */
-	bpf_get_current_comm(contender->comm, sizeof(contender->comm));
+	return 0;
+}
+
+static __always_inline void compete(struct cpu *here, __u32 cpu, __u32 tid, __u64 ns)
+{
+	__u32 half = here->books.closings & 1, set = tid % CONTEST_SETS;
+	struct contest *contest = &here->contests[half][set];
+
+#pragma unroll
+	for (int way = 0; way < CONTEST_WAYS; way++) {
+		if (contest->tid[way] == tid) {
+			contest->ns[way] += ns;
+			return;
+		}
+	}
+	take_place(contest, contenders[half][cpu][set], tid, ns);
 }
 
 /* How long a task had the CPU when it last had one, by the scheduler's own clock. */
@@ -72,99 +92,193 @@ static __always_inline __u64 last_stint_ns(__u64 task)
 	return BPF_CORE_READ(t, se.sum_exec_runtime) - BPF_CORE_READ(t, se.prev_sum_exec_runtime);
 }
 
-/* Some kernels keep a few tasks from their tracers, so now and then another task comes off than the
- * one that went on. Where one of them is idle, the other had the CPU for no longer than its stint.
+/* Books time in which another task came off than the one that we saw go on: some kernels keep a few
+ * tasks from their tracers. Yields the part of whoever came off, who had the CPU for no longer than
+ * its last stint; at a closing that is not over, so there it is taken for all of the time. Where
+ * one of the two is idle, the rest was the idle task's; else it was the other's, or of those
+ * unseen.
  */
-static __always_inline __u64 busy_part(struct cpu_time *c, const struct who *who, __u64 ns,
-				       bool with_btf)
+static __noinline __u64 book_unseen(struct cpu_time *c, __u64 task, __u32 tid, __u64 ns,
+				    bool is_closing)
 {
-	__u64 task = who->tid ? who->task : c->running;
-	__u64 whole = who->tid ? ns : 0, stint;
+	struct task_struct *running;
+	__u64 stint_ns;
+	bool was_idle;
 
-	if (c->running == who->task)
-		return whole;
+	if (!c)
+		return 0;
+	was_idle = c->running == c->idle_task;
 	c->unseen++;
-	if (who->tid && c->running != c->idle_task)
-		return whole;
-	if (!with_btf) {
-		c->unsure_ns += ns;
-		return whole;
+	if (has_btf && !is_closing)
+		stint_ns = last_stint_ns(tid ? task : c->running);
+	else
+		stint_ns = tid ? ns : 0;
+	if (has_btf) {
+		running = (void *)c->running;
+		was_idle = BPF_CORE_READ(running, pid) == 0;
 	}
-	stint = last_stint_ns(task);
-	if (stint > ns)
-		stint = ns;
-	c->unsure_ns += stint;
-	return stint;
-}
-
-/* Books the time since the last event to the task that had the CPU until now; yields the busy part.
- */
-static __always_inline __u64 book(struct cpu_time *c, __u32 cpu, const struct who *who,
-				  bool with_btf)
-{
-	__u64 now_ns = bpf_ktime_get_ns(), ns, busy_ns;
-
-	if (who->tid == 0)
-		c->idle_task = who->task;
-	if (c->since_ns == 0) {
-		c->since_ns = now_ns;
-		return 0;
+	if (stint_ns > ns)
+		stint_ns = ns;
+	if (tid && !was_idle) {
+		c->busy_ns += ns;
+		c->unowned_ns += ns - stint_ns;
+		return stint_ns;
 	}
-	if (now_ns < c->since_ns) {
-		c->backward++;
-		return 0;
-	}
-	ns = now_ns - c->since_ns;
-	c->since_ns = now_ns;
-	busy_ns = busy_part(c, who, ns, with_btf);
-	c->busy_ns += busy_ns;
-	c->idle_ns += ns - busy_ns;
-	if (who->tid)
-		compete(c, cpu, who, busy_ns);
-	return busy_ns;
-}
-
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
-{
-	struct who who = {.task = (__u64)prev, .tid = prev->pid, .tgid = prev->tgid};
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu_time *c;
-	__u64 busy_ns;
-
-	if (cpu >= CPU_TIME_CPUS)
-		return 0;
-	c = &now[cpu];
-	busy_ns = book(c, cpu, &who, true);
-	c->running = (__u64)next;
-	c->switches++;
-	if (with_tasks) {
-		struct stint had = next_stint(c, cpu, c->since_ns, next->pid != 0);
-
-		if (who.tid)
-			credit(c, cpu, prev, busy_ns, &had, 1);
-		if (prev_state & TASK_IS_DEAD)
-			bury(c, prev);
-	}
+	c->busy_ns += stint_ns;
+	c->idle_ns += ns - stint_ns;
+	c->unsure_ns += has_btf && !is_closing ? stint_ns : ns;
+	if (tid)
+		return stint_ns;
+	c->unowned_ns += stint_ns;
 	return 0;
 }
 
-/* The same without BTF: at a switch the task that leaves is still the current one. */
-SEC("raw_tp/sched_switch")
-int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
+/* Books the time since the last event to the task that had the CPU until now; yields the part that
+ * is surely its own. What is booked before the first closing means nothing: who reads the books
+ * takes differences.
+ */
+static __always_inline __u64 book(struct cpu *here, __u32 cpu, __u64 task, __u32 tid, __u64 now_ns,
+				  bool is_closing)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct who who = {.task = ctx->args[1], .tid = ids, .tgid = ids >> 32};
+	struct cpu_time *c = &here->books;
+	__u64 ns = now_ns - c->since_ns, own_ns = ns;
+
+	if ((__s64)ns < 0) {
+		if (!by_scheduler || -(__s64)ns > BACKWARD_NS_MAX)
+			c->backward++;
+		return 0;
+	}
+	c->since_ns = now_ns;
+	if (c->running != task) {
+		own_ns = book_unseen(c, task, tid, ns, is_closing);
+	} else if (tid == 0) {
+		c->idle_ns += ns;
+		return 0;
+	} else {
+		c->busy_ns += ns;
+	}
+	if (tid)
+		compete(here, cpu, tid, own_ns);
+	return own_ns;
+}
+
+/* The scheduler read its clock a little before us, how long before differs: the least is kept. */
+static __noinline int compare_clocks(struct cpu_time *c, __u64 scheduler_ns)
+{
+	__s64 ahead_ns = bpf_ktime_get_ns() - scheduler_ns;
+
+	if (!c)
+		return 0;
+	c->to_compare--;
+	if (ahead_ns < c->least_ns)
+		c->least_ns = ahead_ns;
+	return 0;
+}
+
+/* The time of a closing, by the clock in use; 0 where that is not known yet. An interrupt finds the
+ * scheduler's clock as old as its last use, so there it is derived from ours. */
+static __always_inline __u64 closing_ns(struct cpu_time *c)
+{
+	c->closed_ns = bpf_ktime_get_ns();
+	if (!by_scheduler)
+		return c->closed_ns;
+	if (c->to_compare < COMPARISONS && c->closings) {
+		c->ahead_ns = c->least_ns;
+		c->compared = 1;
+	}
+	c->to_compare = COMPARISONS;
+	c->least_ns = (__s64)(~0ULL >> 1);
+	return c->compared ? c->closed_ns - c->ahead_ns : 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 tid = prev->pid;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu_time *c;
+	struct cpu *here;
 
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
-	c = &now[cpu];
-	book(c, cpu, &who, false);
-	c->running = ctx->args[2];
+	here = books_of(cpu);
+	book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+	here->books.running = (__u64)next;
+	here->books.switches++;
+	return 0;
+}
+
+/* The same by the scheduler's clock. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
+	     struct task_struct *next)
+{
+	__u32 tid = prev->pid;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *here;
+	__u64 now_ns;
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	here = books_of(cpu);
+	/* As the scheduler read it when it began to switch. */
+	now_ns = next->se.cfs_rq->rq->clock;
+	if (here->books.to_compare)
+		compare_clocks(&here->books, now_ns);
+	book(here, cpu, (__u64)prev, tid, now_ns, false);
+	here->books.running = (__u64)next;
+	here->books.switches++;
+	return 0;
+}
+
+/* The same with each task's sums. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	__u32 tid = prev->pid;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_time *c;
+	struct cpu *here;
+	struct stint had;
+	__u64 own_ns = 0, ns;
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	here = books_of(cpu);
+	c = &here->books;
+	ns = c->since_ns;
+	if (ns != 0)
+		own_ns = book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+	else
+		c->since_ns = ns = bpf_ktime_get_ns();
+	ns = c->since_ns - ns;
+	c->running = (__u64)next;
 	c->switches++;
+	had = next_stint(c, cpu, c->since_ns, next->pid != 0);
+	if (tid)
+		credit(c, cpu, prev, own_ns, ns, &had, 1);
+	if (prev_state & TASK_IS_DEAD)
+		bury(c, prev);
+	return 0;
+}
+
+/* The same without BTF, and without sums. */
+SEC("raw_tp/sched_switch")
+int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u64 task = ctx->args[1];
+	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *here;
+
+	if (cpu >= CPU_TIME_CPUS)
+		return 0;
+	here = books_of(cpu);
+	if (tid == 0)
+		here->books.idle_task = task;
+	book(here, cpu, task, tid, bpf_ktime_get_ns(), false);
+	here->books.running = ctx->args[2];
+	here->books.switches++;
 	return 0;
 }
 
@@ -175,29 +289,39 @@ int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 SEC("raw_tp")
 int close_books(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u64 ids = bpf_get_current_pid_tgid();
-	struct who who = {.task = bpf_get_current_task(), .tid = ids, .tgid = ids >> 32};
+	__u64 task = bpf_get_current_task();
+	__u32 tid = bpf_get_current_pid_tgid();
 	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 own_ns = 0, ns, at_ns;
 	struct cpu_time *c;
-	__u64 busy_ns;
+	struct cpu *here;
 
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
-	c = &now[cpu];
-	if (c->since_ns == 0)
-		c->running = who.task;
-	busy_ns = book(c, cpu, &who, false);
-	c->running = who.task;
+	here = books_of(cpu);
+	c = &here->books;
+	if (tid == 0)
+		c->idle_task = task;
+	at_ns = closing_ns(c);
+	if (c->since_ns == 0) {
+		c->since_ns = at_ns;
+		c->running = task;
+	}
+	ns = c->since_ns;
+	if (at_ns)
+		own_ns = book(here, cpu, task, tid, at_ns, true);
+	ns = c->since_ns - ns;
+	c->running = task;
 	if (with_tasks) {
-		struct stint had = next_stint(c, cpu, c->since_ns, who.tid != 0);
+		struct stint had = next_stint(c, cpu, c->since_ns, tid != 0);
 
-		if (who.tid)
-			credit(c, cpu, bpf_get_current_task_btf(), busy_ns, &had, 0);
+		if (tid)
+			credit(c, cpu, bpf_get_current_task_btf(), own_ns, ns, &had, 0);
 	}
 	c->epoch = ctx->args[0];
 	closed[cpu] = *c;
 	c->closings++;
-	__builtin_memset(contests[c->closings & 1][cpu], 0, sizeof(contests[0][0]));
+	__builtin_memset(here->contests[c->closings & 1], 0, sizeof(here->contests[0]));
 	return 0;
 }
 

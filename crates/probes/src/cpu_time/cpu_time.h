@@ -4,6 +4,7 @@
 
 enum {
 	CPU_TIME_CPUS = 1024,
+	CACHE_LINE_BYTES = 64,
 	/* Threads that compete for "ran most on this CPU": sets by the low bits of the id, ways
 	   within. */
 	CONTEST_SETS = 8,
@@ -13,42 +14,61 @@ enum {
 
 /* One CPU's books since the programs were attached. Written by that CPU alone, interrupts off. */
 struct cpu_time {
-	__u64 since_ns;	 /* last switch or closing, CLOCK_MONOTONIC; 0: none seen yet */
-	__u64 busy_ns;	 /* a task was on the CPU */
-	__u64 idle_ns;	 /* the idle task was */
-	__u64 switches;	 /* context switches */
-	__u64 running;	 /* the task since since_ns, as an opaque word */
-	__u64 unseen;	 /* times that another task came off the CPU than the one we saw go on */
-	__u64 unsure_ns; /* time before such a moment, of which part may be idle and part busy */
-	__u64 idle_task; /* the idle task, as an opaque word; 0: not seen yet */
-	__u64 backward;	 /* times that the clock stood before since_ns */
+	/* What every switch touches: one cache line. */
+	__u64 since_ns; /* last switch or closing, by the clock in use; 0: none seen yet */
+	__u64 busy_ns;	/* a task was on the CPU */
+	__u64 idle_ns;	/* the idle task was */
+	__u64 switches; /* context switches */
+	__u64 running;	/* the task since since_ns, as an opaque word */
 	__u64 closings; /* times that the books were closed; its low bit names the contest in use */
-	__u64 epoch;	/* number of the last closing, as user space counts them */
+	__u64 to_compare; /* so many switches are still to read both clocks */
+	__u64 unused;
+
+	/* The rest is touched now and then. */
+	__u64 epoch;	  /* number of the last closing, as user space counts them */
+	__u64 unseen;	  /* times that another task came off the CPU than the one we saw go on */
+	__u64 unsure_ns;  /* time before such a moment, of which part may be idle and part busy */
+	__u64 unowned_ns; /* busy time before such a moment that is booked to no task */
+	__u64 backward;	  /* times that the clock stood before since_ns */
+	__u64 idle_task;  /* the idle task, as an opaque word; 0: not seen to come off yet */
 	__u64 lost_tasks; /* stints that no task's sums could be found for */
 	__u64 lost_core;  /* stints whose core's clocks were held by another CPU for too long */
 	__u64 lost_ended; /* tasks that ended, and nobody had read of the ones before */
 	__u64 member_ns;  /* the part of busy_ns that members had: a command and all it started */
-	__u64 unused;
+	__u64 closed_ns;  /* when the books were closed last, CLOCK_MONOTONIC */
+	__s64 ahead_ns;	  /* by which CLOCK_MONOTONIC is ahead of the scheduler's clock */
+	__s64 least_ns;	  /* the least such difference that was seen since the last closing */
+	__u64 compared;	  /* 1: ahead_ns is known */
+	__u64 still_unused[2];
 };
-_Static_assert(sizeof(struct cpu_time) == 128,
-	       "mod.rs expects 128 bytes: two cache lines, no neighbour in them");
+_Static_assert(sizeof(struct cpu_time) == 3 * CACHE_LINE_BYTES, "bpf.rs expects 192 bytes");
+_Static_assert(__builtin_offsetof(struct cpu_time, epoch) == CACHE_LINE_BYTES,
+	       "a switch touches one line");
 
 /* The threads of one set that ran most, by the space-saving rule: a newcomer takes the place of the
  * one with the least time and inherits that time as its possible error. */
 struct contest {
 	__u32 tid[CONTEST_WAYS];
-	__u64 ns[CONTEST_WAYS];	  /* at most over[] too high, never too low */
-	__u64 over[CONTEST_WAYS]; /* what was inherited */
+	__u64 ns[CONTEST_WAYS]; /* at most the contender's over_ns too high, never too low */
+	__u64 unused[2];
 };
-_Static_assert(sizeof(struct contest) == 80, "mod.rs expects 80 bytes");
+_Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 bytes");
+
+/* Everything that a switch on one CPU touches. */
+struct cpu {
+	struct cpu_time books;
+	/* One half is in use, the other holds the interval that was closed last. */
+	struct contest contests[2][CONTEST_SETS];
+};
 
 /* Who a competing thread is; written when it takes a place, so off the usual path. */
 struct contender {
+	__u64 over_ns; /* what was inherited */
 	__u32 tgid;
 	__u32 unused;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct contender) == 24, "mod.rs expects 24 bytes");
+_Static_assert(sizeof(struct contender) == 32, "bpf.rs expects 32 bytes");
 
 enum {
 	/* Shares of a core are counted in 1/840 ns: 840 can be divided by 1 to 8. */

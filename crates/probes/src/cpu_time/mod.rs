@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::clock::{Clock, Monotonic};
-use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample};
+use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
 
 use self::books::Edge;
@@ -48,12 +48,30 @@ pub struct Options {
     pub ticks: bool,
     /// Also account for every thread, on these cores. Needs the BPF rung.
     pub tasks: Option<Cores>,
+    /// Whose clock tells the time of a switch on the BPF rung; with tasks it is always our own.
+    pub clock: SwitchClock,
+}
+
+/// Whose clock tells the time of a context switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchClock {
+    /// `CLOCK_MONOTONIC`, read at each switch: most of what watching a switch costs.
+    Own,
+    /// The scheduler's, which it read as it began to switch: nearly free. Time that the switch itself took is booked to
+    /// whoever comes next, and the books balance as well as the two clocks agree.
+    Scheduler,
 }
 
 impl Options {
     /// This machine, on the highest rung that it gives, without the samplers: what runs beside a load.
     pub fn of_this_machine() -> Self {
-        Self { root: PathBuf::from("/"), highest: Rung::Bpf, ticks: false, tasks: None }
+        Self {
+            root: PathBuf::from("/"),
+            highest: Rung::Bpf,
+            ticks: false,
+            tasks: None,
+            clock: SwitchClock::Own,
+        }
     }
 
     /// The same with the samplers' view beside the events.
@@ -97,7 +115,11 @@ pub struct CpuProbe {
     members: Maybe<()>,
     first: Option<Look>,
     last: Option<Look>,
+    hottest: Hottest,
 }
+
+/// How long each of the threads that ran most in some interval did so, by CPU, process and thread, in nanoseconds.
+type Hottest = BTreeMap<u32, BTreeMap<(u32, u32), (String, f64)>>;
 
 /// Where the books of the CPUs come from; without one, `/proc/stat` remains.
 trait Source: std::fmt::Debug {
@@ -110,6 +132,9 @@ trait Source: std::fmt::Debug {
 
     /// Says who becomes a member from now on.
     fn adopt(&mut self, adopt: Adopt) -> Maybe<()>;
+
+    /// Called once, after the CPUs were closed for the first time.
+    fn after_first_edge(&mut self, _online: &BTreeSet<u32>) {}
 
     /// Called before the CPUs are closed one by one.
     fn next_edge(&mut self);
@@ -169,6 +194,7 @@ pub fn open(options: &Options) -> CpuProbe {
         members: Err(Missing::because("nobody was adopted")),
         first: None,
         last: None,
+        hottest: Hottest::new(),
     }
 }
 
@@ -186,10 +212,14 @@ impl CpuProbe {
     /// Opens the books: the first interval starts here.
     pub fn start(&mut self) {
         // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
-        self.look();
+        let first = self.look();
+        if let Some(source) = &mut self.source {
+            source.after_first_edge(&first.online);
+        }
         let look = self.look();
         self.started_ns = look.at_ns;
         self.switches = 0;
+        self.hottest.clear();
         self.last = Some(look.clone());
         self.first = Some(look);
     }
@@ -225,6 +255,8 @@ impl CpuProbe {
 
     /// The whole time from the start to the last reading, as one interval, from the counters at its two edges.
     ///
+    /// Who ran most on a CPU is found among those who did in an interval that was read; their other time is not in it.
+    ///
     /// # Errors
     ///
     /// Missing where the probe was not started, or not read since.
@@ -235,9 +267,18 @@ impl CpuProbe {
             return Err(nothing());
         }
         let mut whole = self.between(first, last);
+        let whole_ns = (last.at_ns - first.at_ns) as f64;
         for sample in &mut whole.cpus {
-            // Who ran most is known of each interval, not of their sum.
-            sample.top = Err(Missing::because("it is known interval by interval"));
+            let threads = self.hottest.get(&sample.cpu).into_iter().flatten();
+            let most = threads.max_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b));
+            sample.top = most
+                .map(|((pid, tid), (comm, ns))| TopThread {
+                    pid: *pid,
+                    tid: *tid,
+                    comm: comm.clone(),
+                    ratio: ns / whole_ns,
+                })
+                .ok_or_else(|| Missing::because("no thread ran, or threads are not seen on this rung"));
         }
         Ok(whole)
     }
@@ -250,6 +291,12 @@ impl CpuProbe {
         let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
         let interval = self.between(&before, &after);
         self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
+        let interval_ns = (interval.until_ns - interval.from_ns) as f64;
+        for (cpu, top) in interval.cpus.iter().filter_map(|c| Some((c.cpu, c.top.as_ref().ok()?))) {
+            let (comm, ns) = self.hottest.entry(cpu).or_default().entry((top.pid, top.tid)).or_default();
+            comm.clone_from(&top.comm);
+            *ns += top.ratio * interval_ns;
+        }
         self.last = Some(after);
         interval
     }
@@ -437,7 +484,7 @@ fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Sou
 
 #[cfg(feature = "bpf")]
 fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    Ok(Box::new(bpf::Bpf::open(options.tasks.as_ref())?))
+    Ok(Box::new(bpf::Bpf::open(options.tasks.as_ref(), options.clock)?))
 }
 
 #[cfg(not(feature = "bpf"))]

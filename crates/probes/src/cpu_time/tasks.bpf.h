@@ -93,11 +93,19 @@ static __always_inline struct stint next_stint(struct cpu_time *c, __u32 cpu, __
 	return had;
 }
 
-/* Adds to a task's sums what it had since they were last added to. */
+/* Adds to a task's sums what it had since they were last added to: `own_ns` of the `ns` for which
+ * `had` tells of the core. They differ after switches that we were not shown. */
 static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_struct *task,
-				   __u64 busy_ns, const struct stint *had, __u64 came_off)
+				   __u64 own_ns, __u64 ns, struct stint *had, __u64 came_off)
 {
 	struct task_books *books;
+
+	if (own_ns < ns) {
+		__u64 part = own_ns * 1024 / ns;
+
+		had->alone_ns = had->alone_ns * part / 1024;
+		had->share = had->share * part / 1024;
+	}
 
 	books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!books) {
@@ -109,15 +117,15 @@ static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_st
 		books->epoch = c->epoch;
 	}
 	if (books->member)
-		c->member_ns += busy_ns;
-	books->now.on_cpu_ns += busy_ns;
+		c->member_ns += own_ns;
+	books->now.on_cpu_ns += own_ns;
 	books->now.stints += came_off;
 	if (core_of[cpu]) {
 		books->now.alone_ns += had->alone_ns;
 		books->now.share += had->share;
 	} else {
-		books->now.alone_ns += busy_ns;
-		books->now.share += busy_ns * SHARE_UNITS;
+		books->now.alone_ns += own_ns;
+		books->now.share += own_ns * SHARE_UNITS;
 	}
 }
 
@@ -143,7 +151,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (books)
 		books->member = 1;
 	else
-		now[cpu].lost_tasks++;
+		now[cpu].books.lost_tasks++;
 	return 0;
 }
 
@@ -204,7 +212,7 @@ int replay(struct bpf_raw_tracepoint_args *ctx)
 
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
-	replayed = next_stint(&now[cpu], cpu, ctx->args[1], ctx->args[2]);
+	replayed = next_stint(&now[cpu].books, cpu, ctx->args[1], ctx->args[2]);
 	return 0;
 }
 

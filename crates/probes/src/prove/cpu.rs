@@ -2,9 +2,9 @@
 //!
 //! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after each edge of
 //! the window: a prover that waits for a CPU in between knows the truth less well, and says so instead of calling it an
-//! error.
+//! error. That clock leaves out what a hypervisor stole, which events cannot tell from running.
 //! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
-//! events is added to the truth, and it is small on a quiet machine.
+//! events is added to the truth. Where that is more than a little, the work is no longer the one that was to be seen.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{CpuInterval, CpuSample, Rung};
 use record::missing::{Maybe, Missing};
-use record::proof::{Proof, Unit};
+use record::proof::{AGAIN, Proof, Unit};
 
 use super::{Bench, Subject};
 use crate::cpu_list;
@@ -57,9 +57,8 @@ fn prove(bench: &mut Bench<'_>) {
             }
             Ok(None) => return,
             Err(why) => bench.tell(Proof {
-                found: Err(Missing::because("there was nothing to see")),
-                truth: Err(why.clone()),
-                remark: Some(why.reason),
+                found: Err(why.clone()),
+                truth: Err(why),
                 ..proof(hog, "events", true, EVENTS_LIMIT)
             }),
         }
@@ -151,6 +150,14 @@ impl Hog {
         words.split(' ').map(str::to_owned).collect()
     }
 
+    /// The CPUs that it works on.
+    fn cpus(&self) -> BTreeSet<u32> {
+        match self {
+            Self::Hide { cpu, .. } | Self::Antihide { cpu } => [*cpu].into(),
+            Self::Spin { cpus } => cpus.iter().copied().collect(),
+        }
+    }
+
     /// The CPU that tells of it where an instrument sees one CPU only.
     fn cpu(&self) -> u32 {
         match self {
@@ -167,14 +174,28 @@ impl Window {
     }
 
     /// The truth of the hog alone, where it is known well enough to hold events against.
-    fn own_truth(&self) -> Maybe<f64> {
-        if self.unsure <= EVENTS_LIMIT / 2.0 {
-            return Ok(self.truth);
+    fn own_truth(&self, hog: &Hog) -> Maybe<f64> {
+        let within = |points: f64, why: &str| {
+            Err(Missing::because(format!(
+                "{why}, so the truth is only known within {:.2} points: {AGAIN}",
+                points * 100.0
+            )))
+        };
+        let stolen = self.stolen(hog);
+        if self.unsure > EVENTS_LIMIT / 2.0 {
+            return within(self.unsure, "the prover itself waited for a CPU");
         }
-        let points = self.unsure * 100.0;
-        Err(Missing::because(format!(
-            "the prover itself waited for a CPU, so the truth is only known within {points:.2} points: prove again"
-        )))
+        if stolen > EVENTS_LIMIT {
+            return within(stolen, "the hypervisor took the CPU from the work");
+        }
+        Ok(self.truth)
+    }
+
+    /// What the hypervisor took from the CPUs of the hog.
+    fn stolen(&self, hog: &Hog) -> f64 {
+        let cpus = hog.cpus();
+        let of_hog = self.interval.cpus.iter().filter(|c| cpus.contains(&c.cpu));
+        of_hog.filter_map(|c| c.stolen_ratio.as_ref().ok()).sum()
     }
 
     /// The truth of the hog's CPU: its own time and, by events, that of the others there.
@@ -182,10 +203,17 @@ impl Window {
     /// A hog on several CPUs fills each of them.
     fn truth_of_cpu(&self, hog: &Hog) -> Maybe<f64> {
         let event = self.sample(hog)?.event_ratio.clone()?;
-        match hog {
-            Hog::Spin { .. } => Ok(event),
-            _ => Ok(self.truth + event - self.by_events.clone()?),
+        if matches!(hog, Hog::Spin { .. }) {
+            return Ok(event);
         }
+        let others = event - self.by_events.clone()?;
+        if others > OTHERS_MAX {
+            let percent = others * 100.0;
+            return Err(Missing::because(format!(
+                "others had {percent:.0} % of the CPU, which are not the work that was to be seen: {AGAIN}"
+            )));
+        }
+        Ok(self.truth + others)
     }
 }
 
@@ -208,7 +236,7 @@ fn proof(hog: &Hog, instrument: &str, ours: bool, limit: f64) -> Proof {
 
 /// Our instruments, and what samplers would have said.
 fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
-    let cpu_truth = window.truth_of_cpu(hog).or(Ok(window.truth));
+    let cpu_truth = if window.by_events.is_ok() { window.truth_of_cpu(hog) } else { Ok(window.truth) };
     let proof = |instrument: &str, ours: bool, found: Maybe<f64>, limit: f64| Proof {
         truth: cpu_truth.clone(),
         found,
@@ -216,7 +244,7 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     };
     let of = |value: fn(&CpuSample) -> &Maybe<f64>| window.sample(hog).and_then(|s| value(s).clone());
     let events = Proof {
-        truth: window.own_truth(),
+        truth: window.own_truth(hog),
         cost_ratio: window.cost.clone(),
         remark: crowded(hog, window.truth),
         ..proof("events", true, window.by_events.clone(), EVENTS_LIMIT)
@@ -245,7 +273,8 @@ fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let machine = window.interval.mean(|s| s.event_ratio.clone());
     let cpus = window.interval.cpus.len().max(1) as f64;
     let truth = |tool: Tool| match tool {
-        Tool::Mpstat => window.truth_of_cpu(hog).or(Ok(window.truth)),
+        Tool::Mpstat if window.by_events.is_ok() => window.truth_of_cpu(hog),
+        Tool::Mpstat => Ok(window.truth),
         Tool::Vmstat => machine.clone().or(Ok(window.truth / cpus)),
         Tool::Pidstat | Tool::Top => Ok(window.truth),
     };
@@ -264,7 +293,7 @@ fn crowded(hog: &Hog, truth: f64) -> Option<String> {
     let wanted = match hog {
         Hog::Hide { ratio, .. } => *ratio,
         Hog::Antihide { .. } => ANTIHIDE_RATIO,
-        Hog::Spin { cpus } => cpus.iter().collect::<BTreeSet<_>>().len() as f64,
+        Hog::Spin { .. } => hog.cpus().len() as f64,
     };
     let percent = |ratio: f64| ratio * 100.0;
     (truth < 0.8 * wanted).then(|| {
@@ -282,6 +311,8 @@ const ANTIHIDE_RATIO: f64 = 0.1;
 const EVENTS_LIMIT: f64 = 0.005;
 /// Two points: ticks of 10 ms at both edges, and the noise between.
 const NOT_IDLE_LIMIT: f64 = 0.02;
+/// Five points of the hog's CPU: then what others did there tells more than what the hog did.
+const OTHERS_MAX: f64 = 0.05;
 /// Six points; about four were seen.
 const NOT_IDLE_ANTIHIDE_LIMIT: f64 = 0.06;
 /// Three standard errors of the samples of two seconds or more, at most.

@@ -12,6 +12,7 @@ mod slow_file;
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -140,6 +141,8 @@ impl Workload {
     fn start(mut command: Command) -> Maybe<Self> {
         let refused = |e: io::Error| Missing::because(format!("the workload cannot be run: {e}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C at a terminal is for the prover, which then ends its workload.
+        command.process_group(0);
         let mut child = command.spawn().map_err(refused)?;
         let stdin = child.stdin.take();
         let stderr = child.stderr.take().expect("it is piped");

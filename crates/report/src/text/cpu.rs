@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::cpu::{CpuInterval, CpuSample, UNSURE_NS};
+use record::cpu::{CpuInterval, CpuSample, UNOWNED_NS, UNSURE_NS};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
@@ -62,11 +62,15 @@ pub fn cpu_interval(
         paragraph(out, &imbalance(cpu, ns), 2, style)?;
     }
     came_and_went(out, interval, style)?;
-    let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && *reason != UNSURE_NS);
+    let is_count = |reason: &str| ![UNSURE_NS, UNOWNED_NS].contains(&reason);
+    let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && is_count(reason));
     let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
     if !counts.is_empty() {
-        let unsure = percent(interval.unsure_ratio());
-        let text = format!("lost: {}; at most {unsure} of the time is on the wrong side", counts.join(", "));
+        let (unsure, unowned) = (percent(interval.unsure_ratio()), percent(interval.unowned_ratio()));
+        let text = format!(
+            "lost: {}; at most {unsure} of the time is on the wrong side, {unowned} is busy but no thread's",
+            counts.join(", ")
+        );
         paragraph(out, &text, 2, style)?;
     }
     if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
