@@ -317,3 +317,69 @@ const OTHERS_MAX: f64 = 0.05;
 const NOT_IDLE_ANTIHIDE_LIMIT: f64 = 0.06;
 /// Three standard errors of the samples of two seconds or more, at most.
 const SAMPLED_LIMIT: f64 = 0.034;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const HOG: Hog = Hog::Hide { cpu: 1, ratio: 0.7 };
+
+    /// A window in which the hog had 70 % of CPU 1, by its own clock and by events.
+    fn window(unsure: f64, stolen: f64, event: f64) -> Window {
+        let none = || Err(Missing::because("nobody looked"));
+        let sample = CpuSample {
+            cpu: 1,
+            event_ratio: Ok(event),
+            tick_before_ratio: none(),
+            tick_after_ratio: none(),
+            sampled_ratio: Ok(0.9),
+            procstat_busy_ratio: none(),
+            unaccounted_ratio: none(),
+            not_idle_ratio: Ok(0.71),
+            stolen_ratio: Ok(stolen),
+            cycles: Err(Missing::because("nobody looked")),
+            instructions: Err(Missing::because("nobody looked")),
+            balance_ns: Ok(0),
+            switches: Ok(1),
+            top: Err(Missing::because("nobody looked")),
+        };
+        let interval = CpuInterval {
+            from_ns: 0,
+            until_ns: 1_000_000_000,
+            rung: Rung::Bpf,
+            missed_deadline: false,
+            cpus: vec![sample],
+            lost: BTreeMap::new(),
+        };
+        let (by_events, cost) = (Ok(0.7), Err(Missing::because("nobody looked")));
+        Window { interval, truth: 0.7, unsure, by_events, cost, peers: Vec::new() }
+    }
+
+    /// Instrument and verdict of each proof of our own, and whether it is to be made again.
+    fn verdicts(window: &Window) -> Vec<(String, &'static str, bool)> {
+        let ours = own_proofs(&HOG, window).into_iter().filter(|p| p.ours);
+        ours.map(|p| (p.instrument.clone(), p.verdict().word(), p.is_for_another_time())).collect()
+    }
+
+    #[test]
+    fn on_a_quiet_machine_errors_are_errors() {
+        let found = verdicts(&window(0.001, 0.0, 0.71));
+        let words: Vec<_> = found.iter().map(|(_, verdict, again)| (*verdict, *again)).collect();
+        assert_eq!(words, [("pass", false), ("pass", false), ("fail", false)], "{found:?}");
+    }
+
+    #[test]
+    fn a_truth_that_is_not_known_well_enough_is_held_against_nobody() {
+        for (window, again) in [
+            (window(0.004, 0.0, 0.71), "events"),
+            (window(0.001, 0.01, 0.71), "events"),
+            (window(0.001, 0.0, 0.95), "sampled at 997 Hz"),
+        ] {
+            let found = verdicts(&window);
+            let of = found.iter().find(|(instrument, ..)| instrument == again).unwrap();
+            assert_eq!((of.1, of.2), ("cannot", true), "{found:?}");
+        }
+    }
+}
