@@ -274,9 +274,8 @@ fn peers_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let cpus = window.interval.cpus.len().max(1) as f64;
     let truth = |tool: Tool| match tool {
         Tool::Mpstat if window.by_events.is_ok() => window.truth_of_cpu(hog),
-        Tool::Mpstat => Ok(window.truth),
         Tool::Vmstat => machine.clone().or(Ok(window.truth / cpus)),
-        Tool::Pidstat | Tool::Top => Ok(window.truth),
+        Tool::Mpstat | Tool::Pidstat | Tool::Top => Ok(window.truth),
     };
     let proof = |(tool, found, cost): &(Tool, Maybe<f64>, Maybe<f64>)| Proof {
         truth: truth(*tool),
