@@ -193,6 +193,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::{Line, LineParser as _};
 
     fn samples(text: &str) -> Vec<Sample> {
         let mut all = Vec::new();
