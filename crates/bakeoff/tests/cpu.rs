@@ -97,7 +97,8 @@ fn every_form_of_output_holds_every_cpu() {
 fn what_cannot_be_watched_is_told() {
     let lab = Lab::new();
     for (words, word) in [
-        (&["cpu", "--topology", "0,1;1,2", "--tasks"][..], "two cores"),
+        (&["cpu", "--topology", "0,1;1,2", "--tasks"][..], "named twice"),
+        (&["cpu", "--topology", "0,0", "--tasks"], "named twice"),
         (&["cpu", "--topology", "0,1"], "--tasks"),
         (&["cpu", "--cpus", "9-1"], "list of CPUs"),
         (&["cpu", "100ms", "1", "--cpus", "60000"], "none of the CPUs"),
