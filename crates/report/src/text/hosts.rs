@@ -49,38 +49,13 @@ fn several(out: &mut dyn Write, hosts: &[(String, &Environment)], style: Style) 
         let mark = (if differs { "*" } else { "" }.to_owned(), None);
         table.row([mark, ((*fact).to_owned(), None)].into_iter().chain(cells).collect());
     }
-    // In a pipe there is no width to keep to; what is side by side is to be seen at one glance still.
-    let style = Style { width: style.width.min(WIDTH_MAX), ..style };
     table.write(out, style)?;
     paragraph(
         out,
         &format!("* {} of {} facts differ", differing.len(), differing.len() + same.len()),
         2,
         style,
-    )?;
-    for fact in differing {
-        in_full(out, fact, hosts, style)?;
-    }
-    Ok(())
-}
-
-const WIDTH_MAX: usize = 160;
-
-/// A fact too long for its cells, which the table may have cut where it differs.
-fn in_full(
-    out: &mut dyn Write,
-    fact: &str,
-    hosts: &[(String, &Environment)],
-    style: Style,
-) -> io::Result<()> {
-    let room = style.width.saturating_sub(fact.len()) / hosts.len();
-    if hosts.iter().filter_map(|(_, host)| host.fact(fact)).all(|text| text.len() < room.saturating_sub(4)) {
-        return Ok(());
-    }
-    for (name, host) in hosts {
-        paragraph(out, &format!("{fact}, {name}: {}", host.fact(fact).unwrap_or("unknown")), 2, style)?;
-    }
-    Ok(())
+    )
 }
 
 #[cfg(test)]
@@ -118,20 +93,5 @@ mod tests {
             assert!(line.chars().count() <= 60, "{line}");
         }
         assert!(written(&both[..1], 80).contains("unknown: no file"));
-    }
-
-    #[test]
-    fn what_differs_and_is_too_long_for_its_cell_is_told_in_full_below() {
-        let host = |last: &str| Environment {
-            facts: [("kernel.cmdline".to_owned(), Ok(format!("{} {last}", "quiet ".repeat(40))))].into(),
-            calibration: Vec::new(),
-        };
-        let (a, b) = (host("psi=1"), host("nosmt"));
-        let mut out = Vec::new();
-        let both = [("one".to_owned(), &a), ("other".to_owned(), &b)];
-        hosts(&mut out, &both, Style { width: usize::MAX, color: false }).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("psi=1") && text.contains("nosmt"), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
     }
 }
