@@ -9,6 +9,9 @@
 //! sizes just below a page's would meet a few places only, others all of them, and the curve would show teeth that are
 //! those of the walk. So every few calls, and where the file begins again, reading goes on at another place within the
 //! page: whichever places a walk without end would meet, the multiples of gcd(size, page), are met alike by every size.
+//!
+//! Where the buffer lies matters too: one page of it that falls on the same cache sets as others is slow for every size that
+//! reaches it, and the curve would show a step there. So each point has its buffer at other pages of a larger piece of memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::{File, OpenOptions};
@@ -43,6 +46,9 @@ const COUNTS: usize = 2;
 const ALIGNMENT: usize = 4_096;
 /// Calls in a row before the place within the page changes; more of a size that walks through less than a page in so many.
 const STRETCH_CALLS: u64 = 8;
+
+/// Pages of memory that the buffer moves about in, beside its own.
+const SPARE_PAGES: usize = 64;
 
 /// What a point came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,6 +104,7 @@ impl Reader {
     pub fn point(&mut self, size: u64, at_least: Duration) -> io::Result<Point> {
         assert!(size > 0 && size <= self.buffer.bytes() as u64, "the buffer holds the size");
         self.place.mask = places_mask(size);
+        self.buffer.move_to_page(self.place.another_page());
         // The first calls bring code and data near, and say how many calls make a batch.
         let once_ns = self.batch(size, 1)?.min(self.batch(size, 1)?).max(1);
         let batch_ns = u64::try_from(at_least.as_nanos()).unwrap_or(u64::MAX) / BATCHES as u64;
@@ -184,6 +191,12 @@ impl Place {
         (self.state >> 52) & self.mask
     }
 
+    /// One of the pages at which the buffer may begin.
+    fn another_page(&mut self) -> usize {
+        self.next();
+        usize::try_from(self.below(SPARE_PAGES as u64 + 1)).expect("a small number")
+    }
+
     /// A number below `n`, by the bits that the place does not have.
     fn below(&self, n: u64) -> u64 {
         let middle = u128::from(self.state << 12);
@@ -197,40 +210,53 @@ fn places_mask(size: u64) -> u64 {
     (page - 1) & !((1 << size.trailing_zeros().min(page.trailing_zeros())) - 1)
 }
 
-/// A buffer that starts where a page does.
+/// A buffer that starts where a page does, at one or another of those in a piece of memory.
 #[derive(Debug)]
 struct Buffer {
-    start: *mut u8,
+    memory: *mut u8,
     layout: Layout,
+    /// Where in the memory it begins.
+    begins: usize,
 }
 
 impl Buffer {
     fn of(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("a buffer is smaller than memory");
         assert!(bytes > 0, "a layout without bytes is not allocated");
+        let room = bytes.checked_add(SPARE_PAGES * ALIGNMENT);
+        let layout = room.and_then(|room| Layout::from_size_align(room, ALIGNMENT).ok());
+        let layout = layout.expect("a buffer is smaller than memory");
         // SAFETY: the layout has bytes.
-        let start = unsafe { alloc_zeroed(layout) };
-        if start.is_null() {
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
             handle_alloc_error(layout);
         }
-        Self { start, layout }
+        // Pages are there once they were written.
+        // SAFETY: so many bytes were allocated just now.
+        unsafe { ptr::write_bytes(memory, 1, layout.size()) };
+        Self { memory, layout, begins: 0 }
     }
 
     fn bytes(&self) -> usize {
-        self.layout.size()
+        self.layout.size() - SPARE_PAGES * ALIGNMENT
+    }
+
+    fn move_to_page(&mut self, page: usize) {
+        assert!(page <= SPARE_PAGES, "a page of the spare ones, or the one behind them");
+        self.begins = page * ALIGNMENT;
     }
 
     fn first(&mut self, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.bytes(), "the buffer holds it");
-        // SAFETY: so many bytes were allocated, zeroed, and are borrowed from `self` alone.
-        unsafe { std::slice::from_raw_parts_mut(self.start, bytes) }
+        // SAFETY: the memory holds the spare pages and the buffer's bytes behind whichever it begins at; it was written
+        // to when it was allocated, and is borrowed from `self` alone.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.add(self.begins), bytes) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and freed once.
-        unsafe { dealloc(self.start, self.layout) }
+        unsafe { dealloc(self.memory, self.layout) }
     }
 }
 
@@ -311,6 +337,20 @@ mod tests {
             assert_eq!(met.keys().copied().collect::<Vec<_>>(), wanted, "{size}");
             assert!(met.values().all(|n| (6..=10).contains(n)), "{size}: {met:?}");
         }
+    }
+
+    #[test]
+    fn points_have_their_buffer_at_other_pages() {
+        let file = file(1 << 16);
+        let mut reader = Reader::open(&file, Call::Pread, 1 << 16, 5_000).unwrap();
+        let mut begins = std::collections::BTreeSet::new();
+        for _ in 0..64 {
+            reader.point(5_000, Duration::from_nanos(1)).unwrap();
+            begins.insert(reader.buffer.begins);
+            assert!(reader.buffer.first(5_000).iter().all(|b| *b == 7));
+        }
+        assert!(begins.iter().all(|b| b % ALIGNMENT == 0 && *b <= SPARE_PAGES * ALIGNMENT), "{begins:?}");
+        assert!(begins.len() > 20, "{begins:?}");
     }
 
     #[test]
