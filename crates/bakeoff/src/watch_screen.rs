@@ -9,7 +9,7 @@ use record::block_io::{IoInterval, Powers};
 use record::cpu::{CpuInterval, CpuSample};
 use record::locks::LockInterval;
 use record::missing::Maybe;
-use record::nic::NicInterval;
+use record::nic::{NicInterval, TcpCounts};
 
 /// Everything that stands on the screen.
 #[derive(Debug)]
@@ -293,9 +293,12 @@ fn nics(frame: &mut Frame, area: Rect, view: &View) {
         },
         Err(missing) => return why(frame, area, "Network", Some(missing)),
     };
-    let resent = interval.tcp.as_ref().ok().map_or(0, |t| t.retransmitted_segments);
-    let drops = interval.tcp.as_ref().ok().map_or(0, |t| t.listen_drops);
-    let title = format!("Network  TCP sent again {resent}  dropped at listeners {drops}");
+    let tcp = |of: fn(&TcpCounts) -> u64| interval.tcp.as_ref().map_or("-".to_owned(), |t| of(t).to_string());
+    let title = format!(
+        "Network  TCP resent {}  dropped {}",
+        tcp(|t| t.retransmitted_segments),
+        tcp(|t| t.listen_drops)
+    );
     let block = panel(&title);
     let inside = block.inner(area);
     frame.render_widget(block, area);

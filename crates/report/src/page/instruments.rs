@@ -164,12 +164,17 @@ fn nic(intervals: &[NicInterval]) -> Vec<Block> {
     let tcp = |of: fn(&record::nic::TcpCounts) -> u64| -> u64 {
         intervals.iter().filter_map(|i| i.tcp.as_ref().ok()).map(of).sum()
     };
-    let words = format!(
-        "TCP sent {} of {} segments again and dropped {} connections at listeners.",
-        count(tcp(|c| c.retransmitted_segments)),
-        count(tcp(|c| c.out_segments)),
-        count(tcp(|c| c.listen_drops))
-    );
+    // The same reason in every interval: what the kernel does not tell now it does not tell later.
+    let words =
+        match intervals.iter().map(|i| &i.tcp).find(|t| t.is_ok()).or(intervals.first().map(|i| &i.tcp)) {
+            Some(Err(missing)) => format!("What TCP did is not known: {missing}."),
+            _ => format!(
+                "TCP sent {} of {} segments again and dropped {} connections at listeners.",
+                count(tcp(|c| c.retransmitted_segments)),
+                count(tcp(|c| c.out_segments)),
+                count(tcp(|c| c.listen_drops))
+            ),
+        };
     let mut blocks = vec![Block::Table(table.clone()), Block::Text(words)];
     blocks.extend(traffic(intervals, &names, first.from_ns, table).map(Block::Figure));
     blocks
