@@ -408,11 +408,17 @@ impl Cell {
         if said.is_empty() {
             said.push(match self.rounds {
                 0 | 1 => "one round alone confirms no effect of size".to_owned(),
+                _ if self.smoothness.is_err() => {
+                    "the sizes are too few or too even to be searched for shifts and bands".to_owned()
+                }
                 _ => "the curve is smooth: no shift, no band, no special multiple".to_owned(),
             });
         }
         if !self.time_shifts.is_empty() {
-            said.push(format!("{} shifts are of the moment, not of the size", self.time_shifts.len()));
+            said.push(match self.time_shifts.len() {
+                1 => "one shift is of the moment, not of the size".to_owned(),
+                n => format!("{n} shifts are of the moment, not of the size"),
+            });
         }
         said
     }

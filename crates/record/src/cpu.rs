@@ -141,16 +141,7 @@ pub const UNOWNED_NS: &str = "unowned-ns";
 impl CpuInterval {
     /// Share of the time of all CPUs that may be on the wrong side of the books, because events were lost.
     pub fn unsure_ratio(&self) -> f64 {
-        self.lost_ratio(UNSURE_NS)
-    }
-
-    /// Share of the time of all CPUs that is busy but no thread's, because events were lost.
-    pub fn unowned_ratio(&self) -> f64 {
-        self.lost_ratio(UNOWNED_NS)
-    }
-
-    fn lost_ratio(&self, reason: &str) -> f64 {
-        let ns = self.lost.get(reason).copied().unwrap_or(0);
+        let ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
         ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
     }
 

@@ -32,7 +32,7 @@ pub enum RunnerError {
         source: LoadError,
     },
     /// The unit of work of a scale run does not start.
-    #[error("{command} does not start: {source}; is it written as in a shell, and installed?")]
+    #[error("{command} does not start: is it written as in a shell, and installed?")]
     NoCommand {
         /// Its words.
         command: String,

@@ -18,7 +18,7 @@ pub struct Versus {
     pub places: Maybe<Vec<Place>>,
     /// What may be claimed, in a sentence.
     pub verdict: String,
-    /// Whether the two are the same, as far as the band can see; `None` where nothing can be said.
+    /// Whether the two are the same, as far as the band can see; `None` where it sees too little.
     pub same: Option<bool>,
 }
 
@@ -41,6 +41,8 @@ const PLACES: usize = 24;
 const ALPHA: f64 = 0.05;
 /// A difference inside this is none.
 const ROPE: f64 = 0.01;
+/// Half of a band, as a share, that is too wide to call two machines the same.
+const TOO_WIDE: f64 = 0.15;
 
 /// Holds every cell of `a` against the same cell of `b`.
 ///
@@ -69,6 +71,13 @@ fn verdict(places: &Maybe<Vec<Place>>) -> (String, Option<bool>) {
     let widest = places.iter().map(|p| (p.high / p.low).sqrt() - 1.0).fold(0.0, f64::max);
     let differing: Vec<&Place> = places.iter().filter(|p| differs(p)).collect();
     let (Some(first), Some(last)) = (differing.first(), differing.last()) else {
+        if widest > TOO_WIDE {
+            let text = format!(
+                "inconclusive: no difference is seen, in a band of {:.1} % either way",
+                100.0 * widest
+            );
+            return (text, None);
+        }
         return (format!("same, as far as a band of {:.1} % either way can see", 100.0 * widest), Some(true));
     };
     let most =
@@ -147,4 +156,20 @@ fn say(round: &Round, stretches: &[&[u64]]) -> Option<Said> {
     };
     let form = stretches.iter().map(form).collect::<Option<_>>()?;
     Some(Said { level: median(&references)?.ln(), form })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_band_that_sees_nothing_calls_nothing_the_same() {
+        let band =
+            |half: f64| Ok(vec![Place { sizes: (1, 100), ratio: 1.0, low: (-half).exp(), high: half.exp() }]);
+        assert_eq!(verdict(&band(0.1)).1, Some(true));
+        assert_eq!(
+            verdict(&band(0.9)),
+            ("inconclusive: no difference is seen, in a band of 146.0 % either way".to_owned(), None)
+        );
+    }
 }

@@ -12,7 +12,7 @@ use crate::student::t_above;
 pub struct Estimate {
     /// Mean of the rounds.
     pub value: f64,
-    /// Its interval; `None` of one round.
+    /// Its interval; `None` of fewer than three rounds, which say next to nothing of how they scatter.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn estimate(values: &[f64]) -> Maybe<Estimate> {
     }
     let (value, error) = mean_and_error(values);
     let half = |n: usize| t_above(0.025, n as f64 - 1.0) * error;
-    let interval = (values.len() > 1).then(|| (value - half(values.len()), value + half(values.len())));
+    let interval = (values.len() > 2).then(|| (value - half(values.len()), value + half(values.len())));
     Ok(Estimate { value, interval })
 }
 

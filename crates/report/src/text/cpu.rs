@@ -7,7 +7,7 @@ use record::missing::Maybe;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
-use crate::number::{count, percent, percent_digits};
+use crate::number::{count, latency, percent, percent_digits};
 
 type Ratio = fn(&CpuSample) -> Maybe<f64>;
 
@@ -66,9 +66,12 @@ pub fn cpu_interval(
     let counts = interval.lost.iter().filter(|(reason, n)| **n > 0 && is_count(reason));
     let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
     if !counts.is_empty() {
-        let (unsure, unowned) = (percent(interval.unsure_ratio()), percent(interval.unowned_ratio()));
+        // Of all CPUs, whichever of them have a row.
+        let time = |reason: &str| interval.lost.get(reason).map(|ns| latency(*ns as f64));
+        let unsure = time(UNSURE_NS).unwrap_or_else(|| "none".to_owned());
+        let unowned = time(UNOWNED_NS).map(|s| format!(", {s} is busy but no thread's")).unwrap_or_default();
         let text = format!(
-            "lost: {}; at most {unsure} of the time is on the wrong side, {unowned} is busy but no thread's",
+            "lost: {}; at most {unsure} of CPU time is on the wrong side{unowned}",
             counts.join(", ")
         );
         paragraph(out, &text, 2, style)?;
