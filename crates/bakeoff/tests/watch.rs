@@ -31,11 +31,13 @@ fn a_replay_is_the_same_screen_every_time_also_after_the_terminal_changed_its_si
     tmux.keys("p");
     tmux.wait_for("a pause", |screen| screen.contains("PAUSED"));
     tmux.keys("Right");
-    let small = tmux.wait_for("the second interval", |screen| screen.contains("2/3"));
+    let small = settled(&tmux, "the second interval", |screen| screen.contains("2/3"));
     insta::assert_snapshot!("replay_80x24", small);
     tmux.resize(200, 50);
-    let large = tmux.wait_for("the larger size", |screen| {
-        screen.lines().count() == 50 && screen.lines().next().is_some_and(|l| l.chars().count() > 150)
+    let large = settled(&tmux, "the larger size", |screen| {
+        let is_wide = screen.lines().next().is_some_and(|l| l.chars().count() > 150);
+        // The last row is drawn last.
+        screen.lines().count() == 50 && is_wide && screen.lines().last().is_some_and(|l| l.contains("q quit"))
     });
     insta::assert_snapshot!("replay_200x50", large);
     tmux.resize(80, 24);
@@ -130,6 +132,19 @@ impl Tmux {
             std::thread::sleep(Duration::from_millis(100));
         }
         panic!("{what} did not come within a minute:\n{}", self.screen());
+    }
+}
+
+/// The first screen that will do and stands still: a look may fall into its drawing.
+fn settled(tmux: &Tmux, what: &str, will_do: impl Fn(&str) -> bool) -> String {
+    let mut screen = tmux.wait_for(what, &will_do);
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        let next = tmux.wait_for(what, &will_do);
+        if next == screen {
+            return screen;
+        }
+        screen = next;
     }
 }
 

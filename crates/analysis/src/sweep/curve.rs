@@ -125,7 +125,7 @@ mod tests {
         // 500 ns + 0.1 ns a byte: the plateau of the last tenth is near 95,000 / 10,000 ns, and 90 % of it needs the
         // size n with n / (500 + 0.1 n) = 0.9 x 9.5, by hand n = 29,500.
         let round: BTreeMap<u64, f64> = (1..=1_000).map(|i| (i * 100, 500.0 + 10.0 * i as f64)).collect();
-        let shape = shape(&[round.clone(), round]).unwrap();
+        let shape = shape(&[round.clone(), round.clone(), round]).unwrap();
         assert!((shape.knee_bytes.value / 29_500.0 - 1.0).abs() < 0.02, "{shape:?}");
         assert!((shape.plateau_bytes_per_s.value / 9.5e9 - 1.0).abs() < 0.01, "{shape:?}");
         assert!(shape.still_rises && shape.knee_bytes.interval.is_some());
