@@ -175,8 +175,13 @@ fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
 }
 
 /// Up to which number of copies a law is fitted: the CPUs, and on as long as the machine still has room.
+///
+/// Room on CPUs that the copies may not use is none of theirs.
 fn fitted_to(levels: &[Level], cpus: u32) -> u32 {
-    let has_room = |l: &Level| l.busy_ratio.as_ref().is_ok_and(|b| *b < FULL_RATIO);
+    let has_room = |l: &Level| {
+        l.machine_cpus.as_ref().is_ok_and(|all| *all == cpus)
+            && l.busy_ratio.as_ref().is_ok_and(|b| *b < FULL_RATIO)
+    };
     let past = levels.iter().filter(|l| l.copies > cpus).take_while(|l| has_room(l)).map(|l| l.copies);
     past.last().unwrap_or(cpus)
 }

@@ -28,6 +28,16 @@ fn one_thread_on_256_cpus_is_at_its_limit_and_nobody_would_see_it_in_the_mean() 
 }
 
 #[test]
+fn room_on_cpus_that_the_copies_may_not_use_is_none_of_theirs() {
+    // On 4 of 256 CPUs: linear up to 4 copies, level from there, and nearly all of the machine idle.
+    let mut few = machine(256, &[1, 2, 3, 4, 8, 16], |n| 10.0 * f64::from(n.min(4)), true);
+    for run in few.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
+        run.series.iter_mut().filter(|s| s.name == "cpus").for_each(|s| s.value = 4.0);
+    }
+    assert_eq!(analysis::scale::scale(&few).scaling.chosen, Ok(analysis::usl::Law::Linear));
+}
+
+#[test]
 fn a_copy_that_waits_is_not_at_its_limit() {
     let mut waits = machine(4, &[1], |_| 10.0, true);
     for run in waits.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {

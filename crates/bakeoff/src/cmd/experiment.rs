@@ -52,6 +52,12 @@ pub(crate) fn print(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    // Another path to the same program is one reason to compare all the same.
+    if let Some(other) = other.filter(|other| other.header.title != run.header.title) {
+        let (this, that) = (&run.header.title, &other.header.title);
+        screen::Screen::new()
+            .line(&format!("bakeoff: what is compared has other words: `{this}` here, `{that}` there"));
+    }
     match Said::of(run, other) {
         Said::Scale(scale, versus) if global.json => {
             print_json(out, &report::json::scale(run, &scale, versus.as_ref()))

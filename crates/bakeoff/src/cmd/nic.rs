@@ -104,13 +104,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
-        if !signals::wait_until(deadlines.next_ns()) {
-            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
-        }
+        let goes_on = signals::wait_until(deadlines.next_ns());
+        // Cut short, an interval is still what was seen until then.
         let mut interval = probe.read();
-        interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+        interval.missed_deadline = goes_on && deadlines.answered_at(interval.until_ns) > 0;
         print(args, global, &mut interval, (anchor, started_ns, reports), out)?;
         out.flush()?;
+        if !goes_on {
+            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
+        }
         reports += 1;
     }
     Ok(Exit::Good)
