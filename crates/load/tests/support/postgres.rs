@@ -118,6 +118,8 @@ impl Postgres {
             "max_connections=60",
             "autovacuum=off",
             "deadlock_timeout=20ms",
+            // In the data folder, which goes with the test: a server that is killed leaves its segments behind.
+            "dynamic_shared_memory_type=mmap",
         ];
         for setting in settings {
             command.args(["-c", setting]);
