@@ -59,6 +59,12 @@ impl Global {
     }
 }
 
+/// The id of a process that there is: of another one, nothing would ever be seen.
+pub(crate) fn process(text: &str) -> Result<u32, String> {
+    let pid = text.parse().map_err(|_| "expected the id of a process, such as 4711".to_owned())?;
+    probes::process_time::find(pid).map_err(|missing| missing.reason)
+}
+
 /// Runs the command that was typed; what it has to say goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let global = Global { archive: cli.archive.clone(), json: cli.json };

@@ -105,8 +105,15 @@ fn style_of(term: &console::Term) -> Style {
 }
 
 fn to_stderr(text: &str) {
-    // Nobody is left to tell where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let (mut out, style) = (std::io::stderr(), stderr_style());
+    for line in text.lines() {
+        // Nobody is left to tell where standard error is closed.
+        let _ = if line.chars().count() > style.width && out.is_terminal() {
+            report::text::folded(&mut out, "", line, 4, style)
+        } else {
+            writeln!(out, "{line}")
+        };
+    }
 }
 
 fn bar_style(template: &str) -> ProgressStyle {

@@ -1,5 +1,7 @@
 //! The dashboard as a function of what was seen: nothing here reads a clock, a key or a machine.
 
+use std::collections::BTreeMap;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -7,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use record::block_io::{IoInterval, Powers};
 use record::cpu::{CpuInterval, CpuSample};
-use record::locks::LockInterval;
+use record::locks::{LockInterval, UserLockInterval, UserLockKind, UserLockSample};
 use record::missing::Maybe;
 use record::nic::{NicInterval, TcpCounts};
 
@@ -22,6 +24,7 @@ pub(crate) struct View<'a> {
     pub(crate) paused: bool,
     pub(crate) cpu: Maybe<&'a CpuInterval>,
     pub(crate) locks: Maybe<&'a LockInterval>,
+    pub(crate) ulocks: Maybe<&'a UserLockInterval>,
     /// The newest last; what there is room for is shown.
     pub(crate) io: Maybe<&'a [IoInterval]>,
     pub(crate) nic: Maybe<&'a NicInterval>,
@@ -37,11 +40,13 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     let area = frame.area();
     let load_lines = u16::from(view.load.is_some());
     let cpu_lines = cpu_height(view, area);
-    let [head, load, cpu, middle, foot] = Layout::vertical([
+    let lost_text = lost(view);
+    let [head, load, cpu, middle, lost_line, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(load_lines),
         Constraint::Length(cpu_lines),
         Constraint::Min(0),
+        Constraint::Length(u16::from(lost_text.is_some())),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -53,10 +58,14 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(middle);
     heat_map(frame, left, view);
-    let [locks_area, nic_area] =
-        Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(right);
+    let [locks_area, ulocks_area, nic_area] =
+        Layout::vertical([Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(2)]).areas(right);
     locks(frame, locks_area, view);
+    program_locks(frame, ulocks_area, view);
     nics(frame, nic_area, view);
+    if let Some(text) = lost_text {
+        frame.render_widget(Line::styled(text, bad()), lost_line);
+    }
     ends(frame, foot, &format!(" {}", view.keys), &view.time);
 }
 
@@ -64,6 +73,23 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
 fn corner(view: &View) -> String {
     let own = view.own_ratio.map_or(String::new(), |r| format!("own CPU {}", percent(r)));
     if view.paused { format!("PAUSED  {own}") } else { own }
+}
+
+/// What was lost in the interval that is shown, by instrument and reason: why there is a `>=`.
+fn lost(view: &View) -> Option<String> {
+    let last_io = view.io.as_ref().ok().and_then(|intervals| intervals.last());
+    let all = [
+        ("CPU", view.cpu.as_ref().ok().map(|i| &i.lost)),
+        ("I/O", last_io.map(|i| &i.lost)),
+        ("locks", view.locks.as_ref().ok().map(|i| &i.lost)),
+        ("program locks", view.ulocks.as_ref().ok().map(|i| &i.lost)),
+    ];
+    let of = |(name, lost): (&str, Option<&BTreeMap<String, u64>>)| {
+        let reasons: Vec<String> = lost?.iter().map(|(why, n)| format!("{n} {why}")).collect();
+        (!reasons.is_empty()).then(|| format!("{name} {}", reasons.join(", ")))
+    };
+    let told: Vec<String> = all.into_iter().filter_map(of).collect();
+    (!told.is_empty()).then(|| format!(" LOST: {}", told.join("; ")))
 }
 
 /// One line with a word at either end.
@@ -285,6 +311,31 @@ fn locks(frame: &mut Frame, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
+/// A line for each lock of a program; conditions, which are waited for when there is nothing to do, come last.
+fn program_locks(frame: &mut Frame, area: Rect, view: &View) {
+    let Ok(interval) = &view.ulocks else {
+        return why(frame, area, "Program locks", view.ulocks.as_ref().err());
+    };
+    let (waits, spin_ns) = interval.total();
+    let at_least = if interval.lost.is_empty() { "" } else { ">=" };
+    let util = spin_ns.map_or("-".to_owned(), |ns| percent(interval.cpu_util_ratio(ns)));
+    let per_s = |waits: u64| count(waits as f64 / interval.seconds());
+    let title = format!("Program locks  {at_least}{}/s  CPU {at_least}{util}", per_s(waits.count));
+    let block = panel(&title);
+    let inside = block.inner(area);
+    frame.render_widget(block, area);
+    let is_condition = |lock: &UserLockSample| lock.kind == UserLockKind::Condvar;
+    let (conditions, others): (Vec<_>, Vec<_>) = interval.locks.iter().partition(|l| is_condition(l));
+    let line = |lock: &UserLockSample| {
+        let caller = lock.caller.as_ref().map_or("?", String::as_str);
+        let text = format!("{:>8} {} {} {caller}", per_s(lock.waits.count), lock.comm, lock.kind.word());
+        Line::raw(text.chars().take(usize::from(inside.width)).collect::<String>())
+    };
+    let lines: Vec<Line> =
+        others.into_iter().chain(conditions).take(usize::from(inside.height)).map(line).collect();
+    frame.render_widget(Paragraph::new(lines), inside);
+}
+
 fn nics(frame: &mut Frame, area: Rect, view: &View) {
     let (interval, samples) = match &view.nic {
         Ok(interval) => match &interval.interfaces {
@@ -369,6 +420,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use record::block_io::{IoCounts, IoEvents, IoGroup, Latencies, LatencyBucket};
     use record::cpu::{Rung, TopThread};
+    use record::locks::Waits;
     use record::missing::Missing;
     use record::nic::{Duplex, InterfaceSample, LinkCounts};
 
@@ -416,9 +468,38 @@ mod tests {
             counts: IoCounts { reads: 100 + k, writes: 13, ..IoCounts::default() },
             groups: vec![IoGroup { count: 113 + k, from_start, ..IoGroup::default() }],
             in_flight: 0,
-            unmatched: 0,
-            merged: 0,
+            unmatched: Ok(0),
+            merged: Ok(0),
             lost: std::collections::BTreeMap::new(),
+        }
+    }
+
+    fn ulocks() -> UserLockInterval {
+        let lock = |kind, caller: &str, count| UserLockSample {
+            pid: 4_711,
+            comm: "mariadbd".into(),
+            address: 0x5589_cc6c,
+            kind,
+            call: Err(Missing::because("no name")),
+            caller: Ok(caller.into()),
+            stack: Vec::new(),
+            waker: Err(Missing::because("nobody was seen to wake it")),
+            waits: Waits { count, ns_total: count * 50_000, ns_max: 90_000, histogram: Powers::new() },
+            spin_ns_total: Ok(count * 1_000),
+            not_slept: 0,
+            timed_out: 0,
+        };
+        let locks = vec![
+            lock(UserLockKind::Condvar, "os_event_wait_low", 400),
+            lock(UserLockKind::Mutex, "log_write_up_to", 2_000),
+        ];
+        UserLockInterval {
+            from_ns: 0,
+            until_ns: 1_000_000_000,
+            cpus: 2,
+            missed_deadline: false,
+            locks,
+            lost: [("no-room".to_owned(), 7)].into(),
         }
     }
 
@@ -448,7 +529,7 @@ mod tests {
     }
 
     fn screen(width: u16, height: u16, cpus: u32) -> String {
-        let (cpu, nic) = (cpu(cpus), nic());
+        let (cpu, nic, ulocks) = (cpu(cpus), nic(), ulocks());
         let io: Vec<IoInterval> = (0..60).map(io).collect();
         let view = View {
             source: "live, every 1 s".into(),
@@ -456,6 +537,7 @@ mod tests {
             paused: false,
             cpu: Ok(&cpu),
             locks: Err(Missing::because("no waits by BPF: run it with sudo")),
+            ulocks: Ok(&ulocks),
             io: Ok(&io),
             nic: Ok(&nic),
             load: Some("oltp-read-write on mysql://app@db, for 12 s".into()),

@@ -16,7 +16,9 @@ use record::clock::WallAnchor;
 use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::instruments::Instruments;
-use record::locks::{LockInterval, LockKind, LockSample, Waits};
+use record::locks::{
+    LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
+};
 use record::missing::Missing;
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -70,7 +72,12 @@ fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive()
     let before = tmux.wait_for("another look", looks);
     tmux.wait_for("a look after that", |screen| looks(screen) && screen != before);
     tmux.keys("p");
-    tmux.wait_for("a pause", |screen| screen.contains("PAUSED"));
+    let paused = settled(&tmux, "a pause", |screen| screen.contains("PAUSED"));
+    // Backward and forward through what was seen: no look is taken meanwhile, so the same screen comes back.
+    tmux.keys("Left");
+    tmux.wait_for("the look before", |screen| screen.contains("1 before the newest"));
+    tmux.keys("Right");
+    assert_eq!(tmux.wait_for("the newest look", |screen| screen == paused), paused);
     tmux.keys("C-c");
     tmux.wait_for("the end", |screen| screen.contains("ended with 0"));
 }
@@ -175,7 +182,7 @@ fn archived(lab: &Lab) -> String {
         io: (0..3).map(io).collect(),
         nic: (0..3).map(nic).collect(),
         locks: (0..3).map(locks).collect(),
-        ulocks: Vec::new(),
+        ulocks: (0..3).map(ulocks).collect(),
         missing: BTreeMap::new(),
     };
     let run = Run {
@@ -236,8 +243,8 @@ fn io(k: u64) -> IoInterval {
         counts: IoCounts { reads: 100, writes: 13, ..IoCounts::default() },
         groups: vec![IoGroup { count: 113, from_start, ..IoGroup::default() }],
         in_flight: 0,
-        unmatched: 0,
-        merged: 0,
+        unmatched: Ok(0),
+        merged: Ok(0),
         lost: [("in-flight-full".to_owned(), 3)].into(),
     }
 }
@@ -258,6 +265,29 @@ fn locks(k: u64) -> LockInterval {
         lock(LockKind::Spinlock, "try_to_wake_up", 40),
     ];
     LockInterval { from_ns, until_ns, cpus: 2, missed_deadline: false, locks, lost: BTreeMap::new() }
+}
+
+fn ulocks(k: u64) -> UserLockInterval {
+    let (from_ns, until_ns) = times(k);
+    let lock = |kind, caller: &str, count| UserLockSample {
+        pid: 4_711,
+        comm: "mariadbd".into(),
+        address: 0x5589_cc6c,
+        kind,
+        call: Err(Missing::because("no name")),
+        caller: Ok(caller.into()),
+        stack: Vec::new(),
+        waker: Err(Missing::because("nobody was seen to wake it")),
+        waits: Waits { count, ns_total: count * 50_000, ns_max: 90_000, histogram: BTreeMap::new() },
+        spin_ns_total: Ok(count * 1_000),
+        not_slept: 0,
+        timed_out: 0,
+    };
+    let locks = vec![
+        lock(UserLockKind::Condvar, "os_event_wait_low", 40),
+        lock(UserLockKind::Mutex, "log_write", 90),
+    ];
+    UserLockInterval { from_ns, until_ns, cpus: 2, missed_deadline: false, locks, lost: BTreeMap::new() }
 }
 
 fn nic(k: u64) -> NicInterval {

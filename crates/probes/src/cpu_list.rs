@@ -42,6 +42,11 @@ pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
 }
 
+/// How many CPUs are online now; 1 where the kernel does not tell.
+pub(crate) fn online_count() -> usize {
+    online(Path::new("/")).map_or(1, |online| online.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! CPU time of one process as `/proc` tells it, in ticks of 10 ms.
+//! One process as `/proc` tells of it: whether there is such a one, and its CPU time, in ticks of 10 ms.
 
 use std::fs;
 
@@ -20,6 +20,23 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
     Ok(ticks * 1_000_000_000 / per_s)
 }
 
+/// The same id where a process has it now.
+///
+/// # Errors
+///
+/// Missing where nobody has it, or a thread alone: of which process it is one, is said.
+pub fn find(pid: u32) -> Maybe<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+        .map_err(|_| Missing::because(format!("there is no process {pid}")))?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
+    match process {
+        Some(process) if process != pid => {
+            Err(Missing::because(format!("{pid} is a thread of process {process}: name that one")))
+        }
+        _ => Ok(pid),
+    }
+}
+
 /// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last parenthesis.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
@@ -39,5 +56,16 @@ mod tests {
         assert_eq!(ticks(""), None);
         assert!(with_children_ns(std::process::id()).is_ok());
         assert!(with_children_ns(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn processes_are_found_and_their_threads_are_told_from_them() {
+        let own = std::process::id();
+        assert_eq!(find(own), Ok(own));
+        assert_eq!(find(u32::MAX), Err(Missing::because("there is no process 4294967295")));
+        let refused = std::thread::scope(|scope| {
+            scope.spawn(|| find(nix::unistd::gettid().as_raw().cast_unsigned())).join().unwrap()
+        });
+        assert!(refused.unwrap_err().reason.contains(&format!("a thread of process {own}")));
     }
 }

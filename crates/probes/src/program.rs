@@ -16,9 +16,12 @@ pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 /// What the kernel's statistics say of one program so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunTime {
-    ns: u64,
-    runs: u64,
+    pub(crate) ns: u64,
+    pub(crate) runs: u64,
 }
+
+/// A row of a map: key and value.
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
 
 impl RunTime {
     /// # Errors
@@ -28,17 +31,30 @@ impl RunTime {
         Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
     }
 
+    /// What came to it since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { ns: self.ns - before.ns, runs: self.runs - before.runs }
+    }
+
+    /// Mean time of a run.
+    ///
+    /// # Errors
+    ///
+    /// Missing where there was none.
+    pub(crate) fn ns_per_run(self) -> Maybe<f64> {
+        if self.runs == 0 {
+            return Err(Missing::because("the program did not run"));
+        }
+        Ok(self.ns as f64 / self.runs as f64)
+    }
+
     /// Mean time of a run since `before`.
     ///
     /// # Errors
     ///
     /// Missing where there was none.
     pub(crate) fn ns_per_run_since(self, before: Self) -> Maybe<f64> {
-        let runs = self.runs - before.runs;
-        if runs == 0 {
-            return Err(Missing::because("the program did not run"));
-        }
-        Ok((self.ns - before.ns) as f64 / runs as f64)
+        self.since(before).ns_per_run()
     }
 }
 
@@ -108,11 +124,11 @@ pub(crate) fn wait_for_running() {
 /// # Errors
 ///
 /// Missing where the kernel does not hand them out.
-pub(crate) fn take_all(map: &impl MapCore) -> Maybe<Vec<(Vec<u8>, Vec<u8>)>> {
+pub(crate) fn take_all(map: &impl MapCore) -> Maybe<Vec<Row>> {
     let refused = |e: &dyn fmt::Display| Missing::because(format!("the sums cannot be read: {e}"));
     // As many at once as there may be: a batch too small for one bucket of the map would fail.
     let batch = map.lookup_and_delete_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY);
-    let mut rows: Vec<(Vec<u8>, Vec<u8>)> = batch.map_err(|e| refused(&e))?.collect();
+    let mut rows: Vec<Row> = batch.map_err(|e| refused(&e))?.collect();
     // The library does not say that a batch failed; what it left behind is taken one by one.
     for key in map.keys().collect::<Vec<_>>() {
         if let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(|e| refused(&e))? {

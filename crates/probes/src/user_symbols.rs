@@ -19,10 +19,19 @@ pub(crate) struct UserSymbols {
 
 #[derive(Debug)]
 struct Process {
-    /// With the id, its name for ever.
-    started: u64,
+    identity: Identity,
     mappings: Vec<Mapping>,
     frames: HashMap<u64, Option<Frame>>,
+}
+
+/// With its id, what a process is known by: another one may have the id later, and what it executes may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    /// When it was started, in ticks since boot.
+    started: u64,
+    /// Where its program's code and its first stack lie: at random, anew with each program that it executes.
+    code: u64,
+    stack: u64,
 }
 
 /// A part of a file that can be executed, where a process has it.
@@ -54,10 +63,10 @@ impl UserSymbols {
 
     /// Takes note of what a process has mapped, unless it is known.
     pub(crate) fn meet(&mut self, pid: u32) {
-        let Some(started) = started(pid) else { return };
-        if self.processes.get(&pid).is_none_or(|known| known.started != started) {
+        let Some(identity) = identity(pid) else { return };
+        if self.processes.get(&pid).is_none_or(|known| known.identity != identity) {
             let mappings = mappings(pid);
-            self.processes.insert(pid, Process { started, mappings, frames: HashMap::new() });
+            self.processes.insert(pid, Process { identity, mappings, frames: HashMap::new() });
         }
     }
 
@@ -89,13 +98,10 @@ impl UserSymbols {
         if let Some(mapping) = process.mappings.iter().find(holds) {
             return Some(mapping.clone());
         }
-        if !could_be_code(address) || started(pid) != Some(process.started) {
+        if !could_be_code(address) || identity(pid) != Some(process.identity) {
             return None;
         }
-        let now = mappings(pid);
-        if now.len() != process.mappings.len() {
-            process.mappings = now;
-        }
+        process.mappings = mappings(pid);
         process.mappings.iter().find(holds).cloned()
     }
 
@@ -118,11 +124,12 @@ fn could_be_code(address: u64) -> bool {
     (0x1_0000..1 << 47).contains(&address)
 }
 
-/// When the process was started, in ticks since boot.
-fn started(pid: u32) -> Option<u64> {
+fn identity(pid: u32) -> Option<Identity> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Its name may hold blanks and brackets; the field is the twentieth after it.
-    stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
+    // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    Some(Identity { started: field(22)?, code: field(26)?, stack: field(28)? })
 }
 
 fn mappings(pid: u32) -> Vec<Mapping> {
@@ -179,6 +186,9 @@ fn ends_in_call(bytes: [u8; 7]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -200,6 +210,28 @@ mod tests {
             mapping(1, "7ffd0000-7ffd2000 r-xp 00000000 00:00 0                          [vdso]"),
             None
         );
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_met_anew() {
+        let mut child = Command::new("sh")
+            .args(["-c", "echo first; read line; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(output.next().unwrap().unwrap(), "first");
+        let before = identity(child.id()).unwrap();
+        input.write_all(b"go on\nsecond\n").unwrap();
+        // By now the other program speaks.
+        assert_eq!(output.next().unwrap().unwrap(), "second");
+        let after = identity(child.id()).unwrap();
+        drop(input);
+        child.wait().unwrap();
+        assert_eq!(before.started, after.started);
+        assert_ne!(before, after);
     }
 
     #[test]

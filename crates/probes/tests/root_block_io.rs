@@ -26,7 +26,8 @@ fn root_every_request_is_counted_once_with_its_size_and_its_latency() {
 
     assert_eq!((seen.counts.reads, seen.counts.writes), (32, 64), "{seen:?}");
     assert!(seen.counts.flushes >= 1, "{seen:?}");
-    assert_eq!((seen.unmatched, seen.lost.len()), (0, 0), "{seen:?}");
+    assert_eq!((&seen.unmatched, seen.lost.len()), (&Ok(0), 0), "{seen:?}");
+    assert!(seen.merged.is_err(), "of one device it is not known");
     for (op, count, size) in [(IoOp::Write, 64, 4096), (IoOp::Read, 32, 16_384)] {
         let group = seen.groups.iter().find(|g| g.op == Some(op)).unwrap();
         assert_eq!((group.count, group.bytes, group.errors), (count, count * size, 0));
@@ -61,6 +62,7 @@ fn root_filters_let_only_theirs_through() {
     assert_eq!(settled(&mut reads, 5).counts.writes, 0);
     let ours = settled(&mut ours, 15);
     assert_eq!((ours.counts.reads, ours.counts.writes), (5, 10));
+    assert!(ours.unmatched.is_err(), "others' ends look like ends without a start");
     assert!(nobodys.read().unwrap().groups.is_empty());
 }
 
@@ -76,6 +78,26 @@ fn root_a_full_map_is_counted_and_not_hidden() {
     let seen = probe.read().unwrap();
     assert_eq!(seen.counts.writes + seen.counts.reads, 7, "{seen:?}");
     assert_eq!(seen.lost, [("groups-full".to_owned(), 9)].into());
+}
+
+#[test]
+fn root_groups_with_sums_of_their_own_and_those_behind_them_are_counted_alike() {
+    let Some(disk) = Loop::new() else { return };
+    let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
+    // One slot and one shared group: whichever kind of request comes first has the slot.
+    let Some(mut probe) = disk.probe(Options { groups_max: 2, ..everything }) else { return };
+    let file = disk.open();
+    for _ in 0..3 {
+        write(&file, 7, 4096);
+        read(&file, 9, 8192);
+        let seen = settled(&mut probe, 16);
+        assert_eq!((seen.counts.writes, seen.counts.reads, seen.lost.len()), (7, 9, 0), "{seen:?}");
+        for (op, count, size) in [(IoOp::Write, 7, 4096), (IoOp::Read, 9, 8192)] {
+            let group = seen.groups.iter().find(|g| g.op == Some(op)).unwrap();
+            assert_eq!((group.count, group.bytes), (count, count * size));
+            assert_eq!((group.from_start.count(), group.from_issue.count()), (count, count));
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::missing::Maybe;
 use crate::run::words;
 
 /// What a request asks of a device.
@@ -242,10 +243,12 @@ pub struct IoInterval {
     pub groups: Vec<IoGroup>,
     /// Requests that had begun and not ended when the interval did.
     pub in_flight: u64,
-    /// Ends without a start, which began before we looked: in no group.
-    pub unmatched: u64,
-    /// Requests, or parts of some, that became part of another one.
-    pub merged: u64,
+    /// Ends without a start, which began before we looked: in no group. Missing where some requests were not to be
+    /// looked at, whose ends look the same.
+    pub unmatched: Maybe<u64>,
+    /// Requests, or parts of some, that became part of another one. Missing where some requests were not to be looked at:
+    /// the kernel does not tell whose they are.
+    pub merged: Maybe<u64>,
     /// Requests that are in no group, by reason; empty where none are. Then every count is a lower bound.
     pub lost: BTreeMap<String, u64>,
 }

@@ -1,6 +1,7 @@
 //! What was waited for, and for how long: locks of the kernel and locks of programs.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
 
 use crate::missing::{Maybe, Missing};
 use crate::run::words;
@@ -32,6 +33,15 @@ impl Waits {
     /// Their mean length; 0 where there were none.
     pub fn ns_mean(&self) -> u64 {
         self.ns_total / self.count.max(1)
+    }
+}
+
+impl<'a> Sum<&'a Self> for Waits {
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        all.fold(Self::default(), |mut sum, waits| {
+            sum.add(waits);
+            sum
+        })
     }
 }
 
@@ -121,23 +131,9 @@ pub struct LockInterval {
 }
 
 impl LockInterval {
-    /// Length of the interval in seconds.
-    pub fn seconds(&self) -> f64 {
-        (self.until_ns - self.from_ns) as f64 * 1e-9
-    }
-
-    /// Share of the time of all CPUs that `spin_ns` is.
-    pub fn cpu_util_ratio(&self, spin_ns: u64) -> f64 {
-        spin_ns as f64 * 1e-9 / (self.seconds() * self.cpus.max(1) as f64)
-    }
-
     /// Waits and spun time of all locks together.
     pub fn total(&self) -> (Waits, u64) {
-        let mut all = Waits::default();
-        for lock in &self.locks {
-            all.add(&lock.waits);
-        }
-        (all, self.locks.iter().map(|l| l.spin_ns_total).sum())
+        (self.locks.iter().map(|l| &l.waits).sum(), self.locks.iter().map(|l| l.spin_ns_total).sum())
     }
 
     /// The same with one entry for each kind, lock and caller, however it was reached.
@@ -168,43 +164,63 @@ impl LockInterval {
     pub fn at_most(mut self, most: usize) -> Self {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
         let together = || Err(Missing::because(format!("{} locks together", rest.len())));
-        let mut all = LockSample {
+        self.locks.push(LockSample {
             kind: LockKind::Other,
             address: 0,
             name: together(),
             caller: together(),
             stack: Vec::new(),
-            waits: Waits::default(),
-            spin_ns_total: 0,
-        };
-        for lock in &rest {
-            all.waits.add(&lock.waits);
-            all.spin_ns_total += lock.spin_ns_total;
-        }
-        self.locks.push(all);
+            waits: rest.iter().map(|l| &l.waits).sum(),
+            spin_ns_total: rest.iter().map(|l| l.spin_ns_total).sum(),
+        });
         self
     }
-
-    /// Several intervals as one, by caller; `None` where there is none.
-    pub fn joined(intervals: &[Self]) -> Option<Self> {
-        let (first, last) = (intervals.first()?, intervals.last()?);
-        let whole = Self {
-            from_ns: first.from_ns,
-            missed_deadline: intervals.iter().any(|i| i.missed_deadline),
-            locks: intervals.iter().flat_map(|i| i.locks.iter().cloned()).collect(),
-            lost: sum(intervals.iter().map(|i| &i.lost)),
-            ..last.clone()
-        };
-        Some(whole.by_caller())
-    }
 }
+
+/// What intervals of either side's locks are to the same words.
+macro_rules! interval_of_locks {
+    ($interval:ident) => {
+        impl $interval {
+            /// Length of the interval in seconds.
+            pub fn seconds(&self) -> f64 {
+                (self.until_ns - self.from_ns) as f64 * 1e-9
+            }
+
+            /// Share of the time of all CPUs that `spin_ns` is.
+            pub fn cpu_util_ratio(&self, spin_ns: u64) -> f64 {
+                spin_ns as f64 * 1e-9 / (self.seconds() * self.cpus.max(1) as f64)
+            }
+
+            /// Several intervals as one, by caller; `None` where there is none.
+            pub fn joined(intervals: &[Self]) -> Option<Self> {
+                let (first, last) = (intervals.first()?, intervals.last()?);
+                let whole = Self {
+                    from_ns: first.from_ns,
+                    missed_deadline: intervals.iter().any(|i| i.missed_deadline),
+                    locks: intervals.iter().flat_map(|i| i.locks.iter().cloned()).collect(),
+                    lost: lost_of_all(intervals.iter().map(|i| &i.lost)),
+                    ..last.clone()
+                };
+                Some(whole.by_caller())
+            }
+        }
+    };
+}
+
+interval_of_locks!(LockInterval);
+interval_of_locks!(UserLockInterval);
 
 /// What lies behind the first `most`, where that is more than one.
 fn split_off<T>(all: &mut Vec<T>, most: usize) -> Option<Vec<T>> {
     (all.len() > most + 1).then(|| all.split_off(most))
 }
 
-fn sum<'a>(all: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+/// Both together, where both are known.
+fn sum_of(a: &Maybe<u64>, b: &Maybe<u64>) -> Maybe<u64> {
+    [a, b].into_iter().cloned().sum()
+}
+
+fn lost_of_all<'a>(all: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
     for (reason, n) in all.flatten() {
         *sum.entry(reason.clone()).or_default() += n;
@@ -248,6 +264,9 @@ pub struct UserLockSample {
     pub waker: Maybe<String>,
     /// The waits that slept or tried to.
     pub waits: Waits,
+    /// The part of their time that was spun: of those in which the thread did not leave its CPU, mostly because the lock
+    /// had changed before it slept. That of the program before its call is not seen. Missing in runs of earlier versions.
+    pub spin_ns_total: Maybe<u64>,
     /// Those of them that found the lock changed and did not sleep.
     pub not_slept: u64,
     /// Those that ended because their time was over.
@@ -261,6 +280,8 @@ pub struct UserLockInterval {
     pub from_ns: u64,
     /// End, `CLOCK_MONOTONIC`.
     pub until_ns: u64,
+    /// CPUs that were online at its end.
+    pub cpus: usize,
     /// Whether the reader came so late that a deadline passed unseen.
     pub missed_deadline: bool,
     /// One for each process, lock and stack; most time first.
@@ -270,18 +291,10 @@ pub struct UserLockInterval {
 }
 
 impl UserLockInterval {
-    /// Length of the interval in seconds.
-    pub fn seconds(&self) -> f64 {
-        (self.until_ns - self.from_ns) as f64 * 1e-9
-    }
-
-    /// Waits of all locks together.
-    pub fn total(&self) -> Waits {
-        let mut all = Waits::default();
-        for lock in &self.locks {
-            all.add(&lock.waits);
-        }
-        all
+    /// Waits and spun time of all locks together.
+    pub fn total(&self) -> (Waits, Maybe<u64>) {
+        let spun_ns = self.locks.iter().map(|l| l.spin_ns_total.clone()).sum();
+        (self.locks.iter().map(|l| &l.waits).sum(), spun_ns)
     }
 
     /// The same with one entry for each process, lock and place in its code, however it was reached.
@@ -296,6 +309,7 @@ impl UserLockInterval {
             match merged.get_mut(place) {
                 Some(known) => {
                     known.waits.add(&lock.waits);
+                    known.spin_ns_total = sum_of(&known.spin_ns_total, &lock.spin_ns_total);
                     known.not_slept += lock.not_slept;
                     known.timed_out += lock.timed_out;
                 }
@@ -311,7 +325,7 @@ impl UserLockInterval {
     pub fn at_most(mut self, most: usize) -> Self {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
         let together = || Err(Missing::because(format!("{} locks together", rest.len())));
-        let mut all = UserLockSample {
+        self.locks.push(UserLockSample {
             pid: 0,
             comm: "(others)".to_owned(),
             address: 0,
@@ -320,30 +334,12 @@ impl UserLockInterval {
             caller: together(),
             stack: Vec::new(),
             waker: together(),
-            waits: Waits::default(),
-            not_slept: 0,
-            timed_out: 0,
-        };
-        for lock in &rest {
-            all.waits.add(&lock.waits);
-            all.not_slept += lock.not_slept;
-            all.timed_out += lock.timed_out;
-        }
-        self.locks.push(all);
+            waits: rest.iter().map(|l| &l.waits).sum(),
+            spin_ns_total: rest.iter().map(|l| l.spin_ns_total.clone()).sum(),
+            not_slept: rest.iter().map(|l| l.not_slept).sum(),
+            timed_out: rest.iter().map(|l| l.timed_out).sum(),
+        });
         self
-    }
-
-    /// Several intervals as one, by caller; `None` where there is none.
-    pub fn joined(intervals: &[Self]) -> Option<Self> {
-        let (first, last) = (intervals.first()?, intervals.last()?);
-        let whole = Self {
-            from_ns: first.from_ns,
-            missed_deadline: intervals.iter().any(|i| i.missed_deadline),
-            locks: intervals.iter().flat_map(|i| i.locks.iter().cloned()).collect(),
-            lost: sum(intervals.iter().map(|i| &i.lost)),
-            ..last.clone()
-        };
-        Some(whole.by_caller())
     }
 }
 

@@ -135,12 +135,14 @@ fn user_locks(k: u64) -> UserLockInterval {
         stack: Vec::new(),
         waker: Err(Missing::because("nobody was seen to wake it")),
         waits: waits(count),
+        spin_ns_total: Ok(count * 1_000),
         not_slept: 0,
         timed_out: 0,
     };
     UserLockInterval {
         from_ns: k * 1_000_000_000,
         until_ns: (k + 1) * 1_000_000_000,
+        cpus: 2,
         missed_deadline: false,
         locks: vec![lock("mariadbd", 20 * (k + 1)), lock("a & b", 3)],
         lost: std::collections::BTreeMap::new(),

@@ -9,7 +9,7 @@ use record::block_io::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Wrong, word};
+use super::{Reasons, Wrong, word};
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,9 +21,12 @@ pub(crate) struct Interval {
     counts: Counts,
     groups: Vec<Group>,
     in_flight: u64,
-    unmatched: u64,
-    merged: u64,
+    unmatched: Option<u64>,
+    merged: Option<u64>,
     lost: BTreeMap<String, u64>,
+    /// Earlier versions knew both always.
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,6 +82,7 @@ impl Interval {
             lost,
         } = interval;
         let IoCounts { reads, writes, asynchronous, flushes, discards, others } = *counts;
+        let mut missing = Reasons::default();
         Self {
             from_ns: *from_ns,
             until_ns: *until_ns,
@@ -87,9 +91,10 @@ impl Interval {
             counts: Counts { reads, writes, r#async: asynchronous, flushes, discards, others },
             groups: groups.iter().map(Group::of).collect(),
             in_flight: *in_flight,
-            unmatched: *unmatched,
-            merged: *merged,
+            unmatched: missing.split("unmatched", unmatched, |n| *n),
+            merged: missing.split("merged", merged, |n| *n),
             lost: lost.clone(),
+            missing,
         }
     }
 
@@ -103,8 +108,8 @@ impl Interval {
             counts: IoCounts { reads, writes, asynchronous, flushes, discards, others },
             groups: self.groups.into_iter().map(Group::read).collect::<Result<_, _>>()?,
             in_flight: self.in_flight,
-            unmatched: self.unmatched,
-            merged: self.merged,
+            unmatched: self.missing.join("unmatched", self.unmatched, Ok)?,
+            merged: self.missing.join("merged", self.merged, Ok)?,
             lost: self.lost,
         })
     }

@@ -43,6 +43,9 @@ struct Lock {
 pub(crate) struct UserInterval {
     from_ns: u64,
     until_ns: u64,
+    /// Earlier versions did not count them, and knew no share of theirs.
+    #[serde(default)]
+    cpus: usize,
     missed_deadline: bool,
     locks: Vec<UserLock>,
     lost: BTreeMap<String, u64>,
@@ -61,6 +64,8 @@ struct UserLock {
     waker: Option<String>,
     #[serde(flatten)]
     waits: WaitsForm,
+    #[serde(default)]
+    spin_ns_total: Option<u64>,
     not_slept: u64,
     timed_out: u64,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
@@ -131,10 +136,11 @@ impl Lock {
 
 impl UserInterval {
     pub(crate) fn of(interval: &UserLockInterval) -> Self {
-        let UserLockInterval { from_ns, until_ns, missed_deadline, locks, lost } = interval;
+        let UserLockInterval { from_ns, until_ns, cpus, missed_deadline, locks, lost } = interval;
         Self {
             from_ns: *from_ns,
             until_ns: *until_ns,
+            cpus: *cpus,
             missed_deadline: *missed_deadline,
             locks: locks.iter().map(UserLock::of).collect(),
             lost: lost.clone(),
@@ -145,6 +151,7 @@ impl UserInterval {
         Ok(UserLockInterval {
             from_ns: self.from_ns,
             until_ns: self.until_ns,
+            cpus: self.cpus,
             missed_deadline: self.missed_deadline,
             locks: self.locks.into_iter().map(UserLock::read).collect::<Result<_, _>>()?,
             lost: self.lost,
@@ -164,6 +171,7 @@ impl UserLock {
             stack,
             waker,
             waits,
+            spin_ns_total,
             not_slept,
             timed_out,
         } = sample;
@@ -178,6 +186,7 @@ impl UserLock {
             stack: stack.clone(),
             waker: missing.split("waker", waker, Clone::clone),
             waits: WaitsForm::of(waits),
+            spin_ns_total: missing.split("spin_ns_total", spin_ns_total, |ns| *ns),
             not_slept: *not_slept,
             timed_out: *timed_out,
             missing,
@@ -195,6 +204,7 @@ impl UserLock {
             stack: self.stack,
             waker: self.missing.join("waker", self.waker, Ok)?,
             waits: self.waits.read(),
+            spin_ns_total: self.missing.join_later("spin_ns_total", self.spin_ns_total, Ok)?,
             not_slept: self.not_slept,
             timed_out: self.timed_out,
         })

@@ -237,8 +237,8 @@ fn io_interval(dice: &mut Dice) -> IoInterval {
         },
         groups: dice.some(3, io_group),
         in_flight: dice.next(),
-        unmatched: dice.next(),
-        merged: dice.next(),
+        unmatched: dice.maybe(Dice::next),
+        merged: dice.maybe(Dice::next),
         lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
     }
 }
@@ -278,12 +278,14 @@ fn user_lock_interval(dice: &mut Dice) -> UserLockInterval {
         stack: d.some(3, Dice::text),
         waker: d.maybe(Dice::text),
         waits: waits(d),
+        spin_ns_total: d.maybe(Dice::next),
         not_slept: d.next(),
         timed_out: d.next(),
     };
     UserLockInterval {
         from_ns: dice.next() >> 1,
         until_ns: dice.next(),
+        cpus: 2,
         missed_deadline: dice.flip(),
         locks: dice.some(3, lock),
         lost: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use probes::cpu_list;
 use probes::cpu_time::{self, Cost, CpuProbe, Options, SwitchClock};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
-use record::clock::{Clock as _, Monotonic};
 use record::cpu::CpuInterval;
 use record::quantity;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ event % is busy by context switches; tick-before, tick-after and sampled % are w
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
-    let cores = args.topology.clone().unwrap_or_else(|| Cores::read(&args.root));
+    let cores = args.cores()?;
     let cores_shared = !cores.shared().is_empty();
     let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
     let options = Options { ticks: !args.events_only, clock: args.clock, ..options };
@@ -87,8 +87,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if args.csv {
         report::text::cpu_csv_header(out)?;
     }
-    probe.start();
-    let started_ns = Monotonic.now_ns();
+    let started_ns = probe.start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
@@ -118,6 +117,17 @@ fn tell_cost(probe: &mut CpuProbe) {
 }
 
 impl Args {
+    /// As declared, of CPUs that there are; else as the kernel says.
+    fn cores(&self) -> anyhow::Result<Cores> {
+        let Some(declared) = &self.topology else { return Ok(Cores::read(&self.root)) };
+        let online = cpu_list::online(&self.root).unwrap_or_default();
+        let mut named = declared.shared().iter().flatten();
+        if let Some(cpu) = named.find(|cpu| !online.is_empty() && !online.contains(cpu)) {
+            return Err(Exit::Usage.with(format!("--topology names CPU {cpu}, and no such CPU is online")));
+        }
+        Ok(declared.clone())
+    }
+
     fn keep_named(&self, interval: &mut CpuInterval) -> anyhow::Result<()> {
         let Some(CpuList(named)) = &self.cpus else { return Ok(()) };
         interval.cpus.retain(|sample| named.contains(&sample.cpu));

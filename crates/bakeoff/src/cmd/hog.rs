@@ -283,5 +283,9 @@ pub(crate) fn cpu_list(text: &str) -> Result<CpuList, String> {
 fn share(text: &str) -> Result<f64, String> {
     let share = quantity::ratio(text).map_err(|e| e.to_string())?;
     let max = hog::HIDE_RATIO_MAX;
-    if share > max { Err(format!("at most {:.0}% can hide", max * 100.0)) } else { Ok(share) }
+    match share {
+        none if none <= 0.0 => Err("nothing is no work: say more than 0%".to_owned()),
+        much if much > max => Err(format!("at most {:.0}% can hide", max * 100.0)),
+        share => Ok(share),
+    }
 }

@@ -108,6 +108,10 @@ fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
         let text = fs::read_to_string(name).with_context(|| format!("reading {name}"))?;
         return of_document(&text).map_err(|why| Exit::Usage.with(format!("{name}: {why}")));
     }
+    // A run's name has no such signs.
+    if name.contains(['/', '.']) {
+        return Err(Exit::Usage.with(format!("there is no file {name}")));
+    }
     let archive = global.archive().with_context(|| format!("{name} is no file; looking for a run"))?;
     let id = crate::cmd::runs::find(&archive, name)?;
     Ok(if archive.is_bakeoff(id) { archive.bakeoff(id)?.environment } else { archive.run(id)?.environment })

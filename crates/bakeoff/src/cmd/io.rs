@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use probes::block_io::{self, IoLatency, Options};
 use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
-use record::clock::{Clock as _, Monotonic};
 use report::text::IoHistogram;
 
 use crate::cmd::{Global, cpu};
@@ -46,7 +45,7 @@ pub(crate) struct Args {
     comm: Option<String>,
 
     /// Only requests that this process started
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = crate::cmd::process)]
     pid: Option<u32>,
 
     /// Only this device: its name, a path, or a name in /dev/disk/by-id
@@ -126,8 +125,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Screen::new().line(&format!("bakeoff io: {note}"));
     }
     signals::stop_on_interrupt()?;
-    probe.start()?;
-    let started_ns = Monotonic.now_ns();
+    let started_ns = probe.start()?;
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let (mut reports, mut kept) = (0, Vec::new());
     let mut exit = Exit::Good;
@@ -158,8 +156,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit)
 }
 
-/// What is not measured cannot be drawn.
+/// What is not measured cannot be drawn, and what is all in one is not told apart.
 fn check(args: &Args) -> anyhow::Result<()> {
+    if args.by.contains(&By::None) && args.by.len() > 1 {
+        return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));
+    }
     let wants = |from_start: bool| {
         args.histogram.iter().any(|h| match h {
             Histogram::Latency => from_start,

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use probes::schedule::Deadlines;
-use record::clock::{Clock as _, Monotonic};
 use record::locks::{LockInterval, UserLockInterval};
 use report::text::LockView;
 
@@ -23,7 +22,7 @@ pub(crate) struct LockOptions {
     count: Option<u64>,
 
     /// Only waits of this process
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = crate::cmd::process)]
     pub(crate) pid: Option<u32>,
 
     /// Only waits of threads of this name
@@ -79,13 +78,15 @@ impl LockOptions {
     }
 
     /// Reports at each deadline, and once more where the user ends it; `print` is told when it all began.
+    ///
+    /// - `started_ns`: when the first interval began.
     pub(crate) fn report<T: Timed>(
         &self,
         out: &mut dyn Write,
+        started_ns: u64,
         mut read: impl FnMut() -> anyhow::Result<T>,
         print: impl Fn(&mut dyn Write, &T, u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<Exit> {
-        let started_ns = Monotonic.now_ns();
         let mut deadlines = Deadlines::new(started_ns, self.interval);
         let mut reports = 0;
         while self.count.is_none_or(|count| reports < count) {

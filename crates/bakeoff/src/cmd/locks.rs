@@ -44,8 +44,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let asked = &args.options;
     let options = Options { pid: asked.pid, comm: asked.comm.clone(), ..Options::of_everyone() };
     let mut probe = locks::open(&options).ends_with(Exit::CannotHere)?;
+    let started_ns = probe.start()?;
     asked.report(
         out,
+        started_ns,
         || read(&mut probe, args),
         |out, interval, started_ns| {
             if global.json {

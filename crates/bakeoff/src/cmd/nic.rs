@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use probes::nic::{self, NicProbe};
 use probes::schedule::Deadlines;
-use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::clock::WallAnchor;
 use record::nic::{InterfaceSample, NicInterval};
 use record::quantity;
 use report::text::NicView;
@@ -99,8 +99,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         report::text::nic_csv_head(out)?;
     }
     let anchor = WallAnchor::now();
-    probe.start();
-    let started_ns = Monotonic.now_ns();
+    let started_ns = probe.start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {

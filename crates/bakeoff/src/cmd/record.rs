@@ -103,6 +103,7 @@ pub(crate) fn print(
         print_json(out, &report::json::command(id, &run.header.title, recorded, run.series.len()))?;
     } else {
         report::text::command(out, recorded, screen::style())?;
+        report::text::instruments(out, &run.instruments, screen::style())?;
     }
     Ok(out.flush()?)
 }

@@ -44,8 +44,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         ..Options::of_everyone_else()
     };
     let mut probe = user_locks::open(&options).ends_with(Exit::CannotHere)?;
+    let started_ns = probe.start()?;
     asked.report(
         out,
+        started_ns,
         || read(&mut probe, args),
         |out, interval, started_ns| {
             if global.json {

@@ -15,12 +15,13 @@ use probes::cpu_time::{self, CpuProbe};
 use probes::locks::{self, LockProbe};
 use probes::nic::{self, NicProbe};
 use probes::schedule::Deadlines;
+use probes::user_locks::{self, UserLockProbe};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use record::block_io::{IoBy, IoInterval};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::cpu::CpuInterval;
-use record::locks::LockInterval;
+use record::locks::{LockInterval, UserLockInterval};
 use record::missing::{Maybe, Missing};
 use record::nic::NicInterval;
 use record::run::{Run, RunKind, RunState};
@@ -44,7 +45,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-Keys: q quits, p or the space bar pauses, + and - change the interval; in a replay, left and right step.
+Keys: q quits, p or the space bar pauses, + and - change the interval; while it pauses, left and right step through what was
+seen. A line that starts with LOST says why numbers are lower bounds.
 
 Examples:
   bakeoff watch                     this machine, once a second
@@ -52,12 +54,17 @@ Examples:
 
 /// Intervals of I/O that a heat map may show.
 const HISTORY: usize = 600;
+/// Looks that can be gone back to.
+const LOOKS_KEPT: usize = 120;
+/// Locks that are kept of a look: more than a screen has lines for.
+const LOCKS_KEPT: usize = 50;
 /// Rarely, because the archive is read for it.
 const LOAD_EVERY_NS: u64 = 5_000_000_000;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_mins(1);
-const LIVE_KEYS: &str = "q quit  p pause  + - interval";
-const REPLAY_KEYS: &str = "q quit  p pause  + - speed  \u{2190} \u{2192} step";
+const LIVE_KEYS: &str = "q quit  p pause, then \u{2190} \u{2192} step  + - interval";
+const REPLAY_KEYS: &str = "q quit  p pause, then \u{2190} \u{2192} step  + - speed";
+const KEYS_PAUSED: &str = "q quit  p go on  \u{2190} \u{2192} step";
 
 pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Result<Exit> {
     let run = args.replay.as_deref().map(|text| replayed(global, text)).transpose()?;
@@ -87,8 +94,11 @@ trait Source {
     /// Looks at the next interval.
     fn look(&mut self);
 
-    /// Goes back by one, where that can be done.
-    fn back(&mut self) {}
+    /// Shows the interval after the one that is shown, where there is one.
+    fn forward(&mut self);
+
+    /// Shows the interval before it.
+    fn backward(&mut self);
 
     /// What is to be shown.
     fn view(&self, interval: Duration) -> View<'_>;
@@ -100,7 +110,9 @@ fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Dura
     let mut deadlines = Deadlines::new(Monotonic.now_ns(), interval);
     loop {
         terminal.draw(|frame| {
-            draw(frame, &View { own_ratio: own.ratio, paused, ..source.view(interval) });
+            let view = source.view(interval);
+            let keys = if paused { KEYS_PAUSED } else { view.keys };
+            draw(frame, &View { own_ratio: own.ratio, paused, keys, ..view });
         })?;
         match next_key(deadlines.next_ns())? {
             Next::Deadline => {
@@ -113,8 +125,10 @@ fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Dura
             Next::Quit => return Ok(()),
             Next::Pause => paused = !paused,
             Next::Redraw => {}
-            Next::Forward => source.look(),
-            Next::Back => source.back(),
+            // What is seen now would be gone at the next deadline.
+            Next::Forward | Next::Back if !paused => {}
+            Next::Forward => source.forward(),
+            Next::Back => source.backward(),
             Next::Slower | Next::Faster if paused => {}
             change @ (Next::Slower | Next::Faster) => {
                 let changed = if matches!(change, Next::Slower) { interval * 2 } else { interval / 2 };
@@ -142,14 +156,15 @@ fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
     /// SIGTERM is no key: it is looked for now and then.
     const LOOK_EVERY: Duration = Duration::from_millis(200);
     loop {
-        let now_ns = Monotonic.now_ns();
         if signals::STOP.is_requested() {
             return Ok(Next::Quit);
         }
-        if now_ns >= deadline_ns {
-            return Ok(Next::Deadline);
-        }
-        if !event::poll(Duration::from_nanos(deadline_ns - now_ns).min(LOOK_EVERY))? {
+        // Also where a look takes longer than an interval, keys come first.
+        let left = Duration::from_nanos(deadline_ns.saturating_sub(Monotonic.now_ns()));
+        if !event::poll(left.min(LOOK_EVERY))? {
+            if Monotonic.now_ns() >= deadline_ns {
+                return Ok(Next::Deadline);
+            }
             continue;
         }
         match event::read()? {
@@ -202,14 +217,25 @@ struct Live {
     nic: NicProbe,
     io: Maybe<IoProbe>,
     locks: Maybe<LockProbe>,
+    ulocks: Maybe<UserLockProbe>,
     archive: Option<Archive>,
     looked_for_load_ns: u64,
     load: Option<String>,
-    seen_cpu: Maybe<CpuInterval>,
-    seen_nic: Maybe<NicInterval>,
-    seen_locks: Maybe<LockInterval>,
+    /// The newest last.
+    looks: VecDeque<Look>,
+    /// Of all looks, and of more.
     seen_io: Maybe<VecDeque<IoInterval>>,
+    /// How many looks before the newest one is shown.
+    back: usize,
     anchor: WallAnchor,
+}
+
+/// What one look has seen.
+struct Look {
+    cpu: CpuInterval,
+    nic: NicInterval,
+    locks: Maybe<LockInterval>,
+    ulocks: Maybe<UserLockInterval>,
 }
 
 impl Live {
@@ -217,25 +243,28 @@ impl Live {
         let mut cpu = cpu_time::open(&cpu_time::Options::of_this_machine());
         let mut nic = nic::open(BTreeMap::new());
         let io = block_io::open(&block_io::Options::everything(IoBy::default()));
-        let io = io.and_then(|mut probe| probe.start().map(|()| probe));
-        let locks = locks::open(&locks::Options::of_everyone()).map_err(|e| Missing::because(e.to_string()));
+        let io = io.and_then(|mut probe| probe.start().map(|_| probe));
+        let refused = |e: locks::Refused| Missing::because(e.to_string());
+        let locks = locks::open(&locks::Options::of_everyone()).map_err(refused);
+        let locks = locks.and_then(|mut probe| probe.start().map(|_| probe));
+        let ulocks = user_locks::open(&user_locks::Options::of_everyone_else()).map_err(refused);
+        let ulocks = ulocks.and_then(|mut probe| probe.start().map(|_| probe));
         cpu.start();
         nic.start();
-        let first = || Missing::because("the first interval is not over");
         let seen_io = io.as_ref().map(|_| VecDeque::new()).map_err(Clone::clone);
         let mut live = Self {
             cpu,
             nic,
             io,
             locks,
+            ulocks,
             // Without an archive there is no load to be found in it.
             archive: global.archive().ok(),
             looked_for_load_ns: 0,
             load: None,
-            seen_cpu: Err(first()),
-            seen_nic: Err(first()),
-            seen_locks: Err(first()),
+            looks: VecDeque::new(),
             seen_io,
+            back: 0,
             anchor: WallAnchor::now(),
         };
         live.look_for_load();
@@ -266,19 +295,20 @@ impl Live {
 
 impl Source for Live {
     fn look(&mut self) {
-        self.seen_cpu = Ok(self.cpu.read());
-        self.seen_nic = Ok(self.nic.read());
-        self.seen_locks = match &mut self.locks {
-            Ok(probe) => probe.read().map(|seen| seen.by_caller()),
+        self.back = 0;
+        let locks = match &mut self.locks {
+            Ok(probe) => probe.read().map(|seen| seen.by_caller().at_most(LOCKS_KEPT)),
             Err(why) => Err(why.clone()),
         };
+        let ulocks = match &mut self.ulocks {
+            Ok(probe) => probe.read().map(|seen| seen.by_caller().at_most(LOCKS_KEPT)),
+            Err(why) => Err(why.clone()),
+        };
+        keep(&mut self.looks, Look { cpu: self.cpu.read(), nic: self.nic.read(), locks, ulocks }, LOOKS_KEPT);
         if let (Ok(probe), Ok(seen)) = (&mut self.io, &mut self.seen_io) {
             match probe.read() {
                 Ok(interval) => {
-                    seen.push_back(interval);
-                    while seen.len() > HISTORY {
-                        seen.pop_front();
-                    }
+                    keep(seen, interval, HISTORY);
                     seen.make_contiguous();
                 }
                 Err(why) => self.seen_io = Err(why),
@@ -287,20 +317,46 @@ impl Source for Live {
         self.look_for_load();
     }
 
+    fn forward(&mut self) {
+        self.back = self.back.saturating_sub(1);
+    }
+
+    fn backward(&mut self) {
+        self.back = (self.back + 1).min(self.looks.len().saturating_sub(1));
+    }
+
     fn view(&self, interval: Duration) -> View<'_> {
-        let now_ns = self.seen_cpu.as_ref().map_or(self.anchor.monotonic_ns, |c| c.until_ns);
+        let first = || Missing::because("the first interval is not over");
+        let shown = self.looks.iter().rev().nth(self.back).ok_or_else(first);
+        let now_ns = shown.as_ref().map_or(self.anchor.monotonic_ns, |look| look.cpu.until_ns);
+        let (cpu, nic) = (shown.clone().map(|look| &look.cpu), shown.clone().map(|look| &look.nic));
+        let back = match self.back {
+            0 => String::new(),
+            n => format!(", {n} before the newest"),
+        };
         View {
-            source: format!("live, every {interval:?}"),
+            source: format!("live, every {interval:?}{back}"),
             time: local_time(self.anchor.unix_ns_at(now_ns)),
             paused: false,
-            cpu: self.seen_cpu.as_ref().map_err(Clone::clone),
-            locks: self.seen_locks.as_ref().map_err(Clone::clone),
-            io: self.seen_io.as_ref().map(|seen| seen.as_slices().0).map_err(Clone::clone),
-            nic: self.seen_nic.as_ref().map_err(Clone::clone),
+            cpu,
+            locks: shown.clone().and_then(|look| look.locks.as_ref().map_err(Clone::clone)),
+            ulocks: shown.and_then(|look| look.ulocks.as_ref().map_err(Clone::clone)),
+            io: self.seen_io.as_ref().map_err(Clone::clone).map(|seen| {
+                let all = seen.as_slices().0;
+                &all[..all.len().saturating_sub(self.back)]
+            }),
+            nic,
             load: self.load.clone(),
             own_ratio: None,
             keys: LIVE_KEYS,
         }
+    }
+}
+
+fn keep<T>(all: &mut VecDeque<T>, newest: T, most: usize) {
+    all.push_back(newest);
+    while all.len() > most {
+        all.pop_front();
     }
 }
 
@@ -319,7 +375,8 @@ impl<'a> Replay<'a> {
         if times_ns.is_empty() {
             let others = run.instruments.io.iter().map(|i| i.until_ns);
             let others = others.chain(run.instruments.nic.iter().map(|i| i.until_ns));
-            times_ns = others.chain(run.instruments.locks.iter().map(|i| i.until_ns)).collect();
+            let others = others.chain(run.instruments.locks.iter().map(|i| i.until_ns));
+            times_ns = others.chain(run.instruments.ulocks.iter().map(|i| i.until_ns)).collect();
             times_ns.sort_unstable();
         }
         Self { run, times_ns, at: 0 }
@@ -339,10 +396,14 @@ fn up_to<T>(intervals: &[T], until_ns: u64, end_of: fn(&T) -> u64) -> &[T] {
 
 impl Source for Replay<'_> {
     fn look(&mut self) {
+        self.forward();
+    }
+
+    fn forward(&mut self) {
         self.at = (self.at + 1).min(self.times_ns.len().saturating_sub(1));
     }
 
-    fn back(&mut self) {
+    fn backward(&mut self) {
         self.at = self.at.saturating_sub(1);
     }
 
@@ -356,6 +417,7 @@ impl Source for Replay<'_> {
         let io = up_to(&run.instruments.io, now_ns, |i| i.until_ns);
         let nic = up_to(&run.instruments.nic, now_ns, |i| i.until_ns).last();
         let locks = up_to(&run.instruments.locks, now_ns, |i| i.until_ns).last();
+        let ulocks = up_to(&run.instruments.ulocks, now_ns, |i| i.until_ns).last();
         View {
             source: format!(
                 "{} {}/{}",
@@ -367,6 +429,7 @@ impl Source for Replay<'_> {
             paused: false,
             cpu: cpu.ok_or_else(|| not("cpu")),
             locks: locks.ok_or_else(|| not("locks")),
+            ulocks: ulocks.ok_or_else(|| not("ulocks")),
             io: if io.is_empty() { Err(not("io")) } else { Ok(io) },
             nic: nic.ok_or_else(|| not("nic")),
             load: run.load.as_ref().map(|_| run.header.title.clone()),

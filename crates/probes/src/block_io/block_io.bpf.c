@@ -23,8 +23,10 @@ const volatile __u32 only_dev;
 const volatile __u32 only_ops; /* one bit for each enum io_op */
 /* Sets of WAYS that are in use, less one; a power of two less one. */
 const volatile __u32 sets_mask = WAYS_SETS_MAX - 1;
+/* Of SLOTS, as many as may be used: none where somebody asked for owners. */
+const volatile __u32 slots_used = SLOTS;
 
-/* Which of the two maps is in use. */
+/* Which of the two halves is in use. */
 __u32 half;
 struct io_lost lost;
 static struct group nothing;
@@ -44,7 +46,22 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* User space makes the key shorter where no owner is asked for. */
+/* Whose sums a slot has: the device's number above SLOT_OP_BITS, below them the operation and one; 0:
+ * nobody's. What a slot was taken for it keeps. */
+enum {
+	SLOT_OP_BITS = 8,
+};
+__u64 slot_keys[SLOTS];
+
+/* One half behind the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2 * SLOTS);
+	__type(key, __u32);
+	__type(value, struct group);
+} slots SEC(".maps");
+
+/* What has no slot. User space makes the key shorter where no owner is asked for. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
@@ -371,6 +388,43 @@ static __always_inline struct group *group_of(const struct group_key *key)
 	return g;
 }
 
+/* The slot of requests of this kind; SLOTS: there is none left. */
+static __always_inline __u32 slot_of(const struct flight *f)
+{
+	__u64 wanted = ((__u64)f->dev << SLOT_OP_BITS) | (f->op + 1);
+	__u32 first = (__u32)(wanted * 0x9e3779b1u) >> 16;
+
+	for (__u32 i = 0; i < SLOTS; i++) {
+		__u32 slot = (first + i) & (SLOTS - 1);
+		__u64 *at = &slot_keys[slot];
+
+		if (slot >= slots_used)
+			continue;
+		if (*at == wanted)
+			return slot;
+		if (*at == 0) {
+			__u64 before = __sync_val_compare_and_swap(at, 0, wanted);
+
+			if (before == 0 || before == wanted)
+				return slot;
+		}
+	}
+	return SLOTS;
+}
+
+static __always_inline struct group *slot_for(const struct flight *f)
+{
+	__u32 slot;
+
+	if (slots_used == 0)
+		return NULL;
+	slot = slot_of(f);
+	if (slot >= SLOTS)
+		return NULL;
+	slot += (half & 1) * SLOTS;
+	return bpf_map_lookup_elem(&slots, &slot);
+}
+
 static __always_inline struct group *group_for(const struct flight *f, const struct owner *o)
 {
 	struct group_key key = {.dev = f->dev, .op = f->op};
@@ -394,52 +448,92 @@ static __always_inline struct group *group_for(const struct flight *f, const str
 	return g;
 }
 
-static __always_inline void add_latency(__u64 *sum, __u64 *max, __u32 *buckets, __u64 ns)
+/* Whether other CPUs add to the same sums. Where they do not, nobody does meanwhile: of the programs
+ * that are attached one alone adds to them, and the kernel runs none a second time on a CPU that is
+ * in it. */
+enum writers {
+	ONE_CPU,
+	ALL_CPUS,
+};
+
+static __always_inline void add(__u64 *sum, __u64 n, enum writers writers)
 {
-	__sync_fetch_and_add(sum, ns);
-	raise_to(max, ns);
-	count_in(buckets, LATENCY_BUCKETS, latency_bucket(ns));
+	if (writers == ALL_CPUS)
+		__sync_fetch_and_add(sum, n);
+	else
+		*sum += n;
+}
+
+static __always_inline void count(__u32 *buckets, __u32 n, __u32 bucket, enum writers writers)
+{
+	if (writers == ALL_CPUS)
+		return count_in(buckets, n, bucket);
+	if (bucket >= n)
+		bucket = n - 1;
+	buckets[bucket]++;
+}
+
+static __always_inline void add_latency(__u64 *sum, __u64 *max, __u32 *buckets, __u64 ns,
+					enum writers writers)
+{
+	add(sum, ns, writers);
+	if (writers == ALL_CPUS)
+		raise_to(max, ns);
+	else if (ns > *max)
+		*max = ns;
+	count(buckets, LATENCY_BUCKETS, latency_bucket(ns), writers);
 }
 
 /* What is known of it without its end. */
-static __always_inline void book_request(struct group *g, const struct flight *f)
+static __always_inline void book_request(struct group *g, const struct flight *f,
+					 enum writers writers)
 {
-	__sync_fetch_and_add(&g->bytes, f->bytes);
+	add(&g->bytes, f->bytes, writers);
 	if (f->flags & IO_ASYNC)
-		__sync_fetch_and_add(&g->asynchronous, 1);
+		add(&g->asynchronous, 1, writers);
 	if (f->flags & IO_PREFLUSH)
-		__sync_fetch_and_add(&g->preflush, 1);
-	count_in(g->sizes, SIZE_BUCKETS, power_of(f->bytes));
+		add(&g->preflush, 1, writers);
+	count(g->sizes, SIZE_BUCKETS, power_of(f->bytes), writers);
 }
 
-static __always_inline void book_place(struct group *g, const struct flight *f)
+static __always_inline void book_place(struct group *g, const struct flight *f,
+				       enum writers writers)
 {
 	if (f->op != IO_READ && f->op != IO_WRITE)
 		return;
-	count_in(g->addresses, ADDRESS_BUCKETS, power_of(f->sector));
+	count(g->addresses, ADDRESS_BUCKETS, power_of(f->sector), writers);
 	if (f->seek_sectors >= 0)
-		count_in(g->seeks_ahead, SEEK_BUCKETS, power_of(f->seek_sectors));
+		count(g->seeks_ahead, SEEK_BUCKETS, power_of(f->seek_sectors), writers);
 	else
-		count_in(g->seeks_back, SEEK_BUCKETS, power_of(-f->seek_sectors));
+		count(g->seeks_back, SEEK_BUCKETS, power_of(-f->seek_sectors), writers);
+}
+
+static __always_inline void book_end(struct group *g, const struct flight *f, __u64 now_ns,
+				     enum writers writers)
+{
+	book_request(g, f, writers);
+	if (f->flags & IO_FAILED)
+		add(&g->errors, 1, writers);
+	if (f->start_ns)
+		add_latency(&g->start_ns_sum, &g->start_ns_max, g->from_start,
+			    now_ns - f->start_ns, writers);
+	if (!f->issue_ns)
+		return;
+	add_latency(&g->issue_ns_sum, &g->issue_ns_max, g->from_issue, now_ns - f->issue_ns,
+		    writers);
+	book_place(g, f, writers);
 }
 
 static __always_inline void book(const struct flight *f, const struct owner *o)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
-	struct group *g = group_for(f, o);
+	struct group *g = slot_for(f);
 
-	if (!g)
-		return;
-	book_request(g, f);
-	if (f->flags & IO_FAILED)
-		__sync_fetch_and_add(&g->errors, 1);
-	if (f->start_ns)
-		add_latency(&g->start_ns_sum, &g->start_ns_max, g->from_start,
-			    now_ns - f->start_ns);
-	if (!f->issue_ns)
-		return;
-	add_latency(&g->issue_ns_sum, &g->issue_ns_max, g->from_issue, now_ns - f->issue_ns);
-	book_place(g, f);
+	if (g)
+		return book_end(g, f, now_ns, ONE_CPU);
+	g = group_for(f, o);
+	if (g)
+		book_end(g, f, now_ns, ALL_CPUS);
 }
 
 static __always_inline void end(struct request *rq)
@@ -573,12 +667,18 @@ int BPF_PROG(on_issue_only, struct request *rq)
 	if (!is_wanted(rq))
 		return 0;
 	look_at(&f, rq);
-	read_owner(&o, rq);
 	measure_seek(&f);
+	g = slot_for(&f);
+	if (g) {
+		book_request(g, &f, ONE_CPU);
+		book_place(g, &f, ONE_CPU);
+		return 0;
+	}
+	read_owner(&o, rq);
 	g = group_for(&f, &o);
 	if (g) {
-		book_request(g, &f);
-		book_place(g, &f);
+		book_request(g, &f, ALL_CPUS);
+		book_place(g, &f, ALL_CPUS);
 	}
 	return 0;
 }
@@ -593,24 +693,23 @@ int BPF_PROG(on_error, struct request *rq)
 	return 0;
 }
 
+/* A bio tells neither its device's number nor its process cheaply: with a filter, user space takes
+ * the number for unknown. */
+static __always_inline void merged(void)
+{
+	__sync_fetch_and_add(&lost.merged, 1);
+}
+
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(on_merge, struct request *rq)
 {
 	__u32 place = place_of(rq);
 
 	/* It lives on in another one, and has no end of its own. */
-	if (place < PLACES) {
+	if (place < PLACES)
 		leave(place);
-		__sync_fetch_and_add(&lost.merged, 1);
-	}
+	merged();
 	return 0;
-}
-
-static __always_inline void merged(void)
-{
-	/* A bio tells neither its device's number nor its process cheaply. */
-	if (!only_dev && wants_everyones())
-		__sync_fetch_and_add(&lost.merged, 1);
 }
 
 SEC("tp_btf/block_bio_backmerge")

@@ -91,8 +91,14 @@ enum {
 	LASTS_TRIED = 8,
 };
 
-/* The sums of one group, which has as many requests as its sizes have. Many CPUs add to it at once,
- * each by atomic additions. */
+/* Groups that have sums for each CPU apart, which it adds to without waiting for any other's. The
+ * others, and all that have owners, share theirs. */
+enum {
+	SLOTS = 16,
+};
+
+/* The sums of one group, which has as many requests as its sizes have. Where many CPUs add to it at
+ * once, each does by atomic additions. */
 struct group {
 	__u64 bytes;
 	__u64 asynchronous;

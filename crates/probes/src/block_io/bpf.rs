@@ -8,8 +8,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::{fmt, ptr};
 
-use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags};
 use nix::libc;
 use record::block_io::{
     IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
@@ -21,7 +21,8 @@ use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
 use super::{Cost, Device, IoLatency, Options};
 use crate::program::{
-    KERNEL_BTF, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text, wait_for_running,
+    KERNEL_BTF, Row, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text,
+    wait_for_running,
 };
 
 #[allow(
@@ -44,6 +45,8 @@ const LATENCY_LOG2_MIN: u32 = 9;
 const WAYS: u32 = 16;
 const WAYS_SETS_MAX: u32 = 2_048;
 const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
+const SLOTS: u32 = 16;
+const SLOT_OP_BITS: u32 = 8;
 const OP_MASK: u32 = 0xff;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
@@ -58,6 +61,8 @@ pub struct IoProbe {
     skel: BlockIoSkel<'static>,
     by: IoBy,
     events: IoEvents,
+    /// Of which merges and which ends without a start the kernel's side tells.
+    tells: Tells,
     note: Option<String>,
     /// Names of devices, kept for those that went.
     names: BTreeMap<u32, String>,
@@ -67,6 +72,13 @@ pub struct IoProbe {
     from_ns: u64,
     requests: u64,
     _links: Vec<Link>,
+}
+
+/// What a filter leaves unknown.
+#[derive(Debug, Clone, Copy)]
+struct Tells {
+    merged: bool,
+    unmatched: bool,
 }
 
 impl IoProbe {
@@ -136,6 +148,7 @@ impl IoProbe {
             skel,
             by: options.by,
             events,
+            tells: tells(options),
             note: None,
             names: BTreeMap::new(),
             lost: io_lost::default(),
@@ -152,16 +165,16 @@ impl IoProbe {
         self.note.as_deref()
     }
 
-    /// The first interval starts here.
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`.
     ///
     /// # Errors
     ///
     /// Missing where the sums so far cannot be emptied.
-    pub fn start(&mut self) -> Maybe<()> {
+    pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.started_ns = self.from_ns;
         self.requests = 0;
-        Ok(())
+        Ok(self.started_ns)
     }
 
     /// What ended since the last reading, or since the start.
@@ -178,11 +191,12 @@ impl IoProbe {
         unsafe { ptr::write_volatile(&raw mut shared.half, before ^ 1) };
         let until_ns = Monotonic.now_ns();
         wait_for_running();
-        let rows = if before & 1 == 0 {
+        let mut rows = if before & 1 == 0 {
             take_all(&self.skel.maps.groups_even)?
         } else {
             take_all(&self.skel.maps.groups_odd)?
         };
+        rows.extend(self.take_slots(before & 1)?);
         let in_flight = self.in_flight();
         let (counts, groups) = self.sums(&rows);
         self.requests += groups.iter().map(|g| g.count).sum::<u64>();
@@ -202,8 +216,8 @@ impl IoProbe {
             counts,
             groups: fold(groups, self.by),
             in_flight,
-            unmatched: since.unmatched,
-            merged: since.merged,
+            unmatched: self.unmatched(since.unmatched),
+            merged: or_unknown(self.tells.merged, since.merged),
             lost: lost.collect(),
         };
         self.from_ns = until_ns;
@@ -225,7 +239,9 @@ impl IoProbe {
         let p = &self.skel.progs;
         let ours = match self.events {
             IoEvents::StartToDone => vec![p.on_start.as_fd(), p.on_issue.as_fd(), p.on_done.as_fd()],
-            IoEvents::InsertToComplete => vec![p.on_issue_or_begin.as_fd(), p.on_complete.as_fd()],
+            IoEvents::InsertToComplete => {
+                vec![p.on_insert.as_fd(), p.on_issue_or_begin.as_fd(), p.on_complete.as_fd()]
+            }
             IoEvents::IssueToComplete => vec![p.on_issue_begin.as_fd(), p.on_complete.as_fd()],
             IoEvents::Issue => vec![p.on_issue_only.as_fd()],
         };
@@ -234,13 +250,53 @@ impl IoProbe {
         };
         let before = read()?;
         burst().map_err(|e| failed("no burst of requests could be made", &e))?;
-        let per_run: Vec<f64> =
-            read()?.into_iter().zip(before).map(|(a, b)| a.ns_per_run_since(b)).collect::<Maybe<_>>()?;
-        let (nothing, ours) = per_run.split_last().expect("the empty one is there");
-        let ns_per_request: f64 = ours.iter().map(|ns| ns - nothing).sum();
+        let spent: Vec<RunTime> =
+            read()?.into_iter().zip(before).map(|(now, before)| now.since(before)).collect();
+        let (nothing, ours) = spent.split_last().expect("the empty one is there");
+        let nothing_ns = nothing.ns_per_run()?;
+        // A request may come without some of them, such as a scheduler's queue, but not without the last.
+        let requests = ours.last().map_or(0, |last| last.runs);
+        if requests == 0 {
+            return Err(Missing::because("no request of the burst was seen"));
+        }
+        let ns: f64 = ours.iter().map(|of| of.ns as f64 - nothing_ns * of.runs as f64).sum();
+        let ns_per_request = ns / requests as f64;
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
         let ratio_of_one_cpu = ns_per_request * self.requests as f64 / elapsed_ns.max(1) as f64;
         Ok(Cost { ns_per_request, requests: self.requests, ratio_of_one_cpu })
+    }
+
+    fn unmatched(&self, seen: u64) -> Maybe<u64> {
+        if self.events.tell_end() {
+            or_unknown(self.tells.unmatched, seen)
+        } else {
+            Err(Missing::because("requests count at their issue"))
+        }
+    }
+
+    /// The sums that each CPU has for itself, as rows like those of the maps; they are emptied.
+    fn take_slots(&self, half: u32) -> Maybe<Vec<Row>> {
+        let refused = |e: libbpf_rs::Error| Missing::because(format!("the sums cannot be read: {e}"));
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        let slots = &self.skel.maps.slots;
+        let mut rows = Vec::new();
+        for (slot, key) in (0..SLOTS).zip(&shared.slot_keys) {
+            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives.
+            let key = unsafe { ptr::read_volatile(key) };
+            if key == 0 {
+                continue;
+            }
+            let place = (half * SLOTS + slot).to_ne_bytes();
+            let of_cpus = slots.lookup_percpu(&place, MapFlags::ANY).map_err(refused)?.unwrap_or_default();
+            let nothing = vec![0; size_of::<group>()];
+            if of_cpus.iter().all(|sums| *sums == nothing) {
+                continue;
+            }
+            slots.update_percpu(&place, &vec![nothing; of_cpus.len()], MapFlags::ANY).map_err(refused)?;
+            let key = slot_key(key);
+            rows.extend(of_cpus.into_iter().map(|sums| (key.clone(), sums)));
+        }
+        Ok(rows)
     }
 
     /// Requests that have a place.
@@ -256,13 +312,13 @@ impl IoProbe {
     fn kept_out(&mut self) -> u64 {
         let p = &self.skel.progs;
         let starts = match self.events {
-            IoEvents::StartToDone => p.on_start.as_fd(),
-            IoEvents::InsertToComplete => p.on_issue_or_begin.as_fd(),
-            IoEvents::IssueToComplete => p.on_issue_begin.as_fd(),
-            IoEvents::Issue => p.on_issue_only.as_fd(),
+            IoEvents::StartToDone => vec![p.on_start.as_fd()],
+            IoEvents::InsertToComplete => vec![p.on_insert.as_fd(), p.on_issue_or_begin.as_fd()],
+            IoEvents::IssueToComplete => vec![p.on_issue_begin.as_fd()],
+            IoEvents::Issue => vec![p.on_issue_only.as_fd()],
         };
         // Kernels that do not tell keep none out.
-        let now = recursion_misses(starts).unwrap_or(0);
+        let now: u64 = starts.into_iter().map(|program| recursion_misses(program).unwrap_or(0)).sum();
         now.saturating_sub(std::mem::replace(&mut self.kept_out_before, now))
     }
 
@@ -280,7 +336,7 @@ impl IoProbe {
         }
     }
 
-    fn sums(&mut self, rows: &[(Vec<u8>, Vec<u8>)]) -> (IoCounts, Vec<IoGroup>) {
+    fn sums(&mut self, rows: &[Row]) -> (IoCounts, Vec<IoGroup>) {
         let mut counts = IoCounts::default();
         let mut groups = Vec::new();
         for (key, value) in rows {
@@ -346,11 +402,15 @@ fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
 
 fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
     let has_owner = options.by.comm || options.by.file;
-    if !has_owner {
+    if has_owner {
+        open.maps.slots.set_max_entries(1)?;
+    } else {
         open.maps.owners.set_max_entries(1)?;
     }
+    // Of one group at least there is always room where all CPUs share it.
+    let slots = if has_owner { 0 } else { SLOTS.min(options.groups_max.saturating_sub(1)) };
     for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
-        groups.set_max_entries(options.groups_max)?;
+        groups.set_max_entries(options.groups_max - slots)?;
         if !has_owner {
             groups.set_key_size(KEY_BYTES_WITHOUT_OWNER)?;
         }
@@ -358,6 +418,7 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     let sets = options.flights_max.div_ceil(WAYS).next_power_of_two().min(WAYS_SETS_MAX);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.sets_mask = sets - 1;
+    settings.slots_used = slots;
     settings.by_comm = options.by.comm;
     settings.by_file = options.by.file;
     settings.only_dev = options.device.map_or(0, Device::number);
@@ -366,6 +427,24 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
     settings.only_comm = comm(options.comm.as_deref());
     Ok(())
+}
+
+/// Merges are not told apart by anything, ends without a start by their device alone.
+fn tells(options: &Options) -> Tells {
+    let Options { device, pid, comm, ops, .. } = options;
+    let unmatched = pid.is_none() && comm.is_none() && ops.is_empty();
+    Tells { merged: unmatched && device.is_none(), unmatched }
+}
+
+fn or_unknown(is_told: bool, n: u64) -> Maybe<u64> {
+    if is_told { Ok(n) } else { Err(Missing::because("filters do not reach it")) }
+}
+
+/// The key of a slot, in the form that the maps' keys have.
+fn slot_key(key: u64) -> Vec<u8> {
+    let op = u32::try_from(key & ((1 << SLOT_OP_BITS) - 1)).expect("masked") - 1;
+    let dev = u32::try_from(key >> SLOT_OP_BITS).expect("a device has 32 bits");
+    [dev.to_ne_bytes(), op.to_ne_bytes()].concat()
 }
 
 /// A key, which has no owner where nobody asked for one.

@@ -98,7 +98,7 @@ impl IoProbe {
         match *self {}
     }
 
-    pub fn start(&mut self) -> Maybe<()> {
+    pub fn start(&mut self) -> Maybe<u64> {
         match *self {}
     }
 

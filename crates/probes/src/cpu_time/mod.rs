@@ -209,8 +209,8 @@ impl CpuProbe {
         &self.notes
     }
 
-    /// Opens the books: the first interval starts here.
-    pub fn start(&mut self) {
+    /// Opens the books: the first interval starts here, at the moment that this yields, on `CLOCK_MONOTONIC`.
+    pub fn start(&mut self) -> u64 {
         // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
         let first = self.look();
         if let Some(source) = &mut self.source {
@@ -222,6 +222,7 @@ impl CpuProbe {
         self.hottest.clear();
         self.last = Some(look.clone());
         self.first = Some(look);
+        self.started_ns
     }
 
     /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is said.

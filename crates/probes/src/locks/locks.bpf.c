@@ -174,10 +174,12 @@ int BPF_PROG(on_begin, void *lock, unsigned int flags)
 	if (!cpu)
 		return 0;
 	if (cpu->booking) {
+		cpu->inside++;
 		lose(LOST_INSIDE);
 		return 0;
 	}
 	cpu->booking = 1;
+	cpu->inside = 0;
 	waits = waits_of(flags, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!waits) {
 		lose(LOST_TASK);
@@ -254,9 +256,18 @@ int BPF_PROG(on_end, void *lock, int result)
 	if (!is_wanted())
 		return 0;
 	cpu = bpf_map_lookup_elem(&of_cpu, &zero);
-	if (!cpu || cpu->booking)
+	if (!cpu)
 		return 0;
+	if (cpu->booking) {
+		/* That of a beginning that was not looked at either is counted already. */
+		if (cpu->inside)
+			cpu->inside--;
+		else
+			lose(LOST_INSIDE);
+		return 0;
+	}
 	cpu->booking = 1;
+	cpu->inside = 0;
 	wait = find(cpu, (__u64)lock);
 	if (!wait) {
 		waits = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0, 0);

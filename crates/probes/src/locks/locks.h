@@ -46,6 +46,7 @@ _Static_assert(sizeof(struct wait) == 64, "a cache line");
 struct waits {
 	struct wait at[WAITS_AT_ONCE];
 	__u64 booking; /* our own program holds this CPU, so what waits now waits because of it */
+	__u64 inside;  /* waits that began meanwhile and have not ended */
 };
 
 /* What waits are summed up by. */

@@ -114,6 +114,19 @@ pub fn open(_: &Options) -> Result<LockProbe, Refused> {
 
 #[cfg(feature = "bpf")]
 impl LockProbe {
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
+    /// was opened.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn start(&mut self) -> Maybe<u64> {
+        self.read()?;
+        self.seen = 0;
+        self.started_ns = self.last_ns;
+        Ok(self.started_ns)
+    }
+
     /// What was waited for since the last reading, or since the probe was opened.
     ///
     /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
@@ -127,7 +140,7 @@ impl LockProbe {
         let mut locks: Vec<LockSample> = drained.sums.iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
-        let cpus = cpu_list::online(std::path::Path::new("/")).map_or(1, |online| online.len());
+        let cpus = cpu_list::online_count();
         let lost = drained.lost;
         Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
@@ -177,6 +190,15 @@ impl LockProbe {
 
 #[cfg(not(feature = "bpf"))]
 impl LockProbe {
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn start(&mut self) -> Maybe<u64> {
+        Err(Missing::because("this build has no BPF"))
+    }
+
     /// Never called: [`open`] refuses.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ impl Instrument for Kernel {
 
     fn start(&mut self) {
         // What was seen before belongs to nobody.
-        let _ = self.probe.as_mut().map(LockProbe::read);
+        let _ = self.probe.as_mut().map(LockProbe::start);
     }
 
     fn read(&mut self) -> Vec<Reading> {
@@ -95,7 +95,7 @@ impl Instrument for Programs {
 
     fn start(&mut self) {
         // What was seen before belongs to nobody.
-        let _ = self.probe.as_mut().map(UserLockProbe::read);
+        let _ = self.probe.as_mut().map(UserLockProbe::start);
     }
 
     fn read(&mut self) -> Vec<Reading> {
@@ -177,12 +177,15 @@ fn of_locks(interval: &LockInterval) -> Vec<Reading> {
 }
 
 fn of_user_locks(interval: &UserLockInterval) -> Vec<Reading> {
-    let all = interval.total();
+    let (all, spun_ns) = interval.total();
     let per_s = |ns: u64| ns as f64 * 1e-9 / interval.seconds();
     let mut readings = vec![
         reading("ulocks_waits_per_s", String::new(), all.count as f64 / interval.seconds()),
         reading("ulocks_wait_s_per_s", String::new(), per_s(all.ns_total)),
     ];
+    if let Ok(spun_ns) = spun_ns {
+        readings.push(reading("ulocks_cpu_util_ratio", String::new(), interval.cpu_util_ratio(spun_ns)));
+    }
     for lock in interval.locks.iter().take(NAMED_MAX) {
         let call = lock.call.as_deref().unwrap_or("?");
         let caller = lock.caller.as_deref().unwrap_or("?");

@@ -65,9 +65,12 @@ pub fn open(speeds: BTreeMap<String, u64>) -> NicProbe {
 }
 
 impl NicProbe {
-    /// The first interval starts here.
-    pub fn start(&mut self) {
-        self.last = Some(self.look());
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`.
+    pub fn start(&mut self) -> u64 {
+        let look = self.look();
+        let at_ns = look.at_ns;
+        self.last = Some(look);
+        at_ns
     }
 
     /// What was counted since the last reading, or since the start.

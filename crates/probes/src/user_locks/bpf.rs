@@ -36,7 +36,7 @@ mod skel {
 }
 
 const _: () = assert!(size_of::<futex_key>() == 24);
-const _: () = assert!(size_of::<futex_sum>() == 216);
+const _: () = assert!(size_of::<futex_sum>() == 224);
 const _: () = assert!(size_of::<futex_stack>() == 968);
 const _: () = assert!(size_of::<waker_key>() == 16);
 const _: () = assert!(size_of::<waker>() == 32);
@@ -74,6 +74,7 @@ pub(super) struct Sum {
     pub(super) stack: Maybe<Stack>,
     pub(super) waker: Maybe<Waker>,
     pub(super) waits: Waits,
+    pub(super) spun_ns: u64,
     pub(super) not_slept: u64,
     pub(super) timed_out: u64,
 }
@@ -169,6 +170,7 @@ impl Bpf {
             stack: self.stack(key.stack),
             waker: self.waker(&key),
             waits: locks::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
+            spun_ns: sum.spun_ns,
             not_slept: sum.not_slept,
             timed_out: sum.timed_out,
         }

@@ -52,16 +52,18 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
     // What lies on the stack above the call comes before what frame pointers tell: they leave out the one function that
     // called into code without them.
     let above = of_stack.as_ref().map_or(0, |(i, _)| i + 1);
-    let found = known(frames).or(of_stack).map(|(_, found)| found);
-    let (kind, call) = match found {
+    let of_frames = known(frames);
+    // Where the call itself keeps frame pointers, they leave out nobody further out.
+    let inside = of_frames.as_ref().map(|(i, _)| *i).filter(|i| *i > 0 && !is_library(&frames[*i]));
+    let (kind, call) = match of_frames.or(of_stack).map(|(_, found)| found) {
         Some((kind, name)) => (kind, Ok(name)),
         None => (UserLockKind::Other, Err(Missing::because("no known call of a library is on its stack"))),
     };
     let inner = &frames[0];
-    let caller = if call.is_err() && is_outside(inner) {
-        Some(inner)
-    } else {
-        on_stack[above..].iter().chain(frames).find(|f| is_outside(f))
+    let caller = match inside {
+        _ if call.is_err() && is_outside(inner) => Some(inner),
+        Some(i) => frames[i..].iter().find(|f| is_outside(f)),
+        None => left_out(&on_stack[above..]).into_iter().chain(frames).find(|f| is_outside(f)),
     };
     let caller = caller.map(|f| f.name.clone());
     let mut stack = vec![inner.name.clone()];
@@ -74,19 +76,28 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
     Reached { kind, call, caller, stack }
 }
 
+/// The function that frame pointers leave out: the first beyond the libraries, which keep none. What lies further out may be
+/// left over from calls that have long returned.
+fn left_out(on_stack: &[Frame]) -> Option<&Frame> {
+    on_stack.iter().find(|f| !is_library(f) && call(&f.name).is_none())
+}
+
+fn is_library(frame: &Frame) -> bool {
+    const FILES: [&str; 6] = ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "ld-musl"];
+    FILES.iter().any(|file| frame.module.starts_with(file))
+}
+
 /// Whether a function is the program's own: neither the libraries of threads, nor what runtimes put around them.
 fn is_outside(frame: &Frame) -> bool {
-    const FILES: [&str; 6] = ["libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "ld-musl"];
     const STARTS: [&str; 5] = ["std::", "core::", "alloc::", "parking_lot", "<std::"];
-    let of_library = FILES.iter().any(|file| frame.module.starts_with(file))
-        || STARTS.iter().any(|start| frame.name.starts_with(start));
+    let of_library = is_library(frame) || STARTS.iter().any(|start| frame.name.starts_with(start));
     !of_library && frame.name != "syscall" && call(&frame.name).is_none()
 }
 
 /// What a function of a library waits for; `None` where it is no call of that sort.
 fn call(function: &str) -> Option<(UserLockKind, String)> {
     use UserLockKind::{Condvar, Mutex, Other, Semaphore};
-    const CALLS: [(&str, UserLockKind); 25] = [
+    const CALLS: [(&str, UserLockKind); 27] = [
         ("pthread_cond_", Condvar),
         ("cnd_", Condvar),
         ("std::sys::sync::condvar", Condvar),
@@ -112,6 +123,8 @@ fn call(function: &str) -> Option<(UserLockKind, String)> {
         ("std::sys::sync::thread_parking", Other),
         ("std::sys::sync::once", Other),
         ("std::thread::park", Other),
+        ("std::thread::thread::Thread>::park", Other),
+        ("std::thread::thread::Thread::park", Other),
     ];
     let plain = function.trim_start_matches(['_', '<']).split('@').next().unwrap_or_default();
     let (_, kind) = CALLS.into_iter().find(|(start, _)| plain.starts_with(start))?;
@@ -140,6 +153,19 @@ mod tests {
         assert_eq!(reached.call.unwrap(), "pthread_cond_wait");
         assert_eq!(reached.caller.unwrap(), "Queue::pop()");
         assert_eq!(reached.stack, ["libc.so.6+0x85d26", "pthread_cond_wait", "Queue::pop()", "main"]);
+    }
+
+    #[test]
+    fn what_is_left_over_on_the_stack_of_a_static_program_is_no_caller() {
+        // In a static program the library's functions are the program's, and some returned long ago.
+        let frames = ["syscall", "<std::thread::thread::Thread>::park_timeout", "<Queue>::recv", "main"];
+        let on_stack = ["std::sys::futex_wait", "pthread_rwlock_timedrdlock", "clock_gettime"];
+        let reached = told_by(&frames.map(|name| frame(name, "app")), &on_stack.map(|name| frame(name, "app")));
+        assert_eq!((reached.kind, reached.caller.unwrap().as_str()), (UserLockKind::Other, "<Queue>::recv"));
+        assert_eq!(reached.call.unwrap(), "std::thread::thread::Thread>::park_timeout");
+        let frames = ["syscall", "<Queue>::recv", "main"].map(|name| frame(name, "app"));
+        let on_stack = ["std::sys::futex_wait", "clock_gettime"].map(|name| frame(name, "app"));
+        assert_eq!(told_by(&frames, &on_stack).caller.unwrap(), "<Queue>::recv");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! and exit. A lock that is free makes no call, so it costs nothing; every other system call of the machine pays for two
 //! programs that look at its number and return.
 //! *Yields*, per process, lock, operation and stack, and interval: waits (count), their time in total and at most (ns),
-//! its distribution by powers of two, those that did not sleep and those whose time was over; what kind of lock it is,
+//! its distribution by powers of two, those that did not sleep and those whose time was over, and the time of those in
+//! which the thread did not leave its CPU, from which follows the share of all CPUs that they burned; what kind of lock it is,
 //! the library's call, the function that made it, and who woke its waiters last.
 //! *Differs from* probes on `pthread_mutex_lock`, which cost microseconds on every call, contended or not.
 //! *Blind to* how long locks are held, to spinning before the call, to waits that have not ended yet (they count when
@@ -26,6 +27,8 @@ use record::missing::Maybe;
 #[cfg(not(feature = "bpf"))]
 use record::missing::Missing;
 
+#[cfg(feature = "bpf")]
+use crate::cpu_list;
 use crate::locks::{Cost, Refused};
 #[cfg(feature = "bpf")]
 use crate::user_symbols::UserSymbols;
@@ -89,6 +92,19 @@ pub fn open(_: &Options) -> Result<UserLockProbe, Refused> {
 
 #[cfg(feature = "bpf")]
 impl UserLockProbe {
+    /// The first interval starts here: at the moment that this yields, on `CLOCK_MONOTONIC`. Without it, when the probe
+    /// was opened.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand out the sums.
+    pub fn start(&mut self) -> Maybe<u64> {
+        self.read()?;
+        self.seen = 0;
+        self.started_ns = self.last_ns;
+        Ok(self.started_ns)
+    }
+
     /// What was waited for since the last reading, or since the probe was opened.
     ///
     /// The next interval starts where this one ends. Whether a deadline was missed is the caller's to know.
@@ -102,7 +118,8 @@ impl UserLockProbe {
         let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
-        Ok(UserLockInterval { from_ns, until_ns, missed_deadline: false, locks, lost: drained.lost })
+        let (cpus, lost) = (cpu_list::online_count(), drained.lost);
+        Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
     /// What watching costs: measured now, by a burst of waits for one lock (some 50 ms).
@@ -143,6 +160,7 @@ impl UserLockProbe {
             stack: reached.stack,
             waker,
             waits: sum.waits,
+            spin_ns_total: Ok(sum.spun_ns),
             not_slept: sum.not_slept,
             timed_out: sum.timed_out,
         }
@@ -151,6 +169,15 @@ impl UserLockProbe {
 
 #[cfg(not(feature = "bpf"))]
 impl UserLockProbe {
+    /// Never called: [`open`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn start(&mut self) -> Maybe<u64> {
+        Err(Missing::because("this build has no BPF"))
+    }
+
     /// Never called: [`open`] refuses.
     ///
     /// # Errors

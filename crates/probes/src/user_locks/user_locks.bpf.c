@@ -158,6 +158,14 @@ static __always_inline void wakes(void *ctx, struct pt_regs *regs, __u64 address
 		lose(FUTEX_LOST_WAKERS_FULL);
 }
 
+/* How often the thread at hand has left its CPU so far. */
+static __always_inline __u32 switches_so_far(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->nvcsw + task->nivcsw;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 {
@@ -194,6 +202,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	wait->address = address;
 	wait->op = op;
 	wait->stack = stack_of(ctx, regs, address);
+	wait->switches = switches_so_far();
 	wait->began_ns = now_ns;
 	return 0;
 }
@@ -218,6 +227,8 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 	}
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->total_ns, ns);
+	if (wait->switches == switches_so_far())
+		__sync_fetch_and_add(&sum->spun_ns, ns);
 	count_in(sum->buckets, FUTEX_BUCKETS, log2_of(ns));
 	raise_to(&sum->max_ns, ns);
 	if (result == ERROR_AGAIN)

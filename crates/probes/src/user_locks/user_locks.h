@@ -17,7 +17,7 @@ struct futex_wait {
 	__u64 address;
 	__u64 stack;
 	__u32 op;
-	__u32 unused;
+	__u32 switches; /* how often the thread had left its CPU before */
 };
 _Static_assert(sizeof(struct futex_wait) == 32, "bpf.rs expects 32 bytes");
 
@@ -35,10 +35,11 @@ struct futex_sum {
 	__u64 max_ns;
 	__u64 not_slept; /* the word had changed before */
 	__u64 timed_out;
+	__u64 spun_ns; /* of waits in which the thread did not leave its CPU */
 	__u32 buckets[FUTEX_BUCKETS];
 	char comm[FUTEX_COMM];
 };
-_Static_assert(sizeof(struct futex_sum) == 216, "bpf.rs expects 216 bytes");
+_Static_assert(sizeof(struct futex_sum) == 224, "bpf.rs expects 224 bytes");
 
 struct futex_stack {
 	__u64 sp;

@@ -29,26 +29,26 @@ pub fn io(interval: &IoInterval, start_ns: u64, aliases: &BTreeMap<String, Vec<S
         },
         "groups": interval.groups.iter().map(|g| group(g, interval.events, aliases)).collect::<Vec<_>>(),
         "in_flight": interval.events.tell_end().then_some(interval.in_flight),
-        "unmatched": interval.events.tell_end().then_some(interval.unmatched),
-        "merged": interval.merged,
-        "missing": missing(interval.events),
+        "unmatched": interval.unmatched.as_ref().ok(),
+        "merged": interval.merged.as_ref().ok(),
+        "missing": missing(interval),
         "lost": interval.lost,
     })
 }
 
-/// What these events do not tell, and why.
-fn missing(events: IoEvents) -> Map<String, Value> {
-    let not = |why: &str, names: &[&str]| -> Map<String, Value> {
-        names.iter().map(|name| ((*name).to_owned(), why.into())).collect()
+/// What its events do not tell, or not of the requests that were asked for, and why.
+fn missing(interval: &IoInterval) -> Map<String, Value> {
+    let (why, names): (&str, &[&str]) = match interval.events {
+        IoEvents::StartToDone | IoEvents::InsertToComplete => ("", &[]),
+        IoEvents::IssueToComplete => ("requests are followed from their issue", &["latency_ns"]),
+        IoEvents::Issue => {
+            ("requests count at their issue", &["latency_ns", "issue_latency_ns", "errors", "in_flight"])
+        }
     };
-    match events {
-        IoEvents::StartToDone | IoEvents::InsertToComplete => Map::new(),
-        IoEvents::IssueToComplete => not("requests are followed from their issue", &["latency_ns"]),
-        IoEvents::Issue => not(
-            "requests count at their issue",
-            &["latency_ns", "issue_latency_ns", "errors", "in_flight", "unmatched"],
-        ),
-    }
+    let of_events = names.iter().map(|name| (*name, why.to_owned()));
+    let counts = [("unmatched", &interval.unmatched), ("merged", &interval.merged)];
+    let of_counts = counts.into_iter().filter_map(|(name, n)| Some((name, n.as_ref().err()?.reason.clone())));
+    of_events.chain(of_counts).map(|(name, why)| (name.to_owned(), why.into())).collect()
 }
 
 fn group(g: &IoGroup, events: IoEvents, aliases: &BTreeMap<String, Vec<String>>) -> Value {

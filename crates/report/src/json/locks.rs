@@ -46,21 +46,29 @@ fn lock(lock: &LockSample, interval: &LockInterval) -> Value {
 ///
 /// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
 pub fn user_locks(interval: &UserLockInterval, start_ns: u64) -> Value {
-    let locks: Vec<Value> = interval.locks.iter().map(user_lock).collect();
-    let all = interval.total();
+    let locks: Vec<Value> = interval.locks.iter().map(|l| user_lock(l, interval)).collect();
+    let (all, spun_ns) = interval.total();
+    let util = spun_ns.clone().map(|ns| interval.cpu_util_ratio(ns));
+    let total = Object::default()
+        .with("count", all.count)
+        .with("wait_ns_total", all.ns_total)
+        .maybe("spin_ns_total", spun_ns)
+        .maybe("cpu_util_ratio", util);
     json!({
         "schema": "bakeoff.ulocks/1",
         "t_s": interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         "interval_s": interval.seconds(),
         "missed_deadline": interval.missed_deadline,
+        "cpus": interval.cpus,
         "locks": locks,
-        "total": { "count": all.count, "wait_ns_total": all.ns_total },
+        "total": total.finish(),
         "lower_bounds": !interval.lost.is_empty(),
         "lost": interval.lost,
     })
 }
 
-fn user_lock(lock: &UserLockSample) -> Value {
+fn user_lock(lock: &UserLockSample, interval: &UserLockInterval) -> Value {
+    let spun_ns = &lock.spin_ns_total;
     let object = Object::default()
         .with("pid", lock.pid)
         .with("comm", lock.comm.as_str())
@@ -69,6 +77,8 @@ fn user_lock(lock: &UserLockSample) -> Value {
         .maybe("call", lock.call.clone())
         .maybe("caller", lock.caller.clone());
     waits(object, &lock.waits)
+        .maybe("spin_ns_total", spun_ns.clone())
+        .maybe("cpu_util_ratio", spun_ns.clone().map(|ns| interval.cpu_util_ratio(ns)))
         .with("not_slept", lock.not_slept)
         .with("timed_out", lock.timed_out)
         .maybe("waker", lock.waker.clone())

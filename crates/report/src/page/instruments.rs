@@ -1,6 +1,7 @@
 //! What the instruments beside the CPU's saw of a run: a section each, with the top lines and a figure.
 
 use record::block_io::{IoBy, IoInterval, fold};
+use record::missing::Maybe;
 use record::nic::{InterfaceSample, NicInterval};
 use record::run::Run;
 
@@ -73,12 +74,14 @@ fn block_io(intervals: &[IoInterval]) -> Vec<Block> {
     if groups.is_empty() {
         return vec![Block::Text("No request went to a block device.".into())];
     }
-    let unmatched: u64 = intervals.iter().map(|i| i.unmatched).sum();
-    let merged: u64 = intervals.iter().map(|i| i.merged).sum();
+    let sum = |of: fn(&IoInterval) -> &Maybe<u64>| -> String {
+        let all: Maybe<u64> = intervals.iter().map(|i| of(i).clone()).sum();
+        all.map_or_else(|missing| format!("an unknown number of ({missing})"), count)
+    };
     let mut books = format!(
         "{} requests had begun before we looked and are not counted; {} were merged into others.",
-        count(unmatched),
-        count(merged)
+        sum(|i| &i.unmatched),
+        sum(|i| &i.merged)
     );
     if lost > 0 {
         books = format!("{} requests were LOST and are in no line above. {books}", count(lost));

@@ -61,25 +61,28 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
 
 pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
     let Some(whole) = UserLockInterval::joined(intervals) else { return Vec::new() };
-    let all = whole.total();
+    let (all, spun_ns) = whole.total();
     if all.count == 0 && whole.lost.is_empty() {
         return vec![Block::Text("No program waited for a lock of its own.".into())];
     }
     let bound = bound(&whole.lost);
     let mut table = Table::new(
         "Locks of programs that were waited for, most waiting first; a condition that is waited for is idleness more \
-         often than contention",
-        &["process", "kind", "lock", "call", "caller", "#waits", "#waiting", "#mean", "#max"],
+         often than contention; CPU-util is the share of all CPUs that waits burned in which the thread did not sleep",
+        &["process", "kind", "lock", "call", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
-    let mut row = |[process, kind, lock, call, caller]: [String; 5], waits: &Waits| {
+    let mut row = |[process, kind, lock, call, caller]: [String; 5], waits: &Waits, spun_ns: &Maybe<u64>| {
+        let util = spun_ns.as_ref().map(|ns| percent_digits(whole.cpu_util_ratio(*ns)));
+        let util = util.map_or("-".to_owned(), |util| format!("{bound}{util}"));
         let words = [process, kind, lock, call, caller].into_iter().chain(cells(bound, waits));
-        table.row(words.map(Into::into).collect());
+        table.row(words.chain([util]).map(Into::into).collect());
     };
     for l in known(&whole.locks, |l| l.address).take(TOP) {
         let (process, lock) = (format!("{}/{}", l.comm, l.pid), format!("{:#x}", l.address));
-        row([process, l.kind.word().to_owned(), lock, word(&l.call), word(&l.caller)], &l.waits);
+        let words = [process, l.kind.word().to_owned(), lock, word(&l.call), word(&l.caller)];
+        row(words, &l.waits, &l.spin_ns_total);
     }
-    row(["all", "", "", "", ""].map(str::to_owned), &all);
+    row(["all", "", "", "", ""].map(str::to_owned), &all, &spun_ns);
     let of = |i: &UserLockInterval, l: &UserLockSample| {
         let place = |o: &UserLockSample| (o.pid, o.address, o.kind, word(&o.call), word(&o.caller));
         let same = |o: &&UserLockSample| place(o) == place(l);

@@ -59,13 +59,20 @@ pub fn io_interval(
     if !interval.groups.is_empty() {
         table(interval, at_least).write(out, style)?;
     }
-    let notes = [
-        (interval.in_flight, "under way"),
-        (interval.merged, "merged"),
-        (interval.unmatched, "ended without a start that we saw"),
+    let in_flight = Ok(interval.in_flight);
+    let counted = [
+        (&in_flight, "under way"),
+        (&interval.merged, "merged"),
+        (&interval.unmatched, "ended without a start that we saw"),
     ];
-    let mut notes: Vec<String> =
-        notes.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n))).collect();
+    let mut notes: Vec<String> = counted
+        .iter()
+        .filter_map(|(n, what)| n.as_ref().ok().filter(|n| **n > 0).map(|n| format!("{} {what}", count(*n))))
+        .collect();
+    // Who asked for a part of the requests is told once an interval what is not known of a part.
+    if let Err(missing) = &interval.merged {
+        notes.push(format!("merged unknown ({missing})"));
+    }
     notes.extend(interval.lost.iter().map(|(why, n)| format!("LOST {} ({why})", count(*n))));
     if !notes.is_empty() {
         paragraph(out, &notes.join(", "), 2, style)?;
@@ -243,8 +250,8 @@ mod tests {
             counts: IoCounts { reads: 1_000, asynchronous: 3, ..IoCounts::default() },
             groups: vec![group],
             in_flight: 2,
-            unmatched: 1,
-            merged: 7,
+            unmatched: Ok(1),
+            merged: Ok(7),
             lost: [("in-flight-full".to_owned(), 12)].into(),
         }
     }
@@ -280,8 +287,8 @@ mod tests {
             counts: IoCounts::default(),
             groups: Vec::new(),
             in_flight: 0,
-            unmatched: 0,
-            merged: 0,
+            unmatched: Ok(0),
+            merged: Ok(0),
             lost: [].into(),
             ..example()
         };

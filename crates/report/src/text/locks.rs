@@ -102,10 +102,7 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
     }
     let rest: &[LockSample] = interval.locks.get(view.top..).unwrap_or_default();
     if !rest.is_empty() {
-        let mut waits = Waits::default();
-        for lock in rest {
-            waits.add(&lock.waits);
-        }
+        let waits = rest.iter().map(|l| &l.waits).sum();
         let spun_ns = rest.iter().map(|l| l.spin_ns_total).sum();
         table.row(row(String::new(), "...", &waits, spun_ns, String::new(), format!("{} more", rest.len())));
     }
@@ -133,10 +130,11 @@ pub fn user_lock_interval(
     let bound = bound(&interval.lost);
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s: {bound}{} waits for locks of programs{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for locks of programs{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
-        count(interval.total().count)
+        interval.cpus,
+        count(interval.total().0.count)
     );
     paragraph(out, &title, 2, style)?;
     if !interval.locks.is_empty() {
@@ -171,16 +169,21 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
     }
     let mut table = table
         .column("process", Align::Left, 0)
-        .column("kind", Align::Left, 4)
+        .column("kind", Align::Left, 5)
         .column("count", Align::Right, 0)
         .column("total", Align::Right, 1)
-        .column("mean", Align::Right, 2)
-        .column("max", Align::Right, 3)
-        .column("lock", Align::Left, 6)
-        .column("call", Align::Left, 5)
+        .column("mean", Align::Right, 3)
+        .column("max", Align::Right, 4)
+        .column("CPU %", Align::Right, 2)
+        .column("lock", Align::Left, 7)
+        .column("call", Align::Left, 6)
         .column("caller", Align::Elastic, 0);
     let bound = bound(&interval.lost);
-    let row = |number: String, waits: &Waits, words: [String; 5]| {
+    let util = |spun_ns: &Maybe<u64>| {
+        let ratio = spun_ns.as_ref().map(|ns| interval.cpu_util_ratio(*ns));
+        ratio.map_or("-".to_owned(), |ratio| format!("{bound}{}", percent_digits(ratio)))
+    };
+    let row = |number: String, waits: &Waits, spun_ns: &Maybe<u64>, words: [String; 5]| {
         let strong = (words[0] == TOTAL).then_some(Tint::Strong);
         let [process, kind, lock, call, caller] = words;
         let cells = [
@@ -190,6 +193,7 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             format!("{bound}{}", latency(waits.ns_total as f64)),
             latency(waits.ns_mean() as f64),
             format!("{bound}{}", latency(waits.ns_max as f64)),
+            util(spun_ns),
             lock,
             call,
             caller,
@@ -206,20 +210,21 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             lock.call.as_deref().map_or("-", |c| c.rsplit("::").next().unwrap_or(c)).to_owned(),
             caller(&lock.caller),
         ];
-        table.row(row(number.to_string(), &lock.waits, words));
+        table.row(row(number.to_string(), &lock.waits, &lock.spin_ns_total, words));
     }
     let rest: &[UserLockSample] = interval.locks.get(view.top..).unwrap_or_default();
     if !rest.is_empty() {
-        let mut waits = Waits::default();
-        for lock in rest {
-            waits.add(&lock.waits);
-        }
+        let (waits, spun_ns) = (
+            rest.iter().map(|l| &l.waits).sum(),
+            rest.iter().map(|l| l.spin_ns_total.clone()).sum::<Maybe<u64>>(),
+        );
         let more = format!("{} more", rest.len());
         let words = ["...".to_owned(), String::new(), String::new(), String::new(), more];
-        table.row(row(String::new(), &waits, words));
+        table.row(row(String::new(), &waits, &spun_ns, words));
     }
     let blank = String::new;
-    table.row(row(blank(), &interval.total(), [TOTAL.to_owned(), blank(), blank(), blank(), blank()]));
+    let (all, spun_ns) = interval.total();
+    table.row(row(blank(), &all, &spun_ns, [TOTAL.to_owned(), blank(), blank(), blank(), blank()]));
     table
 }
 
@@ -312,16 +317,17 @@ pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns
     if interval.from_ns <= start_ns {
         writeln!(
             out,
-            "t_s,interval_s,pid,comm,kind,address,call,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,not_slept,\
-             timed_out,waker,stack,lost"
+            "t_s,interval_s,pid,comm,kind,address,call,caller,count,wait_ns_total,wait_ns_mean,wait_ns_max,spin_ns_total,\
+             cpu_util_ratio,not_slept,timed_out,waker,stack,lost"
         )?;
     }
     let t_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
     let lost: u64 = interval.lost.values().sum();
     for lock in &interval.locks {
+        let spun = lock.spin_ns_total.as_ref().ok().copied();
         writeln!(
             out,
-            "{t_s:.3},{:.6},{},{},{},{:#x},{},{},{},{},{},{},{},{},{},{},{lost}",
+            "{t_s:.3},{:.6},{},{},{},{:#x},{},{},{},{},{},{},{},{},{},{},{},{},{lost}",
             interval.seconds(),
             lock.pid,
             quoted(&lock.comm),
@@ -333,6 +339,8 @@ pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns
             lock.waits.ns_total,
             lock.waits.ns_mean(),
             lock.waits.ns_max,
+            spun.map_or(String::new(), |ns| ns.to_string()),
+            spun.map_or(String::new(), |ns| format!("{:.9}", interval.cpu_util_ratio(ns))),
             lock.not_slept,
             lock.timed_out,
             quoted(lock.waker.as_deref().unwrap_or_default()),
@@ -425,12 +433,14 @@ mod tests {
                 ns_max: 9_000_000,
                 histogram: BTreeMap::from([(1 << 20, count)]),
             },
+            spin_ns_total: Ok(count * 200_000),
             not_slept: 3,
             timed_out: 1,
         };
         let interval = UserLockInterval {
             from_ns: 1_000_000_000,
             until_ns: 2_000_000_000,
+            cpus: 2,
             missed_deadline: true,
             locks: vec![
                 lock(

@@ -1,0 +1,172 @@
+//! What the instruments beside the CPU's saw, at a terminal: a line each, of all intervals together. A page has the rest.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use record::block_io::{IoBy, IoGroup, IoInterval, fold};
+use record::instruments::Instruments;
+use record::locks::{LockInterval, UserLockInterval, Waits};
+use record::missing::Maybe;
+use record::nic::{LinkCounts, NicInterval};
+
+use super::{Style, labelled};
+use crate::number::{count, latency, percent, significant_4};
+
+const INDENT: usize = 11;
+const KIB: f64 = 1024.0;
+
+/// A line for each instrument that looked, or was to look; nothing where none was.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io::Result<()> {
+    if seen.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let lines = [
+        ("io", block_io(&seen.io)),
+        ("nic", network(&seen.nic)),
+        ("locks", LockInterval::joined(&seen.locks).map(|whole| kernel_locks(&whole))),
+        ("ulocks", UserLockInterval::joined(&seen.ulocks).map(|whole| program_locks(&whole))),
+    ];
+    for (name, line) in lines {
+        let why = seen.missing.get(name).map(|missing| format!("missing ({missing})"));
+        for text in line.into_iter().chain(why) {
+            labelled(out, (name, None), &text, INDENT, style)?;
+        }
+    }
+    Ok(())
+}
+
+fn block_io(intervals: &[IoInterval]) -> Option<String> {
+    let (first, last) = (intervals.first()?, intervals.last()?);
+    let seconds = (last.until_ns - first.from_ns) as f64 * 1e-9;
+    let by = IoBy { op: true, ..IoBy::default() };
+    let groups = fold(intervals.iter().flat_map(|i| i.groups.clone()), by);
+    let lost: u64 = intervals.iter().flat_map(|i| i.lost.values()).sum();
+    let bound = if lost > 0 { ">=" } else { "" };
+    let group = |g: &IoGroup| {
+        let op = g.op.map_or("request", record::block_io::IoOp::word);
+        let kib_per_s = significant_4(g.bytes as f64 / KIB / seconds);
+        let at = |q: f64| g.from_start.quantile_ns(q).map_or("-".to_owned(), latency);
+        format!(
+            "{op} {bound}{} ({bound}{kib_per_s} KiB/s, p50 {}, p99 {})",
+            count(g.count),
+            at(0.5),
+            at(0.99)
+        )
+    };
+    let all: Vec<String> = groups.iter().map(group).collect();
+    let text = if all.is_empty() { "no request to a block device".to_owned() } else { all.join("; ") };
+    Some(with_lost(text, lost, "requests"))
+}
+
+fn network(intervals: &[NicInterval]) -> Option<String> {
+    let (first, last) = (intervals.first()?, intervals.last()?);
+    let seconds = (last.until_ns - first.from_ns) as f64 * 1e-9;
+    // Of one interface in the order in which they came: its name, bytes in and out, what was in the way of its packets.
+    let mut sums: BTreeMap<u32, (&str, u64, u64, u64)> = BTreeMap::new();
+    for sample in intervals.iter().filter_map(|i| i.interfaces.as_ref().ok()).flatten() {
+        let Ok(counts) = &sample.counts else { continue };
+        let sum = sums.entry(sample.index).or_insert((&sample.name, 0, 0, 0));
+        sum.1 += counts.rx_bytes;
+        sum.2 += counts.tx_bytes;
+        sum.3 += LinkCounts::saturation(counts);
+    }
+    sums.retain(|_, (_, rx_bytes, tx_bytes, saturation)| *rx_bytes + *tx_bytes + *saturation > 0);
+    let per_s = |bytes: u64| significant_4(bytes as f64 / KIB / seconds);
+    let line = |(name, rx_bytes, tx_bytes, saturation): &(&str, u64, u64, u64)| {
+        let full =
+            if *saturation > 0 { format!(", saturated {} times", count(*saturation)) } else { String::new() };
+        format!("{name} in {} KiB/s, out {} KiB/s{full}", per_s(*rx_bytes), per_s(*tx_bytes))
+    };
+    let all: Vec<String> = sums.values().map(line).collect();
+    Some(if all.is_empty() { "no interface carried a packet".to_owned() } else { all.join("; ") })
+}
+
+fn kernel_locks(whole: &LockInterval) -> String {
+    let (all, spun_ns) = whole.total();
+    let most = whole.locks.iter().find(|l| l.address != 0);
+    let most = most.map(|l| format!("{} in {}", l.kind.word(), name(&l.caller)));
+    waited(&all, Some(whole.cpu_util_ratio(spun_ns)), most, &whole.lost)
+}
+
+fn program_locks(whole: &UserLockInterval) -> String {
+    let (all, spun_ns) = whole.total();
+    let most = whole.locks.iter().find(|l| l.address != 0);
+    let most = most.map(|l| format!("{} of {}/{} in {}", l.kind.word(), l.comm, l.pid, name(&l.caller)));
+    waited(&all, spun_ns.ok().map(|ns| whole.cpu_util_ratio(ns)), most, &whole.lost)
+}
+
+fn waited(all: &Waits, util: Option<f64>, most: Option<String>, lost: &BTreeMap<String, u64>) -> String {
+    let lost: u64 = lost.values().sum();
+    let bound = if lost > 0 { ">=" } else { "" };
+    let util = util.map_or(String::new(), |ratio| format!(", CPU-util {bound}{}", percent(ratio)));
+    let most = most.map_or(String::new(), |most| format!("; most by {most}"));
+    let time = latency(all.ns_total as f64);
+    with_lost(format!("{bound}{} waits, {bound}{time}{util}{most}", count(all.count)), lost, "waits")
+}
+
+fn with_lost(text: String, lost: u64, what: &str) -> String {
+    if lost > 0 { format!("{text}; LOST {} {what}", count(lost)) } else { text }
+}
+
+fn name(name: &Maybe<String>) -> &str {
+    name.as_deref().unwrap_or("an unknown function")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::block_io::{IoCounts, IoEvents, IoOp};
+    use record::locks::{LockKind, LockSample};
+    use record::missing::Missing;
+
+    #[test]
+    fn every_instrument_has_its_line_and_what_is_missing_says_why() {
+        let group = IoGroup { op: Some(IoOp::Read), count: 300, bytes: 300 * 4096, ..IoGroup::default() };
+        let io = IoInterval {
+            from_ns: 0,
+            until_ns: 1_000_000_000,
+            missed_deadline: false,
+            events: IoEvents::StartToDone,
+            counts: IoCounts { reads: 300, ..IoCounts::default() },
+            groups: vec![group],
+            in_flight: 0,
+            unmatched: Ok(0),
+            merged: Ok(0),
+            lost: [("no-end".to_owned(), 2)].into(),
+        };
+        let lock = LockSample {
+            kind: LockKind::Mutex,
+            address: 1,
+            name: Err(Missing::because("it was allocated")),
+            caller: Ok("pipe_write".into()),
+            stack: Vec::new(),
+            waits: Waits { count: 12, ns_total: 40_000_000, ns_max: 4_000_000, histogram: BTreeMap::new() },
+            spin_ns_total: 20_000_000,
+        };
+        let locks = LockInterval {
+            from_ns: 0,
+            until_ns: 1_000_000_000,
+            cpus: 2,
+            missed_deadline: false,
+            locks: vec![lock],
+            lost: BTreeMap::new(),
+        };
+        let seen = Instruments {
+            io: vec![io.clone(), IoInterval { from_ns: 1_000_000_000, until_ns: 2_000_000_000, ..io }],
+            locks: vec![locks],
+            missing: [("ulocks".to_owned(), Missing::because("run it with sudo"))].into(),
+            ..Instruments::default()
+        };
+        let mut out = Vec::new();
+        instruments(&mut out, &seen, Style::PIPE).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        let mut out = Vec::new();
+        instruments(&mut out, &Instruments::default(), Style::PIPE).unwrap();
+        assert!(out.is_empty());
+    }
+}
