@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
@@ -15,13 +16,21 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 pub(crate) struct UserSymbols {
     symbolizer: Symbolizer,
     processes: HashMap<u32, Process>,
+    /// What a process is and has mapped is asked once a round.
+    round: u64,
 }
 
 #[derive(Debug)]
 struct Process {
     identity: Identity,
-    mappings: Vec<Mapping>,
+    /// When it was met, and when its mappings were read, the last time.
+    met_in: u64,
+    mapped_in: u64,
+    mappings: Vec<Arc<Mapping>>,
+    /// `None` where nothing is mapped that could be code.
     frames: HashMap<u64, Option<Frame>>,
+    /// Whether a call stands before an address.
+    after_call: HashMap<u64, bool>,
 }
 
 /// With its id, what a process is known by: another one may have the id later, and what it executes may change.
@@ -58,16 +67,29 @@ pub(crate) struct Frame {
 impl UserSymbols {
     /// Knows no process yet.
     pub(crate) fn new() -> Self {
-        Self { symbolizer: Symbolizer::new(), processes: HashMap::new() }
+        Self { symbolizer: Symbolizer::new(), processes: HashMap::new(), round: 0 }
+    }
+
+    /// What is known of processes may be out of date from now on.
+    pub(crate) fn next_round(&mut self) {
+        self.round += 1;
     }
 
     /// Takes note of what a process has mapped, unless it is known.
     pub(crate) fn meet(&mut self, pid: u32) {
-        let Some(identity) = identity(pid) else { return };
-        if self.processes.get(&pid).is_none_or(|known| known.identity != identity) {
-            let mappings = mappings(pid);
-            self.processes.insert(pid, Process { identity, mappings, frames: HashMap::new() });
+        let round = self.round;
+        if self.processes.get(&pid).is_some_and(|known| known.met_in == round) {
+            return;
         }
+        let Some(identity) = identity(pid) else { return };
+        if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.identity == identity) {
+            known.met_in = round;
+            return;
+        }
+        let (frames, after_call) = (HashMap::new(), HashMap::new());
+        let mappings = mappings(pid);
+        let process = Process { identity, met_in: round, mapped_in: round, mappings, frames, after_call };
+        self.processes.insert(pid, process);
     }
 
     /// The function at an address.
@@ -79,7 +101,10 @@ impl UserSymbols {
     pub(crate) fn before(&mut self, pid: u32, return_address: u64) -> Option<Frame> {
         let called = return_address.checked_sub(1)?;
         let mapping = self.mapping(pid, called)?;
-        if is_after_call(&mapping, return_address) { self.frame(pid, called, return_address) } else { None }
+        let known = &mut self.processes.get_mut(&pid)?.after_call;
+        let is_after_call =
+            *known.entry(return_address).or_insert_with(|| is_after_call(&mapping, return_address));
+        if is_after_call { self.frame(pid, called, return_address) } else { None }
     }
 
     fn frame(&mut self, pid: u32, address: u64, shown: u64) -> Option<Frame> {
@@ -91,17 +116,27 @@ impl UserSymbols {
         frame
     }
 
-    /// What a process may have mapped since we met it is looked for once more.
-    fn mapping(&mut self, pid: u32, address: u64) -> Option<Mapping> {
+    /// What a process may have mapped since is looked for once a round.
+    fn mapping(&mut self, pid: u32, address: u64) -> Option<Arc<Mapping>> {
+        let round = self.round;
         let process = self.processes.get_mut(&pid)?;
-        let holds = |m: &&Mapping| (m.from..m.until).contains(&address);
+        let holds = |m: &&Arc<Mapping>| (m.from..m.until).contains(&address);
         if let Some(mapping) = process.mappings.iter().find(holds) {
             return Some(mapping.clone());
         }
-        if !could_be_code(address) || identity(pid) != Some(process.identity) {
+        if !could_be_code(address) || process.mapped_in == round {
             return None;
         }
-        process.mappings = mappings(pid);
+        process.mapped_in = round;
+        // What is gone keeps what it had.
+        if identity(pid) == Some(process.identity) {
+            let now = mappings(pid);
+            if now != process.mappings {
+                process.mappings = now;
+                process.frames.clear();
+                process.after_call.clear();
+            }
+        }
         process.mappings.iter().find(holds).cloned()
     }
 
@@ -132,9 +167,9 @@ fn identity(pid: u32) -> Option<Identity> {
     Some(Identity { started: field(22)?, code: field(26)?, stack: field(28)? })
 }
 
-fn mappings(pid: u32) -> Vec<Mapping> {
+fn mappings(pid: u32) -> Vec<Arc<Mapping>> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.lines().filter_map(|line| mapping(pid, line)).collect()
+    text.lines().filter_map(|line| mapping(pid, line)).map(Arc::new).collect()
 }
 
 /// `7f12a000-7f12c000 r-xp 00001000 fe:00 1234    /usr/lib/libc.so.6`

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use probes::block_io::{self, IoLatency, Options};
 use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
-use report::text::IoHistogram;
+use report::text::{IoHistogram, IoView};
 
 use crate::cmd::{Global, cpu};
 use crate::exit::{EndsWith as _, Exit};
@@ -35,6 +35,10 @@ pub(crate) struct Args {
     /// Distributions to show below each table, by powers of two
     #[arg(long, value_enum, value_name = "WHAT,...", value_delimiter = ',')]
     histogram: Vec<Histogram>,
+
+    /// Show at most this many rows; the rest is summed up in one (--json lists all)
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
 
     /// Latencies to measure: the fewer, the less it costs
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
@@ -192,8 +196,8 @@ fn print(
         serde_json::to_writer(&mut *out, &document)?;
         return Ok(writeln!(out)?);
     }
-    let histograms: Vec<IoHistogram> = args.histogram.iter().map(|h| (*h).into()).collect();
-    Ok(report::text::io_interval(out, interval, started_ns, &histograms, screen::style())?)
+    let view = IoView { histograms: args.histogram.iter().map(|h| (*h).into()).collect(), top: args.top };
+    Ok(report::text::io_interval(out, interval, started_ns, &view, screen::style())?)
 }
 
 fn options(args: &Args) -> anyhow::Result<Options> {

@@ -23,8 +23,10 @@ const volatile __u32 only_dev;
 const volatile __u32 only_ops; /* one bit for each enum io_op */
 /* Sets of WAYS that are in use, less one; a power of two less one. */
 const volatile __u32 sets_mask = WAYS_SETS_MAX - 1;
-/* Of SLOTS, as many as may be used: none where somebody asked for owners. */
-const volatile __u32 slots_used = SLOTS;
+/* Of SLOTS, those that there is memory for, less one; a power of two less one. None where somebody
+ * asked for owners. */
+const volatile __u32 slots_mask = SLOTS - 1;
+const volatile bool has_slots = true;
 
 /* Which of the two halves is in use. */
 __u32 half;
@@ -46,14 +48,14 @@ struct {
 	__type(value, struct owner);
 } owners SEC(".maps");
 
-/* Whose sums a slot has: the device's number above SLOT_OP_BITS, below them the operation and one; 0:
- * nobody's. What a slot was taken for it keeps. */
+/* Whose sums a slot has: the device's number above SLOT_OP_BITS, below them the operation and one;
+ * 0: nobody's. What a slot was taken for it keeps. */
 enum {
 	SLOT_OP_BITS = 8,
 };
 __u64 slot_keys[SLOTS];
 
-/* One half behind the other. */
+/* Each slot's two halves. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2 * SLOTS);
@@ -388,18 +390,16 @@ static __always_inline struct group *group_of(const struct group_key *key)
 	return g;
 }
 
-/* The slot of requests of this kind; SLOTS: there is none left. */
+/* The slot of requests of this kind; SLOTS: there is none left near its place. */
 static __always_inline __u32 slot_of(const struct flight *f)
 {
 	__u64 wanted = ((__u64)f->dev << SLOT_OP_BITS) | (f->op + 1);
 	__u32 first = (__u32)(wanted * 0x9e3779b1u) >> 16;
 
-	for (__u32 i = 0; i < SLOTS; i++) {
-		__u32 slot = (first + i) & (SLOTS - 1);
+	for (__u32 i = 0; i < SLOTS_TRIED; i++) {
+		__u32 slot = (first + i) & slots_mask & (SLOTS - 1);
 		__u64 *at = &slot_keys[slot];
 
-		if (slot >= slots_used)
-			continue;
 		if (*at == wanted)
 			return slot;
 		if (*at == 0) {
@@ -416,12 +416,12 @@ static __always_inline struct group *slot_for(const struct flight *f)
 {
 	__u32 slot;
 
-	if (slots_used == 0)
+	if (!has_slots)
 		return NULL;
 	slot = slot_of(f);
 	if (slot >= SLOTS)
 		return NULL;
-	slot += (half & 1) * SLOTS;
+	slot = slot * 2 + (half & 1);
 	return bpf_map_lookup_elem(&slots, &slot);
 }
 
@@ -429,11 +429,6 @@ static __always_inline struct group *group_for(const struct flight *f, const str
 {
 	struct group_key key = {.dev = f->dev, .op = f->op};
 	struct group *g;
-
-	/* So that CPUs do not take the same memory from each other all the time; where there are
-	 * owners, there are many groups anyway. */
-	if (!by_comm && !by_file)
-		key.op |= (bpf_get_smp_processor_id() & (SHARES - 1)) << SHARE_SHIFT;
 
 	if (o && by_comm)
 		__builtin_memcpy(key.comm, o->comm, sizeof(key.comm));
@@ -448,9 +443,9 @@ static __always_inline struct group *group_for(const struct flight *f, const str
 	return g;
 }
 
-/* Whether other CPUs add to the same sums. Where they do not, nobody does meanwhile: of the programs
- * that are attached one alone adds to them, and the kernel runs none a second time on a CPU that is
- * in it. */
+/* Whether other CPUs add to the same sums. Where they do not, nobody does meanwhile: of the
+ * programs that are attached one alone adds to them, and the kernel runs none a second time on a
+ * CPU that is in it. */
 enum writers {
 	ONE_CPU,
 	ALL_CPUS,
@@ -515,8 +510,8 @@ static __always_inline void book_end(struct group *g, const struct flight *f, __
 	if (f->flags & IO_FAILED)
 		add(&g->errors, 1, writers);
 	if (f->start_ns)
-		add_latency(&g->start_ns_sum, &g->start_ns_max, g->from_start,
-			    now_ns - f->start_ns, writers);
+		add_latency(&g->start_ns_sum, &g->start_ns_max, g->from_start, now_ns - f->start_ns,
+			    writers);
 	if (!f->issue_ns)
 		return;
 	add_latency(&g->issue_ns_sum, &g->issue_ns_max, g->from_issue, now_ns - f->issue_ns,

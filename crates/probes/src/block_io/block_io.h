@@ -66,7 +66,7 @@ struct owner {
 /* Which requests are summed together; the owner is part of the key only where somebody asked. */
 struct group_key {
 	__u32 dev;
-	__u32 op; /* its lowest bits; above them the share of the CPUs, see SHARES */
+	__u32 op;
 	__u64 inode;
 	__u32 inode_dev;
 	__u32 unused;
@@ -74,9 +74,6 @@ struct group_key {
 };
 enum {
 	KEY_BYTES_WITHOUT_OWNER = 8,
-	/* CPUs with the same lowest bits sum up in one place. */
-	SHARES = 8,
-	SHARE_SHIFT = 8,
 };
 _Static_assert(sizeof(struct group_key) == 40, "bpf.rs expects 40 bytes");
 
@@ -91,10 +88,11 @@ enum {
 	LASTS_TRIED = 8,
 };
 
-/* Groups that have sums for each CPU apart, which it adds to without waiting for any other's. The
- * others, and all that have owners, share theirs. */
+/* Groups that have sums for each CPU apart, which it adds to without waiting for any other's: at
+ * most so many. The others, and all that have owners, share theirs. */
 enum {
-	SLOTS = 16,
+	SLOTS = 64,
+	SLOTS_TRIED = 8,
 };
 
 /* The sums of one group, which has as many requests as its sizes have. Where many CPUs add to it at

@@ -19,7 +19,7 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
-use super::{Cost, Device, IoLatency, Options};
+use super::{Cost, Device, IoLatency, Options, devices};
 use crate::program::{
     KERNEL_BTF, Row, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text,
     wait_for_running,
@@ -45,9 +45,8 @@ const LATENCY_LOG2_MIN: u32 = 9;
 const WAYS: u32 = 16;
 const WAYS_SETS_MAX: u32 = 2_048;
 const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
-const SLOTS: u32 = 16;
+const SLOTS: u32 = 64;
 const SLOT_OP_BITS: u32 = 8;
-const OP_MASK: u32 = 0xff;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 const _: () = assert!(size_of::<group>() == 8008);
@@ -286,7 +285,7 @@ impl IoProbe {
             if key == 0 {
                 continue;
             }
-            let place = (half * SLOTS + slot).to_ne_bytes();
+            let place = (slot * 2 + half).to_ne_bytes();
             let of_cpus = slots.lookup_percpu(&place, MapFlags::ANY).map_err(refused)?.unwrap_or_default();
             let nothing = vec![0; size_of::<group>()];
             if of_cpus.iter().all(|sums| *sums == nothing) {
@@ -341,7 +340,7 @@ impl IoProbe {
         let mut groups = Vec::new();
         for (key, value) in rows {
             let (key, sums) = (key_of(key), Box::new(plain::<group>(value)));
-            let op = IO_OPS.get((key.op & OP_MASK) as usize).copied().unwrap_or(IoOp::Other);
+            let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
             let of_op = match op {
                 IoOp::Read => &mut counts.reads,
                 IoOp::Write => &mut counts.writes,
@@ -402,13 +401,11 @@ fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
 
 fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
     let has_owner = options.by.comm || options.by.file;
-    if has_owner {
-        open.maps.slots.set_max_entries(1)?;
-    } else {
+    if !has_owner {
         open.maps.owners.set_max_entries(1)?;
     }
-    // Of one group at least there is always room where all CPUs share it.
-    let slots = if has_owner { 0 } else { SLOTS.min(options.groups_max.saturating_sub(1)) };
+    let slots = if has_owner { 0 } else { slots(options) };
+    open.maps.slots.set_max_entries((2 * slots).max(1))?;
     for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
         groups.set_max_entries(options.groups_max - slots)?;
         if !has_owner {
@@ -418,7 +415,8 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     let sets = options.flights_max.div_ceil(WAYS).next_power_of_two().min(WAYS_SETS_MAX);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.sets_mask = sets - 1;
-    settings.slots_used = slots;
+    settings.has_slots = slots > 0;
+    settings.slots_mask = slots.saturating_sub(1);
     settings.by_comm = options.by.comm;
     settings.by_file = options.by.file;
     settings.only_dev = options.device.map_or(0, Device::number);
@@ -427,6 +425,16 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
     settings.only_comm = comm(options.comm.as_deref());
     Ok(())
+}
+
+/// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as
+/// there are not too many; a power of two, or none. One group at least is shared by all CPUs.
+fn slots(options: &Options) -> u32 {
+    const OPS: u32 = 4;
+    let devices = if options.device.is_some() { 1 } else { devices::with_a_size() };
+    let wanted = (devices.min(SLOTS) * OPS).next_power_of_two();
+    let most = SLOTS.min(options.groups_max.saturating_sub(1));
+    if most == 0 { 0 } else { wanted.min(1 << most.ilog2()) }
 }
 
 /// Merges are not told apart by anything, ends without a start by their device alone.

@@ -54,6 +54,16 @@ impl Device {
     }
 }
 
+/// How many devices there are that something could be asked of; at least 1.
+#[cfg(feature = "bpf")]
+pub(super) fn with_a_size() -> u32 {
+    let has_a_size = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("size")).is_ok_and(|size| size.trim() != "0")
+    };
+    let found = fs::read_dir("/sys/block").into_iter().flatten().flatten().filter(has_a_size).count();
+    u32::try_from(found).unwrap_or(u32::MAX).max(1)
+}
+
 /// The device of a name such as `sda`, `/dev/nvme0n1`, `/dev/disk/by-id/...`, the end of one of those, or `8:0`.
 ///
 /// # Errors

@@ -160,7 +160,8 @@ mod tests {
         // In a static program the library's functions are the program's, and some returned long ago.
         let frames = ["syscall", "<std::thread::thread::Thread>::park_timeout", "<Queue>::recv", "main"];
         let on_stack = ["std::sys::futex_wait", "pthread_rwlock_timedrdlock", "clock_gettime"];
-        let reached = told_by(&frames.map(|name| frame(name, "app")), &on_stack.map(|name| frame(name, "app")));
+        let reached =
+            told_by(&frames.map(|name| frame(name, "app")), &on_stack.map(|name| frame(name, "app")));
         assert_eq!((reached.kind, reached.caller.unwrap().as_str()), (UserLockKind::Other, "<Queue>::recv"));
         assert_eq!(reached.call.unwrap(), "std::thread::thread::Thread>::park_timeout");
         let frames = ["syscall", "<Queue>::recv", "main"].map(|name| frame(name, "app"));

@@ -115,6 +115,7 @@ impl UserLockProbe {
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
+        self.symbols.next_round();
         let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();

@@ -23,6 +23,15 @@ pub enum IoHistogram {
     Seek,
 }
 
+/// What is shown of an interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IoView {
+    /// The distributions to show of each group.
+    pub histograms: Vec<IoHistogram>,
+    /// Groups; the rest is summed up in one row.
+    pub top: usize,
+}
+
 /// One interval: rates of all devices, a row for each group, then the distributions that were asked for.
 ///
 /// - `start_ns`: start of the first interval, from which the time shown counts.
@@ -34,7 +43,7 @@ pub fn io_interval(
     out: &mut dyn Write,
     interval: &IoInterval,
     start_ns: u64,
-    histograms: &[IoHistogram],
+    view: &IoView,
     style: Style,
 ) -> io::Result<()> {
     let until_s = interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9;
@@ -57,7 +66,7 @@ pub fn io_interval(
     }
     paragraph(out, &title, 2, style)?;
     if !interval.groups.is_empty() {
-        table(interval, at_least).write(out, style)?;
+        table(interval, at_least, view.top).write(out, style)?;
     }
     let in_flight = Ok(interval.in_flight);
     let counted = [
@@ -77,8 +86,8 @@ pub fn io_interval(
     if !notes.is_empty() {
         paragraph(out, &notes.join(", "), 2, style)?;
     }
-    for group in &interval.groups {
-        for histogram in histograms {
+    for group in interval.groups.iter().take(view.top) {
+        for histogram in &view.histograms {
             distribution(out, group, *histogram, style)?;
         }
     }
@@ -88,7 +97,7 @@ pub fn io_interval(
 /// A key that groups may have: its head, where it stands, and its value.
 type Key = (&'static str, Align, fn(&IoGroup) -> Option<String>);
 
-fn table(interval: &IoInterval, at_least: &str) -> Table {
+fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
     let groups = &interval.groups;
     let has = |of: fn(&IoGroup) -> bool| groups.iter().any(of);
     let mut table = Table::default();
@@ -119,9 +128,8 @@ fn table(interval: &IoInterval, at_least: &str) -> Table {
     }
     let seconds = interval.seconds();
     let at = |l: &Latencies, q: f64| l.quantile_ns(q).map_or("-".to_owned(), latency);
-    for g in groups {
-        let mut row: Vec<(String, Option<Tint>)> =
-            keys.iter().map(|(_, _, of)| (of(g).unwrap_or_default(), None)).collect();
+    let mut add = |g: &IoGroup, keys: Vec<String>| {
+        let mut row: Vec<(String, Option<Tint>)> = keys.into_iter().map(|key| (key, None)).collect();
         let max = if g.from_start.buckets.is_empty() {
             "-".to_owned()
         } else {
@@ -142,6 +150,18 @@ fn table(interval: &IoInterval, at_least: &str) -> Table {
         row.extend(cells.into_iter().map(|c| (c, None)));
         row.extend(has_errors.then(|| (count(g.errors), (g.errors > 0).then_some(Tint::Bad))));
         table.row(row);
+    };
+    for g in groups.iter().take(top) {
+        add(g, keys.iter().map(|(_, _, of)| of(g).unwrap_or_default()).collect());
+    }
+    let rest = groups.get(top..).unwrap_or_default();
+    if !rest.is_empty() {
+        let mut all = IoGroup::default();
+        rest.iter().for_each(|g| all.add(g));
+        // The first key has room for it.
+        let mut names = vec![format!("({} more)", rest.len())];
+        names.resize(keys.len(), String::new());
+        add(&all, names);
     }
     table
 }
@@ -265,13 +285,28 @@ mod tests {
             IoHistogram::Seek,
         ];
         let mut out = Vec::new();
-        io_interval(&mut out, interval, 0, &all, Style { width, color: false }).unwrap();
+        let view = IoView { histograms: all.to_vec(), top: 20 };
+        io_interval(&mut out, interval, 0, &view, Style { width, color: false }).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn an_interval_reads_as_recorded_and_what_was_lost_makes_it_a_lower_bound() {
         insta::assert_snapshot!(shown(&example(), 100));
+    }
+
+    #[test]
+    fn groups_beyond_the_first_ones_are_one_row_with_their_sum() {
+        let mut interval = example();
+        let file = |name: &str| IoGroup { file: Some(name.into()), ..interval.groups[0].clone() };
+        interval.groups = vec![file("a"), file("b"), file("c")];
+        let mut out = Vec::new();
+        let view = IoView { histograms: Vec::new(), top: 1 };
+        io_interval(&mut out, &interval, 0, &view, Style { width: 100, color: false }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let rest = text.lines().find(|l| l.contains("(2 more)")).unwrap();
+        assert!(rest.contains(">=1,000"), "twice 1,000 requests in 2 s: {text}");
+        assert_eq!(text.lines().filter(|l| l.contains("nvme0n1")).count(), 1);
     }
 
     #[test]

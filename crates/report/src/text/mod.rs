@@ -22,7 +22,7 @@ mod tasks;
 use std::io::{self, Write};
 
 pub use bakeoff::{bakeoff, comparisons};
-pub use block_io::{IoHistogram, io_interval};
+pub use block_io::{IoHistogram, IoView, io_interval};
 pub use command::command;
 pub use cpu::cpu_interval;
 pub use cpu_csv::{cpu_csv, cpu_csv_header};
