@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 use record::block_io::{IoInterval, Powers};
 use record::cpu::{CpuInterval, CpuSample};
-use record::locks::{LockInterval, UserLockInterval, UserLockKind, UserLockSample};
+use record::locks::{LockInterval, UserLockInterval, UserLockSample};
 use record::missing::Maybe;
 use record::nic::{NicInterval, TcpCounts};
 
@@ -311,7 +311,7 @@ fn locks(frame: &mut Frame, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
-/// A line for each lock of a program; conditions, which are waited for when there is nothing to do, come last.
+/// A line for each lock of a program; what is likely waited for because there is nothing to do comes last.
 fn program_locks(frame: &mut Frame, area: Rect, view: &View) {
     let Ok(interval) = &view.ulocks else {
         return why(frame, area, "Program locks", view.ulocks.as_ref().err());
@@ -324,15 +324,14 @@ fn program_locks(frame: &mut Frame, area: Rect, view: &View) {
     let block = panel(&title);
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let is_condition = |lock: &UserLockSample| lock.kind == UserLockKind::Condvar;
-    let (conditions, others): (Vec<_>, Vec<_>) = interval.locks.iter().partition(|l| is_condition(l));
+    let (idle, others): (Vec<_>, Vec<_>) = interval.locks.iter().partition(|l| l.is_likely_idleness());
     let line = |lock: &UserLockSample| {
         let caller = lock.caller.as_ref().map_or("?", String::as_str);
         let text = format!("{:>8} {} {} {caller}", per_s(lock.waits.count), lock.comm, lock.kind.word());
         Line::raw(text.chars().take(usize::from(inside.width)).collect::<String>())
     };
     let lines: Vec<Line> =
-        others.into_iter().chain(conditions).take(usize::from(inside.height)).map(line).collect();
+        others.into_iter().chain(idle).take(usize::from(inside.height)).map(line).collect();
     frame.render_widget(Paragraph::new(lines), inside);
 }
 
@@ -420,7 +419,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use record::block_io::{IoCounts, IoEvents, IoGroup, Latencies, LatencyBucket};
     use record::cpu::{Rung, TopThread};
-    use record::locks::Waits;
+    use record::locks::{UserLockKind, Waits};
     use record::missing::Missing;
     use record::nic::{Duplex, InterfaceSample, LinkCounts};
 

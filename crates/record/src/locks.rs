@@ -273,6 +273,14 @@ pub struct UserLockSample {
     pub timed_out: u64,
 }
 
+impl UserLockSample {
+    /// Whether it is waited for because there is nothing to do, more likely than because somebody else has it: a condition, or
+    /// waits of which most ended because their time was over.
+    pub fn is_likely_idleness(&self) -> bool {
+        self.kind == UserLockKind::Condvar || 2 * self.timed_out > self.waits.count
+    }
+}
+
 /// All locks of programs over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserLockInterval {
@@ -318,6 +326,13 @@ impl UserLockInterval {
         }
         merged.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         Self { locks: merged, ..self.clone() }
+    }
+
+    /// The same with what is likely idleness behind everything else.
+    #[must_use]
+    pub fn idleness_last(mut self) -> Self {
+        self.locks.sort_by_key(UserLockSample::is_likely_idleness);
+        self
     }
 
     /// The same with the first `most` locks and one more that stands for all others.

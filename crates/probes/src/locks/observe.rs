@@ -101,7 +101,7 @@ impl Instrument for Programs {
     fn read(&mut self) -> Vec<Reading> {
         let Ok(probe) = &mut self.probe else { return Vec::new() };
         let Some(interval) = self.ended.take(probe.read(), |i| &i.lost) else { return Vec::new() };
-        let interval = interval.by_caller();
+        let interval = interval.by_caller().idleness_last();
         let readings = of_user_locks(&interval);
         self.seen.push(interval.at_most(KEPT_MAX));
         readings

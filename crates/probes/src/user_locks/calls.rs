@@ -65,15 +65,26 @@ fn told_by(frames: &[Frame], on_stack: &[Frame]) -> Reached {
         Some(i) => frames[i..].iter().find(|f| is_outside(f)),
         None => left_out(&on_stack[above..]).into_iter().chain(frames).find(|f| is_outside(f)),
     };
-    let caller = caller.map(|f| f.name.clone());
     let mut stack = vec![inner.name.clone()];
     stack.extend(call.clone().ok());
-    stack.extend(caller.clone());
+    stack.extend(caller.map(|f| f.name.clone()));
     stack.extend(frames.iter().skip(1).map(|f| f.name.clone()));
     stack.dedup();
+    let caller = caller.map(|f| with_a_name(f, frames));
     let caller =
         caller.ok_or_else(|| Missing::because("no function outside of the libraries is on its stack"));
     Reached { kind, call, caller, stack }
+}
+
+/// A function's name; of one in a stripped part of a program also that of the first one further out that has any.
+fn with_a_name(caller: &Frame, frames: &[Frame]) -> String {
+    let has_name = |f: &Frame| !f.name.starts_with(&format!("{}+0x", f.module));
+    let place = frames.iter().position(|f| f == caller).map_or(0, |i| i + 1);
+    let named = frames[place..].iter().find(|f| has_name(f) && is_outside(f));
+    match named.filter(|_| !has_name(caller)) {
+        Some(named) => format!("{} -> {}", named.name, caller.name),
+        None => caller.name.clone(),
+    }
 }
 
 /// The function that frame pointers leave out: the first beyond the libraries, which keep none. What lies further out may be
@@ -167,6 +178,21 @@ mod tests {
         let frames = ["syscall", "<Queue>::recv", "main"].map(|name| frame(name, "app"));
         let on_stack = ["std::sys::futex_wait", "clock_gettime"].map(|name| frame(name, "app"));
         assert_eq!(told_by(&frames, &on_stack).caller.unwrap(), "<Queue>::recv");
+    }
+
+    #[test]
+    fn a_place_without_a_name_is_told_by_the_first_name_further_out() {
+        let frames = [
+            frame("syscall", "libc.so.6"),
+            frame("mariadbd+0xd6e443", "mariadbd"),
+            frame("mariadbd+0xd5e38d", "mariadbd"),
+            frame("ha_commit_trans(THD*, bool)", "mariadbd"),
+            frame("start_thread", "libc.so.6"),
+        ];
+        let reached = told_by(&frames, &[]);
+        assert_eq!(reached.caller.unwrap(), "ha_commit_trans(THD*, bool) -> mariadbd+0xd6e443");
+        assert_eq!(reached.stack[1], "mariadbd+0xd6e443");
+        assert_eq!(told_by(&frames[..3], &[]).caller.unwrap(), "mariadbd+0xd6e443");
     }
 
     #[test]

@@ -48,9 +48,10 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
             |o: &&LockSample| (o.kind, named(o), word(&o.caller)) == (l.kind, named(l), word(&l.caller));
         i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
     };
+    let points = || whole_ones(intervals, LockInterval::seconds);
     let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {}", l.kind.word(), word(&l.caller));
-        (name, intervals.iter().map(|i| (i.until_ns, of(i, l))).collect())
+        (name, points().map(|i| (i.until_ns, of(i, l))).collect())
     });
     blocks(
         table,
@@ -61,14 +62,16 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
 
 pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
     let Some(whole) = UserLockInterval::joined(intervals) else { return Vec::new() };
+    let whole = whole.idleness_last();
     let (all, spun_ns) = whole.total();
     if all.count == 0 && whole.lost.is_empty() {
         return vec![Block::Text("No program waited for a lock of its own.".into())];
     }
     let bound = bound(&whole.lost);
     let mut table = Table::new(
-        "Locks of programs that were waited for, most waiting first; a condition that is waited for is idleness more \
-         often than contention; CPU-util is the share of all CPUs that waits burned in which the thread did not sleep",
+        "Locks of programs that were waited for, most waiting first; conditions, and waits that mostly ended because their \
+         time was over, come last, since they are idleness more often than contention. CPU-util is the share of all CPUs \
+         that waits burned in which the thread did not sleep",
         &["process", "kind", "lock", "call", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
     let mut row = |[process, kind, lock, call, caller]: [String; 5], waits: &Waits, spun_ns: &Maybe<u64>| {
@@ -79,7 +82,7 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
     };
     for l in known(&whole.locks, |l| l.address).take(TOP) {
         let (process, lock) = (format!("{}/{}", l.comm, l.pid), format!("{:#x}", l.address));
-        let words = [process, l.kind.word().to_owned(), lock, word(&l.call), word(&l.caller)];
+        let words = [process, l.kind.word().to_owned(), lock, call(&l.call), word(&l.caller)];
         row(words, &l.waits, &l.spin_ns_total);
     }
     row(["all", "", "", "", ""].map(str::to_owned), &all, &spun_ns);
@@ -88,9 +91,10 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
         let same = |o: &&UserLockSample| place(o) == place(l);
         i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
     };
+    let points = || whole_ones(intervals, UserLockInterval::seconds);
     let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {} {}", l.comm, l.kind.word(), word(&l.caller));
-        (name, intervals.iter().map(|i| (i.until_ns, of(i, l))).collect())
+        (name, points().map(|i| (i.until_ns, of(i, l))).collect())
     });
     blocks(
         table,
@@ -142,9 +146,20 @@ fn known<T>(locks: &[T], address: impl Fn(&T) -> u64) -> impl Iterator<Item = &T
     locks.iter().filter(move |lock| address(lock) != 0)
 }
 
+/// The last part of a path is what tells.
+fn call(name: &Maybe<String>) -> String {
+    name.as_deref().map_or("?", |call| call.rsplit("::").next().unwrap_or(call)).to_owned()
+}
+
+/// Those that are long enough to be a point: what was left of the last second is none.
+fn whole_ones<T>(intervals: &[T], seconds: impl Fn(&T) -> f64) -> impl Iterator<Item = &T> {
+    let typical_s = intervals.first().map_or(0.0, &seconds);
+    intervals.iter().filter(move |i| 2.0 * seconds(i) >= typical_s)
+}
+
 /// A function's name, of a long one the end: it tells more than the beginning.
 fn word(name: &Maybe<String>) -> String {
-    const LETTERS_MAX: usize = 40;
+    const LETTERS_MAX: usize = 32;
     let Ok(name) = name else { return "?".to_owned() };
     let letters = name.chars().count();
     if letters <= LETTERS_MAX {

@@ -157,7 +157,9 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
     let rest = groups.get(top..).unwrap_or_default();
     if !rest.is_empty() {
         let mut all = IoGroup::default();
-        rest.iter().for_each(|g| all.add(g));
+        for g in rest {
+            all.add(g);
+        }
         // The first key has room for it.
         let mut names = vec![format!("({} more)", rest.len())];
         names.resize(keys.len(), String::new());

@@ -29,7 +29,7 @@ pub fn instruments(out: &mut dyn Write, seen: &Instruments, style: Style) -> io:
         ("io", block_io(&seen.io)),
         ("nic", network(&seen.nic)),
         ("locks", LockInterval::joined(&seen.locks).map(|whole| kernel_locks(&whole))),
-        ("ulocks", UserLockInterval::joined(&seen.ulocks).map(|whole| program_locks(&whole))),
+        ("ulocks", UserLockInterval::joined(&seen.ulocks).map(|whole| program_locks(&whole.idleness_last()))),
     ];
     for (name, line) in lines {
         let why = seen.missing.get(name).map(|missing| format!("missing ({missing})"));
