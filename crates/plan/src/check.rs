@@ -7,14 +7,14 @@ use record::bakeoff::{Factor, Judge, Metric, Plot};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Place, Problem, ProblemKind, human, meant};
-use crate::file::{
-    DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, PhasesWritten, PlanWritten,
-    PrepareWritten, RunWritten, ServerWritten, Written,
-};
 use crate::keys::{self, Placeholders};
 use crate::load::{LoadKeys, RateWritten};
 use crate::meant::{EnvPlan, Gate, Note, Plan, PreparePlan, RunPlan, ServerPlan, Warmup, cpu_list};
 use crate::template::{AnyTemplated, SCRATCH, Templated};
+use crate::written::{
+    DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, PhasesWritten, PlanWritten,
+    PrepareWritten, RunWritten, ServerWritten, Written,
+};
 use crate::{matrix, power};
 
 /// More trials than a year of one-minute measurements has room for are a slip of the pen.

@@ -38,11 +38,14 @@ mod matrix;
 mod meant;
 mod order;
 mod power;
+mod reader;
 mod reference;
 mod scale;
 mod schema;
 mod sweep;
 mod template;
+mod value;
+mod written;
 
 pub use check::sha256;
 pub use error::{Place, PlanErrors, Problem, ProblemKind};

@@ -16,8 +16,10 @@ use record::target::Target;
 use toml::de::DeValue;
 
 use crate::error::{Place, Problem, ProblemKind};
-use crate::file::{Reader, Section, Written, boolean, duration, percent, text, whole};
+use crate::reader::{Reader, Section};
 use crate::template::{AnyTemplated, Templated};
+use crate::value::{boolean, duration, percent, text, whole};
+use crate::written::Written;
 
 /// How much is offered, as written.
 #[derive(Debug, Clone)]

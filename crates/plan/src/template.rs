@@ -147,7 +147,7 @@ impl<T> AnyTemplated for Templated<T> {
         let found = self.resolve(levels, "/scratch").err()?;
         let kind = ProblemKind::BadValue {
             key: self.path.clone(),
-            found: crate::file::masked(&self.path, &format!("\"{found}\"")),
+            found: crate::value::masked(&self.path, &format!("\"{found}\"")),
             expected: self.key.kind.expected(),
         };
         Some(Problem { place: self.place, kind })

@@ -1,0 +1,305 @@
+//! Reads keys out of a TOML tree: the declared one or its default, with what is wrong noted.
+
+use std::collections::BTreeSet;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Lines, Place, Problem, ProblemKind, meant};
+use crate::keys::{self, Key, Kind, Need, Placeholders};
+use crate::meant::Resolved;
+use crate::template::{Template, Templated};
+use crate::value::{masked, shown, text_for};
+use crate::written::Written;
+
+/// One table while it is read.
+pub(crate) struct Section<'a> {
+    pub(crate) declared: &'static keys::Table,
+    /// `load`, `factors.allocator`; empty at the top.
+    pub(crate) path: String,
+    pub(crate) place: Place,
+    pub(crate) entries: Option<&'a DeTable<'a>>,
+    pub(crate) asked: BTreeSet<&'static str>,
+}
+
+impl Section<'_> {
+    pub(crate) fn shown(&self) -> String {
+        if self.path.is_empty() { "the plan".into() } else { format!("[{}]", self.path) }
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+}
+
+/// A value that was found, or its default.
+pub(crate) struct Found<'a> {
+    pub(crate) key: &'static Key,
+    path: String,
+    pub(crate) value: DeValue<'a>,
+    pub(crate) place: Place,
+    is_default: bool,
+}
+
+pub(crate) struct Reader<'a> {
+    pub(crate) lines: &'a Lines<'a>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) resolved: Vec<Resolved>,
+}
+
+impl<'a> Reader<'a> {
+    /// The tables below `family`, each with its name.
+    pub(crate) fn named_tables(
+        &mut self,
+        top: &'a DeTable<'a>,
+        family: &'static str,
+        declared: &str,
+        expected: &str,
+    ) -> Vec<(Written<String>, Section<'a>)> {
+        let Some((_, tables)) = entry(top, family) else { return Vec::new() };
+        let place = self.lines.place(&tables.span());
+        let Some(tables) = tables.get_ref().as_table() else {
+            self.bad(place, family, tables.get_ref(), expected.into());
+            return Vec::new();
+        };
+        // The plan's own order, which is that of its configurations; the map's is alphabetical.
+        let mut named: Vec<_> = tables.iter().collect();
+        named.sort_by_key(|(name, _)| name.span().start);
+        named
+            .into_iter()
+            .map(|(name, value)| {
+                let path = format!("{family}.{}", name.get_ref());
+                let place = self.lines.place(&name.span());
+                let section = self.section(declared, &path, place, Some(value));
+                (Written { value: name.get_ref().to_string(), place }, section)
+            })
+            .collect()
+    }
+
+    /// A table at the top; absent, it is read as empty, so that its required keys are missed and its defaults apply.
+    pub(crate) fn child(&mut self, root: &Section<'a>, name: &'static str) -> Section<'a> {
+        let declared = keys::table(name);
+        match root.entries.and_then(|top| entry(top, name)) {
+            Some((key, value)) => {
+                let place = self.lines.place(&key.span());
+                self.section(name, name, place, Some(value))
+            }
+            None => Section {
+                declared,
+                path: name.to_owned(),
+                place: Place { line: 1, column: 1 },
+                entries: None,
+                asked: BTreeSet::new(),
+            },
+        }
+    }
+
+    /// A table in [phases]; `None` where it is not there or not a table.
+    pub(crate) fn subtable(&mut self, parent: &mut Section<'a>, name: &'static str) -> Option<Section<'a>> {
+        let found = self.find(parent, name)?;
+        if !found.value.is_table() {
+            self.bad_found(&found);
+            return None;
+        }
+        let value = parent.entries.and_then(|t| entry(t, name)).map(|(_, value)| value);
+        Some(self.section(&format!("phases.{name}"), &found.path, found.place, value))
+    }
+
+    pub(crate) fn subtable_or_empty(&mut self, parent: &mut Section<'a>, name: &'static str) -> Section<'a> {
+        let place = parent.place;
+        let path = parent.path_of(name);
+        self.subtable(parent, name)
+            .unwrap_or_else(|| self.section(&format!("phases.{name}"), &path, place, None))
+    }
+
+    pub(crate) fn section(
+        &mut self,
+        declared: &str,
+        path: &str,
+        place: Place,
+        value: Option<&'a toml::Spanned<DeValue<'a>>>,
+    ) -> Section<'a> {
+        let entries = value.and_then(|value| {
+            let table = value.get_ref().as_table();
+            if table.is_none() {
+                self.bad(place, path, value.get_ref(), "a table".into());
+            }
+            table
+        });
+        Section {
+            declared: keys::table(declared),
+            path: path.to_owned(),
+            place,
+            entries,
+            asked: BTreeSet::new(),
+        }
+    }
+
+    /// What stands at a key, or its default; notes a missing one.
+    pub(crate) fn find(&mut self, section: &mut Section<'a>, name: &'static str) -> Option<Found<'a>> {
+        let key = section.declared.keys.iter().find(|k| k.name == name);
+        let key = key.unwrap_or_else(|| panic!("{} is not declared in {}", name, section.shown()));
+        section.asked.insert(key.name);
+        let path = section.path_of(name);
+        if let Some((_, value)) = section.entries.and_then(|table| entry(table, name)) {
+            let place = self.lines.place(&value.span());
+            self.resolve(&path, &shown(value.get_ref()), true);
+            return Some(Found { key, path, value: value.get_ref().clone(), place, is_default: false });
+        }
+        match key.need {
+            Need::Optional(_) => None,
+            Need::Default(toml) => {
+                let value = DeValue::parse(toml).expect("declared defaults are TOML").into_inner();
+                self.resolve(&path, toml, false);
+                Some(Found { key, path, value, place: section.place, is_default: true })
+            }
+            Need::Required => {
+                self.problems.push(Problem {
+                    place: section.place,
+                    kind: ProblemKind::MissingKey {
+                        key: name.to_owned(),
+                        table: section.shown(),
+                        expected: key.kind.expected(),
+                        example: key.example.to_owned(),
+                    },
+                });
+                None
+            }
+        }
+    }
+
+    pub(crate) fn resolve(&mut self, key: &str, value: &str, written: bool) {
+        // A key that may hold a word or a table is looked at twice.
+        if self.resolved.iter().all(|r| r.key != key) {
+            self.resolved.push(Resolved { key: key.to_owned(), value: masked(key, value), written });
+        }
+    }
+
+    /// A value that is the same for every trial.
+    pub(crate) fn take<T>(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+        read: fn(&str) -> Option<T>,
+    ) -> Option<Written<T>> {
+        let found = self.find(section, name)?;
+        let value = text_for(found.key.kind, &found.value).filter(|t| found.key.kind.takes(t));
+        let value = value.and_then(|text| read(&text));
+        if value.is_none() {
+            self.bad_found(&found);
+        }
+        value.map(|value| Written { value, place: found.place })
+    }
+
+    /// A value that may have placeholders.
+    pub(crate) fn template<T>(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+        read: fn(&str) -> Option<T>,
+    ) -> Option<Templated<T>> {
+        let found = self.find(section, name)?;
+        self.templated(found, read)
+    }
+
+    pub(crate) fn templated<T>(
+        &mut self,
+        found: Found<'a>,
+        read: fn(&str) -> Option<T>,
+    ) -> Option<Templated<T>> {
+        assert!(found.key.placeholders != Placeholders::None, "{} takes no placeholders", found.path);
+        let template = match found.value.as_str().filter(|text| text.contains(['{', '}'])) {
+            Some(text) => self.parse_template(found.place, &found.path, text)?,
+            None => match text_for(found.key.kind, &found.value) {
+                Some(text) if found.key.kind.takes(&text) && read(&text).is_some() => Template::plain(&text),
+                _ => {
+                    self.bad_found(&found);
+                    return None;
+                }
+            },
+        };
+        Some(Templated {
+            template,
+            key: found.key,
+            path: found.path,
+            place: found.place,
+            is_default: found.is_default,
+            read,
+        })
+    }
+
+    pub(crate) fn parse_template(&mut self, place: Place, path: &str, text: &str) -> Option<Template> {
+        let template = Template::parse(text);
+        if template.is_err() {
+            let kind = ProblemKind::LoneBrace { key: path.to_owned() };
+            self.problems.push(Problem { place, kind });
+        }
+        template.ok()
+    }
+
+    /// A list of texts; of words, each at most once.
+    pub(crate) fn list(
+        &mut self,
+        section: &mut Section<'a>,
+        name: &'static str,
+    ) -> Option<Written<Vec<String>>> {
+        let found = self.find(section, name)?;
+        let items = found.value.as_array();
+        let texts: Option<Vec<String>> = items.and_then(|items| {
+            items
+                .iter()
+                .map(|item| item.get_ref().as_str().filter(|t| found.key.kind.takes(t)).map(str::to_owned))
+                .collect()
+        });
+        let once = |texts: &Vec<String>| {
+            let different: BTreeSet<_> = texts.iter().collect();
+            !matches!(found.key.kind, Kind::Words(_)) || different.len() == texts.len()
+        };
+        let texts = texts.filter(once);
+        if texts.is_none() {
+            self.bad_found(&found);
+        }
+        texts.map(|value| Written { value, place: found.place })
+    }
+
+    /// Notes every key that the table should not have.
+    pub(crate) fn finish(&mut self, section: &Section<'a>) {
+        let declared: BTreeSet<_> = section.declared.keys.iter().map(|k| k.name).collect();
+        assert_eq!(declared, section.asked, "every declared key of {} is read", section.shown());
+        let mut known: Vec<&str> = section.declared.keys.iter().map(|k| k.name).collect();
+        if section.path.is_empty() {
+            known.extend([
+                "factors", "design", "load", "server", "phases", "observe", "values", "judge", "gate",
+                "report",
+            ]);
+        }
+        for (name, _) in section.entries.into_iter().flatten() {
+            let found = name.get_ref().as_ref();
+            if known.contains(&found) {
+                continue;
+            }
+            let kind = ProblemKind::UnknownKey {
+                key: found.to_owned(),
+                table: section.shown(),
+                meant: meant(found, known.iter().copied()),
+                known: known.iter().map(|&k| k.to_owned()).collect(),
+            };
+            self.problems.push(Problem { place: self.lines.place(&name.span()), kind });
+        }
+    }
+
+    pub(crate) fn bad_found(&mut self, found: &Found<'_>) {
+        self.bad(found.place, &found.path, &found.value, found.key.kind.expected());
+    }
+
+    pub(crate) fn bad(&mut self, place: Place, path: &str, value: &DeValue<'_>, expected: String) {
+        let found = masked(path, &shown(value));
+        let kind = ProblemKind::BadValue { key: path.to_owned(), found, expected };
+        self.problems.push(Problem { place, kind });
+    }
+}
+
+type Entry<'a> = (&'a toml::Spanned<toml::de::DeString<'a>>, &'a toml::Spanned<DeValue<'a>>);
+
+pub(crate) fn entry<'a>(table: &'a DeTable<'a>, name: &str) -> Option<Entry<'a>> {
+    table.get_key_value(name)
+}
