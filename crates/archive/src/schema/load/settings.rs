@@ -1,0 +1,423 @@
+//! What a load was asked to do, as stored in the manifest.
+
+use std::time::Duration;
+
+use record::arrivals::Recorded;
+use record::load::{
+    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
+    Schedule, ScriptFile, ScriptSettings, Think, Workload,
+};
+use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
+use record::target::Target;
+use serde::{Deserialize, Serialize};
+
+use super::super::{Real, Wrong, ns, word};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Settings {
+    target: String,
+    workload: String,
+    oltp: Oltp,
+    #[serde(default, skip_serializing_if = "Scripts::is_empty")]
+    scripts: Scripts,
+    #[serde(default)]
+    kv: Option<Kv>,
+    #[serde(default)]
+    http: Option<Http>,
+    #[serde(default)]
+    exec: Option<Exec>,
+    #[serde(default)]
+    verify: bool,
+    prepare: String,
+    threads: u32,
+    /// Missing where each thread had one.
+    #[serde(default)]
+    connections: Option<u32>,
+    rate: Pace,
+    arrivals: Spread,
+    schedule: String,
+    late: Late,
+    warmup_ns: u64,
+    time_ns: u64,
+    events_max: Option<u64>,
+    interval_ns: u64,
+    retries_max: u32,
+    drain_ns: u64,
+    seed: u64,
+    connects_at_once: u32,
+    errors_ratio_max: Real,
+    #[serde(default)]
+    think: String,
+    #[serde(default)]
+    ramp_up_ns: u64,
+    #[serde(default)]
+    ramp_down_ns: u64,
+    #[serde(default)]
+    client: Generator,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Generator {
+    spin_ns: u64,
+    fifo: bool,
+    keep_awake: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Oltp {
+    tables: u32,
+    rows: u64,
+    point_selects: u32,
+    range_size: u64,
+    distribution: Rows,
+    skip_transaction: bool,
+    prepared: bool,
+}
+
+/// Whole, so that a run can be repeated when its files have changed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Scripts {
+    files: Vec<ScriptText>,
+    defines: Vec<(String, String)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ScriptText {
+    name: String,
+    weight: u32,
+    text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Kv {
+    keys: u64,
+    get_ratio: Real,
+    /// `FROM-TO:WEIGHT,...`, lengths in bytes.
+    sizes: String,
+    distribution: Rows,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Http {
+    method: String,
+    headers: Vec<String>,
+    body: String,
+    expected_status: Option<u16>,
+    requests: Option<String>,
+    /// Missing before there was a choice.
+    #[serde(default)]
+    version: Option<String>,
+    #[serde(default)]
+    ca: Option<String>,
+    #[serde(default)]
+    insecure: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Exec {
+    /// `NAME=value`, each.
+    environment: Vec<String>,
+    expected_status: u8,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Pace {
+    Max,
+    Steady { per_s: Real },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Spread {
+    Jitter {
+        ratio: Real,
+    },
+    Period,
+    Poisson,
+    /// As the user writes it.
+    Shape {
+        text: String,
+    },
+    File {
+        path: String,
+        events: u64,
+        span_ns: u64,
+        sha256: String,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Late {
+    Queue,
+    Skip { limit_ns: u64 },
+    Drop,
+    Pace { times: Real },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Rows {
+    Uniform,
+    Zipfian { exponent: Real },
+    Special,
+    Pareto { h: Real },
+}
+
+impl Settings {
+    pub(super) fn of(settings: &LoadSettings) -> Self {
+        let LoadSettings {
+            target,
+            workload,
+            oltp,
+            scripts,
+            kv,
+            http,
+            exec,
+            verify,
+            prepare,
+            threads,
+            connections,
+            rate,
+            arrivals,
+            schedule,
+            late,
+            warmup,
+            time,
+            events_max,
+            interval,
+            retries_max,
+            drain,
+            seed,
+            connects_at_once,
+            errors_ratio_max,
+            think,
+            ramp_up,
+            ramp_down,
+            client,
+        } = settings;
+        let ClientSettings { spin, fifo, keep_awake } = *client;
+        Self {
+            target: target.masked(),
+            workload: workload.word().to_owned(),
+            oltp: Oltp::of(oltp),
+            scripts: Scripts::of(scripts),
+            kv: Some(Kv::of(kv)),
+            http: Some(Http::of(http)),
+            exec: Some(Exec::of(exec)),
+            verify: *verify,
+            prepare: prepare.word().to_owned(),
+            threads: *threads,
+            connections: *connections,
+            rate: match rate {
+                Rate::Max => Pace::Max,
+                Rate::PerSecond(per_s) => Pace::Steady { per_s: Real(*per_s) },
+            },
+            arrivals: match arrivals {
+                Arrivals::Jitter { ratio } => Spread::Jitter { ratio: Real(*ratio) },
+                Arrivals::Period => Spread::Period,
+                Arrivals::Poisson => Spread::Poisson,
+                Arrivals::Ramp { .. }
+                | Arrivals::Step(_)
+                | Arrivals::Burst { .. }
+                | Arrivals::Sine { .. } => Spread::Shape { text: arrivals.to_string() },
+                Arrivals::File(Recorded { path, events, span, sha256 }) => Spread::File {
+                    path: path.clone(),
+                    events: *events,
+                    span_ns: ns(*span),
+                    sha256: sha256.clone(),
+                },
+            },
+            schedule: schedule.word().to_owned(),
+            late: match late {
+                LatePolicy::Queue => Late::Queue,
+                LatePolicy::Skip { limit } => Late::Skip { limit_ns: ns(*limit) },
+                LatePolicy::Drop => Late::Drop,
+                LatePolicy::Pace { times } => Late::Pace { times: Real(*times) },
+            },
+            warmup_ns: ns(*warmup),
+            time_ns: ns(*time),
+            events_max: *events_max,
+            interval_ns: ns(*interval),
+            retries_max: *retries_max,
+            drain_ns: ns(*drain),
+            seed: *seed,
+            connects_at_once: *connects_at_once,
+            errors_ratio_max: Real(*errors_ratio_max),
+            think: think.to_string(),
+            ramp_up_ns: ns(*ramp_up),
+            ramp_down_ns: ns(*ramp_down),
+            client: Generator { spin_ns: ns(spin), fifo, keep_awake },
+        }
+    }
+
+    pub(super) fn read(self) -> Result<LoadSettings, Wrong> {
+        Ok(LoadSettings {
+            target: Target::new(self.target),
+            workload: word("workload", &self.workload, Workload::from_word)?,
+            oltp: self.oltp.read(),
+            scripts: self.scripts.read(),
+            kv: self.kv.map_or_else(|| Ok(KvSettings::usual()), Kv::read)?,
+            http: self.http.map_or_else(|| Ok(HttpSettings::plain()), Http::read)?,
+            exec: self.exec.map_or_else(ExecSettings::plain, Exec::read),
+            verify: self.verify,
+            prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
+            threads: self.threads,
+            connections: self.connections,
+            rate: match self.rate {
+                Pace::Max => Rate::Max,
+                Pace::Steady { per_s } => Rate::PerSecond(per_s.0),
+            },
+            arrivals: match self.arrivals {
+                Spread::Jitter { ratio } => Arrivals::Jitter { ratio: ratio.0 },
+                Spread::Period => Arrivals::Period,
+                Spread::Poisson => Arrivals::Poisson,
+                Spread::Shape { text } => {
+                    Arrivals::parse(&text).map_err(|e| Wrong(format!("arrivals: {e}")))?
+                }
+                Spread::File { path, events, span_ns, sha256 } => {
+                    let span = Duration::from_nanos(span_ns);
+                    Arrivals::File(Recorded { path, events, span, sha256 })
+                }
+            },
+            schedule: word("schedule", &self.schedule, Schedule::from_word)?,
+            late: match self.late {
+                Late::Queue => LatePolicy::Queue,
+                Late::Skip { limit_ns } => LatePolicy::Skip { limit: Duration::from_nanos(limit_ns) },
+                Late::Drop => LatePolicy::Drop,
+                Late::Pace { times } => LatePolicy::Pace { times: times.0 },
+            },
+            warmup: Duration::from_nanos(self.warmup_ns),
+            time: Duration::from_nanos(self.time_ns),
+            events_max: self.events_max,
+            interval: Duration::from_nanos(self.interval_ns),
+            retries_max: self.retries_max,
+            drain: Duration::from_nanos(self.drain_ns),
+            seed: self.seed,
+            connects_at_once: self.connects_at_once,
+            errors_ratio_max: self.errors_ratio_max.0,
+            think: match self.think.as_str() {
+                "" => Think::None,
+                text => Think::parse(text).map_err(|e| Wrong(format!("think: {e}")))?,
+            },
+            ramp_up: Duration::from_nanos(self.ramp_up_ns),
+            ramp_down: Duration::from_nanos(self.ramp_down_ns),
+            client: ClientSettings {
+                spin: Duration::from_nanos(self.client.spin_ns),
+                fifo: self.client.fifo,
+                keep_awake: self.client.keep_awake,
+            },
+        })
+    }
+}
+
+impl Scripts {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.defines.is_empty()
+    }
+
+    fn of(scripts: &ScriptSettings) -> Self {
+        let ScriptSettings { files, defines } = scripts;
+        let of_file = |file: &ScriptFile| {
+            let ScriptFile { name, weight, text } = file.clone();
+            ScriptText { name, weight, text }
+        };
+        Self { files: files.iter().map(of_file).collect(), defines: defines.clone() }
+    }
+
+    fn read(self) -> ScriptSettings {
+        let file = |ScriptText { name, weight, text }| ScriptFile { name, weight, text };
+        ScriptSettings { files: self.files.into_iter().map(file).collect(), defines: self.defines }
+    }
+}
+
+impl Oltp {
+    fn of(oltp: &OltpSettings) -> Self {
+        let OltpSettings {
+            tables,
+            rows,
+            point_selects,
+            range_size,
+            distribution,
+            skip_transaction,
+            prepared,
+        } = *oltp;
+        let distribution = Rows::of(distribution);
+        Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+    }
+
+    fn read(self) -> OltpSettings {
+        let Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared } = self;
+        let distribution = distribution.read();
+        OltpSettings { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+    }
+}
+
+impl Rows {
+    fn of(distribution: Distribution) -> Self {
+        match distribution {
+            Distribution::Uniform => Self::Uniform,
+            Distribution::Zipfian { exponent } => Self::Zipfian { exponent: Real(exponent) },
+            Distribution::Special => Self::Special,
+            Distribution::Pareto { h } => Self::Pareto { h: Real(h) },
+        }
+    }
+
+    fn read(self) -> Distribution {
+        match self {
+            Self::Uniform => Distribution::Uniform,
+            Self::Zipfian { exponent } => Distribution::Zipfian { exponent: exponent.0 },
+            Self::Special => Distribution::Special,
+            Self::Pareto { h } => Distribution::Pareto { h: h.0 },
+        }
+    }
+}
+
+impl Kv {
+    fn of(kv: &KvSettings) -> Self {
+        let KvSettings { keys, get_ratio, sizes: _, distribution } = *kv;
+        let (get_ratio, distribution) = (Real(get_ratio), Rows::of(distribution));
+        Self { keys, get_ratio, sizes: kv.sizes_text(), distribution }
+    }
+
+    fn read(self) -> Result<KvSettings, Wrong> {
+        let Self { keys, get_ratio, sizes, distribution } = self;
+        let sizes = word("sizes", &sizes, |sizes| KvSettings::parse_sizes(sizes).ok())?;
+        Ok(KvSettings { keys, get_ratio: get_ratio.0, sizes, distribution: distribution.read() })
+    }
+}
+
+impl Http {
+    fn of(http: &HttpSettings) -> Self {
+        let headers = http.masked_headers();
+        let HttpSettings { method, headers: _, body, expected_status, requests, version, ca, insecure } =
+            http.clone();
+        let version = Some(version.word().to_owned());
+        Self { method, headers, body, expected_status, requests, version, ca, insecure }
+    }
+
+    fn read(self) -> Result<HttpSettings, Wrong> {
+        let Self { method, headers, body, expected_status, requests, version, ca, insecure } = self;
+        let version = match &version {
+            Some(version) => word("HTTP version", version, HttpVersion::from_word)?,
+            None => HttpVersion::One,
+        };
+        Ok(HttpSettings { method, headers, body, expected_status, requests, version, ca, insecure })
+    }
+}
+
+impl Exec {
+    fn of(exec: &ExecSettings) -> Self {
+        Self { environment: exec.masked_environment(), expected_status: exec.expected_status }
+    }
+
+    fn read(self) -> ExecSettings {
+        let variable = |written: &String| {
+            let (name, value) = written.split_once('=').unwrap_or((written, ""));
+            (name.to_owned(), value.to_owned())
+        };
+        let environment = self.environment.iter().map(variable).collect();
+        ExecSettings { environment, expected_status: self.expected_status }
+    }
+}
