@@ -8,7 +8,8 @@ use record::load::Operation;
 use record::series::{HistogramSlice, LatencyKind};
 
 use crate::driver::OperationShare;
-use crate::latency::{Fates, Log, Reader, Recorder};
+use crate::latency::{Fates, Reader, Recorder};
+use crate::tally::Sum;
 
 /// Everything recorded so far.
 #[derive(Debug)]
@@ -17,65 +18,52 @@ pub(crate) struct Books {
     operations: Vec<OperationShare>,
     outcome_names: &'static [&'static str],
     is_open_loop: bool,
-    /// Empty; what the next worker gets for what is taken from it.
+    /// Empty; what the next worker gets for what is taken from it. Made before the first report, which it would make dearer;
+    /// `None` when the books are closed.
     spare: Option<Box<Recorder>>,
     /// What was recorded since the last interval ended.
-    pub(crate) interval: Distributions,
+    interval: Distributions<Sum>,
     /// What was recorded in all intervals that have ended.
-    pub(crate) total: Distributions,
+    pub(crate) total: Distributions<Histogram>,
     /// What became of events, since the beginning.
     pub(crate) fates: Fates,
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
     pub(crate) slices: Vec<HistogramSlice>,
     /// How long events had lasted that ended after the measured phase.
-    pub(crate) late: Histogram,
-    /// Room for events in each recorder; 0 where they are not logged.
-    log_room: usize,
+    pub(crate) late: Sum,
     /// Events that have ended and were not handed over yet.
     pub(crate) logged: Vec<EventRow>,
     /// Events for which there was no room.
     pub(crate) unlogged: u64,
 }
 
-/// One histogram of each kind.
+/// One histogram of each kind: `H` is [`Sum`] for an interval, [`Histogram`] for the whole.
 #[derive(Debug)]
-pub(crate) struct Distributions {
-    pub(crate) response: Histogram,
-    pub(crate) service: Histogram,
-    pub(crate) wait: Histogram,
-    pub(crate) lateness: Histogram,
-    pub(crate) failure: Histogram,
-    pub(crate) warmup: Histogram,
-    pub(crate) operations: Vec<Histogram>,
+pub(crate) struct Distributions<H> {
+    pub(crate) response: H,
+    pub(crate) service: H,
+    pub(crate) wait: H,
+    pub(crate) lateness: H,
+    pub(crate) failure: H,
+    pub(crate) warmup: H,
+    pub(crate) operations: Vec<H>,
 }
 
-impl Distributions {
-    fn new(operations: usize) -> Self {
+impl<H> Distributions<H> {
+    fn new(operations: usize, make: impl Fn() -> H) -> Self {
         Self {
-            response: Histogram::new(),
-            service: Histogram::new(),
-            wait: Histogram::new(),
-            lateness: Histogram::new(),
-            failure: Histogram::new(),
-            warmup: Histogram::new(),
-            operations: vec![Histogram::new(); operations],
+            response: make(),
+            service: make(),
+            wait: make(),
+            lateness: make(),
+            failure: make(),
+            warmup: make(),
+            operations: (0..operations).map(|_| make()).collect(),
         }
     }
 
-    fn take(&mut self, recorder: &mut Recorder) {
-        recorder.response.drain_into(&mut self.response);
-        recorder.service.drain_into(&mut self.service);
-        recorder.wait.drain_into(&mut self.wait);
-        recorder.lateness.drain_into(&mut self.lateness);
-        recorder.failure.drain_into(&mut self.failure);
-        recorder.warmup.drain_into(&mut self.warmup);
-        for (tally, histogram) in recorder.operations.iter_mut().zip(&mut self.operations) {
-            tally.drain_into(histogram);
-        }
-    }
-
-    fn kinds(&mut self) -> [(LatencyKind, &mut Histogram); 5] {
+    fn kinds(&mut self) -> [(LatencyKind, &mut H); 5] {
         [
             (LatencyKind::Response, &mut self.response),
             (LatencyKind::Service, &mut self.service),
@@ -86,47 +74,52 @@ impl Distributions {
     }
 }
 
+impl Distributions<Sum> {
+    fn take(&mut self, recorder: &mut Recorder) {
+        self.response.take(&mut recorder.response);
+        self.service.take(&mut recorder.service);
+        self.wait.take(&mut recorder.wait);
+        self.lateness.take(&mut recorder.lateness);
+        self.failure.take(&mut recorder.failure);
+        self.warmup.take(&mut recorder.warmup);
+        for (sum, operation) in self.operations.iter_mut().zip(&mut recorder.operations) {
+            sum.take(operation);
+        }
+    }
+}
+
 impl Books {
     pub(crate) fn new(
         readers: Vec<Reader>,
         operations: Vec<OperationShare>,
         outcome_names: &'static [&'static str],
         is_open_loop: bool,
+        log_room: usize,
     ) -> Self {
         let count = operations.len();
+        let spare = Box::new(Recorder::new(count, outcome_names.len(), log_room));
         Self {
             readers,
             operations,
             outcome_names,
             is_open_loop,
-            spare: None,
-            interval: Distributions::new(count),
-            total: Distributions::new(count),
+            spare: Some(spare),
+            interval: Distributions::new(count, Sum::new),
+            total: Distributions::new(count, Histogram::new),
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
             slices: Vec::new(),
-            late: Histogram::new(),
-            log_room: 0,
+            late: Sum::new(),
             logged: Vec::new(),
             unlogged: 0,
         }
     }
 
-    /// The same, with recorders that have room for so many events.
-    pub(crate) fn with_log(self, log_room: usize) -> Self {
-        Self { log_room, ..self }
-    }
-
     /// Takes over what the workers have recorded since the last time.
     pub(crate) fn read(&mut self) {
         for reader in 0..self.readers.len() {
-            let spare = self.spare.take();
-            let empty = spare.unwrap_or_else(|| {
-                let mut empty = Box::new(Recorder::new(self.operations.len(), self.outcome_names.len()));
-                empty.log = Log::with_room(self.log_room);
-                empty
-            });
-            let Some(mut taken) = self.readers[reader].swap(empty) else { continue };
+            let Some(empty) = self.spare.take() else { return };
+            let Some(mut taken) = self.readers[reader].swap(empty) else { return };
             self.take(&mut taken);
             self.spare = Some(taken);
         }
@@ -144,7 +137,7 @@ impl Books {
     fn take(&mut self, taken: &mut Recorder) {
         self.interval.take(taken);
         self.fates.add(&std::mem::take(&mut taken.fates));
-        taken.late.drain_into(&mut self.late);
+        self.late.take(&mut taken.late);
         self.unlogged += taken.log.drain_into(&mut self.logged);
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);
@@ -159,26 +152,26 @@ impl Books {
     /// Ends an interval of the measured phase: keeps its slices, adds it to the total.
     pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) {
         for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
-            total.add(interval);
             push_slice(&mut self.slices, from_ns, for_ns, "", kind, interval);
+            interval.add_to(total);
             interval.clear();
         }
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
-            total.add(interval);
             push_slice(&mut self.slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
+            interval.add_to(total);
             interval.clear();
         }
         self.interval.warmup.clear();
     }
 
     /// What is shown of the interval: response, or service in a closed loop.
-    pub(crate) fn shown(&self, is_warmup: bool) -> &Histogram {
-        match (is_warmup, self.is_open_loop) {
+    pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
+        Histogram::from(match (is_warmup, self.is_open_loop) {
             (true, _) => &self.interval.warmup,
             (false, true) => &self.interval.response,
             (false, false) => &self.interval.service,
-        }
+        })
     }
 
     /// Each operation as planned, with the number that was done in all.
@@ -205,10 +198,10 @@ fn push_slice(
     for_ns: u64,
     operation: &str,
     kind: LatencyKind,
-    histogram: &Histogram,
+    sum: &Sum,
 ) {
-    if !histogram.is_empty() {
-        let (operation, histogram) = (operation.to_owned(), CompactHistogram::from(histogram));
+    if !sum.is_empty() {
+        let (operation, histogram) = (operation.to_owned(), CompactHistogram::from(sum));
         slices.push(HistogramSlice { from_ns, for_ns, operation, kind, histogram });
     }
 }

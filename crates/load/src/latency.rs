@@ -5,7 +5,6 @@
 //! it is about to record, and with another that it has; the reader, having swapped the pointer, waits for at most one
 //! such section to end. The worker never waits, allocates or locks.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Arc;
@@ -13,72 +12,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::thread;
 
 use record::event::{EventRow, Fate};
-use record::histogram::{Histogram, LATENCY_NS_MAX};
 use record::load::ErrorCounts;
 
-/// Values of one octave that [`record::histogram`]'s layout tells apart.
-const PER_OCTAVE: u64 = 1024;
-const BUCKETS: usize = bucket_of(LATENCY_NS_MAX) + 1;
-/// Buckets that share one bit of the map of what is occupied.
-const BUCKETS_PER_BIT: usize = 64;
-const OCCUPIED_WORDS: usize = BUCKETS.div_ceil(BUCKETS_PER_BIT).div_ceil(64);
-
-/// A worker's histogram: the buckets of [`Histogram`], and a map of those in use.
-///
-/// To empty one of these costs what was put in, not its size: sixteen of them a worker are read each interval.
-pub(crate) struct Tally {
-    counts: Box<[u64]>,
-    occupied: [u64; OCCUPIED_WORDS],
-}
-
-impl Tally {
-    pub(crate) fn new() -> Self {
-        Self { counts: vec![0; BUCKETS].into_boxed_slice(), occupied: [0; OCCUPIED_WORDS] }
-    }
-
-    pub(crate) fn record(&mut self, value_ns: u64) {
-        let bucket = bucket_of(value_ns.min(LATENCY_NS_MAX));
-        self.counts[bucket] += 1;
-        let bit = bucket / BUCKETS_PER_BIT;
-        self.occupied[bit / 64] |= 1 << (bit % 64);
-    }
-
-    /// Moves all values to `histogram`, without loss.
-    pub(crate) fn drain_into(&mut self, histogram: &mut Histogram) {
-        for (word_index, word) in self.occupied.iter_mut().enumerate() {
-            while *word != 0 {
-                let first = (word_index * 64 + word.trailing_zeros() as usize) * BUCKETS_PER_BIT;
-                let last = (first + BUCKETS_PER_BIT).min(BUCKETS);
-                for (bucket, count) in self.counts[first..last].iter_mut().enumerate() {
-                    if *count > 0 {
-                        histogram.record_n(lowest_of(first + bucket), std::mem::take(count));
-                    }
-                }
-                *word &= *word - 1;
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Tally {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tally({})", self.counts.iter().sum::<u64>())
-    }
-}
-
-/// The bucket of a value in the layout of three significant digits: 2,048 single values, then 1,024 an octave.
-#[expect(clippy::cast_possible_truncation, reason = "below 50,000 for any value that is recorded")]
-const fn bucket_of(value_ns: u64) -> usize {
-    let octave = (u64::BITS - (value_ns | (2 * PER_OCTAVE - 1)).leading_zeros()) as u64 - 11;
-    (octave * PER_OCTAVE + (value_ns >> octave)) as usize
-}
-
-/// The lowest value of a bucket, the inverse of [`bucket_of`].
-const fn lowest_of(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let octave = (bucket / PER_OCTAVE).saturating_sub(1);
-    (bucket - octave * PER_OCTAVE) << octave
-}
+use crate::tally::Tally;
 
 /// Everything that one worker records between two readings.
 #[derive(Debug)]
@@ -108,7 +44,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(operations: usize, outcomes: usize) -> Self {
+    /// - `log_room`: events that it can log; 0 where they are not logged.
+    pub(crate) fn new(operations: usize, outcomes: usize, log_room: usize) -> Self {
         Self {
             response: Tally::new(),
             service: Tally::new(),
@@ -119,7 +56,7 @@ impl Recorder {
             late: Tally::new(),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
-            log: Log::default(),
+            log: Log::with_room(log_room),
             fates: Fates::default(),
         }
     }
@@ -135,7 +72,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// Room for so many events, every page of it touched.
-    pub(crate) fn with_room(rows: usize) -> Self {
+    fn with_room(rows: usize) -> Self {
         let nothing = EventRow {
             due_ns: 1,
             claim_ns: None,
@@ -327,46 +264,19 @@ impl Reader {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use record::histogram::Histogram;
+
     use super::*;
-
-    #[test]
-    fn buckets_are_those_of_the_common_layout() {
-        for value in (0..5_000).chain((0..42).flat_map(|e| [(1 << e) - 1, 1 << e, (1 << e) + 1])) {
-            let mut h = Histogram::new();
-            h.record(value);
-            let expected = h.buckets().next().map(|(lowest, _)| lowest);
-            assert_eq!(Some(lowest_of(bucket_of(value))), expected, "{value}");
-        }
-        assert_eq!(bucket_of(lowest_of(BUCKETS - 1)), BUCKETS - 1);
-    }
-
-    #[test]
-    fn a_tally_drained_twice_loses_nothing_and_doubles_nothing() {
-        let (mut tally, mut drained, mut direct) = (Tally::new(), Histogram::new(), Histogram::new());
-        for i in 0..10_000u64 {
-            let value = i * i * i;
-            tally.record(value);
-            direct.record(value);
-            if i == 5_000 {
-                tally.drain_into(&mut drained);
-            }
-        }
-        tally.record(u64::MAX);
-        direct.record(u64::MAX);
-        tally.drain_into(&mut drained);
-        tally.drain_into(&mut drained);
-        assert!(drained.buckets().eq(direct.buckets()));
-        assert_eq!(drained.summary().map(|s| s.max_ns), direct.summary().map(|s| s.max_ns));
-    }
+    use crate::tally::Sum;
 
     #[test]
     fn a_reader_that_swaps_all_the_time_gets_every_value_once() {
-        let (mut writer, mut reader) = cell(Box::new(Recorder::new(0, 0)));
+        let (mut writer, mut reader) = cell(Box::new(Recorder::new(0, 0, 0)));
         let over = AtomicBool::new(false);
-        let mut total = Histogram::new();
+        let mut service = Sum::new();
         let mut fates = Fates::default();
         let mut read = |mut taken: Box<Recorder>| {
-            taken.service.drain_into(&mut total);
+            service.take(&mut taken.service);
             fates.add(&std::mem::take(&mut taken.fates));
             taken
         };
@@ -379,7 +289,7 @@ mod tests {
                 }
                 over.store(true, Ordering::SeqCst);
             });
-            let mut empty = Box::new(Recorder::new(0, 0));
+            let mut empty = Box::new(Recorder::new(0, 0, 0));
             while !over.load(Ordering::SeqCst) {
                 empty = read(reader.swap(empty).unwrap());
             }
@@ -387,6 +297,7 @@ mod tests {
         read(reader.close().unwrap());
         assert!(writer.enter().is_none());
         assert!(reader.close().is_none());
+        let total = Histogram::from(&service);
         assert_eq!((fates.done, total.count()), (200_000, 200_000));
         assert!(total.buckets().all(|(_, n)| n == 200), "each value was recorded 200 times");
     }

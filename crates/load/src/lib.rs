@@ -45,6 +45,7 @@ mod script;
 pub mod search;
 mod sql;
 mod stop;
+mod tally;
 mod verdict;
 mod worker;
 

@@ -5,6 +5,8 @@
 //!
 //! Steadiness is not judged here: that needs the whole series and is the analysis' part.
 
+use std::fmt::Write as _;
+
 use record::load::{Counts, LatePolicy, LoadSettings, Rate};
 use record::verdict::Check;
 
@@ -46,6 +48,8 @@ pub(crate) struct Findings<'a> {
     /// Mean of the response, or of the service in a closed loop; `None` where nothing was done.
     pub(crate) in_system_mean_ns: Option<f64>,
     pub(crate) starved_ratio: Option<f64>,
+    /// The target would also take all connections on fewer threads.
+    pub(crate) may_have_loops: bool,
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU.
     pub(crate) busiest_ratio: f64,
@@ -152,11 +156,16 @@ fn lateness(f: &Findings<'_>, p99_ns: u64, rate_per_s: f64) -> Check {
 
 fn starvation(f: &Findings<'_>) -> Check {
     if let Some(ratio) = f.starved_ratio {
-        let text = format!(
+        let mut text = format!(
             "the worst-off worker waited for a CPU {} of the time, {} allowed",
             percent(ratio),
             percent(STARVED_MAX)
         );
+        if ratio > STARVED_MAX && f.may_have_loops {
+            let connections = f.settings.connections_in_all();
+            let _ =
+                write!(text, "; --connections {connections} over fewer --threads wants fewer CPUs at a time");
+        }
         return at_most("client-starvation", ratio, STARVED_MAX, text);
     }
     let per_s = f.preemptions as f64 / f.measured_s;

@@ -119,6 +119,11 @@ impl Histogram {
 pub struct CompactHistogram(Box<[(u64, u64)]>);
 
 impl CompactHistogram {
+    /// The distribution that has these buckets of the one layout: each by its lowest value with its count, in rising order.
+    pub fn of_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        Self(buckets.into_iter().collect())
+    }
+
     /// The occupied buckets in rising order, as [`Histogram::buckets`] gives them.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
@@ -142,7 +147,7 @@ impl CompactHistogram {
 
 impl From<&Histogram> for CompactHistogram {
     fn from(histogram: &Histogram) -> Self {
-        Self(histogram.buckets().collect())
+        Self::of_buckets(histogram.buckets())
     }
 }
 
@@ -291,6 +296,7 @@ mod tests {
         }
         let at_rest = CompactHistogram::from(&h);
         assert_eq!(at_rest.count(), 5_000);
+        assert_eq!(CompactHistogram::of_buckets(h.buckets()), at_rest);
         let again = at_rest.expand();
         assert!(h.buckets().eq(again.buckets()));
         assert_eq!(h.quantile_ns(0.99), again.quantile_ns(0.99));

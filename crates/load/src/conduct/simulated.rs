@@ -1,19 +1,25 @@
 //! The loops under a clock that is moved by hand: one worker, no thread, no sleep, exact answers.
 
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, OnceLock};
 
 use record::clock::Clock;
+use record::histogram::Histogram;
 use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
     ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
+use record::series::LatencyKind;
 use record::target::Target;
+use record::verdict::Validity;
 
 use super::*;
 use crate::control::RateAsk;
-use crate::driver::{Attempt, Connection, Cut, Look};
+use crate::driver::{Attempt, Connection, Cut, Look, OperationShare};
+use crate::latency::Recorder;
+use crate::worker::Worker;
+use crate::{closed, open};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -147,7 +153,7 @@ fn simulate_with_outage(
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
 
-    let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0)));
+    let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
     let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
     let mut worker = Worker::new(0, Arc::clone(&engine), writer, connection);
     if is_open {
@@ -157,7 +163,7 @@ fn simulate_with_outage(
     }
     engine.working.fetch_sub(1, Ordering::SeqCst);
 
-    let mut books = Books::new(vec![reader], driver.operations(), &[], is_open);
+    let mut books = Books::new(vec![reader], driver.operations(), &[], is_open, 0);
     books.close();
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
@@ -173,7 +179,7 @@ fn simulate_with_outage(
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };
     let seen = Seen { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
-    record(&engine, &books, &measured, Vec::new(), false, seen).0
+    account::record(&engine, &books, &measured, Vec::new(), false, seen).0
 }
 
 fn simulate(

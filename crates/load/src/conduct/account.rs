@@ -1,0 +1,207 @@
+//! What is made of a load when it is over: its record, with the verdict on it.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
+use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange};
+use record::missing::{Maybe, Missing};
+use record::series::{HistogramSlice, LatencyKind};
+use record::verdict::{Check, Validity, Verdict};
+
+use super::{Seen, closed_loop, seconds};
+use crate::books::Books;
+use crate::client::{self, Usage};
+use crate::driver::OperationShare;
+use crate::engine::{Engine, Unfinished};
+use crate::pace::Scratch;
+use crate::verdict::{self, Findings};
+
+/// The measured phase as it was.
+pub(super) struct Measured {
+    pub(super) until_ns: u64,
+    pub(super) looked_until_ns: u64,
+    /// The record's last interval, whose slices are still to be closed, began here.
+    pub(super) interval_from_ns: u64,
+    pub(super) is_interrupted: bool,
+    pub(super) waits_before: Vec<Option<u64>>,
+    pub(super) waits_after: Vec<Option<u64>>,
+    /// CPU time of the threads that kept the CPUs awake.
+    pub(super) awake_cpu: Option<Duration>,
+}
+
+/// The record of a load, and what of it was left unfinished.
+pub(super) fn record(
+    engine: &Engine,
+    books: &Books,
+    measured: &Measured,
+    changes: Vec<RateChange>,
+    is_logged: bool,
+    seen: Seen,
+) -> (LoadRecord, Unfinished) {
+    let timeline = engine.timeline();
+    let mut scratch = Scratch::default();
+    let until_ns = measured.until_ns;
+    let is_open = timeline.due.is_some();
+    let mut unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
+    books.late.add_to(&mut unfinished.at_least);
+    let fates = &books.fates;
+    let planned = if is_open { timeline.measured_due_before(until_ns, &mut scratch) } else { fates.started };
+    let counts = Counts {
+        planned,
+        done: fates.done,
+        failed: fates.failed,
+        skipped: fates.skipped,
+        unfinished: unfinished.at_least.count(),
+        retries: fates.retries,
+    };
+    assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
+    let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
+    let measured_s = span.as_secs_f64();
+    let cost = Cost::of(engine, measured, counts.done);
+    let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
+    let response = of_open(&books.total.response)
+        .map(|known| CensoredHistogram { known, at_least: unfinished.at_least.clone() });
+    let mut slices = books.slices.clone();
+    if is_open && !unfinished.at_least.is_empty() {
+        slices.push(HistogramSlice {
+            from_ns: measured.interval_from_ns - timeline.measured_from_ns,
+            for_ns: until_ns - measured.interval_from_ns,
+            operation: String::new(),
+            kind: LatencyKind::ResponseAtLeast,
+            histogram: CompactHistogram::from(&unfinished.at_least),
+        });
+    }
+    let verdict = judge(engine, books, &counts, measured, &cost, seen.checks);
+    let record = LoadRecord {
+        settings: engine.settings.clone(),
+        server_version: seen.version,
+        measured_from_ns: timeline.measured_from_ns,
+        measured: span,
+        achieved_per_s: counts.done as f64 / measured_s,
+        counts,
+        response,
+        service: books.total.service.clone(),
+        wait: of_open(&books.total.wait),
+        lateness: of_open(&books.total.lateness),
+        failure: books.total.failure.clone(),
+        connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+        operations: books.operations(),
+        outcomes: books.outcomes(),
+        errors: fates.errors,
+        error_samples: engine.samples.all(),
+        outages: outages(engine, until_ns, &mut scratch),
+        backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
+        found_no_worker: fates.found_no_worker,
+        rate_changes: changes,
+        connected: engine.settings.connections_in_all(),
+        client: cost.client,
+        slices,
+        verdict,
+    };
+    (record, unfinished)
+}
+
+fn judge(
+    engine: &Engine,
+    books: &Books,
+    counts: &Counts,
+    measured: &Measured,
+    cost: &Cost,
+    seen: Vec<Check>,
+) -> Verdict {
+    let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
+    let mean_of = |h: &Histogram| h.summary().map(|s| s.mean_ns);
+    let is_open = engine.timeline().due.is_some();
+    let in_system = if is_open { &books.total.response } else { &books.total.service };
+    let operations: Vec<(&OperationShare, u64)> = books.operation_counts().collect();
+    let findings = Findings {
+        settings: &engine.settings,
+        rate_per_s: engine.timeline().rate_per_s_max(measured.until_ns),
+        counts,
+        in_system_ns: books.fates.in_system_ns,
+        connected: engine.settings.connections_in_all(),
+        measured_s,
+        drained: books.fates.drained,
+        lateness_p99_ns: books.total.lateness.quantile_ns(0.99),
+        in_system_mean_ns: mean_of(in_system),
+        starved_ratio: cost.starved_ratio,
+        may_have_loops: engine.driver.multiplex().is_some()
+            && engine.settings.threads > 1
+            && !engine.settings.has_loops(),
+        preemptions: cost.usage.preemptions,
+        busiest_ratio: cost.busiest_ratio,
+        operations: &operations,
+    };
+    let mut checks = verdict::checks(&findings);
+    checks.extend(seen);
+    if measured.is_interrupted {
+        return Verdict { state: Validity::Interrupted, checks };
+    }
+    Verdict::of(checks)
+}
+
+/// What the workers used, as far as it is known.
+struct Cost {
+    usage: Usage,
+    starved_ratio: Option<f64>,
+    /// Share of the phase that the busiest worker was on a CPU.
+    busiest_ratio: f64,
+    client: Maybe<ClientCost>,
+}
+
+impl Cost {
+    fn of(engine: &Engine, measured: &Measured, done: u64) -> Self {
+        let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
+        let waited_ns = client::waited_ns(&measured.waits_before, &measured.waits_after);
+        let not_counted = || Missing::because("this kernel does not count run-queue wait");
+        let starved_ratio =
+            waited_ns.as_ref().map(|w| w.iter().max().map_or(0.0, |worst| *worst as f64 / 1e9 / measured_s));
+        let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut usage = Usage::default();
+        for worker in &usages {
+            usage.add(worker);
+        }
+        let left_behind = engine.working.load(Ordering::SeqCst);
+        let client = if left_behind > 0 {
+            Err(Missing::because(format!("{left_behind} workers had not come back from the server")))
+        } else if done == 0 || usages.is_empty() {
+            Err(Missing::because("no event was done"))
+        } else {
+            Ok(ClientCost {
+                user_us_per_event: usage.user_us as f64 / done as f64,
+                system_us_per_event: usage.system_us as f64 / done as f64,
+                switches_per_event: usage.switches as f64 / done as f64,
+                starved_ratio: starved_ratio.ok_or_else(not_counted),
+                run_queue_wait_us_per_event: waited_ns
+                    .map(|w| w.iter().sum::<u64>() as f64 / 1e3 / done as f64)
+                    .ok_or_else(not_counted),
+                keep_awake_cpu: measured.awake_cpu,
+            })
+        };
+        let busiest_ratio = usages.iter().map(Usage::cpu_s).fold(0.0, f64::max) / measured_s;
+        Self { usage, starved_ratio, busiest_ratio, client }
+    }
+}
+
+/// The outages that touch the measured phase.
+fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage> {
+    let timeline = engine.timeline();
+    let from_ns = timeline.measured_from_ns;
+    let spans = engine.outages.spans().into_iter();
+    let touching = spans.filter(|s| s.from_ns < until_ns && s.until_ns.is_none_or(|end_ns| end_ns > from_ns));
+    touching
+        .map(|span| {
+            let end_ns = span.until_ns.unwrap_or(until_ns);
+            let due_before = timeline.measured_due_before(span.from_ns, scratch);
+            let due_until = timeline.measured_due_before(end_ns.min(until_ns), scratch);
+            Outage {
+                from_s: (span.from_ns as f64 - from_ns as f64) / 1e9,
+                for_s: seconds(span.from_ns, end_ns),
+                affected: due_until - due_before + span.hit_before(from_ns),
+                ended: span.until_ns.is_some(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,312 @@
+//! The workers' threads: started, connected, let go together, sent home.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use record::load::Rate;
+
+use super::{POLL_NS, setup_error};
+use crate::books::Books;
+use crate::client;
+use crate::driver::{Failure, FailureClass};
+use crate::engine::{Engine, to_ns};
+use crate::error::LoadError;
+use crate::event_loop::EventLoop;
+use crate::latency::{self, Recorder, Writer};
+use crate::ledger::Ledger;
+use crate::priority;
+use crate::stop::Stop;
+use crate::worker::Worker;
+use crate::{Event, OnEvent, closed, open};
+
+/// Tries of a worker to get its first connection: in a storm, some are turned away.
+const CONNECT_TRIES: u32 = 3;
+/// What lies between them.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+const STACK_BYTES: usize = 512 * 1024;
+
+/// The workers' threads.
+pub(super) struct Crew {
+    threads: Vec<JoinHandle<()>>,
+    pub(super) books: Option<Books>,
+    gate: Arc<Gate>,
+}
+
+/// Where workers wait: first for their turn to connect, then for the start.
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+struct GateState {
+    connects_left: u32,
+    signal: Signal,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Wait,
+    Go,
+    GoHome,
+}
+
+type Connected = Result<Duration, Failure>;
+
+impl Crew {
+    /// Starts the workers and waits until each has its connection.
+    pub(super) fn connect(
+        engine: &Arc<Engine>,
+        log_room: usize,
+        stop: &Stop,
+        on_event: OnEvent<'_>,
+    ) -> Result<Self, LoadError> {
+        let settings = &engine.settings;
+        if let Err(text) = client::may_open(settings.connections_in_all()) {
+            return Err(LoadError::Machine { target: settings.target.clone(), text });
+        }
+        let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
+        let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
+        let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
+        let (sender, receiver) = mpsc::channel();
+        let mut crew = Self { threads: Vec::new(), books: None, gate };
+        let mut readers = Vec::new();
+        for index in 0..settings.threads {
+            let recorder = Box::new(Recorder::new(operations.len(), outcomes.len(), log_room));
+            let (writer, reader) = latency::cell(recorder);
+            readers.push(reader);
+            let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
+            if let Err(error) = spawned {
+                crew.go_home(engine);
+                return Err(error);
+            }
+        }
+        drop(sender);
+        let is_open_loop = settings.rate != Rate::Max;
+        crew.books = Some(Books::new(readers, operations, outcomes, is_open_loop, log_room));
+        match await_connections(engine, &receiver, stop, on_event) {
+            Ok(()) => Ok(crew),
+            Err(error) => {
+                crew.go_home(engine);
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        engine: &Arc<Engine>,
+        index: usize,
+        writer: Writer,
+        report: Sender<Connected>,
+    ) -> Result<(), LoadError> {
+        let (engine, gate) = (Arc::clone(engine), Arc::clone(&self.gate));
+        let body = move || worker_thread(&engine, index, writer, &gate, &report);
+        let thread = thread::Builder::new().name(format!("load-{index}")).stack_size(STACK_BYTES).spawn(body);
+        self.threads.push(thread.map_err(|source| LoadError::Thread { source })?);
+        Ok(())
+    }
+
+    pub(super) fn go(&self) {
+        self.gate.signal(Signal::Go);
+    }
+
+    fn go_home(&self, engine: &Engine) {
+        self.gate.signal(Signal::GoHome);
+        engine.abandon();
+    }
+
+    /// Joins who has come back; who still hangs in a call is left behind, and its event was counted unfinished.
+    pub(super) fn dismiss(self) {
+        for thread in self.threads {
+            if thread.is_finished()
+                && let Err(panic) = thread.join()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Gate {
+    fn lock(&self) -> std::sync::MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.lock().signal = signal;
+        self.changed.notify_all();
+    }
+
+    /// Waits for a turn to connect; false where there is no point any more.
+    fn enter(&self) -> bool {
+        let waits = |s: &mut GateState| s.connects_left == 0 && s.signal == Signal::Wait;
+        let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.signal == Signal::GoHome {
+            return false;
+        }
+        state.connects_left -= 1;
+        true
+    }
+
+    fn leave(&self) {
+        self.lock().connects_left += 1;
+        self.changed.notify_all();
+    }
+
+    fn await_start(&self) -> bool {
+        let waits = |s: &mut GateState| s.signal == Signal::Wait;
+        let state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        state.signal == Signal::Go
+    }
+}
+
+/// The life of a worker's thread.
+fn worker_thread(
+    engine: &Arc<Engine>,
+    index: usize,
+    writer: Writer,
+    gate: &Gate,
+    report: &Sender<Connected>,
+) {
+    let post = &engine.posts[index];
+    post.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
+    // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    if gate.enter() {
+        let member = Member::connect(engine, index, writer, gate, report);
+        gate.leave();
+        if let Some(member) = member
+            && gate.await_start()
+        {
+            if engine.settings.client.fifo {
+                // It was tried before; where it is refused now, the lateness tells.
+                let _ = priority::real_time();
+            }
+            let ledger = member.work(engine);
+            let waited_ns = client::run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst));
+            post.run_queue_wait_ns.store(waited_ns.unwrap_or(0), Ordering::SeqCst);
+            engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
+            engine.working.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    post.cut.disarm();
+}
+
+/// Who does the work of one thread.
+enum Member {
+    /// One connection, and waits for it.
+    Worker(Box<Worker>),
+    /// Many connections, and waits for any.
+    EventLoop(Box<EventLoop>),
+}
+
+impl Member {
+    /// Makes its connections; `None` where one cannot be made, which was reported.
+    fn connect(
+        engine: &Arc<Engine>,
+        index: usize,
+        writer: Writer,
+        gate: &Gate,
+        report: &Sender<Connected>,
+    ) -> Option<Self> {
+        let cut = &engine.posts[index].cut;
+        let Some(multiplex) = engine.driver.multiplex().filter(|_| engine.settings.has_loops()) else {
+            let connection = first_connection(engine, gate, report, || engine.driver.connect(cut))?;
+            return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
+        };
+        let hands = engine.hands_of(index);
+        let mut opened = Vec::with_capacity(hands.len());
+        for _ in hands.clone() {
+            opened.push(first_connection(engine, gate, report, || multiplex.open(cut))?);
+        }
+        match EventLoop::new(index, hands.start, engine, writer, opened, cut) {
+            Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),
+            Err(e) => {
+                let text = format!("cannot watch {} connections: {e}", hands.len());
+                let _ = report.send(Err(Failure::new(FailureClass::Machine, text)));
+                None
+            }
+        }
+    }
+
+    /// Takes and does events until none is left or the run ends.
+    fn work(self, engine: &Engine) -> Ledger {
+        match self {
+            Self::Worker(mut worker) => {
+                match engine.settings.rate {
+                    Rate::PerSecond(_) => open::work(&mut worker),
+                    Rate::Max => closed::work(&mut worker),
+                }
+                worker.ledger
+            }
+            Self::EventLoop(event_loop) => event_loop.work(),
+        }
+    }
+}
+
+/// A connection for the first time; `None` where it cannot be made, which was reported.
+fn first_connection<T>(
+    engine: &Engine,
+    gate: &Gate,
+    report: &Sender<Connected>,
+    mut make: impl FnMut() -> Result<T, Failure>,
+) -> Option<T> {
+    let mut tries_left = CONNECT_TRIES;
+    loop {
+        tries_left -= 1;
+        let began_ns = engine.clock.now_ns();
+        match make() {
+            Ok(connection) => {
+                // The conductor may have given up meanwhile; then nobody listens.
+                let _ = report.send(Ok(Duration::from_nanos(engine.clock.now_ns() - began_ns)));
+                return Some(connection);
+            }
+            Err(failure) => {
+                let may_pass = matches!(failure.class, FailureClass::Connection | FailureClass::Transient);
+                if !may_pass || tries_left == 0 || gate.lock().signal == Signal::GoHome {
+                    let _ = report.send(Err(failure));
+                    return None;
+                }
+            }
+        }
+        thread::sleep(CONNECT_PAUSE);
+    }
+}
+
+fn await_connections(
+    engine: &Engine,
+    receiver: &Receiver<Connected>,
+    stop: &Stop,
+    on_event: OnEvent<'_>,
+) -> Result<(), LoadError> {
+    let of = engine.settings.connections_in_all();
+    let mut made = 0;
+    while made < of {
+        match receiver.recv_timeout(Duration::from_nanos(POLL_NS)) {
+            Ok(Ok(took)) => {
+                made += 1;
+                engine.connects.lock().unwrap_or_else(PoisonError::into_inner).record(to_ns(took));
+                on_event(&Event::Connected { made, of, took });
+            }
+            Ok(Err(failure)) => {
+                // Those that succeed meanwhile count: the message says how far the storm got.
+                made += (0..).zip(receiver.try_iter().flatten()).map(|(n, _)| n + 1).last().unwrap_or(0);
+                return Err(match setup_error(&engine.settings, failure) {
+                    LoadError::NotConnected { target, text, .. } => {
+                        LoadError::NotConnected { target, made, of, text }
+                    }
+                    other => other,
+                });
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => unreachable!("every worker reports before it ends"),
+        }
+        if stop.is_requested() {
+            return Err(LoadError::Interrupted);
+        }
+    }
+    Ok(())
+}
