@@ -13,15 +13,14 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, Stop};
+use load::{ErrorClass, Stop};
 use mysql::prelude::Queryable;
 use record::clock::{Clock, Monotonic};
 use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
-use record::verdict::Validity;
 use support::mariadb::{MariaDb, PASSWORD, installed};
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run,
-    run_with_trouble, settings, transfers,
+    STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_transfers, check_of, error_of, insert_accounts, run,
+    run_with_trouble, settings, stop_a_build, stop_while_frozen, transfers,
 };
 
 #[test]
@@ -36,15 +35,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
         (server.socket_url(), true, looped),
         (server.url(), false, looped),
     ] {
-        for (workload, per_event) in [
-            (Workload::OltpReadWrite, 20),
-            (Workload::OltpReadOnly, 16),
-            (Workload::OltpWriteOnly, 6),
-            (Workload::OltpPointSelect, 1),
-            (Workload::OltpUpdateIndex, 1),
-            (Workload::OltpUpdateNonIndex, 1),
-            (Workload::OltpInsert, 1),
-        ] {
+        for (workload, per_event) in STATEMENTS_AN_EVENT {
             let retries_max = 100;
             let base = LoadSettings { connections, rate, events_max, time, retries_max, ..settings(&url) };
             let mut settings = LoadSettings { workload, ..base };
@@ -210,31 +201,9 @@ fn a_crash_and_a_restart_cost_no_event() {
 #[test]
 fn a_stop_gets_away_from_a_frozen_server() {
     let Some(server) = MariaDb::start() else { return };
-    let settings = LoadSettings {
-        workload: Workload::OltpPointSelect,
-        rate: Rate::PerSecond(100.0),
-        time: Duration::from_hours(1),
-        ..settings(server.url())
-    };
-    let stop = Stop::new();
-    let mut intervals = 0;
-    let mut on_progress = |event: &Event| {
-        if let Event::Interval(_) = event {
-            intervals += 1;
-            match intervals {
-                1 => server.freeze(),
-                2 => stop.request(),
-                _ => {}
-            }
-        }
-    };
-    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
-    // The server is still frozen: whoever waited for it would wait for ever.
-    assert_books(&record);
-    assert_eq!(record.verdict.state, Validity::Interrupted);
+    let record = stop_while_frozen(server.url(), || server.freeze());
     // What fell due in the second interval, but for what was answered before the freeze reached it.
     assert!((1..=110).contains(&record.counts.unfinished), "{:?}", record.counts);
-    assert!(record.client.is_ok(), "every worker came back when its connection was cut: {:?}", record.client);
     server.thaw();
 }
 
@@ -288,19 +257,8 @@ fn what_the_server_refuses_is_told_before_anything_is_measured() {
 #[test]
 fn a_build_that_is_stopped_leaves_no_table() {
     let Some(server) = MariaDb::start() else { return };
-    let mut settings = settings(server.url());
-    settings.oltp.rows = 500_000;
-    let stop = Stop::new();
-    // Asked twice, it would leave at once, and the table behind.
-    let mut ask_once = |_: &Event| {
-        if !stop.is_requested() {
-            stop.request();
-        }
-    };
-    let error = load::prepare(&settings, &stop, &mut ask_once).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Interrupted);
-    settings.oltp.rows = 1_000;
-    let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    stop_a_build(server.url());
+    let prepared = load::prepare(&settings(server.url()), &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!((prepared.found, prepared.built), (0, 2));
 }
 

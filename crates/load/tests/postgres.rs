@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, Stop};
+use load::{ErrorClass, Stop};
 use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
-use record::verdict::Validity;
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run,
-    run_with_trouble, settings, transfers,
+    STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_transfers, check_of, error_of, insert_accounts, run,
+    run_with_trouble, settings, stop_a_build, stop_while_frozen, transfers,
 };
 
 /// A closed loop of so many events.
@@ -38,15 +37,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
         (server.socket_url(), true, Some(9)),
         (server.url(), false, Some(9)),
     ] {
-        for (workload, per_event) in [
-            (Workload::OltpReadWrite, 20),
-            (Workload::OltpReadOnly, 16),
-            (Workload::OltpWriteOnly, 6),
-            (Workload::OltpPointSelect, 1),
-            (Workload::OltpUpdateIndex, 1),
-            (Workload::OltpUpdateNonIndex, 1),
-            (Workload::OltpInsert, 1),
-        ] {
+        for (workload, per_event) in STATEMENTS_AN_EVENT {
             let mut settings = LoadSettings { workload, connections, retries_max: 100, ..events(50, &url) };
             settings.oltp.prepared = prepared;
             if workload == Workload::OltpReadWrite {
@@ -144,30 +135,8 @@ fn a_crash_and_a_restart_cost_no_event() {
 #[test]
 fn a_stop_gets_away_from_a_frozen_server() {
     let Some(server) = Postgres::start() else { return };
-    let settings = LoadSettings {
-        workload: Workload::OltpPointSelect,
-        rate: Rate::PerSecond(100.0),
-        time: Duration::from_hours(1),
-        ..settings(server.url())
-    };
-    let stop = Stop::new();
-    let mut intervals = 0;
-    let mut on_progress = |event: &Event| {
-        if let Event::Interval(_) = event {
-            intervals += 1;
-            match intervals {
-                1 => server.freeze(),
-                2 => stop.request(),
-                _ => {}
-            }
-        }
-    };
-    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
-    // The server is still frozen: whoever waited for it would wait for ever.
-    assert_books(&record);
-    assert_eq!(record.verdict.state, Validity::Interrupted);
+    let record = stop_while_frozen(server.url(), || server.freeze());
     assert!(record.counts.unfinished >= 1, "{:?}", record.counts);
-    assert!(record.client.is_ok(), "every worker came back when its connection was cut: {:?}", record.client);
     server.thaw();
 }
 
@@ -212,16 +181,7 @@ fn what_the_server_refuses_is_told_before_anything_is_measured() {
 #[test]
 fn a_build_that_is_stopped_leaves_no_table() {
     let Some(server) = Postgres::start() else { return };
-    let mut settings = settings(server.url());
-    settings.oltp.rows = 500_000;
-    let stop = Stop::new();
-    let mut ask_once = |_: &Event| {
-        if !stop.is_requested() {
-            stop.request();
-        }
-    };
-    let error = load::prepare(&settings, &stop, &mut ask_once).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Interrupted);
+    stop_a_build(server.url());
     assert_eq!(server.ask("bench", "SELECT count(*) FROM pg_tables WHERE tablename LIKE 'sbtest%'"), "0");
 }
 

@@ -2,7 +2,9 @@
 
 use std::net::ToSocketAddrs as _;
 
-use super::{Failure, FailureClass};
+use record::target::Target;
+
+use super::{Failure, FailureClass, Scheme};
 
 /// Whether a host is known; why not is the user's to mend.
 pub(crate) fn look_up(host: &str, port: u16) -> Result<(), Failure> {
@@ -24,6 +26,17 @@ pub(crate) struct Address {
 }
 
 impl Address {
+    /// Reads the target of a database, which it names. What it complains of never holds the password.
+    pub(crate) fn of_database(target: &Target, scheme: &Scheme) -> Result<Self, String> {
+        let form = || format!("write {}", scheme.form);
+        let rest = target.expose().strip_prefix(scheme.name).and_then(|rest| rest.strip_prefix("://"));
+        let address = Self::read(rest.ok_or_else(form)?)?;
+        if address.path.is_empty() {
+            return Err(format!("no database is named: {}", form()));
+        }
+        Ok(address)
+    }
+
     /// Reads what stands after `scheme://`. What it complains of never holds the password.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         // A password may hold an unescaped `@`, or even a `/`: the last `@` of the authority ends it, or, where the

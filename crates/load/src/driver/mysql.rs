@@ -67,12 +67,8 @@ struct Place {
 
 impl Place {
     fn read(target: &Target) -> Result<Self, String> {
-        let form = || format!("write {}", SCHEME.form);
-        let rest = target.expose().strip_prefix("mysql://").ok_or_else(form)?;
-        let Address { user, password, host, port, path: database, parameters } = Address::read(rest)?;
-        if database.is_empty() {
-            return Err(format!("no database is named: {}", form()));
-        }
+        let Address { user, password, host, port, path: database, parameters } =
+            Address::of_database(target, &SCHEME)?;
         let mut socket = None;
         for (name, value) in parameters {
             match name.as_str() {

@@ -76,12 +76,8 @@ enum Host {
 
 impl Place {
     fn read(target: &Target) -> Result<Self, String> {
-        let form = || format!("write {}", SCHEME.form);
-        let rest = target.expose().strip_prefix("postgres://").ok_or_else(form)?;
-        let Address { user, password, mut host, mut port, path: database, parameters } = Address::read(rest)?;
-        if database.is_empty() {
-            return Err(format!("no database is named: {}", form()));
-        }
+        let Address { user, password, mut host, mut port, path: database, parameters } =
+            Address::of_database(target, &SCHEME)?;
         let mut options = None;
         for (name, value) in parameters {
             match name.as_str() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{Event, LoadError, Stop};
+use load::{ErrorClass, Event, LoadError, Stop};
 use record::load::{
     Arrivals, ClientSettings, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpSettings, Phase,
     PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
@@ -22,6 +22,7 @@ use record::load::{
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
 use record::target::Target;
+use record::verdict::Validity;
 
 /// A load on `target` with every default resolved, made to be changed.
 pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
@@ -134,6 +135,60 @@ pub(crate) fn run_with_trouble<T: Send>(
         assert_books(&record);
         (record, troubled.join().unwrap())
     })
+}
+
+/// Statements in an event of each OLTP workload whose events can be done again and again.
+pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 7] = [
+    (Workload::OltpReadWrite, 20),
+    (Workload::OltpReadOnly, 16),
+    (Workload::OltpWriteOnly, 6),
+    (Workload::OltpPointSelect, 1),
+    (Workload::OltpUpdateIndex, 1),
+    (Workload::OltpUpdateNonIndex, 1),
+    (Workload::OltpInsert, 1),
+];
+
+/// Runs a load whose server freezes after a second, and stops it a second later.
+pub(crate) fn stop_while_frozen(target: String, freeze: impl Fn()) -> LoadRecord {
+    let settings = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        rate: Rate::PerSecond(100.0),
+        time: Duration::from_hours(1),
+        ..settings(target)
+    };
+    let stop = Stop::new();
+    let mut intervals = 0;
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(_) = event {
+            intervals += 1;
+            match intervals {
+                1 => freeze(),
+                2 => stop.request(),
+                _ => {}
+            }
+        }
+    };
+    // The server is still frozen: whoever waited for it would wait for ever.
+    let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!(record.verdict.state, Validity::Interrupted);
+    assert!(record.client.is_ok(), "every worker came back when its connection was cut: {:?}", record.client);
+    record
+}
+
+/// Begins to build a large data set and stops at once.
+pub(crate) fn stop_a_build(target: String) {
+    let mut settings = settings(target);
+    settings.oltp.rows = 500_000;
+    let stop = Stop::new();
+    // Asked twice, it would leave at once, and the table behind.
+    let mut ask_once = |_: &Event| {
+        if !stop.is_requested() {
+            stop.request();
+        }
+    };
+    let error = load::prepare(&settings, &stop, &mut ask_once).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Interrupted);
 }
 
 /// Why it does not run.
