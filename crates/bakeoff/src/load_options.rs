@@ -58,11 +58,12 @@ pub(crate) struct PaceOptions {
     #[arg(long, alias = "tx-rate", value_name = "RATE", allow_negative_numbers = true, value_parser = quantity::rate_per_s)]
     rate: Option<f64>,
 
-    /// Workers, each with a connection of its own
+    /// Threads, each with a connection of its own where --connections does not say otherwise
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     threads: u32,
 
-    /// Connections of all workers together, where the target allows more than one a worker [default: one each]
+    /// Connections of all threads together, each thread driving its share in an event loop: with many of them the least CPU
+    /// [default: one each]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: Option<u32>,
 
