@@ -123,6 +123,37 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 }
 
 #[test]
+fn large_blocks_stay_within_the_memory_bound_while_the_reader_waits() {
+    const BLOCK_BYTES: usize = 4 << 20;
+    let scratch = Scratch::new();
+    fs::write(scratch.path("large"), vec![b'a'; 16 * BLOCK_BYTES]).unwrap();
+    scratch.ok("-6 large");
+    let mut child = scratch.command("-dc -T2 large.zst").stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    let tasks = || fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let field = |text: String, name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
+    };
+    // Threads that come to rest again and again have done all they can.
+    let mut rests = 0;
+    wait_until(|| {
+        let rest = tasks().all(|task| {
+            let status = fs::read_to_string(task.unwrap().path().join("status"));
+            status.map_or(true, |status| field(status, "State:").starts_with('S'))
+        });
+        rests = if rest { rests + 1 } else { 0 };
+        rests > 1000
+    });
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let kibibytes: usize = field(status, "VmHWM:").trim_end_matches(" kB").parse().unwrap();
+    std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let bound = 16_000_000 + 2 * 2 * 2 * BLOCK_BYTES;
+    assert!(kibibytes * 1024 <= bound, "{} of {bound} bytes", kibibytes * 1024);
+}
+
+#[test]
 fn one_thread_is_one_thread() {
     let scratch = Scratch::new();
     let mut child = started(&scratch, "-T1");

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use tamp::{Content, Error, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
@@ -123,8 +123,8 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
     Ok(Report { outcome, serial: reader.serial() })
 }
 
-/// Pieces on their way to the thread that writes.
-const BEHIND: usize = 4;
+/// Content on its way to the thread that writes, unless a single piece is more.
+const BEHIND_BYTES: usize = 1 << 20;
 
 fn copy(
     reader: &mut Reader<&File>,
@@ -136,10 +136,22 @@ fn copy(
         return pieces(reader, watch, |piece| to.write_all(&piece));
     }
     // What one thread has to decode need not wait until it is written.
-    let (pieces_in, pieces_out) = mpsc::sync_channel::<Content>(BEHIND);
+    let behind = Behind::default();
+    let (pieces_in, pieces_out) = mpsc::channel::<Content>();
     std::thread::scope(|scope| {
-        let writer = scope.spawn(move || pieces_out.into_iter().try_for_each(|piece| to.write_all(&piece)));
+        let behind = &behind;
+        let writer = scope.spawn(move || {
+            let _gone = Gone(behind);
+            pieces_out.into_iter().try_for_each(|piece| {
+                to.write_all(&piece)?;
+                let bytes = piece.len();
+                drop(piece);
+                behind.leave(bytes);
+                Ok(())
+            })
+        });
         let read = pieces(reader, watch, |content| {
+            behind.enter(content.len());
             pieces_in.send(content).map_err(|_| io::ErrorKind::BrokenPipe.into())
         });
         drop(pieces_in);
@@ -147,6 +159,49 @@ fn copy(
         let written = writer.join().map_err(|_| io::Error::other("the writing thread panicked"))?;
         written.and(read)
     })
+}
+
+/// How much is on its way to the thread that writes: blocks may be large, and memory is bounded.
+#[derive(Debug, Default)]
+struct Behind {
+    state: Mutex<Held>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// Nobody takes anything any more.
+    gone: bool,
+}
+
+impl Behind {
+    /// Waits until `bytes` fit, or until there is nothing else.
+    fn enter(&self, bytes: usize) {
+        let is_full =
+            |held: &mut Held| !held.gone && held.bytes > 0 && held.bytes.saturating_add(bytes) > BEHIND_BYTES;
+        let mut held = self.left.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        held.bytes += bytes;
+    }
+
+    fn leave(&self, bytes: usize) {
+        self.lock().bytes -= bytes;
+        self.left.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lets the reader go on when the writing thread ends, however it ends: the channel then says so.
+struct Gone<'a>(&'a Behind);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.lock().gone = true;
+        self.0.left.notify_one();
+    }
 }
 
 /// Calls `take` with each piece of content.
