@@ -42,7 +42,7 @@ pub use level::{BLOCK_BYTES_MAX, Format, Level, Options};
 pub use list::{Listing, list};
 pub use meter::{Meter, Reading};
 pub use reader::{Content, Reader};
-pub use salvage::{Loss, salvage};
+pub use salvage::{Loss, Lost, salvage};
 pub use seek::SeekReader;
 pub use writer::Writer;
 

@@ -1,6 +1,7 @@
 //! What can be read of a damaged file, and what cannot.
 //!
-//! Every block has its own checksum, so a block is right or lost. Where the file still says where
+//! A block that has its own checksum is right or lost. Where only the frame has one, over all its content, a miss puts
+//! all of it in doubt; what has no checksum at all (`zstd --no-check`) is taken as it decodes. Where the file still says where
 //! its blocks are (by the seek table, or by sizes that chain), exactly the damaged ones are lost.
 //! Where it does not, the next block is looked for: something that begins like one counts only if
 //! it also decodes and passes its checksum.
@@ -12,18 +13,34 @@ use crate::seek::read_at;
 use crate::split::UNIT_BYTES_MAX;
 use crate::zst::{self, Extent, le32};
 use crate::{Error, Format, Reader, gz, lz4};
+use std::hash::Hasher;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use twox_hash::XxHash32;
 
-/// A run of the compressed file that could not be read.
+/// An LZ4 block's content is at most so many times its length.
+const LZ4_EXPANSION_MAX: u64 = 255;
+
+/// A run of the compressed file that could not be read, or not be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// Bytes of the compressed file.
     pub file: Range<u64>,
-    /// Where in the output it would have stood.
+    /// Where in the output it stands, or would have stood.
     pub content_at: u64,
-    /// How much content it was: so many zeros stand in its place. `None`: nobody knows, nothing stands there.
+    /// How much content it is. `None`: nobody knows, nothing stands there.
     pub content_bytes: Option<u64>,
+    /// What became of that content.
+    pub what: Lost,
+}
+
+/// What became of content that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It could not be read; zeros stand in its place.
+    Gone,
+    /// It stands there as it was read, but the checksum over all of it is missed: something in it is wrong.
+    Unproven,
 }
 
 /// Writes all content of `source` that can be read to `out`, zeros in the place of what cannot, as
@@ -47,6 +64,8 @@ pub fn salvage<R: Read + Seek>(mut source: R, out: &mut dyn Write) -> Result<Vec
     let mut search = Search {
         input: Input::new(source),
         lz4: None,
+        sum: FrameSum::new(0, 0),
+        stated_sum: None,
         zst: zst::Decoder::new(),
         deflate: libdeflater::Decompressor::new(),
         content: Buffer::default(),
@@ -61,19 +80,63 @@ fn by_index(
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
     let (mut decoder, mut packed, mut content) = (EntryDecoder::new(), Buffer::default(), Buffer::default());
+    let mut sum = FrameSum::new(0, 0);
     for (number, entry) in index.entries.iter().enumerate() {
         let read = read_at(packed.room(entry.bytes as usize), entry.at)?;
         packed.set_len(read);
         content.clear();
         if decoder.decode(index, number, &packed, &mut content).is_ok() {
             output.write(&content)?;
+            if index.format == Format::Lz4 {
+                sum.add(&content);
+            }
         } else if index.format == Format::Bgzf {
             by_member(entry.at, &packed, output)?;
         } else {
-            output.lose(entry.at..entry.at + u64::from(entry.bytes), Some(entry.content_bytes.into()))?;
+            output.lose(entry.at..entry.end(), Some(entry.content_bytes.into()))?;
+            sum.break_off();
+        }
+        if index.format == Format::Lz4 {
+            let frame = index.lz4_frame(number);
+            if number + 1 == frame.entries_end {
+                let end_bytes = if frame.checksum.is_some() { 8 } else { 4 };
+                sum.end(frame.checksum, entry.end() + end_bytes, output);
+            }
         }
     }
     Ok(())
+}
+
+/// The checksum that an LZ4 frame may have over all its content: all there is where blocks have none of their own.
+struct FrameSum {
+    hash: XxHash32,
+    /// Where the frame begins, in the file and of the content.
+    file_from: u64,
+    content_from: u64,
+    /// Whether none of it was lost; what was is told already.
+    is_whole: bool,
+}
+
+impl FrameSum {
+    fn new(file_from: u64, content_from: u64) -> Self {
+        Self { hash: XxHash32::with_seed(0), file_from, content_from, is_whole: true }
+    }
+
+    fn add(&mut self, content: &[u8]) {
+        self.hash.write(content);
+    }
+
+    fn break_off(&mut self) {
+        self.is_whole = false;
+    }
+
+    /// Ends a frame that reaches up to `file_end`; the next begins there.
+    fn end(&mut self, stated: Option<u32>, file_end: u64, output: &mut Output<'_>) {
+        let ended = std::mem::replace(self, Self::new(file_end, output.written));
+        if ended.is_whole && stated.is_some_and(|stated| stated != ended.hash.finish_32()) {
+            output.doubt(ended.file_from..file_end, ended.content_from);
+        }
+    }
 }
 
 /// Of BGZF blocks that make one entry, loses only those that are damaged.
@@ -109,10 +172,18 @@ impl Output<'_> {
     }
 
     fn lose(&mut self, file: Range<u64>, content_bytes: Option<u64>) -> io::Result<()> {
-        self.losses.push(Loss { file, content_at: self.written, content_bytes });
+        self.losses.push(Loss { file, content_at: self.written, content_bytes, what: Lost::Gone });
         let zeros = io::copy(&mut io::repeat(0).take(content_bytes.unwrap_or(0)), self.out)?;
         self.written += zeros;
         Ok(())
+    }
+}
+
+impl Output<'_> {
+    /// All that was written from `content_at` on may be wrong.
+    fn doubt(&mut self, file: Range<u64>, content_at: u64) {
+        let content_bytes = Some(self.written - content_at);
+        self.losses.push(Loss { file, content_at, content_bytes, what: Lost::Unproven });
     }
 }
 
@@ -121,6 +192,9 @@ struct Search<R> {
     input: Input<R>,
     /// The LZ4 frame we are in.
     lz4: Option<lz4::Header>,
+    sum: FrameSum,
+    /// What the LZ4 frame that has just ended states as its checksum.
+    stated_sum: Option<u32>,
     zst: zst::Decoder,
     deflate: libdeflater::Decompressor,
     content: Buffer,
@@ -145,12 +219,22 @@ impl<R: Read> Search<R> {
         while !self.input.show(1)?.is_empty() {
             let at = self.input.offset();
             let trust = if lost_from.is_none() { Trust::Expected } else { Trust::Searched };
+            let frame = self.lz4;
             if let Some(bytes) = self.try_here(trust)? {
                 if let Some(from) = lost_from.take() {
-                    self.lose(from..at, lost_content.take(), output)?;
+                    let stated =
+                        lost_content.take().or_else(|| self.lz4_lost(frame, at - from, output.written));
+                    output.lose(from..at, stated)?;
+                    self.sum.break_off();
                 }
                 output.write(&self.content)?;
                 self.input.take(bytes);
+                match (frame, self.lz4) {
+                    (None, Some(_)) => self.sum = FrameSum::new(at, output.written),
+                    (Some(header), Some(_)) if header.content_checksum => self.sum.add(&self.content),
+                    (Some(_), None) => self.sum.end(self.stated_sum.take(), self.input.offset(), output),
+                    _ => {}
+                }
                 continue;
             }
             if lost_from.is_none() {
@@ -169,12 +253,19 @@ impl<R: Read> Search<R> {
         Ok(())
     }
 
-    fn lose(&self, file: Range<u64>, stated: Option<u64>, output: &mut Output<'_>) -> io::Result<()> {
-        // A run as long as one block was one block: LZ4 does not say how much content it had, but
-        // only a frame's last block has less than a full one.
-        let full = self.lz4.map(|header| header.block_bytes as u64);
-        let one_block = full.filter(|&full| file.end - file.start <= full + 8);
-        output.lose(file, stated.or(one_block))
+    /// Content of a run of `file_bytes` that was lost in an LZ4 frame, as far as that can be told.
+    fn lz4_lost(&self, frame: Option<lz4::Header>, file_bytes: u64, written: u64) -> Option<u64> {
+        let frame = frame?;
+        let left = frame.content_bytes.map(|stated| stated.saturating_sub(written - self.sum.content_from));
+        if self.lz4.is_none() {
+            // The frame ends here, so it was all that is left of what it states; more than can be packed into so
+            // little is no statement.
+            return left.filter(|&left| left <= file_bytes.saturating_mul(LZ4_EXPANSION_MAX));
+        }
+        // A run as long as one block was one block: LZ4 does not say how much content it had, but only a frame's last
+        // block has less than a full one.
+        let full = frame.block_bytes as u64;
+        (file_bytes <= full + 8).then_some(full)
     }
 
     /// Bytes of whatever whole thing stands here and is right; its content, if any, is in `content`.
@@ -240,6 +331,8 @@ impl<R: Read> Search<R> {
             let ended = self.try_end(bytes, trust)?;
             if ended.is_some() {
                 self.lz4 = None;
+                self.stated_sum =
+                    self.input.at_hand().get(4..8).map(le32).filter(|_| header.content_checksum);
             }
             return Ok(ended);
         };
@@ -324,19 +417,26 @@ impl<R: Read> Search<R> {
     fn as_far_as_it_goes(&mut self, output: &mut Output<'_>) -> Result<(), Error> {
         let mut reader = Reader::new(Remaining(&mut self.input), 1);
         let mut piece = vec![0; 256 << 10];
-        let damage_at = loop {
+        let (damage_at, is_cut) = loop {
             match reader.read(&mut piece) {
                 Ok(0) => return Ok(()),
                 Ok(read) => output.write(&piece[..read])?,
-                Err(error) if is_damage(&error) => {
-                    break reader.offset();
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) => match damage(&error) {
+                    Some(what) => break (reader.offset(), matches!(what, Error::Truncated { .. })),
+                    None => return Err(error.into()),
+                },
             }
         };
         drop(reader);
         let rest = self.input.skip(u64::MAX)?;
-        output.lose(damage_at..self.input.offset().max(damage_at + rest), None)?;
+        let end = self.input.offset().max(damage_at + rest);
+        if !is_cut && output.written > 0 {
+            // What is wrong shows late, often only in the checksum at the very end.
+            output.doubt(0..damage_at, 0);
+        }
+        if is_cut || damage_at < end {
+            output.lose(damage_at..end, None)?;
+        }
         Ok(())
     }
 }
@@ -353,7 +453,103 @@ impl<R: Read> Read for Remaining<'_, R> {
     }
 }
 
-/// Whether the bytes are wrong, and not the reading of them.
-fn is_damage(error: &io::Error) -> bool {
-    error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).is_some()
+/// What is wrong with the bytes, if it is not the reading of them.
+fn damage(error: &io::Error) -> Option<&Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    const BLOCK_BYTES: usize = 64 << 10;
+
+    /// What `lz4` writes unless told otherwise: no checksum but one over all content. Its blocks are stored here.
+    fn lz4_frame(content: &[u8], content_bytes: Option<u64>) -> Vec<u8> {
+        let mut descriptor = vec![0b0110_0100 | if content_bytes.is_some() { 8 } else { 0 }, 4 << 4];
+        descriptor.extend(content_bytes.into_iter().flat_map(u64::to_le_bytes));
+        let check = XxHash32::oneshot(0, &descriptor).to_le_bytes()[1];
+        let mut file = [&lz4::MAGIC.to_le_bytes()[..], &descriptor, &[check]].concat();
+        for block in content.chunks(BLOCK_BYTES) {
+            file.extend((1 << 31 | u32::try_from(block.len()).unwrap()).to_le_bytes());
+            file.extend(block);
+        }
+        file.extend(lz4::END_MARK);
+        file.extend(XxHash32::oneshot(0, content).to_le_bytes());
+        file
+    }
+
+    fn content() -> Vec<u8> {
+        (0..30_000_u32).flat_map(u32::to_be_bytes).collect()
+    }
+
+    fn check_salvages(file: &[u8], expected: &[u8], losses: &[Loss]) {
+        let mut found = Vec::new();
+        assert_eq!(salvage(Cursor::new(file), &mut found).unwrap(), losses);
+        assert!(found == expected, "{} bytes", found.len());
+    }
+
+    #[test]
+    fn content_whose_only_checksum_is_missed_is_written_and_in_doubt() {
+        let good = lz4_frame(&content(), None);
+        let (mut bad, mut wrong) = (good.clone(), content());
+        bad[5000] ^= 1;
+        wrong[5000 - 11] ^= 1;
+        let (frame_end, bytes) = (good.len() as u64, content().len() as u64);
+        let doubt = |file, content_at| {
+            let content_bytes = Some(bytes);
+            Loss { file, content_at, content_bytes, what: Lost::Unproven }
+        };
+        check_salvages(&good, &content(), &[]);
+        check_salvages(&bad, &wrong, &[doubt(0..frame_end, 0)]);
+        check_salvages(
+            &[&bad[..], &good].concat(),
+            &[wrong.clone(), content()].concat(),
+            &[doubt(0..frame_end, 0)],
+        );
+        // Cut, so that blocks have to be searched for.
+        let file = [&bad[..], &good[..good.len() - 8]].concat();
+        let end = file.len() as u64;
+        let cut = Loss { file: end..end, content_at: 2 * bytes, content_bytes: None, what: Lost::Gone };
+        check_salvages(&file, &[wrong, content()].concat(), &[doubt(0..frame_end, 0), cut]);
+    }
+
+    #[test]
+    fn what_a_damaged_last_lz4_block_had_is_known_where_the_frame_states_its_size() {
+        let options = |content_bytes| crate::Options {
+            block_bytes: BLOCK_BYTES,
+            threads: 1,
+            content_bytes,
+            ..crate::Options::of(Format::Lz4, crate::Level::USUAL)
+        };
+        let bytes = content().len() as u64;
+        for (stated, expected) in [(Some(bytes), content().len()), (None, BLOCK_BYTES)] {
+            let mut writer = crate::Writer::new(Vec::new(), &options(stated)).unwrap();
+            writer.write_all(&content()).unwrap();
+            let mut file = writer.finish().unwrap();
+            let at = file.len() - 20;
+            file[at] ^= 1;
+            let mut found = Vec::new();
+            let losses = salvage(Cursor::new(file), &mut found).unwrap();
+            assert_eq!((found.len(), losses.len()), (expected, 1), "{losses:?}");
+            assert!(found[..BLOCK_BYTES] == content()[..BLOCK_BYTES]);
+            assert_eq!(losses[0].content_bytes, stated.map(|bytes| bytes - BLOCK_BYTES as u64));
+        }
+    }
+
+    #[test]
+    fn gzip_that_misses_its_checksum_is_written_and_in_doubt() {
+        let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 3, 0, 0xfc, 0xff];
+        file.extend(b"abc");
+        file.extend([0; 4]);
+        file.extend(3_u32.to_le_bytes());
+        let mut found = Vec::new();
+        let losses = salvage(Cursor::new(file), &mut found).unwrap();
+        assert_eq!(found, b"abc");
+        assert!(
+            losses.iter().any(|loss| loss.what == Lost::Unproven && loss.content_bytes == Some(3)),
+            "{losses:?}"
+        );
+    }
 }

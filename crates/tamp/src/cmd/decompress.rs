@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use tamp::{Content, Error, Places, Reader, SeekReader, SparseWriter};
+use tamp::{Content, Error, Lost, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
 const SUFFIXES: [(&str, &str); 6] =
@@ -267,16 +267,27 @@ fn salvage(input: &Input, output: &Output) -> anyhow::Result<Outcome> {
     let losses = tamp::salvage(&input.file, &mut to)?;
     to.flush()?;
     for loss in &losses {
-        let content = match loss.content_bytes {
-            Some(bytes) => format!("{bytes} bytes of content, zeros instead"),
-            None => "an unknown amount of content, nothing instead".to_owned(),
-        };
         let (from, end, at) = (loss.file.start, loss.file.end, loss.content_at);
-        let missing = if from == end { "the file ends too soon there" } else { "unreadable" };
-        say(&format_args!(
-            "{}: bytes {from}..{end}: {missing}; lost at {at} of the output: {content}",
-            input.name()
-        ));
+        let name = input.name();
+        match (loss.what, loss.content_bytes) {
+            (Lost::Unproven, bytes) => {
+                let to = at + bytes.unwrap_or(0);
+                say(&format_args!(
+                    "{name}: bytes {from}..{end}: something in them is wrong, nobody knows what; bytes {at}..{to} of the \
+                     output are as they were read"
+                ));
+            }
+            (Lost::Gone, bytes) => {
+                let missing = if from == end { "the file ends too soon there" } else { "unreadable" };
+                let content = match bytes {
+                    Some(bytes) => format!("{bytes} bytes of content, zeros instead"),
+                    None => "an unknown amount of content, nothing instead".to_owned(),
+                };
+                say(&format_args!(
+                    "{name}: bytes {from}..{end}: {missing}; lost at {at} of the output: {content}"
+                ));
+            }
+        }
     }
     Ok(if losses.is_empty() { Outcome::Done } else { Outcome::Lost })
 }
