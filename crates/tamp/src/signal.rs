@@ -1,4 +1,4 @@
-//! Signals: an interrupt removes the unfinished file, `SIGUSR1` prints a line of progress.
+//! Signals: what ends the program removes the unfinished file, `SIGUSR1` prints a line of progress.
 
 use crate::cmd::watch::Watch;
 use std::ffi::{CString, c_int};
@@ -17,8 +17,7 @@ static ASKING: AtomicUsize = AtomicUsize::new(0);
 /// Installs the handlers.
 pub(crate) fn prepare() {
     // The runtime ignores SIGPIPE; a filter whose reader has gone should end quietly instead.
-    // SAFETY: a default disposition is always valid.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    install(libc::SIGPIPE, end, 0);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
         handle(signal, end, 0);
     }
@@ -57,17 +56,25 @@ impl Drop for Answering<'_> {
 
 /// Handles `signal`, unless whoever started us wants it ignored, as `nohup` does.
 fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
-    // SAFETY: both structures are plain data for which zeros are valid; the handlers call only
-    // functions that are safe in a handler.
-    unsafe {
+    // SAFETY: the structure is plain data for which zeros are valid.
+    let before = unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut before);
-        if before.sa_sigaction != libc::SIG_IGN {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as libc::sighandler_t;
-            action.sa_flags = flags;
-            libc::sigaction(signal, &raw const action, null_mut());
-        }
+        before
+    };
+    if before.sa_sigaction != libc::SIG_IGN {
+        install(signal, handler, flags);
+    }
+}
+
+fn install(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
+    // SAFETY: the structure is plain data for which zeros are valid; the handlers call only
+    // functions that are safe in a handler.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = flags;
+        libc::sigaction(signal, &raw const action, null_mut());
     }
 }
 

@@ -51,6 +51,19 @@ fn an_interrupt_removes_the_unfinished_file() {
 }
 
 #[test]
+fn who_prints_to_a_reader_that_has_gone_removes_the_unfinished_file() {
+    let scratch = Scratch::new();
+    let mut child = started(&scratch, "-o out.zst");
+    let input = child.stdin.take();
+    drop(child.stderr.take());
+    signal(&child, "USR1");
+    let status = child.wait().unwrap();
+    drop(input);
+    assert_eq!(status.signal(), Some(13), "{status}");
+    scratch.holds_only(&["sample"]);
+}
+
+#[test]
 fn after_kill_9_nothing_has_the_final_name() {
     let scratch = Scratch::new();
     let mut child = started(&scratch, "-o out.zst");
