@@ -21,12 +21,12 @@ pub struct Listing {
     pub is_seekable: bool,
 }
 
-/// Lists a whole file; decodes it only if it does not say what it holds.
+/// Lists a whole file; decodes it, with at most `threads`, only if it does not say what it holds.
 ///
 /// # Errors
 ///
 /// What reading says, and what is wrong with the file as far as it had to be decoded.
-pub fn list<R: Read + Seek>(mut source: R) -> Result<Listing, Error> {
+pub fn list<R: Read + Seek>(mut source: R, threads: usize) -> Result<Listing, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
     let mut magic = [0; 4];
     read_at(&mut source, &mut magic, 0)?;
@@ -46,6 +46,6 @@ pub fn list<R: Read + Seek>(mut source: R) -> Result<Listing, Error> {
         _ => Format::Zst,
     };
     source.seek(SeekFrom::Start(0))?;
-    let content_bytes = io::copy(&mut Reader::new(source, crate::threads_allowed()), &mut io::sink())?;
+    let content_bytes = io::copy(&mut Reader::new(source, threads), &mut io::sink())?;
     Ok(Listing { format, file_bytes, content_bytes, blocks: None, is_seekable: false })
 }

@@ -118,6 +118,11 @@ impl<R: Read> Reader<R> {
         self.splitter.offset()
     }
 
+    /// What was read from the source and not taken: all of it behind [`Error::UnknownFormat`] at the beginning.
+    pub fn at_hand(&self) -> &[u8] {
+        self.splitter.at_hand()
+    }
+
     /// The source, wherever it stands: reading ahead may have passed what was delivered.
     pub fn into_inner(self) -> R {
         self.splitter.into_source()

@@ -124,6 +124,11 @@ impl<R: Read> Splitter<R> {
         self.input.offset()
     }
 
+    /// What was read and not taken.
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        self.input.at_hand()
+    }
+
     /// Why one thread had to decode, if it had to.
     pub(crate) fn serial(&self) -> Option<&'static str> {
         self.serial

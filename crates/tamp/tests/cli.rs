@@ -7,11 +7,11 @@ mod scratch;
 
 use scratch::{Scratch, sample, text};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 #[test]
 fn a_file_is_replaced_and_comes_back_with_mode_and_time() {
@@ -70,6 +70,96 @@ fn redirected_files_are_written_where_they_stand_and_holes_stay_out_of_old_bytes
     let appending = fs::OpenOptions::new().append(true).open(&target).unwrap();
     assert!(scratch.command("-dc zeros.zst").stdout(appending).status().unwrap().success());
     assert!(fs::read(&target).unwrap()[3 << 20..] == content);
+}
+
+#[test]
+fn a_pipe_with_a_name_is_opened_once_so_that_a_quick_writer_is_not_missed() {
+    let scratch = Scratch::new();
+    assert!(Command::new("mkfifo").arg(scratch.path("pipe")).status().unwrap().success());
+    for _ in 0..50 {
+        let writing = std::thread::spawn({
+            let path = scratch.path("pipe");
+            move || fs::write(path, b"quick").unwrap()
+        });
+        let packed = scratch.ok("-c pipe");
+        writing.join().unwrap();
+        assert_eq!(scratch.tamp_with("-d", &packed).stdout, b"quick");
+    }
+}
+
+#[test]
+fn a_file_that_says_it_is_empty_is_read_to_its_end() {
+    let scratch = Scratch::new();
+    let content = fs::read("/proc/self/limits").unwrap();
+    for line in ["--zst", "--lz4", "--bgzf"] {
+        scratch.ok(&format!("{line} -k -f -o out /proc/self/limits"));
+        assert!(scratch.ok("-d -c out").starts_with(&content[..20]), "{line}");
+    }
+}
+
+#[test]
+fn the_input_is_never_the_output() {
+    let scratch = Scratch::new();
+    symlink("sample", scratch.path("link")).unwrap();
+    for line in [
+        "-f -o sample sample",
+        "-f -o link sample",
+        "-d -f -o sample sample",
+        "--salvage -f -o sample sample",
+    ] {
+        scratch.fails(line, 1, "sample: the output is the input itself");
+    }
+    let appending = fs::OpenOptions::new().append(true).open(scratch.path("sample")).unwrap();
+    let output = scratch.command("-c sample").stdout(appending).output().unwrap();
+    assert_eq!(text(&output.stderr), "tamp: sample: the output is the input itself\n");
+    assert!(scratch.read("sample") == sample());
+    fs::create_dir(scratch.path("folder")).unwrap();
+    scratch.fails("-f -o folder sample", 1, "folder is a directory");
+    scratch.holds_only(&["folder", "link", "sample"]);
+}
+
+#[test]
+fn a_file_that_grows_is_read_as_long_as_it_was_and_one_that_shrinks_is_an_error() {
+    let scratch = Scratch::new();
+    let content: Vec<u8> =
+        (0..1_500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+    for format in ["--zst", "--lz4", "--bgzf"] {
+        for (length, code) in [(content.len() as u64 + 1000, 0), (1000, 1)] {
+            let path = scratch.path("log");
+            fs::write(&path, &content).unwrap();
+            let mut command = scratch.command(&format!("-c {format} log"));
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // Much more comes than a pipe holds, so with the first byte out it is still at it.
+            let mut packed = vec![0];
+            let mut stdout = child.stdout.take().unwrap();
+            stdout.read_exact(&mut packed).unwrap();
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+            stdout.read_to_end(&mut packed).unwrap();
+            let output = child.wait_with_output().unwrap();
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{format}: {said}");
+            if code == 0 {
+                assert!(scratch.tamp_with("-d", &packed).stdout == content, "{format}");
+            } else {
+                assert!(said.contains("the input became shorter meanwhile"), "{format}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_reads_standard_input_next_goes_on_behind_what_was_read() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    for line in [
+        format!("{{ {tamp} -c >first; cat >rest; }} <sample"),
+        format!("{{ {tamp} -dc >first; cat >rest; }} <sample.zst"),
+    ] {
+        let status = Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).status();
+        assert!(status.unwrap().success());
+        assert!(!scratch.read("first").is_empty() && scratch.read("rest").is_empty(), "{line}");
+    }
 }
 
 #[test]
@@ -421,4 +511,7 @@ fn called_by_other_names_it_does_what_they_say() {
     }
     let plain = scratch.command("-f sample").arg0("tampcat").output().unwrap();
     assert!(plain.stdout == sample(), "as zcat -f: {}", text(&plain.stderr));
+    assert!(scratch.tamp_with("-dcf", &sample()).stdout == sample(), "from a pipe, too");
+    let empty = scratch.tamp_with("-dcf", b"");
+    assert!(empty.status.success() && empty.stdout.is_empty(), "{}", text(&empty.stderr));
 }

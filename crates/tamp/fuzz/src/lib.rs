@@ -24,7 +24,7 @@ pub fn check(file: &[u8]) {
     if is_whole && losses.is_ok_and(|losses| losses.is_empty()) {
         assert!(salvaged == content, "salvage of an undamaged file differs");
     }
-    let _ = tamp::list(Cursor::new(file));
+    let _ = tamp::list(Cursor::new(file), 1);
     if let Ok(mut reader) = tamp::SeekReader::new(Cursor::new(file)) {
         let middle = reader.content_bytes() / 2;
         let mut found = vec![0; 1000];

@@ -102,7 +102,14 @@ pub(crate) struct Args {
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Say at the end where the time went, on standard error
-    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    #[arg(
+        long,
+        value_name = "FORM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "text",
+        conflicts_with_all = ["range", "salvage", "list"]
+    )]
     pub(crate) stats: Option<Stats>,
 }
 
@@ -312,6 +319,8 @@ mod tests {
             "tamp --block-size 1 x",
             "tamp --rsyncable --lz4 x",
             "tamp --range 3 x",
+            "tamp --stats --range 3:5 x",
+            "tamp --stats=json --salvage x",
             "tamp -T x",
             "tamp --nonsense",
         ] {

@@ -8,7 +8,7 @@ use super::{Outcome, warn};
 use crate::signal;
 use anyhow::Context;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tamp::{Error, Format, Options, Places, Writer};
@@ -19,7 +19,7 @@ const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let replaces = replaces(args, input);
     let output = match (&args.output, &input.path) {
-        (Some(path), _) => Output::create(path, args)?,
+        (Some(path), _) => Output::create(path, args, input)?,
         (None, Some(path)) if !args.stdout => {
             let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
             if COMPRESSED.contains(&suffix) && !args.force {
@@ -31,9 +31,9 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
                     &format_args!("{} already has .{suffix} suffix -- unchanged", path.display()),
                 ));
             }
-            Output::create(&named(path, args.format()), args)?
+            Output::create(&named(path, args.format()), args, input)?
         }
-        _ => Some(Output::stdout(args, Holds::Compressed)?),
+        _ => Some(Output::stdout(args, Holds::Compressed, input)?),
     };
     let Some(output) = output else { return Ok(Outcome::Warned) };
 
@@ -63,12 +63,12 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
             Places { input: &input.file, input_at, input_bytes, output: Some(to), output_at, sparse: false };
         let written = tamp::compress_file(&places, &options, &watch.meter, &|| watch.look_up())?;
         output.pass(output_at + written)?;
+        input.pass(input_at + input_bytes)?;
     } else {
-        if let Some((_, bytes)) = extent {
-            options.content_bytes = Some(bytes);
-        }
         let to = output.stream()?.context("there is always an output")?;
-        stream(&input.file, to, &options, &watch)?;
+        let input_bytes = extent.map(|(_, bytes)| bytes);
+        options.content_bytes = input_bytes.or(options.content_bytes);
+        stream(&input.file, input_bytes, to, &options, &watch)?;
     }
 
     if args.direct {
@@ -88,7 +88,16 @@ fn is_another(args: &Args, input: &Input) -> bool {
 }
 
 /// Through a writer, block by block as it comes.
-fn stream(mut from: &File, to: File, options: &Options, watch: &Arc<Watch>) -> Result<(), Error> {
+///
+/// Of a regular file, `input_bytes`: what somebody appends meanwhile is not part of it, whichever way it is read.
+fn stream(
+    from: &File,
+    input_bytes: Option<u64>,
+    to: File,
+    options: &Options,
+    watch: &Arc<Watch>,
+) -> Result<(), Error> {
+    let mut from = from.take(input_bytes.unwrap_or(u64::MAX));
     let mut writer = Writer::with_meter(to, options, Arc::clone(&watch.meter))?;
     let waiting = Arc::clone(watch);
     writer.on_wait(move || waiting.look_up());
@@ -100,6 +109,9 @@ fn stream(mut from: &File, to: File, options: &Options, watch: &Arc<Watch>) -> R
             Err(error) => return Err(error),
         }
         watch.look_up();
+    }
+    if let Some(input_bytes) = input_bytes.filter(|_| from.limit() > 0) {
+        return Err(Error::Changed { offset: input_bytes - from.limit() });
     }
     writer.finish().map(drop)
 }

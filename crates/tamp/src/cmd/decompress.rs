@@ -22,7 +22,7 @@ const SUFFIXES: [(&str, &str); 6] =
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let output = match (&args.output, &input.path) {
         _ if args.test => Some(Output::None),
-        (Some(path), _) => Output::create(path, args)?,
+        (Some(path), _) => Output::create(path, args, input)?,
         (None, Some(path)) if !args.stdout => {
             let Some(named) = named(path) else {
                 if args.recursive {
@@ -30,15 +30,16 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
                 }
                 return Ok(warn(args, &format_args!("{}: unknown suffix -- ignored", path.display())));
             };
-            Output::create(&named, args)?
+            Output::create(&named, args, input)?
         }
-        _ => Some(Output::stdout(args, Holds::Content)?),
+        _ => Some(Output::stdout(args, Holds::Content, input)?),
     };
     let Some(output) = output else { return Ok(Outcome::Warned) };
 
     let extent = input.extent()?;
     let watch = Arc::new(Watch::new(args, input.name(), Way::Decompress, extent.map(|(_, bytes)| bytes)));
-    let _answering = signal::answer_by(&watch);
+    let is_counted = args.range.is_none() && !args.salvage;
+    let _answering = is_counted.then(|| signal::answer_by(&watch));
     let mut report = Report { outcome: Outcome::Done, serial: None };
     if let Some(range) = &args.range {
         self::range(input, range, &output, args)?;
@@ -57,7 +58,9 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         watch.clear();
         say(&format_args!("{}: OK", input.name()));
     }
-    watch.finish(args, report.serial);
+    if is_counted {
+        watch.finish(args, report.serial);
+    }
     if replaces {
         super::remove_input(input)?;
     }
@@ -81,7 +84,10 @@ fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyho
     let places = Places { input: &input.file, input_at, input_bytes, output: to, output_at, sparse };
     let content_bytes = tamp::decompress_file(&places, args.threads(), &watch.meter, &|| watch.look_up())?;
     match content_bytes {
-        Some(bytes) => output.pass(output_at + bytes)?,
+        Some(bytes) => {
+            output.pass(output_at + bytes)?;
+            input.pass(input_at + input_bytes)?;
+        }
         // Nothing that this attempt left may show, in holes of the next or behind its end.
         None if free => to.map_or(Ok(()), |file| file.set_len(output_at))?,
         None => {}
@@ -107,10 +113,10 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
         },
     };
     if let Err(error) = stopped {
-        let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 }));
+        let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 } | Error::Empty));
         if unknown && args.force && args.stdout && !args.test {
             watch.clear();
-            copy_as_it_is(input, output)?;
+            copy_as_it_is(reader.at_hand(), input, output)?;
             return Ok(Report { outcome: Outcome::Done, serial: None });
         }
         return Err(error.into());
@@ -221,12 +227,11 @@ fn pieces(
     }
 }
 
-/// As `zcat -f` does with what is not compressed.
-fn copy_as_it_is(input: &Input, output: &Output) -> anyhow::Result<()> {
-    let mut from = &input.file;
-    from.seek(SeekFrom::Start(0)).context("it is not compressed, and a pipe cannot be read again")?;
+/// As `zcat -f` does with what is not compressed, of which `begin` was read already.
+fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()> {
     if let Some(mut to) = output.stream()? {
-        io::copy(&mut from, &mut to)?;
+        to.write_all(begin)?;
+        io::copy(&mut &input.file, &mut to)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use super::warn;
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
-use std::io::{self, IsTerminal, Seek};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, IsTerminal, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// An open input.
@@ -48,9 +48,10 @@ impl Input {
         if link.is_symlink() && replaces && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
-        let flags = OFlags::CLOEXEC | OFlags::NOCTTY;
-        // Whether a pipe or device is wanted is decided below; opening must not wait for it.
-        let file = open(path, flags | OFlags::NONBLOCK)?;
+        // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a writer
+        // that is done before it is opened again would be waited for in vain.
+        let waits = !replaces && !path.metadata()?.is_file();
+        let file = open(path, if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return pass_over("is a directory -- ignored");
@@ -62,7 +63,6 @@ impl Input {
             let others = metadata.nlink() - 1;
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
-        let file = if metadata.is_file() { file } else { open(path, flags)? };
         enlarge_pipe(&file);
         Ok(Some(Self { file, metadata, path: Some(path.to_owned()) }))
     }
@@ -73,7 +73,22 @@ impl Input {
             return Ok(None);
         }
         let at = (&self.file).stream_position()?;
-        Ok(Some((at, self.metadata.len().saturating_sub(at))))
+        let bytes = self.metadata.len().saturating_sub(at);
+        // The files of /proc say that they are empty, and are not.
+        if bytes == 0 && self.file.read_at(&mut [0], at)? > 0 {
+            return Ok(None);
+        }
+        Ok(Some((at, bytes)))
+    }
+
+    /// Moves standard input to behind what was read of it by place: the next reader goes on from there.
+    pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
+        if self.path.is_none() { (&self.file).seek(SeekFrom::Start(end)).map(drop) } else { Ok(()) }
+    }
+
+    /// Whether `found` is of this very file.
+    pub(crate) fn is(&self, found: &Metadata) -> bool {
+        (found.dev(), found.ino()) == (self.metadata.dev(), self.metadata.ino())
     }
 
     /// From now on reads go around the page cache, whole pages at a time; not where the file system cannot.
@@ -94,7 +109,7 @@ impl Input {
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+    Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?.into())
 }
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.

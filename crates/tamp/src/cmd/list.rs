@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::args::Args;
 use super::input::Input;
+use anyhow::bail;
 use std::io::{self, Write};
 
 pub(crate) fn head(args: &Args) {
@@ -21,8 +22,11 @@ pub(crate) fn head(args: &Args) {
 }
 
 /// A line for one file.
-pub(crate) fn file(input: &Input) -> anyhow::Result<Outcome> {
-    let listing = tamp::list(&input.file)?;
+pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+    if !input.metadata.is_file() {
+        bail!("a pipe cannot be listed; save it to a file first");
+    }
+    let listing = tamp::list(&input.file, args.threads())?;
     let (packed, content) = (listing.file_bytes, listing.content_bytes);
     let reduction_pct = if content == 0 { 0.0 } else { 100.0 * (1.0 - packed as f64 / content as f64) };
     writeln!(

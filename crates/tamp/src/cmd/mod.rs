@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> u8 {
 
 fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     if args.list {
-        list::file(input)
+        list::file(args, input)
     } else if args.decompress || args.test {
         decompress::file(args, input)
     } else {
@@ -83,7 +83,7 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
     let Some(path) = &input.path else { return Ok(()) };
     // Only what was read, not what somebody put there meanwhile; through a link, the link.
     let found = std::fs::metadata(path).context("looking at the input again")?;
-    if (found.dev(), found.ino()) != (input.metadata.dev(), input.metadata.ino()) {
+    if !input.is(&found) {
         anyhow::bail!("it was replaced meanwhile, so it stays");
     }
     let state = |metadata: &Metadata| (metadata.len(), metadata.mtime(), metadata.mtime_nsec());

@@ -7,7 +7,7 @@ use crate::signal;
 use anyhow::{Context, bail};
 use rustix::fs::OFlags;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -23,20 +23,25 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Standard output, unless it is a terminal and `compressed`.
-    pub(crate) fn stdout(args: &Args, holds: Holds) -> anyhow::Result<Self> {
+    /// Standard output, unless it is a terminal and holds compressed data, or the input itself.
+    pub(crate) fn stdout(args: &Args, holds: Holds, input: &Input) -> anyhow::Result<Self> {
         if holds == Holds::Compressed && !args.force && io::stdout().is_terminal() {
             bail!("compressed data not written to a terminal; use -f to force compression");
         }
         let file = File::from(rustix::io::dup(rustix::stdio::stdout()).context("opening standard output")?);
+        refuse_input(&file.metadata()?, input)?;
         enlarge_pipe(&file);
         Ok(Self::Existing(file))
     }
 
     /// A file that will be named `path`; `None`: it exists, and a warning was printed.
-    pub(crate) fn create(path: &Path, args: &Args) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn create(path: &Path, args: &Args, input: &Input) -> anyhow::Result<Option<Self>> {
         if let Ok(metadata) = path.metadata() {
-            let is_device = !metadata.is_file() && !metadata.is_dir();
+            refuse_input(&metadata, input)?;
+            if metadata.is_dir() {
+                bail!("{} is a directory", path.display());
+            }
+            let is_device = !metadata.is_file();
             if is_device && args.output.is_some() {
                 let file = File::options().write(true).open(path).context("opening the output")?;
                 return Ok(Some(Self::Existing(file)));
@@ -125,6 +130,14 @@ impl Output {
         }
         new.rename(args)
     }
+}
+
+/// A file that is written while it is read is neither the old one nor the new.
+fn refuse_input(output: &Metadata, input: &Input) -> anyhow::Result<()> {
+    if output.is_file() && input.is(output) {
+        bail!("the output is the input itself");
+    }
+    Ok(())
 }
 
 /// What a stream holds.
