@@ -44,6 +44,7 @@ pub(crate) struct Ring<J, O, S> {
     make_work: MakeWork<J, O>,
     /// The caller's own work, when the limit is one thread.
     own_work: Option<Work<J, O>>,
+    last_work: Duration,
     threads_max: usize,
     capacity: usize,
     threads: Vec<JoinHandle<()>>,
@@ -52,7 +53,8 @@ pub(crate) struct Ring<J, O, S> {
 
 /// How full a ring is.
 pub(crate) struct Load {
-    /// Blocks on their way as a share of those that may be, in [0, 1]; `None`: without threads none ever is.
+    /// Blocks waiting for the codec or in it, as a share of those that may be on their way, in [0, 1]; `None`: without
+    /// threads none ever waits. What only waits to be written does not count, as a faster codec would not help it.
     pub(crate) occupancy_ratio: Option<f64>,
     /// Whether another thread may still join.
     pub(crate) can_grow: bool,
@@ -125,6 +127,7 @@ where
             }),
             make_work,
             own_work,
+            last_work: Duration::ZERO,
             threads_max,
             capacity: if threads_max == 1 { 1 } else { 2 * threads_max },
             threads: Vec::new(),
@@ -149,25 +152,22 @@ where
 
     pub(crate) fn load(&self) -> Load {
         let state = self.shared.lock();
+        let in_codec = state.finished.iter().filter(|product| product.is_none()).count();
         Load {
-            occupancy_ratio: (self.threads_max > 1).then(|| state.in_flight as f64 / self.capacity() as f64),
+            occupancy_ratio: (self.threads_max > 1).then(|| in_codec as f64 / self.capacity() as f64),
             can_grow: self.threads_max > 1 && state.workers < self.threads_max,
         }
     }
 
+    /// How long the caller's own work on the last block took, when the limit is one thread.
+    pub(crate) fn last_work(&self) -> Duration {
+        self.last_work
+    }
+
     /// Hands in the next block; waits while the ring is full.
     pub(crate) fn push(&mut self, job: J) -> Result<(), Error> {
-        if let Some(work) = &mut self.own_work {
-            let begun = now();
-            let product = work(job);
-            self.shared.meter.worked(begun);
-            let done = self.shared.meter.charge(Doing::Codec, begun);
-            let mut state = self.shared.lock();
-            state.finished.push_back(Some(product));
-            state.in_flight += 1;
-            self.shared.drain(state);
-            self.shared.meter.charge(Doing::Blocked, done);
-            return self.check();
+        if self.own_work.is_some() {
+            return self.push_alone(job);
         }
         let mut state = self.shared.lock();
         while state.in_flight >= self.capacity() && !state.dead {
@@ -186,11 +186,29 @@ where
                 state.workers += 1;
                 state.pressure = 0;
                 drop(state);
-                self.spawn()?;
+                if let Some(job) = self.spawn() {
+                    return self.push_alone(job);
+                }
                 return self.check();
             }
         }
         drop(state);
+        self.check()
+    }
+
+    /// Does the work on the caller's own thread.
+    fn push_alone(&mut self, job: J) -> Result<(), Error> {
+        let Some(work) = &mut self.own_work else { unreachable!("whoever calls this has work of its own") };
+        let begun = now();
+        let product = work(job);
+        self.shared.meter.worked(begun);
+        let done = self.shared.meter.charge(Doing::Codec, begun);
+        self.last_work = done.duration_since(begun);
+        let mut state = self.shared.lock();
+        state.finished.push_back(Some(product));
+        state.in_flight += 1;
+        self.shared.drain(state);
+        self.shared.meter.charge(Doing::Blocked, done);
         self.check()
     }
 
@@ -250,23 +268,28 @@ where
         Ok(sink.expect("a ring that is pulled is dropped, not finished"))
     }
 
-    fn spawn(&mut self) -> Result<(), Error> {
+    /// Starts another thread, if it may. If it may not, and there is none, yields the job just handed in: from now on the
+    /// caller does all by itself.
+    fn spawn(&mut self) -> Option<J> {
         self.threads.retain(|thread| !thread.is_finished());
         let (shared, make_work) = (Arc::clone(&self.shared), Arc::clone(&self.make_work));
         let spawned =
             std::thread::Builder::new().name("tamp".into()).spawn(move || serve(&shared, &mut *make_work()));
-        match spawned {
-            Ok(thread) => self.threads.push(thread),
-            Err(error) => {
-                let mut state = self.shared.lock();
-                state.workers -= 1;
-                // With some threads it goes on slower; with none it would wait for ever.
-                if state.workers == 0 {
-                    return Err(error.into());
-                }
-            }
+        if let Ok(thread) = spawned {
+            self.threads.push(thread);
+            return None;
         }
-        Ok(())
+        let mut state = self.shared.lock();
+        state.workers -= 1;
+        // The last thread stays, so there has been none, and nothing else is on its way.
+        let (_, job) = if state.workers == 0 { state.waiting.pop_back()? } else { return None };
+        state.finished.pop_back();
+        state.in_flight -= 1;
+        drop(state);
+        self.shared.meter.worker_began();
+        self.own_work = Some((self.make_work)());
+        (self.threads_max, self.capacity) = (1, 1);
+        Some(job)
     }
 
     /// The first error, once; later ones say that nothing more can be done.
@@ -486,6 +509,34 @@ mod tests {
         let mut ring = doubling(2);
         let found = (600..640).try_for_each(|n| ring.push(n)).and_then(|()| ring.drain());
         assert!(matches!(found, Err(Error::Panicked)));
+    }
+
+    /// Takes each product only when told to.
+    struct Gate(std::sync::mpsc::Receiver<()>);
+
+    impl Sink<u64> for Gate {
+        fn put(&mut self, _: u64) -> Result<(), Error> {
+            self.0.recv().map_err(|_| Error::Panicked)
+        }
+    }
+
+    #[test]
+    fn what_only_waits_to_be_written_is_no_load() {
+        let (open, gate) = std::sync::mpsc::channel();
+        let make: MakeWork<u64, u64> = Arc::new(|| Box::new(|n| n));
+        let mut ring = Ring::new(3, Arc::new(Meter::new()), make, Some(Gate(gate)));
+        for n in 0..6 {
+            ring.push(n).unwrap();
+        }
+        // One thread writes the first; another, which came when blocks piled up, works on all the rest.
+        while ring.load().occupancy_ratio != Some(0.0) {
+            std::thread::yield_now();
+        }
+        assert!(!ring.has_room());
+        for _ in 0..6 {
+            open.send(()).unwrap();
+        }
+        ring.finish().unwrap();
     }
 
     #[test]

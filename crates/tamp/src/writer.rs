@@ -12,7 +12,7 @@ use crate::ring::{MakeWork, Ring, Sink};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Compresses what is written to it, in parallel, block by block, into `W`.
 ///
@@ -44,7 +44,6 @@ pub struct Writer<W: Write + Send + 'static> {
     ladder: Option<Ladder>,
     cutter: Option<Cutter>,
     last_cut: Instant,
-    last_push: Duration,
     offset: u64,
     meter: Arc<Meter>,
 }
@@ -116,7 +115,6 @@ impl<W: Write + Send + 'static> Writer<W> {
             ladder: options.keep_up.then(|| Ladder::new(options.format, options.level)),
             cutter: options.rsyncable.then(|| Cutter::new(options.block_bytes)),
             last_cut: now(),
-            last_push: Duration::ZERO,
             offset: 0,
             meter,
         })
@@ -192,17 +190,15 @@ impl<W: Write + Send + 'static> Writer<W> {
         if let Some(ladder) = &mut self.ladder {
             let since_last = now().duration_since(self.last_cut);
             let load = self.ring.load();
-            // A single thread has no ring to fill; how much of the time it is busy says the same.
+            // A single thread has no ring to fill; how much of the time its codec is busy says the same.
             let occupancy_ratio = match load.occupancy_ratio {
                 Some(ratio) => ratio,
-                None => self.last_push.as_secs_f64() / since_last.as_secs_f64().max(f64::MIN_POSITIVE),
+                None => self.ring.last_work().as_secs_f64() / since_last.as_secs_f64().max(f64::MIN_POSITIVE),
             };
             self.setting = ladder.next(occupancy_ratio, load.can_grow, since_last);
         }
         self.last_cut = now();
-        let pushed = self.ring.push(Block { offset, content, setting: self.setting });
-        self.last_push = now().duration_since(self.last_cut);
-        pushed
+        self.ring.push(Block { offset, content, setting: self.setting })
     }
 }
 
