@@ -8,6 +8,7 @@ mod scratch;
 use scratch::{Scratch, sample, text, wait_until};
 use std::fs;
 use std::io::{BufRead, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
@@ -133,6 +134,37 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stderr), "");
     assert_eq!(output.status.signal(), Some(13), "as gzip: {}", output.status);
+}
+
+#[test]
+fn who_may_start_no_thread_works_with_the_one_there_is() {
+    let scratch = Scratch::new();
+    let binary = scratch.path("tamp");
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_tamp")).arg(&binary).status().unwrap().success());
+    fs::set_permissions(scratch.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let limited = |arguments: &str, input: &[u8]| {
+        let mut command = Command::new("prlimit");
+        command.arg("--nproc=1");
+        if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            // No such limit holds for root. Of a user who has nothing else to do this is the one process.
+            command.args(["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]);
+        }
+        command.arg(&binary).args(arguments.split(' ')).current_dir(scratch.folder.path());
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let output = std::thread::scope(|scope| {
+            scope.spawn(move || stdin.write_all(input));
+            child.wait_with_output().unwrap()
+        });
+        assert!(output.status.success(), "{arguments}: {}", text(&output.stderr));
+        output.stdout
+    };
+    for format in ["--zst", "--lz4", "--bgzf"] {
+        let packed = limited(&format!("-c {format}"), &sample());
+        assert!(limited("-dc", &packed) == sample(), "{format}");
+        assert!(limited(&format!("-c {format} --keep-up sample"), b"").len() < sample().len());
+    }
 }
 
 #[test]

@@ -138,15 +138,26 @@ fn copy(
     threads: usize,
     watch: &Watch,
 ) -> io::Result<()> {
-    if threads == 1 {
-        return pieces(reader, watch, |piece| to.write_all(&piece));
+    if threads > 1 {
+        // What one thread has to decode need not wait until it is written.
+        if let Some(copied) = copy_behind(reader, to, watch) {
+            return copied;
+        }
     }
-    // What one thread has to decode need not wait until it is written.
+    pieces(reader, watch, |piece| to.write_all(&piece))
+}
+
+/// Has another thread write; `None`: none can be had, and nothing was read.
+fn copy_behind(
+    reader: &mut Reader<&File>,
+    to: &mut (dyn Write + Send),
+    watch: &Watch,
+) -> Option<io::Result<()>> {
     let behind = Behind::default();
     let (pieces_in, pieces_out) = mpsc::channel::<Content>();
     std::thread::scope(|scope| {
         let behind = &behind;
-        let writer = scope.spawn(move || {
+        let write = move || {
             let _gone = Gone(behind);
             pieces_out.into_iter().try_for_each(|piece| {
                 to.write_all(&piece)?;
@@ -155,15 +166,16 @@ fn copy(
                 behind.leave(bytes);
                 Ok(())
             })
-        });
+        };
+        let writer = std::thread::Builder::new().name("tamp".into()).spawn_scoped(scope, write).ok()?;
         let read = pieces(reader, watch, |content| {
             behind.enter(content.len());
             pieces_in.send(content).map_err(|_| io::ErrorKind::BrokenPipe.into())
         });
         drop(pieces_in);
         // That the writer stopped taking pieces only follows from its own error.
-        let written = writer.join().map_err(|_| io::Error::other("the writing thread panicked"))?;
-        written.and(read)
+        let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")));
+        Some(written.and(read))
     })
 }
 
