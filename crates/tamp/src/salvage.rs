@@ -405,6 +405,10 @@ impl<R: Read> Search<R> {
             return Ok(gz::header(shown).ok().flatten().is_none_or(|header| header.bgzf_bytes.is_none()));
         }
         let magic = shown.get(..4).map(le32);
+        if magic == Some(lz4::LEGACY_MAGIC) {
+            // Its blocks have no checksum that could tell a found one from chance.
+            return Ok(true);
+        }
         if magic == Some(lz4::MAGIC) {
             return Ok(lz4::header(shown).ok().flatten().is_some_and(|header| header.blocks_linked));
         }
@@ -536,6 +540,19 @@ mod tests {
             assert!(found[..BLOCK_BYTES] == content()[..BLOCK_BYTES]);
             assert_eq!(losses[0].content_bytes, stated.map(|bytes| bytes - BLOCK_BYTES as u64));
         }
+    }
+
+    #[test]
+    fn a_legacy_lz4_file_is_salvaged_as_far_as_it_decodes() {
+        let mut block = Buffer::default();
+        lz4::encode(&[b'a'; 1000], lz4::Effort::Fast(1), &mut block).unwrap();
+        // Size and block, without the checksum behind them.
+        let file = [&lz4::LEGACY_MAGIC.to_le_bytes(), &block[..block.len() - 4]].concat();
+        check_salvages(&file, &[b'a'; 1000], &[]);
+        let cut = [&file[..], &block[..10]].concat();
+        let (from, end) = (file.len() as u64, cut.len() as u64);
+        let lost = Loss { file: from..end, content_at: 1000, content_bytes: None, what: Lost::Gone };
+        check_salvages(&cut, &[b'a'; 1000], &[lost]);
     }
 
     #[test]
