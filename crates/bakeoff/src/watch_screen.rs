@@ -85,7 +85,12 @@ fn lost(view: &View) -> Option<String> {
         ("program locks", view.ulocks.as_ref().ok().map(|i| &i.lost)),
     ];
     let of = |(name, lost): (&str, Option<&BTreeMap<String, u64>>)| {
-        let reasons: Vec<String> = lost?.iter().map(|(why, n)| format!("{n} {why}")).collect();
+        // Some are a time, not a number of events.
+        let reason = |(why, n): (&String, &u64)| match why.strip_suffix("-ns") {
+            Some(what) => format!("{} {what}", time(*n as f64)),
+            None => format!("{n} {why}"),
+        };
+        let reasons: Vec<String> = lost?.iter().map(reason).collect();
         (!reasons.is_empty()).then(|| format!("{name} {}", reasons.join(", ")))
     };
     let told: Vec<String> = all.into_iter().filter_map(of).collect();
@@ -451,7 +456,7 @@ mod tests {
             rung: Rung::Bpf,
             missed_deadline: false,
             cpus: (0..cpus).map(sample).collect(),
-            lost: std::collections::BTreeMap::new(),
+            lost: [(record::cpu::UNOWNED_NS.to_owned(), 8_065_402)].into(),
         }
     }
 
