@@ -45,12 +45,12 @@ pub(crate) fn config(
         .with_safe_default_protocol_versions()
         .expect("the provider has a suite for each version");
     let verifier: Arc<dyn ServerCertVerifier> = if trust == Trust::Anybody {
-        Arc::new(Anybody(provider))
+        Arc::new(Lenient { chain: None, provider })
     } else {
         let roots = Arc::new(roots(ca)?);
-        let inner = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-        let inner = inner.map_err(|e| format!("no certificate can be trusted: {e}"))?;
-        if trust == Trust::Chain { Arc::new(AnyName(inner)) } else { inner }
+        let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+        let strict = strict.map_err(|e| format!("no certificate can be trusted: {e}"))?;
+        if trust == Trust::Chain { Arc::new(Lenient { chain: Some(strict), provider }) } else { strict }
     };
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -95,50 +95,15 @@ pub(crate) fn failure(error: &Error, hint: &str) -> Failure {
     }
 }
 
-/// Takes every certificate; whoever signs the handshake must still have its key.
+/// Takes certificates that a browser would not; whoever signs the handshake must still have the key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    /// Who must have signed it, whatever its name; `None`: anybody.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
 
-/// Takes a certificate that is trusted, whatever its name.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -147,7 +112,8 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.0.verify_server_cert(certificate, chain, name, ocsp, now) {
+        let Some(strict) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match strict.verify_server_cert(certificate, chain, name, ocsp, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -161,7 +127,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -170,11 +137,12 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

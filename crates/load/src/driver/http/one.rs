@@ -1,0 +1,349 @@
+//! HTTP/1.1 on one connection: a request, and its answer to the last byte, however it is cut.
+//!
+//! # Source
+//!
+//! RFC 9112, HTTP/1.1.
+
+use std::sync::Arc;
+
+use super::requests::Request;
+use super::{Checksum, choose, judge};
+use crate::driver::net::{Dialogue, Heard, line};
+use crate::random::Random;
+
+/// The longest head of an answer that is waited for.
+const HEAD_MAX: usize = 64 * 1024;
+
+/// One connection's dialogue.
+pub(super) struct Asker {
+    requests: Arc<Vec<Request>>,
+    weights: f64,
+    asked: usize,
+    part: Part,
+    status: u16,
+    closes: bool,
+    body: Checksum,
+    /// Whether it is heard what the server calls itself.
+    looks: bool,
+    server: Option<String>,
+}
+
+/// Which part of an answer comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Head,
+    /// A body of this many more bytes.
+    Length(u64),
+    ChunkHead,
+    /// A chunk of this many more bytes, and its line's end.
+    Chunk(u64),
+    Trailer,
+    /// Until the server closes.
+    Rest,
+}
+
+impl Dialogue for Asker {
+    fn greet(&mut self, _: &mut Vec<u8>) {}
+
+    fn hear_greeting(&mut self, _: &[u8]) -> Heard {
+        Heard::MORE
+    }
+
+    fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
+        self.asked = choose(&self.requests, self.weights, &mut random);
+        (self.part, self.closes, self.body) = (Part::Head, false, Checksum::default());
+        out.extend_from_slice(&self.requests[self.asked].bytes);
+    }
+
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        let mut taken = 0;
+        loop {
+            match self.take(&input[taken..], is_end) {
+                Step::Took(bytes) => taken += bytes,
+                Step::More => return Heard { taken, answer: None },
+                Step::Whole(bytes) => {
+                    return Heard {
+                        taken: taken + bytes,
+                        answer: Some(judge(&self.requests, self.asked, self.status, self.body)),
+                    };
+                }
+                Step::Garbage => return Heard::garbage(&input[taken..]),
+            }
+        }
+    }
+
+    fn closes(&self) -> bool {
+        self.closes
+    }
+
+    fn server(&self) -> Option<String> {
+        self.server.clone()
+    }
+}
+
+/// What became of some bytes of an answer.
+enum Step {
+    /// So many are read; the next part begins.
+    Took(usize),
+    /// They are not enough.
+    More,
+    /// With so many the answer is whole.
+    Whole(usize),
+    Garbage,
+}
+
+impl Asker {
+    pub(super) fn new(requests: Arc<Vec<Request>>, looks: bool) -> Self {
+        let weights = requests.iter().map(|r| r.weight).sum();
+        Self {
+            requests,
+            weights,
+            asked: 0,
+            part: Part::Head,
+            status: 0,
+            closes: false,
+            body: Checksum::default(),
+            looks,
+            server: None,
+        }
+    }
+
+    fn take(&mut self, input: &[u8], is_end: bool) -> Step {
+        match self.part {
+            Part::Head => self.take_head(input),
+            Part::Length(left) => {
+                let bytes = within(left, input.len());
+                self.sum(&input[..bytes]);
+                self.part = Part::Length(left - bytes as u64);
+                match self.part {
+                    Part::Length(0) => Step::Whole(bytes),
+                    _ if bytes == 0 => Step::More,
+                    _ => Step::Took(bytes),
+                }
+            }
+            Part::ChunkHead => match line(input) {
+                Some((size, taken)) => {
+                    let digits = size.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+                    match std::str::from_utf8(digits).ok().and_then(|d| u64::from_str_radix(d, 16).ok()) {
+                        Some(0) => self.part = Part::Trailer,
+                        Some(size) => self.part = Part::Chunk(size),
+                        None => return Step::Garbage,
+                    }
+                    Step::Took(taken)
+                }
+                None => more_of(input),
+            },
+            Part::Chunk(0) => match input.strip_prefix(b"\r\n") {
+                Some(_) => {
+                    self.part = Part::ChunkHead;
+                    Step::Took(2)
+                }
+                None if b"\r\n".starts_with(input) => Step::More,
+                None => Step::Garbage,
+            },
+            Part::Chunk(left) => {
+                let bytes = within(left, input.len());
+                self.sum(&input[..bytes]);
+                self.part = Part::Chunk(left - bytes as u64);
+                if bytes == 0 { Step::More } else { Step::Took(bytes) }
+            }
+            Part::Trailer => match line(input) {
+                Some((b"", taken)) => Step::Whole(taken),
+                Some((_, taken)) => Step::Took(taken),
+                None => more_of(input),
+            },
+            Part::Rest => {
+                self.sum(input);
+                match (is_end, input.len()) {
+                    (true, bytes) => Step::Whole(bytes),
+                    (false, 0) => Step::More,
+                    (false, bytes) => Step::Took(bytes),
+                }
+            }
+        }
+    }
+
+    fn take_head(&mut self, input: &[u8]) -> Step {
+        let head = match Head::read(input) {
+            Ok(Some(head)) => head,
+            Ok(None) => return more_of(input),
+            Err(NoHead) => return Step::Garbage,
+        };
+        if head.status < 200 {
+            // An interim answer: the one that counts follows.
+            return Step::Took(head.bytes);
+        }
+        self.status = head.status;
+        self.closes = head.closes;
+        if self.looks {
+            let text = String::from_utf8_lossy(&input[..head.bytes]);
+            let mut headers = text.lines().filter_map(|header| header.split_once(':'));
+            let server = headers.find(|(name, _)| name.eq_ignore_ascii_case("server"));
+            self.server = server.map(|(_, name)| name.trim().to_owned());
+        }
+        let has_body = self.requests[self.asked].has_answer_body && !matches!(head.status, 204 | 304);
+        self.part = match (head.length, head.is_chunked) {
+            _ if !has_body => return Step::Whole(head.bytes),
+            (_, true) => Part::ChunkHead,
+            (Some(0), _) => return Step::Whole(head.bytes),
+            (Some(length), _) => Part::Length(length),
+            (None, _) => {
+                self.closes = true;
+                Part::Rest
+            }
+        };
+        Step::Took(head.bytes)
+    }
+
+    /// A body costs nothing but its reading where nobody checks it.
+    fn sum(&mut self, body: &[u8]) {
+        if self.requests[self.asked].body_checksum.is_some() {
+            self.body.add(body);
+        }
+    }
+}
+
+fn within(left: u64, bytes: usize) -> usize {
+    usize::try_from(left).map_or(bytes, |left| left.min(bytes))
+}
+
+fn more_of(input: &[u8]) -> Step {
+    if input.len() < HEAD_MAX { Step::More } else { Step::Garbage }
+}
+
+/// What the head of an answer says of what follows it.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    status: u16,
+    /// Bytes of the body, where it says.
+    length: Option<u64>,
+    is_chunked: bool,
+    /// The server takes no other request on this connection.
+    closes: bool,
+    /// Of the head itself.
+    bytes: usize,
+}
+
+/// What came is no head of HTTP/1.
+#[derive(Debug, PartialEq, Eq)]
+struct NoHead;
+
+impl Head {
+    /// `None` where it has not come whole.
+    fn read(input: &[u8]) -> Result<Option<Self>, NoHead> {
+        const START: &[u8] = b"HTTP/1.";
+        let known = input.len().min(START.len());
+        if input[..known] != START[..known] {
+            return Err(NoHead);
+        }
+        let Some((first, mut bytes)) = line(input) else { return Ok(None) };
+        let status = first.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let status = status.filter(|s| (100..600).contains(s)).ok_or(NoHead)?;
+        let is_old = first[START.len()] == b'0';
+        let mut head = Self { status, length: None, is_chunked: false, closes: is_old, bytes };
+        while let Some((header, taken)) = line(&input[bytes..]) {
+            bytes += taken;
+            if header.is_empty() {
+                return Ok(Some(Self { bytes, ..head }));
+            }
+            head.take_in(header)?;
+        }
+        Ok(None)
+    }
+
+    /// Most headers say nothing that matters here, and their first letter tells.
+    fn take_in(&mut self, header: &[u8]) -> Result<(), NoHead> {
+        if !matches!(header[0], b'c' | b'C' | b't' | b'T') {
+            return Ok(());
+        }
+        let Some(colon) = header.iter().position(|b| *b == b':') else { return Ok(()) };
+        let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+            self.length = Some(length.ok_or(NoHead)?);
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.is_chunked = value.to_ascii_lowercase().ends_with(b"chunked");
+        } else if name.eq_ignore_ascii_case(b"connection") {
+            let is = |word: &[u8]| value.eq_ignore_ascii_case(word);
+            self.closes = is(b"close") || self.closes && !is(b"keep-alive");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::requests::HttpSettings;
+
+    use super::*;
+
+    fn asker(method: &str) -> Asker {
+        let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
+        let requests = Arc::new(vec![Request::of("h:1", "/x", &http)]);
+        Asker::new(requests, false)
+    }
+
+    /// The end of an answer that comes in pieces of `step` bytes, and what was left over.
+    fn heard(
+        method: &str,
+        input: &[u8],
+        step: usize,
+        is_end: bool,
+    ) -> Option<Result<(u16, bool, usize), String>> {
+        let mut asker = asker(method);
+        asker.ask(Random::of(1, 1), &mut Vec::new());
+        let mut inbox = crate::driver::net::Inbox::default();
+        let mut pieces: Vec<&[u8]> = input.chunks(step).collect();
+        if is_end {
+            pieces.push(b"");
+        }
+        for (number, piece) in pieces.iter().enumerate() {
+            if let Some(answer) = inbox.hear(piece, |input| asker.hear(input, piece.is_empty())) {
+                let left = pieces[number + 1..].iter().map(|p| p.len()).sum();
+                return Some(answer.map(|_| (asker.status, asker.closes, left)).map_err(|f| f.text));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn an_answer_ends_where_it_says_however_it_is_cut() {
+        let ok = |status, closes| Some(Ok((status, closes, 0)));
+        for (method, input, is_end, expected) in [
+            ("GET", &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..], false, ok(200, false)),
+            ("GET", b"HTTP/1.1 200 OK\r\ncontent-length:0\r\nConnection: close\r\n\r\n", false, ok(200, true)),
+            (
+                "GET",
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\nhello\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n",
+                false,
+                ok(200, false),
+            ),
+            ("GET", b"HTTP/1.0 200 OK\r\n\r\nuntil the end", true, ok(200, true)),
+            ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, ok(200, false)),
+            ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", false, ok(304, false)),
+            ("GET", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", false, ok(204, false)),
+            ("GET", b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /y\r\n\r\n", false, ok(302, false)),
+        ] {
+            for step in [1, 2, 3, 7, 1000] {
+                assert_eq!(heard(method, input, step, is_end), expected, "{step} of {input:?}");
+            }
+            if !is_end {
+                assert_eq!(heard(method, &input[..input.len() - 1], 5, false), None, "one byte less");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said_to_be_none() {
+        for input in [
+            &b"SSH-2.0-OpenSSH\r\n"[..],
+            b"HTTP/1.1 abc\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        ] {
+            assert!(matches!(heard("GET", input, 1000, false), Some(Err(_))), "{input:?}");
+        }
+        let error = heard("GET", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", 1000, false);
+        assert!(matches!(&error, Some(Err(text)) if text.contains("500")), "{error:?}");
+    }
+}
