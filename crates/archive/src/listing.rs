@@ -68,7 +68,9 @@ impl Archive {
             .into_iter()
             .map(|header| self.listed(header))
             .collect();
-        listed.extend(self.running()?.into_iter().map(|header| self.listed(header)));
+        let running = self.drafts(Writer::Alive)?.into_iter();
+        let running = running.map(|header| RunHeader { state: RunState::Running, reason: None, ..header });
+        listed.extend(running.map(|header| self.listed(header)));
         listed.retain(|l| filter.lets_through(&l.header));
         // A run may have been renamed into its place between the two looks.
         listed.sort_by_key(|l| std::cmp::Reverse((l.header.id, l.header.state != RunState::Running)));
@@ -84,6 +86,19 @@ impl Archive {
     pub fn damage(&self) -> Result<Vec<Damage>, ArchiveError> {
         let damage = catalog::with(&self.tree, Catalog::damage)?;
         Ok(damage.into_iter().map(|(path, what)| Damage { path: self.dir().join(path), what }).collect())
+    }
+
+    /// Runs whose process died before it could seal them, and which belong to no bake-off.
+    ///
+    /// Nothing of them is kept: they are no part of any list, and the next run removes what is left of them.
+    ///
+    /// # Errors
+    ///
+    /// Where the folders cannot be read.
+    pub fn killed(&self) -> Result<Vec<RunHeader>, ArchiveError> {
+        let mut killed = self.drafts(Writer::Gone)?;
+        killed.retain(|header| header.bakeoff.is_none());
+        Ok(killed)
     }
 
     /// The run or bake-off that `text` names: its whole name, a beginning that only it has, or `latest`.
@@ -155,26 +170,36 @@ impl Archive {
         Listed { header, path }
     }
 
-    /// Headers of runs that a living process is measuring.
-    fn running(&self) -> Result<Vec<RunHeader>, ArchiveError> {
-        let mut running = Vec::new();
+    /// Headers of runs that are not sealed, by what became of the process that writes them.
+    fn drafts(&self, writer: Writer) -> Result<Vec<RunHeader>, ArchiveError> {
+        let mut drafts = Vec::new();
         for (folder, place) in disk::places(&self.tree.runs())? {
             let Place::Partial(_) = place else { continue };
             // It may be finished, or given up, while we look: then it is not running.
             let Ok(manifest) = std::fs::File::open(folder.join(MANIFEST)) else { continue };
-            if !lock::is_taken(&manifest).unwrap_or(false) {
+            let is_found = match lock::is_taken(&manifest) {
+                Ok(true) => writer == Writer::Alive,
+                Ok(false) => writer == Writer::Gone,
+                Err(_) => false,
+            };
+            if !is_found {
                 continue;
             }
             let draft =
                 disk::read(&folder.join(MANIFEST)).and_then(|bytes| reader::read_draft(&folder, &bytes));
-            running.extend(draft.ok().map(|d| RunHeader {
-                state: RunState::Running,
-                reason: None,
-                ..d.header
-            }));
+            drafts.extend(draft.ok().map(|d| d.header));
         }
-        Ok(running)
+        Ok(drafts)
     }
+}
+
+/// The process that writes a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// It measures: it holds the manifest's lock.
+    Alive,
+    /// It died before the run was whole.
+    Gone,
 }
 
 impl Filter {

@@ -2,7 +2,8 @@
 
 mod lab;
 
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStderr, Stdio};
 
 use lab::{Ended, Lab, assert_balanced};
 
@@ -84,23 +85,45 @@ fn a_late_run_is_invalid_and_strict_makes_that_an_exit_code() {
     assert!(bounds.contains(&"max".into()), "{load}");
 }
 
-#[test]
-fn ctrl_c_ends_a_run_cleanly_and_keeps_what_was_measured() {
-    let lab = Lab::new();
+/// A load of a minute that measures.
+fn measuring(lab: &Lab) -> (Child, BufReader<ChildStderr>) {
     let words =
         ["load", "null:", "--rate", "200", "--warmup", "0", "--time", "60s", "--interval", "200ms", "--json"];
-    let mut child = lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        lab.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     // The first line of an interval says that it measures.
-    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut err = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.contains("200") {
         line.clear();
-        assert_ne!(
-            std::io::BufRead::read_line(&mut err, &mut line).unwrap(),
-            0,
-            "it ended before it measured"
-        );
+        assert_ne!(err.read_line(&mut line).expect("it says words"), 0, "it ended before it measured");
     }
+    (child, err)
+}
+
+#[test]
+fn a_killed_run_is_told_of_and_nothing_of_it_is_kept() {
+    let lab = Lab::new();
+    let (mut child, _err) = measuring(&lab);
+    assert_eq!(lab.json(&["runs", "list"])["runs"][0]["state"], "running");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let told = lab.run(&["runs", "list"]);
+    assert!(told.err.contains("was killed before it was done"), "{}", told.err);
+    assert_eq!(lab.json(&["runs", "list"])["runs"], serde_json::json!([]));
+    // The next run removes what is left.
+    assert_eq!(
+        lab.run(&["load", "null:", "--rate", "100", "--warmup", "0", "--time", "100ms"]).code,
+        Some(0)
+    );
+    let told = lab.run(&["runs", "list"]);
+    assert!(!told.err.contains("killed"), "{}", told.err);
+}
+
+#[test]
+fn ctrl_c_ends_a_run_cleanly_and_keeps_what_was_measured() {
+    let lab = Lab::new();
+    let (child, mut err) = measuring(&lab);
     let pid = i32::try_from(child.id()).unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGINT).unwrap();
     let rest = std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));

@@ -103,6 +103,11 @@ fn list(archive: &Archive, args: &List, global: &Global, out: &mut dyn Write) ->
     } else {
         report::text::runs_list(out, headers, screen::style())?;
     }
+    for killed in archive.killed()? {
+        let (id, kind, title) = (killed.id, killed.kind.word(), &killed.title);
+        let what = "was killed before it was done, and nothing of it is kept";
+        Screen::new().line(&format!("bakeoff runs: {id} ({kind}, {title}) {what}"));
+    }
     for damage in archive.damage()? {
         Screen::new().line(&format!(
             "bakeoff runs: {} does not read: {}",
