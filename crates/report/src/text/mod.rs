@@ -37,7 +37,7 @@ pub use proofs::proofs;
 pub use recorded::recorded;
 pub use runs::runs_list;
 pub use scale::scale;
-pub use search::search;
+pub use search::{per_second, probe, search};
 pub use sweep::sweep;
 pub use tasks::tasks;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::search::{Answer, ProbeEnd, SearchRecord};
+use record::search::{Answer, Probe, ProbeEnd, SearchRecord};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, labelled, tinted};
@@ -38,6 +38,17 @@ pub fn search(out: &mut dyn Write, search: &SearchRecord, style: Style) -> io::R
     table.write(out, style)
 }
 
+/// One run of it in words, as it ends.
+pub fn probe(number: usize, probe: &Probe) -> String {
+    let Probe { rate_per_s, end, stage, found, .. } = probe;
+    format!("{number}: {} {} ({}): {found}", per_second(*rate_per_s), end.word(), stage.word())
+}
+
+/// A rate as a user reads and writes it: `497.53/s`.
+pub fn per_second(per_s: f64) -> String {
+    format!("{}/s", rate(per_s))
+}
+
 fn answer(search: &SearchRecord) -> (String, Tint) {
     let promise = &search.promise;
     match &search.answer {
@@ -52,6 +63,13 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
         Answer::Unreachable { at_per_s } => {
             (format!("{promise} cannot be reached: it was broken even at {}/s", rate(*at_per_s)), Tint::Bad)
         }
+        Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } if kept >= at_per_s => (
+            format!(
+                "{promise} holds at {}/s, and no higher rate is tried: what the target can do is not known",
+                rate(*kept)
+            ),
+            Tint::Doubt,
+        ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } => (
             format!(
                 "{promise} holds at {}/s; at {}/s the generator was the limit, and what the target can do is not known",

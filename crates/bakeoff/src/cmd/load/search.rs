@@ -50,13 +50,7 @@ pub(super) fn run(
             break Answer::Stopped;
         };
         let number = probes.len() + 1;
-        screen.line(&format!(
-            "{number}: {:.4}/s {} ({}): {}",
-            rate_per_s,
-            probe.end.word(),
-            stage.word(),
-            probe.found
-        ));
+        screen.line(&report::text::probe(number, &probe));
         probes.push(probe);
     };
     screen.clear();
@@ -96,7 +90,7 @@ fn probe(
     let record = load::run(settings, &signals::STOP, &mut |event| {
         beside.follow(event);
         if let load::Event::PhaseStarts { phase: record::load::Phase::Measure, .. } = event {
-            screen.phase(&format!("{rate_per_s:.4}/s"), settings.time);
+            screen.phase(&report::text::per_second(rate_per_s), settings.time);
         }
         if let load::Event::Interval(progress) = event {
             screen.at(std::time::Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
@@ -112,7 +106,9 @@ fn probe(
     let achieved_per_s = record.achieved_per_s;
     let mut header = ended(header, &record);
     if let Next::Done(Answer::Found { rate_per_s, .. }) = search.next() {
-        header.labels.insert(ANSWER.to_owned(), format!("{promise} up to {rate_per_s:.4}/s"));
+        header
+            .labels
+            .insert(ANSWER.to_owned(), format!("{promise} up to {}", report::text::per_second(rate_per_s)));
     }
     let id = header.id;
     let environment = environment(global);
