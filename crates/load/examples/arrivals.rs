@@ -2,8 +2,9 @@
 //!
 //! `arrivals serve FILE [SERVICE_US]` listens on a free port of the loopback and prints it; speaks enough of HTTP/1.1 and of
 //! memcached's text protocol; and when its standard input ends, writes the stamps of all requests to `FILE`, nanoseconds of
-//! `CLOCK_MONOTONIC`, one a line. With `SERVICE_US` it serves one request after the other and takes that long for each:
-//! its capacity is known. It never sleeps, and so takes a whole CPU: a stamp is late by a look at all its connections.
+//! `CLOCK_REALTIME`, one a line. The stamps are the kernel's, of the moment at which a request reached the server's socket:
+//! how long this program waits for a CPU is in none of them. With `SERVICE_US` it serves one request after the other and
+//! takes that long for each, from its stamp or the end of the one before: its capacity is known, and exact.
 //!
 //! `arrivals judge FILE RATE` prints how many requests came; how many of them later than the earliest of an even stream of
 //! `RATE`, at p50, p99, p99.9 and at most, in microseconds; and of the gaps between them Anderson and Darling's A^2 against
@@ -14,12 +15,20 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::TcpListener;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use record::clock::{Clock as _, Monotonic};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::{Expiration, TimerSetTimeFlags};
+use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
+use socket2::{MaybeUninitSlice, MsgHdrMut, Socket};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -34,50 +43,80 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// A connection, and what it has said so far and is no whole request.
 struct Client {
-    stream: TcpStream,
+    socket: Socket,
     said: Vec<u8>,
 }
+
+/// What is waited for beside the clients, which go by their number.
+const LISTENER: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
 
 fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
-    println!("{}", listener.local_addr()?.port());
+    // What is accepted inherits it.
+    let listener = Socket::from(listener);
+    stamp_what_comes(&listener)?;
+    println!("{}", listener.local_addr()?.as_socket().expect("it is one").port());
     let is_over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&is_over);
     std::thread::spawn(move || {
         // Whatever it says: it is over when it ends.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        let _ = io::stdin().read_to_end(&mut Vec::new());
         until.store(true, Ordering::Relaxed);
     });
-    let (mut clients, mut stamps, mut answers) = (Vec::<Client>::new(), Vec::new(), VecDeque::new());
-    let (mut room, mut free_ns) = (vec![0; 64 * 1024], 0);
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    let timer = TimerFd::new(ClockId::CLOCK_REALTIME, TimerFlags::TFD_NONBLOCK)?;
+    epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+    epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+    let (mut clients, mut stamps, mut answers) = (Vec::<Option<Client>>::new(), Vec::new(), VecDeque::new());
+    let (mut room, mut ready, mut free_ns) = (vec![0; 64 * 1024], [EpollEvent::empty(); 64], 0);
     while !is_over.load(Ordering::Relaxed) {
-        if let Ok((stream, _)) = listener.accept() {
-            stream.set_nonblocking(true)?;
-            stream.set_nodelay(true)?;
-            clients.push(Client { stream, said: Vec::new() });
-        }
-        for (number, client) in clients.iter_mut().enumerate() {
-            match client.stream.read(&mut room) {
-                Ok(bytes) => client.said.extend_from_slice(&room[..bytes]),
-                Err(e) if e.kind() == ErrorKind::WouldBlock => continue,
-                Err(_) => continue,
-            }
-            let now_ns = Monotonic.now_ns();
-            while let Some((bytes, answer, counts)) = request(&client.said) {
-                client.said.drain(..bytes);
-                if counts {
-                    stamps.push(now_ns);
-                    free_ns = now_ns.max(free_ns) + service_ns;
+        let count = match epoll.wait(&mut ready, EpollTimeout::from(100u8)) {
+            Err(Errno::EINTR) => 0,
+            waited => waited?,
+        };
+        for event in &ready[..count] {
+            match event.data() {
+                TIMER => drop(timer.wait()),
+                LISTENER => {
+                    let (socket, _) = listener.accept()?;
+                    socket.set_nonblocking(true)?;
+                    socket.set_tcp_nodelay(true)?;
+                    epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, clients.len() as u64))?;
+                    clients.push(Some(Client { socket, said: Vec::new() }));
                 }
-                answers.push_back((free_ns, number, answer));
+                number => {
+                    let number = usize::try_from(number)?;
+                    let Some(client) = &mut clients[number] else { continue };
+                    let Some((bytes, stamp_ns)) = receive(&client.socket, &mut room) else {
+                        // Closed, it is watched no more.
+                        clients[number] = None;
+                        continue;
+                    };
+                    client.said.extend_from_slice(&room[..bytes]);
+                    while let Some((bytes, answer, counts)) = request(&client.said) {
+                        client.said.drain(..bytes);
+                        if counts {
+                            stamps.push(stamp_ns);
+                            free_ns = stamp_ns.max(free_ns) + service_ns;
+                        }
+                        answers.push_back((free_ns, number, answer));
+                    }
+                }
             }
         }
-        while let Some((at_ns, number, answer)) = answers.front()
-            && *at_ns <= Monotonic.now_ns()
-        {
-            // Who is gone needs no answer.
-            let _ = clients[*number].stream.write_all(answer);
+        while let Some((at_ns, number, answer)) = answers.front() {
+            if *at_ns > now_ns()? {
+                let at =
+                    Expiration::OneShot(TimeSpec::from_duration(std::time::Duration::from_nanos(*at_ns)));
+                timer.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+                break;
+            }
+            if let Some(client) = &clients[*number] {
+                // Who is gone needs no answer.
+                let _ = (&client.socket).write_all(answer);
+            }
             answers.pop_front();
         }
     }
@@ -86,6 +125,45 @@ fn serve(file: &str, service_ns: u64) -> Result<(), Box<dyn Error>> {
         writeln!(text, "{stamp}")?;
     }
     Ok(std::fs::write(file, text)?)
+}
+
+/// Has the kernel say when what is read from a socket came.
+fn stamp_what_comes(socket: &Socket) -> io::Result<()> {
+    let yes: libc::c_int = 1;
+    // SAFETY: the option's value is an int, and lives through the call.
+    let set = unsafe {
+        let bytes = libc::socklen_t::try_from(size_of_val(&yes)).expect("four");
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const yes).cast(),
+            bytes,
+        )
+    };
+    Ok(Errno::result(set).map(drop)?)
+}
+
+/// Reads once: how many bytes, and when the last of them came; `None` at the connection's end.
+fn receive(socket: &Socket, room: &mut [u8]) -> Option<(usize, u64)> {
+    // SAFETY: what is initialized may be treated as if it were not; only bytes are written to it.
+    let room = unsafe { &mut *(std::ptr::from_mut(room) as *mut [MaybeUninit<u8>]) };
+    let (mut parts, mut control) = ([MaybeUninitSlice::new(room)], [MaybeUninit::new(0); 128]);
+    let mut message = MsgHdrMut::new().with_buffers(&mut parts).with_control(&mut control);
+    let bytes = socket.recvmsg(&mut message, 0).ok().filter(|bytes| *bytes > 0)?;
+    // SAFETY: it was filled with zeros.
+    let control = control.map(|byte| unsafe { byte.assume_init() });
+    // A header of 16 bytes, its length, level and kind; then seconds and nanoseconds. It is the only one.
+    let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight bytes"));
+    let is_stamp =
+        control[8..16] == [libc::SOL_SOCKET.to_ne_bytes(), libc::SCM_TIMESTAMPNS.to_ne_bytes()].concat()[..];
+    assert!(is_stamp, "the kernel stamps what comes");
+    Some((bytes, u64::try_from(word(16) * 1_000_000_000 + word(24)).expect("after 1970")))
+}
+
+fn now_ns() -> nix::Result<u64> {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME)?;
+    Ok(u64::try_from(now.tv_sec() * 1_000_000_000 + now.tv_nsec()).expect("after 1970"))
 }
 
 /// The first request in `said`: its bytes, its answer, and whether it is an event.
