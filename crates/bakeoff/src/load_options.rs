@@ -119,7 +119,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "TIME", value_parser = Think::parse)]
     think: Option<Think>,
 
-    /// Workers stop sleeping this many microseconds before a due time and spin: on time, at the cost of CPU
+    /// Workers spin this many microseconds before a due time, or, in a closed loop of --connections, look for answers so
+    /// long before they sleep: on time, at the cost of CPU
     #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: u64,
 
@@ -330,15 +331,19 @@ impl PaceOptions {
             ("--jitter", self.jitter.is_some()),
             ("--schedule", self.schedule.is_some()),
             ("--late", self.late.is_some()),
-            ("--spin-us", self.spin_us > 0),
             ("--fifo", self.fifo),
         ];
-        match open_only.iter().find(|(_, is_given)| *is_given) {
-            Some((name, _)) => Err(format!(
-                "{name} needs --rate: without one the loop is closed, and nothing is due at any time"
-            )),
-            None => Ok(()),
+        if let Some((name, _)) = open_only.iter().find(|(_, is_given)| *is_given) {
+            let why = "without one the loop is closed, and nothing is due at any time";
+            return Err(format!("{name} needs --rate: {why}"));
         }
+        if self.spin_us > 0 && self.connections.is_none() {
+            return Err(
+                "--spin-us needs --rate, to spin before a due time, or --connections, to look for answers"
+                    .into(),
+            );
+        }
+        Ok(())
     }
 
     fn arrivals(&self) -> anyhow::Result<(Arrivals, Option<Arc<[u64]>>)> {

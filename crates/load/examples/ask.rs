@@ -1,6 +1,6 @@
 //! The engine alone on caches and web servers, for `scripts/bench-load`: one run, one line.
 //!
-//! `ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never]]` prints events done, per second, client CPU per event in
+//! `ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never [SPIN_US]]]` prints events done, per second, client CPU per event in
 //! microseconds (user and system), and the 50th and 99th percentile of service time in microseconds.
 #![expect(clippy::print_stdout, reason = "its one line is what the script reads")]
 
@@ -18,10 +18,13 @@ use record::target::Target;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [target, rate, threads, connections, seconds, rest @ ..] = &arguments[..] else {
-        return Err("usage: ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never]]".into());
+        return Err(
+            "usage: ask TARGET RATE|max THREADS CONNECTIONS SECONDS [SIZES [auto|never [SPIN_US]]]".into()
+        );
     };
     let sizes = rest.first().map_or(KvSettings::SIZES, String::as_str);
     let prepare = rest.get(1).map_or("auto", String::as_str);
+    let spin_us = rest.get(2).map_or(Ok(0), |us| us.parse())?;
     let target = Target::new(target);
     let settings = LoadSettings {
         workload: load::default_workload(&target),
@@ -64,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
-        client: ClientSettings::PLAIN,
+        client: ClientSettings { spin: Duration::from_micros(spin_us), ..ClientSettings::PLAIN },
     };
     let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
     let client = record.client.map_err(|missing| missing.reason)?;

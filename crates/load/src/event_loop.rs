@@ -8,6 +8,9 @@
 //! Of connections that are ready together, a closed loop reads all answers before it asks anything new: an answer's end is
 //! then late by the reading of the others and not by their sending, which costs ten times as much.
 //!
+//! A sleeping loop costs the server: whoever sends the first answer wakes it, and on one machine pays for that. Where the
+//! settings say so, a closed loop looks for answers for a while before it sleeps.
+//!
 //! An event may consist of several requests: its dialogue goes on after each answer. A connection whose opening is a
 //! conversation of its own is opened aside, while the loop goes on ([`opener`]).
 //!
@@ -81,6 +84,7 @@ pub(crate) struct EventLoop {
     is_after_exhausted: bool,
     late: Late,
     think: Think,
+    /// Open loop: it spins so long before a due time. Closed loop: it looks so long for answers before it sleeps.
     spin_ns: u64,
     chance: Random,
     /// What comes is read here first.
@@ -179,7 +183,7 @@ impl EventLoop {
                 break;
             }
             let deadline_ns = self.deadline_ns(now_ns, is_over);
-            if let Err(error) = self.ready.wait(deadline_ns.saturating_sub(now_ns)) {
+            if let Err(error) = self.wait_until(deadline_ns, now_ns) {
                 let text = format!("waiting for connections: {error}");
                 self.engine.samples.note(FailureClass::Machine, &text);
                 break;
@@ -214,6 +218,20 @@ impl EventLoop {
             link.dialogue.give_up();
         }
         self.ledger
+    }
+
+    /// Waits until something is ready, or until `deadline_ns`; where answers are looked for first, does not sleep meanwhile.
+    fn wait_until(&mut self, deadline_ns: u64, mut now_ns: u64) -> io::Result<()> {
+        let may_look = self.busy > 0 && self.engine.timeline().due.is_none();
+        let looks_until_ns = if may_look { deadline_ns.min(now_ns + self.spin_ns) } else { now_ns };
+        while now_ns < looks_until_ns {
+            self.ready.wait(0)?;
+            if self.ready.count() > 0 {
+                return Ok(());
+            }
+            now_ns = self.engine.clock.now_ns();
+        }
+        self.ready.wait(deadline_ns.saturating_sub(now_ns))
     }
 
     /// Whether events are left to take, now or when the load falls.

@@ -303,10 +303,10 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
             "a rate: as fast as it goes nothing else would run",
         ),
         (
-            is_open || s.client.spin.is_zero(),
+            is_open || s.connections.is_some() || s.client.spin.is_zero(),
             "spin",
             format!("{:?}", s.client.spin),
-            "a rate: a closed loop waits for nothing",
+            "a rate, to spin before a due time, or connections, to look for answers",
         ),
         (
             !is_open || s.think == Think::None,

@@ -17,7 +17,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
+use record::load::{ClientSettings, LoadRecord, LoadSettings, PreparePolicy, Rate};
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
@@ -66,7 +66,11 @@ fn every_protocol_reads_back_what_it_wrote() {
         targets.push((format!("redis+unix:{}?password=s%40cret", redis.socket.display()), "Redis "));
     }
     for (target, version) in targets {
-        for settings in blocking_and_looped(&few(&target)) {
+        let [blocking, looped] = blocking_and_looped(&few(&target));
+        let spin = Duration::from_micros(50);
+        let looking =
+            LoadSettings { client: ClientSettings { spin, ..ClientSettings::PLAIN }, ..looped.clone() };
+        for settings in [blocking, looped, looking] {
             let record = run(&settings);
             assert_all_hit(&record);
             assert_eq!(record.connected, settings.connections_in_all());

@@ -300,8 +300,11 @@ impl LoadKeys {
         {
             return wrong("think", think.place, cell.of(Some(think)).to_string(), "no `rate` beside it");
         }
-        if let Some(spin) = self.spin_us.as_ref().filter(|spin| !is_open && cell.of(Some(*spin)) > 0) {
-            return wrong("spin_us", spin.place, cell.of(Some(spin)).to_string(), "a `rate` beside it");
+        // Nothing is due in a closed loop; but one of many connections has answers to look for.
+        let may_spin = is_open || self.connections.is_some();
+        if let Some(spin) = self.spin_us.as_ref().filter(|spin| !may_spin && cell.of(Some(*spin)) > 0) {
+            let expected = "a `rate` or `connections` beside it";
+            return wrong("spin_us", spin.place, cell.of(Some(spin)).to_string(), expected);
         }
         if let Some(fifo) = self.fifo.as_ref().filter(|fifo| !is_open && cell.of(Some(*fifo))) {
             return wrong("fifo", fifo.place, "true".into(), "a `rate` beside it");

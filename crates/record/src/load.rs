@@ -173,7 +173,8 @@ impl fmt::Display for Think {
 /// What the generator does to be on time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// Its workers sleep until this long before a due time, and spin the rest.
+    /// Its workers sleep until this long before a due time, and spin the rest; in a closed loop of connections they look for
+    /// answers for so long before they sleep.
     pub spin: Duration,
     /// Its workers run at real-time priority (`SCHED_FIFO`), before everything else.
     pub fifo: bool,

@@ -279,7 +279,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Integer { min: 0, max: 1_000_000 },
         Need::Optional("0"),
         "60",
-        "workers stop sleeping this many microseconds before a due time and spin",
+        "workers spin this many microseconds before a due time; in a closed loop of connections, before they sleep",
     )
     .with(Placeholders::Any),
     key("fifo", Kind::Bool, Need::Optional("false"), "true", "workers run at real-time priority")
