@@ -1,7 +1,9 @@
 //! Finds the highest rate that keeps a promise: doubles until it breaks, halves what lies between, confirms.
 //!
 //! One run that breaks it may have met a hiccup of the machine, and would hide every rate above it for good: it is
-//! tried again, and two of three runs decide. A confirmation is not: there one run that breaks it is enough.
+//! tried again, and two of three runs decide. A machine that was disturbed for longer may have broken those too: before the
+//! answer is confirmed, the rate that broke the promise is tried once more, and where it keeps it twice in a row, the search
+//! goes on above it. A confirmation of the answer itself is not tried again: there one run that breaks it is enough.
 //!
 //! The search is a plain state machine: it says which rate to try next, and is told what came of it. Each try is a
 //! whole run from its own warm-up, so that no run inherits the backlog of another.
@@ -15,6 +17,8 @@ use record::verdict::Check;
 const RESOLUTION: f64 = 1.01;
 /// Runs that must keep the promise at the rate that is the answer, beyond the one that found it.
 const CONFIRMATIONS: u32 = 3;
+/// Runs in a row by which a rate that broke the promise is taken for one that keeps it.
+const UPPER_END_KEPT: u32 = 2;
 /// Runs after which it is given up.
 const PROBES_MAX: u32 = 64;
 /// A rate at which the generator seems to be in the way is tried so often.
@@ -33,6 +37,7 @@ pub struct Search {
     broken_per_s: Option<f64>,
     /// Runs at the present rate, outside of a confirmation, that broke the promise, and that kept it.
     votes: Votes,
+    /// Runs of the confirmation that kept it, at the rate that is the answer or, before, at the one that broke it.
     confirmed: u32,
     unclear: u32,
     probes: u32,
@@ -107,6 +112,9 @@ impl Search {
         self.probes += 1;
         self.unclear = if end == ProbeEnd::Unclear { self.unclear + 1 } else { 0 };
         match end {
+            ProbeEnd::Kept if self.is_upper_end() => self.upper_end_kept(),
+            // It broke it before: that it is the generator this time changes nothing.
+            ProbeEnd::Broken | ProbeEnd::Unclear if self.is_upper_end() => self.upper_end_broken(),
             ProbeEnd::Unclear if self.unclear < TRIES_UNCLEAR => {}
             ProbeEnd::Unclear => {
                 let (kept_per_s, at_per_s) = (self.kept.last().copied(), self.rate_per_s);
@@ -125,6 +133,26 @@ impl Search {
             let kept_per_s = self.kept.last().copied().unwrap_or(self.floor_per_s);
             let broken_at_per_s = self.broken_per_s.unwrap_or(self.ceiling_per_s);
             self.answer = Some(Answer::Unsettled { kept_per_s, broken_at_per_s });
+        }
+    }
+
+    /// Whether it looks once more whether the lowest rate that broke the promise does so.
+    fn is_upper_end(&self) -> bool {
+        self.stage == Stage::Confirm && self.broken_per_s == Some(self.rate_per_s)
+    }
+
+    fn upper_end_kept(&mut self) {
+        self.confirmed += 1;
+        if self.confirmed == UPPER_END_KEPT {
+            // What broke it there has passed; it may have broken it elsewhere.
+            (self.broken_per_s, self.stage) = (None, Stage::Ramp);
+            self.kept();
+        }
+    }
+
+    fn upper_end_broken(&mut self) {
+        if let Some(&low) = self.kept.last() {
+            (self.rate_per_s, self.confirmed) = (low, 0);
         }
     }
 
@@ -166,7 +194,7 @@ impl Search {
     fn narrow(&mut self) {
         let (Some(&low), Some(high)) = (self.kept.last(), self.broken_per_s) else { return };
         if high <= low * RESOLUTION {
-            (self.stage, self.rate_per_s, self.confirmed) = (Stage::Confirm, low, 0);
+            (self.stage, self.rate_per_s, self.confirmed) = (Stage::Confirm, high, 0);
         } else {
             (self.stage, self.rate_per_s) = (Stage::Bisect, (low * high).sqrt());
         }
@@ -244,7 +272,7 @@ mod tests {
                 let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
                 assert!(rate_per_s <= capacity && capacity < broken_at_per_s, "{capacity} {start}");
                 assert!(broken_at_per_s <= rate_per_s * RESOLUTION);
-                assert!(runs <= 44, "{runs} runs for {capacity} from {start}");
+                assert!(runs <= 45, "{runs} runs for {capacity} from {start}");
             }
         }
     }
@@ -272,6 +300,22 @@ mod tests {
             assert!(
                 rate_per_s * RESOLUTION >= 1_000.0 && broken_at_per_s > 1_000.0,
                 "{hiccup}: {rate_per_s}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_disturbed_for_a_while_does_not_hide_the_rates_above() {
+        for (first, last) in [(1, 2), (3, 5), (4, 9), (5, 12), (10, 14)] {
+            let (mut runs, mut answer) = (0, up_to(1_000.0));
+            let (answer, _) = play(Search::new(100.0, 1.0, 1e7), |rate| {
+                runs += 1;
+                if (first..=last).contains(&runs) { ProbeEnd::Broken } else { answer(rate) }
+            });
+            let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
+            assert!(
+                rate_per_s * RESOLUTION >= 1_000.0 && broken_at_per_s > 1_000.0,
+                "disturbed from {first} to {last}: {rate_per_s}"
             );
         }
     }
