@@ -360,7 +360,9 @@ impl<'a> Conductor<'a> {
             let answer = match self.engine.change_rate(asked.ask) {
                 Ok(change) => {
                     self.changes.push(change);
-                    self.control.inspect(|control| control.note_change(&change));
+                    let at_ns = self.engine.timeline().measured_from_ns as f64 + change.at_s * 1e9;
+                    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a stamp")]
+                    self.control.inspect(|control| control.note_change(&change, at_ns as u64));
                     (self.on_event)(&Event::RateChanged(change));
                     let (from, to) = (change.from_per_s, change.per_s);
                     format!("ok rate_per_s={to} from_per_s={from} at_s={:.3}", change.at_s)

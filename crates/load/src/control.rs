@@ -89,8 +89,10 @@ struct State {
     /// `CLOCK_MONOTONIC`.
     phase_from_ns: u64,
     measured: Duration,
-    /// `None` in a closed loop.
+    /// In force now; `None` in a closed loop.
     rate_per_s: Option<f64>,
+    /// Rates that come into force, and when, on `CLOCK_MONOTONIC`; in order.
+    coming: VecDeque<(u64, f64)>,
     progress: Option<Progress>,
 }
 
@@ -144,8 +146,9 @@ impl Control {
         self.shared.lock().state.progress = Some(progress.clone());
     }
 
-    pub(crate) fn note_change(&self, change: &RateChange) {
-        self.shared.lock().state.rate_per_s = Some(change.per_s);
+    /// - `at_ns`: when it comes into force.
+    pub(crate) fn note_change(&self, change: &RateChange, at_ns: u64) {
+        self.shared.lock().state.coming.push_back((at_ns, change.per_s));
     }
 }
 
@@ -165,7 +168,7 @@ impl Shared {
         match ask::parse(line) {
             Err(problem) => format!("error: {problem}"),
             Ok(ask::Ask::Help) => format!("ok {}", ask::HELP),
-            Ok(ask::Ask::Status) => self.lock().state.to_line(),
+            Ok(ask::Ask::Status) => self.lock().state.line_at(Monotonic.now_ns()),
             Ok(ask::Ask::Stop) => {
                 on_stop();
                 "ok the load ends".to_owned()
@@ -191,9 +194,12 @@ impl Shared {
 }
 
 impl State {
-    fn to_line(&self) -> String {
+    fn line_at(&mut self, now_ns: u64) -> String {
+        while let Some((_, per_s)) = self.coming.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
+            self.rate_per_s = Some(per_s);
+        }
         let Some(phase) = self.phase else { return "ok phase=preparing".to_owned() };
-        let t_s = Monotonic.now_ns().saturating_sub(self.phase_from_ns) as f64 / 1e9;
+        let t_s = now_ns.saturating_sub(self.phase_from_ns) as f64 / 1e9;
         let rate = self.rate_per_s.map_or("max".to_owned(), |per_s| per_s.to_string());
         let mut words = vec![
             "ok".to_owned(),
@@ -202,6 +208,7 @@ impl State {
             format!("time_s={}", self.measured.as_secs_f64()),
             format!("rate_per_s={rate}"),
         ];
+        words.extend(self.coming.back().map(|(_, per_s)| format!("next_rate_per_s={per_s}")));
         if let Some(progress) = &self.progress {
             let offered = progress.offered_per_s.as_ref().ok();
             words.extend(offered.map(|per_s| format!("offered_per_s={per_s:.3}")));
@@ -214,5 +221,19 @@ impl State {
             words.push(format!("outage={}", progress.outage));
         }
         words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_as_the_next_until_it_is_in_force() {
+        let mut state = State { phase: Some(Phase::Measure), rate_per_s: Some(400.0), ..State::default() };
+        state.coming.extend([(100, 500.0), (200, 600.0)]);
+        assert!(state.line_at(99).ends_with(" rate_per_s=400 next_rate_per_s=600"));
+        assert!(state.line_at(100).ends_with(" rate_per_s=500 next_rate_per_s=600"));
+        assert!(state.line_at(250).ends_with(" rate_per_s=600"));
     }
 }

@@ -29,6 +29,8 @@ const ANNOUNCED_NS: u64 = 20_000;
 const NOTICE_NS: u64 = SLICE_NS + 50_000_000;
 /// So long before it takes effect, at the latest, everybody could know of it.
 const MARGIN_NS: u64 = 1_000_000;
+/// Slower than an event an hour is no load: it was meant to be stopped.
+const CHANGED_RATE_MIN: f64 = 1.0 / 3_600.0;
 
 /// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
 pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
@@ -404,10 +406,11 @@ impl Engine {
                 ));
             }
             RateAsk::PerSecond(per_s) => per_s,
-            RateAsk::Times(times) => from_per_s * times,
+            RateAsk::Times(times) => in_words(from_per_s * times),
         };
-        if !(per_s > 0.0 && per_s <= crate::RATE_MAX) {
-            return Err(format!("{per_s}/s is no rate: over 0 and up to {}/s", crate::RATE_MAX));
+        if !(CHANGED_RATE_MIN..=crate::RATE_MAX).contains(&per_s) {
+            let wrong = if per_s > 1e9 { format!("{per_s:e}/s") } else { format!("{per_s}/s") };
+            return Err(format!("{wrong} is no rate to change to: from 1/h to {}/s", crate::RATE_MAX));
         }
         let mut notice_ns = NOTICE_NS;
         loop {
@@ -590,4 +593,21 @@ impl FailureClass {
 /// A span in whole nanoseconds; 584 years where it is longer.
 pub(crate) fn to_ns(span: std::time::Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Without the last digits, which only the arithmetic has put there: 440 for 1.1 times 400.
+fn in_words(per_s: f64) -> f64 {
+    format!("{per_s:.11e}").parse().unwrap_or(per_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_a_rate_is_as_a_person_would_write_it() {
+        for (per_s, said) in [(400.0 * 1.1, "440"), (0.3 * 3.0, "0.9"), (1e6 / 3.0, "333333.333333")] {
+            assert_eq!(in_words(per_s).to_string(), said);
+        }
+    }
 }

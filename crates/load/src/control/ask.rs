@@ -44,7 +44,9 @@ fn rate_ask(text: &str) -> Result<RateAsk, String> {
     if let Some(times) = text.strip_prefix('x') {
         return over_zero(times.parse().map_err(|_| format!("`{text}` is no factor such as x2"))?);
     }
-    let share = |text: &str| quantity::ratio(text).map_err(|e| e.to_string());
+    let share = |share: &str| {
+        quantity::ratio(share).map_err(|_| format!("`{text}` is no share of the rate such as +10% or -10%"))
+    };
     if let Some(more) = text.strip_prefix('+') {
         return over_zero(1.0 + share(more)?);
     }
@@ -76,6 +78,14 @@ mod tests {
             ("help", Ask::Help),
         ] {
             assert_eq!(parse(line), Ok(ask), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_share_is_told_as_it_was_written() {
+        for line in ["rate -5", "rate +5", "rate -x%"] {
+            let problem = parse(line).unwrap_err();
+            assert!(problem.starts_with(&format!("`{}` is no share", &line[5..])), "{problem}");
         }
     }
 

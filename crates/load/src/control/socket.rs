@@ -1,7 +1,8 @@
 //! A local socket that answers lines.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::net::Shutdown;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::stat::{Mode, fchmod};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::ControlError;
 
@@ -25,6 +26,9 @@ type Answer = Arc<dyn Fn(&str) -> String + Send + Sync>;
 #[derive(Debug)]
 pub(super) struct Listening {
     path: PathBuf,
+    /// Device and inode of the file that is ours, while it is there.
+    file: Option<(u64, u64)>,
+    listener: Arc<UnixListener>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -32,28 +36,37 @@ pub(super) struct Listening {
 impl Listening {
     pub(super) fn begin(path: &Path, answer: Answer) -> Result<Self, ControlError> {
         make_room(path)?;
-        let listener = bind(path)?;
+        let listener = Arc::new(bind(path)?);
+        let file = identity(path);
         let is_over = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&is_over);
+        let (theirs, accepts) = (Arc::clone(&is_over), Arc::clone(&listener));
         let thread = thread::Builder::new()
             .name("load-control".to_owned())
-            .spawn(move || accept(&listener, &theirs, &answer))
+            .spawn(move || accept(&accepts, &theirs, &answer))
             .map_err(|source| ControlError::Listen { path: path.to_owned(), source })?;
-        Ok(Self { path: path.to_owned(), is_over, thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), file, listener, is_over, thread: Some(thread) })
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Whoever waits for a connection wakes up by one; where the file is gone, nobody can come any more.
-        if UnixStream::connect(&self.path).is_ok()
+        // Whoever waits for a connection wakes up, whatever is at the path by now.
+        if SockRef::from(&*self.listener).shutdown(Shutdown::Both).is_ok()
             && let Some(thread) = self.thread.take()
         {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.path);
+        // Somebody may have taken our file away and put theirs there.
+        if self.file.is_some() && identity(&self.path) == self.file {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Device and inode of what is there.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Removes a socket at which nobody listens any more.
@@ -157,6 +170,20 @@ mod tests {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "others may not talk to it");
         drop(listening);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_listener_whose_file_was_replaced_ends_and_leaves_the_other_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let first = Listening::begin(&path, echo()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = Listening::begin(&path, echo()).unwrap();
+        drop(first);
+        assert_eq!(ask(&path, "still there\n"), "ok still there\n");
+        std::fs::remove_file(&path).unwrap();
+        drop(second);
         assert!(!path.exists());
     }
 
