@@ -1,25 +1,41 @@
-//! Ctrl-C and SIGTERM: the first asks for a clean end, the second for an end at once.
+//! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks for a clean end, the second for an end at once.
 
 use record::clock::{Clock as _, Monotonic};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Raised by every SIGINT and SIGTERM once [`stop_on_interrupt`] was called.
+/// Raised by every SIGINT, SIGTERM and SIGHUP once [`stop_on_interrupt`] was called.
 pub(crate) static STOP: load::Stop = load::Stop::new();
 
-/// From now on SIGINT and SIGTERM raise [`STOP`] instead of ending the process.
+/// From now on SIGINT, SIGTERM and SIGHUP raise [`STOP`] instead of ending the process. A SIGHUP that is ignored, as
+/// below `nohup`, stays so.
 ///
 /// # Errors
 ///
 /// The kernel's, where the handlers cannot be installed.
 pub(crate) fn stop_on_interrupt() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
             STOP.request();
         }
     })?;
     Ok(())
+}
+
+/// Whether this process ignores a signal; `false` where nobody can tell.
+fn is_ignored(signal: i32) -> bool {
+    std::fs::read_to_string("/proc/self/status").is_ok_and(|status| is_ignored_by(&status, signal))
+}
+
+/// By the mask of ignored signals in `/proc/PID/status`: bit 0 is signal 1.
+fn is_ignored_by(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Sleeps until `deadline_ns` on the monotonic clock; `false` where a signal asked to end before.
@@ -33,4 +49,17 @@ pub(crate) fn wait_until(deadline_ns: u64) -> bool {
         Monotonic.sleep_until_ns(deadline_ns.min(now_ns + LOOK_EVERY_NS));
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_mask() {
+        let status = "SigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000004002\n";
+        assert!(is_ignored_by(status, SIGHUP) && is_ignored_by(status, 13));
+        assert!(!is_ignored_by(status, SIGINT) && !is_ignored_by(status, SIGTERM));
+        assert!(!is_ignored_by("", SIGHUP));
+    }
 }
