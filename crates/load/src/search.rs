@@ -9,11 +9,12 @@
 //! whole run from its own warm-up, so that no run inherits the backlog of another.
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::LoadRecord;
+use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic};
 use record::verdict::Check;
 
-/// A rate that keeps the promise and one that breaks it may lie this far apart at the end.
+/// A rate that keeps the promise and one that breaks it may lie this far apart at the end, or an event of a run, where
+/// that is more.
 const RESOLUTION: f64 = 1.01;
 /// Runs that must keep the promise at the rate that is the answer, beyond the one that found it.
 const CONFIRMATIONS: u32 = 3;
@@ -24,11 +25,16 @@ const PROBES_MAX: u32 = 64;
 /// A rate at which the generator seems to be in the way is tried so often.
 const TRIES_UNCLEAR: u32 = 2;
 
+/// Events of which a run can tell anything.
+const EVENTS_MIN: u64 = 10;
+/// A run that fell behind is the generator's doing where connections were in service for less of the phase than this:
+/// with a target that is too slow, they are all of the time.
+const BUSY_MIN: f64 = 0.5;
+
 /// A search that goes on.
 #[derive(Debug, Clone)]
 pub struct Search {
-    floor_per_s: f64,
-    ceiling_per_s: f64,
+    room: Room,
     rate_per_s: f64,
     stage: Stage,
     /// Rates that kept the promise, in rising order; those that broke it later are taken out.
@@ -61,6 +67,53 @@ impl Votes {
     }
 }
 
+/// Within what a search looks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Room {
+    /// It tries no lower rate.
+    pub floor_per_s: f64,
+    /// It tries no higher one.
+    pub ceiling_per_s: f64,
+    /// Length of a run, in seconds: rates that are closer than an event of it are the same.
+    pub time_s: f64,
+}
+
+impl Room {
+    /// Down to the lowest rate at which runs of `time_s` seconds hold what is promised.
+    pub fn above_floor(promise: &Promise, time_s: f64, ceiling_per_s: f64) -> Self {
+        let floor_per_s = events_needed(promise) as f64 / time_s;
+        Self { floor_per_s, ceiling_per_s: ceiling_per_s.max(floor_per_s), time_s }
+    }
+
+    /// The events that a run at this rate has.
+    fn events(&self, rate_per_s: f64) -> f64 {
+        (rate_per_s * self.time_s * (1.0 - 4.0 * f64::EPSILON)).ceil()
+    }
+
+    /// The middle of two rates, in whole events; `None` where no other number of events lies between theirs.
+    fn middle(&self, low_per_s: f64, high_per_s: f64) -> Option<f64> {
+        let (fewest, most) = (self.events(low_per_s), self.events(high_per_s));
+        let events = ((low_per_s * high_per_s).sqrt() * self.time_s).round();
+        let events = events.clamp(fewest + 1.0, (most - 1.0).max(fewest + 1.0));
+        (events < most).then_some(events / self.time_s)
+    }
+}
+
+/// Events that a run must have to hold what is promised: of fewer than leave one above it, a percentile is the largest
+/// value by another name.
+pub fn events_needed(promise: &Promise) -> u64 {
+    let needed = |clause: &Clause| match clause.statistic {
+        // As people say it, 99.9 leaves a thousandth; as a float, a little less.
+        Statistic::Percentile(percent) => {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+            let events = (100.0 / (100.0 - percent) * (1.0 - 1e-9)).ceil() as u64;
+            events
+        }
+        Statistic::Mean | Statistic::Max => EVENTS_MIN,
+    };
+    promise.0.iter().map(needed).fold(EVENTS_MIN, u64::max)
+}
+
 /// What a search does next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
@@ -76,13 +129,12 @@ pub enum Next {
 }
 
 impl Search {
-    /// Begins at `start_per_s`, and tries nothing below `floor_per_s` or above `ceiling_per_s`.
-    pub fn new(start_per_s: f64, floor_per_s: f64, ceiling_per_s: f64) -> Self {
-        assert!(0.0 < floor_per_s && floor_per_s <= ceiling_per_s, "a search has room");
+    /// Begins at `start_per_s`, or as near to it as there is room.
+    pub fn new(start_per_s: f64, room: Room) -> Self {
+        assert!(0.0 < room.floor_per_s && room.floor_per_s <= room.ceiling_per_s, "a search has room");
         Self {
-            floor_per_s,
-            ceiling_per_s,
-            rate_per_s: start_per_s.clamp(floor_per_s, ceiling_per_s),
+            room,
+            rate_per_s: start_per_s.clamp(room.floor_per_s, room.ceiling_per_s),
             stage: Stage::Ramp,
             kept: Vec::new(),
             broken_per_s: None,
@@ -92,11 +144,6 @@ impl Search {
             probes: 0,
             answer: None,
         }
-    }
-
-    /// The lowest rate that runs of `time_s` seconds can tell anything about: ten events.
-    pub fn floor_per_s(time_s: f64) -> f64 {
-        10.0 / time_s
     }
 
     /// What to do next.
@@ -130,8 +177,8 @@ impl Search {
             if is_kept { self.kept() } else { self.broken() }
         }
         if self.answer.is_none() && self.probes >= PROBES_MAX {
-            let kept_per_s = self.kept.last().copied().unwrap_or(self.floor_per_s);
-            let broken_at_per_s = self.broken_per_s.unwrap_or(self.ceiling_per_s);
+            let kept_per_s = self.kept.last().copied().unwrap_or(self.room.floor_per_s);
+            let broken_at_per_s = self.broken_per_s.unwrap_or(self.room.ceiling_per_s);
             self.answer = Some(Answer::Unsettled { kept_per_s, broken_at_per_s });
         }
     }
@@ -169,10 +216,10 @@ impl Search {
         self.kept.sort_by(f64::total_cmp);
         if self.broken_per_s.is_some() {
             self.narrow();
-        } else if rate_per_s >= self.ceiling_per_s {
+        } else if rate_per_s >= self.room.ceiling_per_s {
             self.answer = Some(Answer::GeneratorLimit { kept_per_s: Some(rate_per_s), at_per_s: rate_per_s });
         } else {
-            self.rate_per_s = (2.0 * rate_per_s).min(self.ceiling_per_s);
+            self.rate_per_s = (2.0 * rate_per_s).min(self.room.ceiling_per_s);
         }
     }
 
@@ -182,21 +229,21 @@ impl Search {
         self.kept.retain(|kept| *kept < rate_per_s);
         if !self.kept.is_empty() {
             self.narrow();
-        } else if rate_per_s <= self.floor_per_s {
+        } else if rate_per_s <= self.room.floor_per_s {
             self.answer = Some(Answer::Unreachable { at_per_s: rate_per_s });
         } else {
             self.stage = Stage::Ramp;
-            self.rate_per_s = (rate_per_s / 2.0).max(self.floor_per_s);
+            self.rate_per_s = (rate_per_s / 2.0).max(self.room.floor_per_s);
         }
     }
 
     /// Goes on between the highest rate that kept the promise and the lowest that broke it.
     fn narrow(&mut self) {
         let (Some(&low), Some(high)) = (self.kept.last(), self.broken_per_s) else { return };
-        if high <= low * RESOLUTION {
-            (self.stage, self.rate_per_s, self.confirmed) = (Stage::Confirm, high, 0);
+        if let Some(middle) = self.room.middle(low, high).filter(|_| high > low * RESOLUTION) {
+            (self.stage, self.rate_per_s) = (Stage::Bisect, middle);
         } else {
-            (self.stage, self.rate_per_s) = (Stage::Bisect, (low * high).sqrt());
+            (self.stage, self.rate_per_s, self.confirmed) = (Stage::Confirm, high, 0);
         }
     }
 }
@@ -205,6 +252,7 @@ impl Search {
 ///
 /// A run that did not keep it tells nothing of the target where the generator was in the way: its worker was hardly ever
 /// off its CPU, or it was late while neither the service time nor the wait for a worker break the promise by themselves.
+/// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let response =
         record.response.as_ref().map_or_else(|_| record.service.clone(), CensoredHistogram::merged);
@@ -223,15 +271,25 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     if holds(&response) && !behind && !fails("errors") {
         return (ProbeEnd::Kept, found.join(", "));
     }
-    let was_late = (fails("lateness") || fails("client-starvation")) && !behind;
-    let is_unclear = !fails("errors")
-        && (fails("client-cpu")
-            || (was_late && holds(&record.service) && record.wait.as_ref().is_ok_and(holds)));
+    let was_late = fails("lateness") || fails("client-starvation");
+    let would_hold = holds(&record.service)
+        && (behind && was_idle(record) || !behind && record.wait.as_ref().is_ok_and(holds));
+    let is_unclear = !fails("errors") && (fails("client-cpu") || (was_late && would_hold));
     if is_unclear {
         found.push("the generator was in the way".to_owned());
         return (ProbeEnd::Unclear, found.join(", "));
     }
     (ProbeEnd::Broken, found.join(", "))
+}
+
+/// Whether connections had time left while events waited for them: it was not the target that they waited for.
+fn was_idle(record: &LoadRecord) -> bool {
+    let settings = &record.settings;
+    // Otherwise there are reasons of its own for an event to wait, or to be given up, beside a connection that is free.
+    let takes_next = settings.schedule == Schedule::Shared && settings.late == LatePolicy::Queue;
+    let service_s = record.service.summary().map_or(0.0, |s| s.mean_ns * s.count as f64 / 1e9);
+    let all_s = f64::from(settings.connections_in_all()) * record.measured.as_secs_f64();
+    takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 
 fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {
@@ -245,6 +303,11 @@ fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With runs so long that an event more or less is nothing.
+    fn search(start_per_s: f64, floor_per_s: f64, ceiling_per_s: f64) -> Search {
+        Search::new(start_per_s, Room { floor_per_s, ceiling_per_s, time_s: 1e6 })
+    }
 
     /// Plays a search to its end on a target that answers by `answer`; yields the answer and the number of runs.
     fn play(mut search: Search, mut answer: impl FnMut(f64) -> ProbeEnd) -> (Answer, u32) {
@@ -268,7 +331,7 @@ mod tests {
     fn a_capacity_is_found_within_one_percent_wherever_the_search_begins() {
         for capacity in [3.0, 99.0, 500.0, 12_345.0, 2e6] {
             for start in [1.0, 10.0, 4_000.0] {
-                let (answer, runs) = play(Search::new(start, 1.0, 1e7), up_to(capacity));
+                let (answer, runs) = play(search(start, 1.0, 1e7), up_to(capacity));
                 let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
                 assert!(rate_per_s <= capacity && capacity < broken_at_per_s, "{capacity} {start}");
                 assert!(broken_at_per_s <= rate_per_s * RESOLUTION);
@@ -279,12 +342,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_found_is_said() {
-        let (answer, _) = play(Search::new(10.0, 1.0, 1e7), |_| ProbeEnd::Broken);
+        let (answer, _) = play(search(10.0, 1.0, 1e7), |_| ProbeEnd::Broken);
         assert_eq!(answer, Answer::Unreachable { at_per_s: 1.0 });
-        let (answer, _) = play(Search::new(100.0, 1.0, 1e3), |_| ProbeEnd::Kept);
+        let (answer, _) = play(search(100.0, 1.0, 1e3), |_| ProbeEnd::Kept);
         assert_eq!(answer, Answer::GeneratorLimit { kept_per_s: Some(1e3), at_per_s: 1e3 });
         let weak = |rate| if rate < 1e4 { ProbeEnd::Kept } else { ProbeEnd::Unclear };
-        let (answer, _) = play(Search::new(5e3, 1.0, 1e7), weak);
+        let (answer, _) = play(search(5e3, 1.0, 1e7), weak);
         assert_eq!(answer, Answer::GeneratorLimit { kept_per_s: Some(5e3), at_per_s: 1e4 });
     }
 
@@ -292,7 +355,7 @@ mod tests {
     fn one_hiccup_does_not_hide_the_rates_above_it() {
         for hiccup in 1..=12 {
             let (mut runs, mut answer) = (0, up_to(1_000.0));
-            let (answer, _) = play(Search::new(100.0, 1.0, 1e7), |rate| {
+            let (answer, _) = play(search(100.0, 1.0, 1e7), |rate| {
                 runs += 1;
                 if runs == hiccup { ProbeEnd::Broken } else { answer(rate) }
             });
@@ -308,7 +371,7 @@ mod tests {
     fn a_machine_that_is_disturbed_for_a_while_does_not_hide_the_rates_above() {
         for (first, last) in [(1, 2), (3, 5), (4, 9), (5, 12), (10, 14)] {
             let (mut runs, mut answer) = (0, up_to(1_000.0));
-            let (answer, _) = play(Search::new(100.0, 1.0, 1e7), |rate| {
+            let (answer, _) = play(search(100.0, 1.0, 1e7), |rate| {
                 runs += 1;
                 if (first..=last).contains(&runs) { ProbeEnd::Broken } else { answer(rate) }
             });
@@ -328,11 +391,47 @@ mod tests {
             let is_first = tried.insert(rate.to_bits());
             if rate <= 800.0 || (is_first && rate < 1_000.0) { ProbeEnd::Kept } else { ProbeEnd::Broken }
         };
-        let (answer, _) = play(Search::new(100.0, 1.0, 1e7), lucky);
+        let (answer, _) = play(search(100.0, 1.0, 1e7), lucky);
         match answer {
             Answer::Found { rate_per_s, .. } => assert!(rate_per_s <= 800.0, "{rate_per_s}"),
             Answer::Unsettled { kept_per_s, .. } => assert!(kept_per_s < 1_000.0),
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn no_two_rates_are_told_apart_that_have_the_same_events() {
+        for capacity in [19.2, 20.0, 31.4, 99.9] {
+            let room = Room { floor_per_s: 5.0, ceiling_per_s: 1e6, time_s: 2.0 };
+            let mut tried = Vec::new();
+            let (answer, _) = play(Search::new(8.0, room), |rate| {
+                tried.push(rate);
+                up_to(capacity)(rate)
+            });
+            let Answer::Found { rate_per_s, broken_at_per_s } = answer else { panic!("{answer:?}") };
+            assert!(rate_per_s <= capacity && capacity < broken_at_per_s, "{rate_per_s} {broken_at_per_s}");
+            assert!(broken_at_per_s <= (rate_per_s * RESOLUTION).max(rate_per_s + 0.5), "{capacity}");
+            tried.sort_by(f64::total_cmp);
+            tried.dedup();
+            let events: Vec<f64> = tried.iter().map(|rate| room.events(*rate)).collect();
+            assert!(events.is_sorted_by(|a, b| a < b), "{tried:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_has_as_many_events_as_the_promise_needs() {
+        for (promise, events) in [
+            ("mean<1s", 10),
+            ("max<1s", 10),
+            ("p50<1s", 10),
+            ("p99<1s", 100),
+            ("p99.9<1s", 1_000),
+            ("p99.99<1s,p50<1ms", 10_000),
+        ] {
+            let promise = Promise::parse(promise).unwrap();
+            assert_eq!(events_needed(&promise), events, "{promise}");
+            let room = Room::above_floor(&promise, 2.0, 1e6);
+            assert_eq!(room.events(room.floor_per_s).to_string(), events.to_string());
         }
     }
 }

@@ -403,12 +403,12 @@ fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
 fn the_capacity_of_a_server_is_found_within_three_percent() {
     use record::search::{Answer, Promise};
 
-    use crate::search::{Next, Search, judge};
+    use crate::search::{Next, Room, Search, judge};
 
     // One worker and a fixed service time: the capacity is known.
     for (service_ns, capacity_per_s) in [(2 * MS, 500.0), (25 * MS, 40.0)] {
         let promise = Promise::parse("p99<200ms").unwrap();
-        let mut search = Search::new(10.0, 1.0, 1e6);
+        let mut search = Search::new(10.0, Room::above_floor(&promise, 30.0, 1e6));
         let answer = loop {
             match search.next() {
                 Next::Done(answer) => break answer,
@@ -421,6 +421,24 @@ fn the_capacity_of_a_server_is_found_within_three_percent() {
         };
         let Answer::Found { rate_per_s, .. } = answer else { panic!("{answer:?}") };
         assert!((rate_per_s / capacity_per_s - 1.0).abs() < 0.03, "{rate_per_s} of {capacity_per_s}");
+    }
+}
+
+#[test]
+fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
+    use record::search::{ProbeEnd, Promise};
+
+    let promise = Promise::parse("mean<10ms").unwrap();
+    // The worker is busy all the time, or it has time left and was kept from its CPU.
+    for (service_ns, rate_per_s, expected) in
+        [(2 * MS, 1_000.0, ProbeEnd::Broken), (MS / 100, 1_000.0, ProbeEnd::Unclear)]
+    {
+        let mut record = simulate(settings(Rate::PerSecond(rate_per_s), 3), move |_| (service_ns, Ok(())));
+        for check in &mut record.verdict.checks {
+            check.ok &= !["achieved-rate", "client-starvation"].contains(&check.name);
+        }
+        let (end, found) = crate::search::judge(&promise, &record);
+        assert_eq!(end, expected, "{found}");
     }
 }
 

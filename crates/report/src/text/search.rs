@@ -60,9 +60,13 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
             ),
             Tint::Good,
         ),
-        Answer::Unreachable { at_per_s } => {
-            (format!("{promise} cannot be reached: it was broken even at {}/s", rate(*at_per_s)), Tint::Bad)
-        }
+        Answer::Unreachable { at_per_s } => (
+            format!(
+                "{promise} cannot be reached: it was broken even at {}/s, and at a lower rate a try has too few events to tell",
+                rate(*at_per_s)
+            ),
+            Tint::Bad,
+        ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } if kept >= at_per_s => (
             format!(
                 "{promise} holds at {}/s, and no higher rate is tried: what the target can do is not known",

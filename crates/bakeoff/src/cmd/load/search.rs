@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use load::search::{Next, Search};
+use load::search::{Next, Room, Search};
 use record::clock::WallAnchor;
 use record::load::{LoadSettings, Rate};
 use record::run::{Run, RunId};
@@ -34,8 +34,9 @@ pub(super) fn run(
 ) -> anyhow::Result<Exit> {
     let Rate::PerSecond(start_per_s) = settings.rate else { unreachable!("a search has a rate to begin at") };
     signals::stop_on_interrupt()?;
-    let mut search =
-        Search::new(start_per_s, Search::floor_per_s(settings.time.as_secs_f64()), CEILING_PER_S);
+    let room = Room::above_floor(promise, settings.time.as_secs_f64(), CEILING_PER_S);
+    check_start(args.pace.has_rate().then_some(start_per_s), promise, room)?;
+    let mut search = Search::new(start_per_s, room);
     let mut screen = Screen::new();
     let mut probes: Vec<Probe> = Vec::new();
     let mut name = None;
@@ -69,7 +70,21 @@ pub(super) fn run(
     })
 }
 
-/// One run, kept and judged, and noted in the search; `None` where the user stopped it.
+/// A rate that was asked for is the first that is tried: one that can tell nothing is refused, not raised in silence.
+fn check_start(asked_per_s: Option<f64>, promise: &Promise, room: Room) -> anyhow::Result<()> {
+    let Some(asked_per_s) = asked_per_s.filter(|per_s| *per_s < room.floor_per_s) else { return Ok(()) };
+    let events = load::search::events_needed(promise);
+    let text = format!(
+        "{promise} needs {events} events a try, and {} has fewer in {}s: begin at --rate {} or above, or give each try --time {}s",
+        report::text::per_second(asked_per_s),
+        room.time_s,
+        report::text::per_second(room.floor_per_s),
+        (events as f64 / asked_per_s).ceil()
+    );
+    Err(Exit::Usage.with(text))
+}
+
+/// One run, kept and judged, and noted in the search; `None` where the user stopped it: what it had measured is kept.
 fn probe(
     args: &Args,
     promise: &Promise,
@@ -97,12 +112,14 @@ fn probe(
         }
     });
     let record = match record {
-        Ok(record) if record.verdict.state == Validity::Interrupted => return Ok(None),
         Err(load::LoadError::Interrupted) => return Ok(None),
         other => other.map_err(of_load)?,
     };
-    let (end, found) = load::search::judge(promise, &record);
-    search.note(end);
+    let judged = (record.verdict.state != Validity::Interrupted).then(|| {
+        let (end, found) = load::search::judge(promise, &record);
+        search.note(end);
+        (end, found)
+    });
     let achieved_per_s = record.achieved_per_s;
     let mut header = ended(header, &record);
     if let Next::Done(Answer::Found { rate_per_s, .. }) = search.next() {
@@ -127,5 +144,5 @@ fn probe(
     };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);
-    Ok(Some(Probe { rate_per_s, stage, end, found, achieved_per_s, run }))
+    Ok(judged.map(|(end, found)| Probe { rate_per_s, stage, end, found, achieved_per_s, run }))
 }
