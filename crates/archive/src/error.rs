@@ -82,6 +82,12 @@ pub enum ArchiveError {
         /// The run or bake-off.
         id: RunId,
     },
+    /// Another load writes that log of events.
+    #[error("another load writes {}: choose another file for --log", path.display())]
+    LogBusy {
+        /// What it is writing.
+        path: PathBuf,
+    },
     /// A trial's run goes only with its bake-off.
     #[error("{id} is part of bake-off {bakeoff}: remove that, or keep both")]
     PartOfBakeoff {

@@ -2,7 +2,7 @@
 //!
 //! A thread of its own compresses and writes, because the one that hands the rows over has a load to conduct.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ const BATCHES_MAX: usize = 64;
 #[derive(Debug)]
 pub struct EventLog {
     path: PathBuf,
+    left_behind: Option<PathBuf>,
     sender: SyncSender<Vec<EventRow>>,
     writer: JoinHandle<Result<u64, ParquetError>>,
 }
@@ -55,10 +56,11 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be made.
+    /// Where the file cannot be made, or another load writes it.
     pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
         let partial = partial(path);
-        let file = File::create(&partial).map_err(ArchiveError::writing(&partial))?;
+        let (file, left_bytes) = begin(&partial)?;
+        let left_behind = (left_bytes > 0).then(|| partial.clone());
         let (sender, receiver) = sync_channel(BATCHES_MAX);
         let mut names: Vec<ByteArray> =
             operations.iter().map(|name| ByteArray::from(name.as_str())).collect();
@@ -66,7 +68,12 @@ impl EventLog {
         let writer = thread::Builder::new().name("event-log".to_owned());
         let writer =
             writer.spawn(move || write(file, &receiver, &names)).map_err(ArchiveError::writing(&partial))?;
-        Ok(Self { path: path.to_owned(), sender, writer })
+        Ok(Self { path: path.to_owned(), left_behind, sender, writer })
+    }
+
+    /// What a load that was killed had left in this one's way; it is replaced.
+    pub fn left_behind(&self) -> Option<&Path> {
+        self.left_behind.as_deref()
     }
 
     /// Where batches of rows are handed over.
@@ -259,6 +266,20 @@ fn of_writing(error: ParquetError) -> io::Error {
     }
 }
 
+/// An empty file that nobody else writes, and the bytes that were in it: of a load that was killed. The lock is gone
+/// with its process.
+fn begin(partial: &Path) -> Result<(File, u64), ArchiveError> {
+    let failed = |error: io::Error| ArchiveError::writing(partial)(error);
+    let file = File::options().write(true).create(true).truncate(false).open(partial).map_err(failed)?;
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => ArchiveError::LogBusy { path: partial.to_owned() },
+        TryLockError::Error(error) => failed(error),
+    })?;
+    let left_bytes = file.metadata().map_err(failed)?.len();
+    file.set_len(0).map_err(failed)?;
+    Ok((file, left_bytes))
+}
+
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
@@ -278,6 +299,23 @@ mod tests {
         let (fate, end_ns) =
             if due_ns.is_multiple_of(3) { (Fate::Unfinished, None) } else { (Fate::Done, stamp) };
         EventRow { due_ns, claim_ns: stamp, start_ns: stamp, end_ns, operation: Some(0), fate }
+    }
+
+    #[test]
+    fn what_a_killed_load_left_is_replaced_and_a_living_one_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("events.parquet");
+        fs::write(partial(&path), "half a log").unwrap();
+        let create = || EventLog::create(&path, &["get".into()], "kv");
+        let log = create().unwrap();
+        assert_eq!(log.left_behind(), Some(&*partial(&path)));
+        assert!(matches!(create().unwrap_err(), ArchiveError::LogBusy { .. }));
+        log.sender().send(vec![row(1_000)]).unwrap();
+        assert_eq!(log.finish().unwrap(), 1);
+        assert!(!partial(&path).exists());
+        let log = create().unwrap();
+        assert_eq!(log.left_behind(), None);
+        log.abandon();
     }
 
     #[test]

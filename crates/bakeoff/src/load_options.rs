@@ -300,6 +300,11 @@ impl PaceOptions {
         Ok(Meant { settings, recorded })
     }
 
+    /// Whether a rate was asked for.
+    pub(crate) fn has_rate(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// Whether the options go together: none is ignored in silence.
     fn check(&self, is_search: bool) -> Result<(), String> {
         let says_rate = self.arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
@@ -350,8 +355,15 @@ impl PaceOptions {
         match &self.arrivals {
             None | Some(Arrivals::Jitter { .. }) => {
                 let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
-                let of_period = |us: u64| Some((us as f64 * 1e-6 / thread_period_s?).min(1.0));
+                let of_period = |us: u64| Some(us as f64 * 1e-6 / thread_period_s?);
                 let ratio = self.jitter.or_else(|| self.tx_jitter.and_then(of_period));
+                if ratio.is_some_and(|ratio| ratio > 1.0) {
+                    let period_us = thread_period_s.unwrap_or_default() * 1e6;
+                    return Err(Exit::Usage.with(format!(
+                        "--tx-jitter {}: an event moves by at most 100% of its thread's period, here {period_us:.0} us",
+                        self.tx_jitter.unwrap_or_default()
+                    )));
+                }
                 Ok((Arrivals::Jitter { ratio: ratio.unwrap_or(Arrivals::JITTER_RATIO) }, None))
             }
             Some(Arrivals::File(file)) => {

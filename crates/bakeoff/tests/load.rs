@@ -1,9 +1,13 @@
 //! `bakeoff load` as a user runs it.
+#![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
 mod lab;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStderr, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use lab::{Ended, Lab, assert_balanced};
 
@@ -120,12 +124,24 @@ fn a_killed_run_is_told_of_and_nothing_of_it_is_kept() {
     assert!(!told.err.contains("killed"), "{}", told.err);
 }
 
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
 #[test]
-fn ctrl_c_ends_a_run_cleanly_and_keeps_what_was_measured() {
+fn ctrl_c_or_a_terminal_that_goes_ends_a_run_cleanly_and_keeps_what_was_measured() {
+    // Whoever runs the tests may ignore it, and children inherit that.
+    // SAFETY: nothing is handled here.
+    unsafe { nix::sys::signal::signal(Signal::SIGHUP, nix::sys::signal::SigHandler::SigDfl) }.unwrap();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        ends_cleanly_by(signal);
+    }
+}
+
+fn ends_cleanly_by(signal: Signal) {
     let lab = Lab::new();
     let (child, mut err) = measuring(&lab);
-    let pid = i32::try_from(child.id()).unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGINT).unwrap();
+    send(&child, signal);
     let rest = std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
     let ended = Ended::of(child.wait_with_output().unwrap());
     rest.join().unwrap().unwrap();
@@ -229,6 +245,56 @@ fn a_search_says_what_it_cannot_find_and_archives_every_try() {
     let probes = search["probes"].as_array().unwrap();
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(probes.len()));
     assert_eq!(runs["runs"][0]["labels"]["search"], probes[0]["run"]);
+}
+
+#[test]
+fn a_search_that_is_stopped_keeps_the_try_that_it_was_at() {
+    let lab = Lab::new();
+    let mark = lab.path("begun");
+    let target = format!("exec:touch {}", mark.display());
+    let words = ["load", &target, "--search", "p50<1s", "--time", "60s", "--warmup", "0"];
+    let child = lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !mark.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    send(&child, Signal::SIGINT);
+    assert_eq!(Ended::of(child.wait_with_output().unwrap()).code, Some(130));
+    let runs = lab.json(&["runs", "list"]);
+    assert_eq!(runs["runs"][0]["state"], "interrupted", "{runs}");
+    assert_eq!(runs["runs"][0]["labels"]["search-promise"], "p50<1s");
+}
+
+#[test]
+fn what_cannot_be_told_is_refused_and_not_bent() {
+    let lab = Lab::new();
+    let script = lab.path("empty.sql");
+    std::fs::write(&script, "-- nothing\n").unwrap();
+    let (target, script) = (lab.sqlite(), script.display().to_string());
+    for (words, says) in [
+        (
+            &["null:", "--search", "p99.9<100ms", "--rate", "8", "--time", "2s"][..],
+            "--rate 500.00/s or above",
+        ),
+        (&["null:", "--rate", "100", "--tx-jitter", "10001"], "at most 100%"),
+        (&[&target, "--script", &script, "--time", "1s"], "the script does nothing"),
+    ] {
+        let refused = lab.run(&[&["load"], words].concat());
+        assert_eq!(refused.code, Some(2), "{words:?}: {}", refused.err);
+        assert!(refused.err.contains(says), "{}", refused.err);
+    }
+    let good = ["load", "null:", "--rate", "100", "--tx-jitter", "10000", "--time", "100ms", "--warmup", "0"];
+    assert_eq!(lab.json(&good)["arrivals"], "jitter 100%");
+}
+
+#[test]
+fn a_log_of_one_event_can_be_replayed() {
+    let lab = Lab::new();
+    let log = lab.path("one.parquet");
+    let arrivals = format!("file:{}", log.display());
+    let one = ["load", "null:", "--rate", "10", "--events", "1", "--warmup", "0", "--log"];
+    assert_eq!(lab.json(&[&one[..], &[log.to_str().unwrap()]].concat())["done"], 1);
+    let again = lab.json(&["load", "null:", "--arrivals", &arrivals, "--warmup", "0"]);
+    assert_eq!((&again["planned"], &again["offered_per_s"]), (&1.into(), &1_000.0.into()));
 }
 
 #[test]

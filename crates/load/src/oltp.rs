@@ -21,6 +21,15 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::Script,
 ];
 
+/// What to do where a server's message says that a table is missing; nothing where it is not one of ours.
+pub(crate) fn advice_on_missing(message: &str) -> &'static str {
+    if message.contains("sbtest") {
+        ": build the data set with `bakeoff prepare` or `--prepare auto`"
+    } else {
+        ""
+    }
+}
+
 /// One statement of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statement {

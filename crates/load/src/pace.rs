@@ -129,12 +129,15 @@ impl Pace {
     }
 }
 
+/// A recording lasts as long as this for its rate, also one whose events were all due at once.
+const RECORDED_SPAN_MIN: Duration = Duration::from_millis(1);
+
 /// Mean rate over a phase of length `span` of arrivals that say their rates themselves; `None` for all others.
 pub fn mean_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
     if let Arrivals::File(recorded) = arrivals {
         // The last gap is not in the file: it is taken for a mean one.
         let gaps = recorded.events.saturating_sub(1).max(1);
-        return Some(gaps as f64 / recorded.span.as_secs_f64().max(1e-9));
+        return Some(gaps as f64 / recorded.span.max(RECORDED_SPAN_MIN).as_secs_f64());
     }
     let shape = Shape::of(arrivals, span)?;
     Some(shape.events_until(span.as_secs_f64()) / span.as_secs_f64())

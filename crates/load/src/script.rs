@@ -26,6 +26,8 @@ pub(crate) struct Scripts {
     each: Vec<Script>,
     weights: u64,
     statements: Vec<StatementText>,
+    /// The script and the place of each of them.
+    places: Vec<(usize, Place)>,
     operations: Vec<OperationShare>,
     names: Vec<String>,
     /// What variables hold when an event begins.
@@ -83,6 +85,7 @@ impl Scripts {
             each: Vec::new(),
             weights: settings.files.iter().map(|f| u64::from(f.weight)).sum(),
             statements: Vec::new(),
+            places: Vec::new(),
             operations: Vec::new(),
             names: Vec::new(),
             defined: Vec::new(),
@@ -95,6 +98,12 @@ impl Scripts {
         for file in &settings.files {
             let problem = |problem: Problem| problem.in_file(&file.name);
             let written = parse::parse(&file.text, &mut names).map_err(problem)?;
+            if written.commands.is_empty() {
+                return Err(format!(
+                    "{}: the script does nothing: it has neither a statement nor a command",
+                    file.name
+                ));
+            }
             check_variables(&written.commands, &names, &slots).map_err(problem)?;
             let stem = unused_stem(&file.name, &mut stems);
             let span = (settings.files.len() > 1).then(|| scripts.add_operation(&stem, 1));
@@ -116,6 +125,16 @@ impl Scripts {
 
     pub(crate) fn operations(&self) -> Vec<OperationShare> {
         self.operations.clone()
+    }
+
+    /// A failure of a statement with the statement's place, where the statement may be the reason.
+    pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
+        if matches!(failure.class, FailureClass::Connection | FailureClass::Machine) {
+            return failure;
+        }
+        let (script, at) = self.places[statement];
+        let text = at.problem(failure.text).in_file(&self.each[script].name);
+        Failure { class: failure.class, text }
     }
 
     /// Names are told apart: two statements may begin on one line.
@@ -144,6 +163,7 @@ impl Scripts {
                 Command::Sql { text, parameters, keep } => {
                     let operation = self.add_operation(&operation_name(stem, at, digits, &text), 1);
                     self.statements.push(text);
+                    self.places.push((self.each.len(), at));
                     let statement = self.statements.len() - 1;
                     steps.push((at, Step::Sql { statement, operation, parameters, keep }));
                 }
@@ -283,12 +303,14 @@ pub(crate) struct Course {
     row: Row,
     /// The step whose answer is in there.
     kept: Option<usize>,
+    /// The statement that was asked last.
+    statement: usize,
 }
 
 impl Course {
     pub(crate) fn new() -> Self {
         let (variables, row) = (Vec::new(), Row::default());
-        Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None }
+        Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None, statement: 0 }
     }
 
     /// Begins a script, drawn by the weights.
@@ -308,6 +330,11 @@ impl Course {
     /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
     pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
         self.kept.map(|_| &mut self.row)
+    }
+
+    /// The failure of the statement that was asked last, with its place.
+    pub(crate) fn placed(&self, scripts: &Scripts, failure: Failure) -> Failure {
+        scripts.placed(self.statement, failure)
     }
 
     /// Goes on to the next statement or rest; the one before has its answer.
@@ -342,9 +369,10 @@ impl Course {
                 }
                 Step::Sql { statement, operation, parameters, keep } => {
                     self.kept = (*keep != Keep::Nothing).then_some(self.next - 1);
+                    self.statement = *statement;
                     self.ask(scripts, (*statement, parameters), ask).map_err(|failed| match failed {
                         Failed::Here(problem) => wrong(problem),
-                        Failed::There(failure) => failure,
+                        Failed::There(failure) => scripts.placed(*statement, failure),
                     })?;
                     return Ok(Turn::Asked { operation: *operation });
                 }

@@ -156,6 +156,14 @@ impl Work {
         }
     }
 
+    /// The failure of a statement, with the statement's place where somebody wrote it.
+    pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
+        match self {
+            Self::Oltp(_) => failure,
+            Self::Script(scripts) => scripts.placed(statement, failure),
+        }
+    }
+
     pub(crate) fn operations(&self) -> Vec<OperationShare> {
         match self {
             Self::Oltp(shape) => shape.operations(),
@@ -238,6 +246,14 @@ impl Course {
         match self {
             Self::Oltp(_) => None,
             Self::Script(course) => course.wanted(),
+        }
+    }
+
+    /// The failure of the statement that was asked last, with its place where somebody wrote it.
+    pub(crate) fn placed(&self, work: &Work, failure: Failure) -> Failure {
+        match (self, work) {
+            (Self::Script(course), Work::Script(scripts)) => course.placed(scripts, failure),
+            _ => failure,
         }
     }
 

@@ -151,6 +151,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         screen.line(&format!("bakeoff load: {note}"));
     }
     let log = args.log.as_deref().map(|path| event_log(path, &settings)).transpose()?;
+    if let Some(left) = log.as_ref().and_then(EventLog::left_behind) {
+        screen
+            .line(&format!("bakeoff load: {} was left by a load that was killed: replaced", left.display()));
+    }
     let with = load::Beside { recorded, control, log: log.as_ref().map(EventLog::sender) };
     let mut unlogged = 0;
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {

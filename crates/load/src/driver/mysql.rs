@@ -400,6 +400,7 @@ fn broken_failure(broken: Broken) -> Failure {
 
 fn refused(code: u16, message: &str) -> Failure {
     let (class, advice) = class_of(code);
+    let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(message) } else { advice };
     Failure::new(class, format!("{message} (error {code}){advice}"))
 }
 
@@ -442,10 +443,9 @@ fn class_of(code: u16) -> (FailureClass, &'static str) {
         1045 | 1698 => (Configuration, ": check the user and the password in the target"),
         1044 | 1142 => (Configuration, ": grant this user what the workload does"),
         1049 => (Configuration, ": create that database first, or name another in the target"),
-        // Syntax, unknown columns and functions.
-        1064 | 1054 | 1305 => (Configuration, ""),
+        // Syntax, unknown columns, functions and tables.
+        1064 | 1054 | 1305 | NO_SUCH_TABLE => (Configuration, ""),
         1130 => (Configuration, ": allow this host to connect"),
-        NO_SUCH_TABLE => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
         1461 => (
             Configuration,
             ": use --prepared no, fewer threads or fewer tables, or raise that limit of the server",

@@ -493,11 +493,15 @@ fn broken_failure(broken: Broken) -> Failure {
         Broken::Lost(error) => Failure::new(FailureClass::Connection, error.to_string()),
         Broken::Refused { code, message } => {
             let (class, advice) = class_of(&code);
+            let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
             Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
         }
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
     }
 }
+
+/// `undefined_table`.
+const NO_SUCH_TABLE: &str = "42P01";
 
 /// The class of a server's error, and what to do about a configuration.
 ///
@@ -512,12 +516,10 @@ fn class_of(code: &str) -> (FailureClass, &'static str) {
         // Too many connections; shutdown, crash, cannot connect now, idle sessions that were ended.
         "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
         "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
-        "42P01" => (Configuration, ": build the data set with `bakeoff prepare` or `--prepare auto`"),
         "42501" => (Configuration, ": grant this user what the workload does"),
         // Syntax, and names or types that are not there.
-        "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702" => {
-            (Configuration, "")
-        }
+        "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702"
+        | NO_SUCH_TABLE => (Configuration, ""),
         _ if code.starts_with("08") => (Connection, ""),
         _ if code.starts_with("28") => {
             (Configuration, ": check the user and the password in the target, and pg_hba.conf")

@@ -109,7 +109,9 @@ impl Sessions {
     }
 
     fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
-        (0..self.work.statements().len()).try_for_each(|statement| protocol.make_ready(statement, wire))
+        (0..self.work.statements().len()).try_for_each(|statement| {
+            protocol.make_ready(statement, wire).map_err(|failure| self.work.placed(statement, failure))
+        })
     }
 }
 
@@ -251,7 +253,7 @@ impl<P: Protocol> Dialogue for Conversation<P> {
                 self.laps.end_operation(operation);
                 Stage::Turn
             }
-            (Stage::Asked(_), Some(failure)) => Stage::Failed(failure),
+            (Stage::Asked(_), Some(failure)) => Stage::Failed(self.course.placed(&self.work, failure)),
             // Whether the rollback went well, the next statement finds out.
             (Stage::RolledBack(failure), _) => return Heard { taken, answer: Some(Err(failure)) },
             _ => return Heard::garbage(input),

@@ -174,13 +174,7 @@ impl Driver for Sqlite {
         let (work, sql) = (Arc::clone(&self.work), String::new());
         let mut session = Session { statements, work, sql, database };
         if self.is_prepared {
-            session.prepare().map_err(|e| match failure(&e) {
-                // A statement that is wrong here is wrong in every event.
-                Failure { class: FailureClass::Application, text } => {
-                    Failure::new(FailureClass::Configuration, text)
-                }
-                other => other,
-            })?;
+            session.prepare()?;
         }
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
@@ -221,12 +215,21 @@ struct Session {
 const BEGIN_WRITING: &str = "BEGIN IMMEDIATE";
 
 impl Session {
-    fn prepare(&mut self) -> rusqlite::Result<()> {
+    fn prepare(&mut self) -> Result<(), Failure> {
         let work = Arc::clone(&self.work);
         for (number, text) in work.statements().iter().enumerate() {
             let sql = text.with_marks(|_| "?".to_owned());
             let sql = if sql == "BEGIN" && work.writes() { BEGIN_WRITING } else { &sql };
-            let prepared = self.database.prepare(sql)?;
+            let prepared = self.database.prepare(sql).map_err(|e| {
+                let failure = match failure(&e) {
+                    // A statement that is wrong here is wrong in every event.
+                    Failure { class: FailureClass::Application, text } => {
+                        Failure::new(FailureClass::Configuration, text)
+                    }
+                    other => other,
+                };
+                work.placed(number, failure)
+            })?;
             // SAFETY: only the lifetime changes. A statement borrows the database, which is boxed and so does not
             // move, is never given away or replaced, and is dropped after the statements: fields drop in their order.
             let prepared = unsafe { std::mem::transmute::<Prepared<'_>, Prepared<'static>>(prepared) };

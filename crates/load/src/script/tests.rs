@@ -20,6 +20,8 @@ fn settings(texts: &[&str]) -> ScriptSettings {
 /// A session that notes what it is sent, and answers with one row.
 #[derive(Default)]
 struct Noted {
+    /// Number of the statement that fails.
+    fails: Option<usize>,
     sent: Vec<String>,
     answer: Vec<(String, Option<String>)>,
     texts: Vec<StatementText>,
@@ -35,6 +37,9 @@ impl Sql for Noted {
         let mut sql = String::new();
         self.texts[statement].write_values(parameters, crate::sql::Quoting::Standard, &mut sql);
         self.sent.push(sql);
+        if self.fails == Some(statement) {
+            return Err(Failure::new(FailureClass::Application, "division by zero"));
+        }
         if let Some(row) = row {
             row.clear();
             row.rows = 1;
@@ -64,6 +69,35 @@ fn sent(text: &str, event: u64) -> Result<Vec<String>, String> {
     let work = Work::Script(scripts);
     sql::run(&mut noted, &work, &mut sql::Course::of(&work), &mut attempt).map_err(|f| f.text)?;
     Ok(noted.sent)
+}
+
+#[test]
+fn a_statement_that_fails_is_named_by_its_file_and_line() {
+    let scripts = Scripts::new(&settings(&["SELECT 1;\n  SELECT 1/0;"]), 5).unwrap();
+    let lost = Failure::new(FailureClass::Connection, "gone");
+    assert_eq!(scripts.placed(1, lost.clone()), lost, "no statement's fault");
+    let wrong = scripts.placed(1, Failure::new(FailureClass::Configuration, "syntax error"));
+    assert_eq!(wrong.text, "t.sql:2:3: syntax error");
+    let mut noted = Noted { texts: scripts.statements().to_vec(), fails: Some(1), ..Noted::default() };
+    let mut laps = Laps::new(Arc::new(Monotonic), &scripts.operations(), Arc::new(AtomicBool::new(false)));
+    laps.begin(0);
+    let mut attempt = Attempt { random: Random::of(1, 1), laps: &mut laps };
+    let work = Work::Script(scripts);
+    let mut course = sql::Course::of(&work);
+    let failure = sql::run(&mut noted, &work, &mut course, &mut attempt).unwrap_err();
+    assert_eq!(failure.text, "t.sql:2:3: division by zero");
+    // As it is told where the answer comes later, to whoever waits for many.
+    let failure = course.placed(&work, Failure::new(FailureClass::Application, "late"));
+    assert_eq!(failure.text, "t.sql:2:3: late");
+}
+
+#[test]
+fn a_script_that_does_nothing_is_refused() {
+    for text in ["", "\n \n", "-- nothing\n", "/* nothing */", ";\n;"] {
+        let problem = Scripts::new(&settings(&[text]), 5).unwrap_err();
+        assert!(problem.starts_with("t.sql: the script does nothing"), "{text:?}: {problem}");
+    }
+    assert!(Scripts::new(&settings(&["\\sleep 1 ms"]), 5).is_ok());
 }
 
 /// The value of an expression, as a statement gets it.
