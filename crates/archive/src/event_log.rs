@@ -59,8 +59,8 @@ impl EventLog {
     /// Where the file cannot be made, or another load writes it.
     pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
         let partial = partial(path);
-        let (file, left_bytes) = begin(&partial)?;
-        let left_behind = (left_bytes > 0).then(|| partial.clone());
+        let left_behind = partial.exists().then(|| partial.clone());
+        let file = begin(&partial)?;
         let (sender, receiver) = sync_channel(BATCHES_MAX);
         let mut names: Vec<ByteArray> =
             operations.iter().map(|name| ByteArray::from(name.as_str())).collect();
@@ -266,18 +266,16 @@ fn of_writing(error: ParquetError) -> io::Error {
     }
 }
 
-/// An empty file that nobody else writes, and the bytes that were in it: of a load that was killed. The lock is gone
-/// with its process.
-fn begin(partial: &Path) -> Result<(File, u64), ArchiveError> {
+/// An empty file that nobody else writes; what was in it is of a load that was killed. The lock goes with its process.
+fn begin(partial: &Path) -> Result<File, ArchiveError> {
     let failed = |error: io::Error| ArchiveError::writing(partial)(error);
     let file = File::options().write(true).create(true).truncate(false).open(partial).map_err(failed)?;
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => ArchiveError::LogBusy { path: partial.to_owned() },
         TryLockError::Error(error) => failed(error),
     })?;
-    let left_bytes = file.metadata().map_err(failed)?.len();
     file.set_len(0).map_err(failed)?;
-    Ok((file, left_bytes))
+    Ok(file)
 }
 
 fn partial(path: &Path) -> PathBuf {
@@ -305,7 +303,7 @@ mod tests {
     fn what_a_killed_load_left_is_replaced_and_a_living_one_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events.parquet");
-        fs::write(partial(&path), "half a log").unwrap();
+        fs::write(partial(&path), "").unwrap();
         let create = || EventLog::create(&path, &["get".into()], "kv");
         let log = create().unwrap();
         assert_eq!(log.left_behind(), Some(&*partial(&path)));

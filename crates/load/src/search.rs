@@ -272,8 +272,12 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         return (ProbeEnd::Kept, found.join(", "));
     }
     let was_late = fails("lateness") || fails("client-starvation");
-    let would_hold = holds(&record.service)
-        && (behind && was_idle(record) || !behind && record.wait.as_ref().is_ok_and(holds));
+    let would_hold = if behind {
+        // Of a target that has answered nothing, nothing is known.
+        was_idle(record) && (record.service.is_empty() || holds(&record.service))
+    } else {
+        holds(&record.service) && record.wait.as_ref().is_ok_and(holds)
+    };
     let is_unclear = !fails("errors") && (fails("client-cpu") || (was_late && would_hold));
     if is_unclear {
         found.push("the generator was in the way".to_owned());
