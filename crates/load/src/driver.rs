@@ -120,6 +120,12 @@ impl OperationShare {
 pub(crate) trait Connection {
     /// Does one event, once; timed from the outside.
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure>;
+
+    /// Whether the server has closed it between two events, as servers do with what is not in use: no failure, but the
+    /// next event needs another. Waits for nothing.
+    fn is_over(&mut self) -> bool {
+        false
+    }
 }
 
 /// One try of one event.
@@ -219,6 +225,9 @@ pub(crate) struct Failure {
     pub(crate) class: FailureClass,
     /// In the server's words, and where it is a configuration, what to do.
     pub(crate) text: String,
+    /// Whether a class that may pass is a reason to try again: false where the server may have done already what must not
+    /// be done twice.
+    pub(crate) may_repeat: bool,
 }
 
 /// What can be done about a failed try.
@@ -240,7 +249,7 @@ pub(crate) enum FailureClass {
 
 impl Failure {
     pub(crate) fn new(class: FailureClass, text: impl Into<String>) -> Self {
-        Self { class, text: text.into() }
+        Self { class, text: text.into(), may_repeat: true }
     }
 }
 

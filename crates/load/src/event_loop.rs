@@ -367,7 +367,7 @@ impl EventLoop {
     /// Sends what was built for a try that begins at `start_ns`.
     fn ask(&mut self, number: usize, start_ns: u64) {
         let link = &mut self.links[number];
-        link.state = State::Asking;
+        (link.state, link.is_sent) = (State::Asking, false);
         link.dialogue.begin(start_ns);
         if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
     }
@@ -409,6 +409,7 @@ impl EventLoop {
         let end_ns = laps.end_ns();
         self.ledger.done(self.first_hand + number, &event.started, end_ns, laps);
         self.engine.outages.succeeded(event.try_start_ns, end_ns);
+        self.on_answer(number);
         self.on_ended(number, end_ns);
     }
 
@@ -417,6 +418,7 @@ impl EventLoop {
             return self.lose(number, failure);
         }
         let Some(event) = self.links[number].event else { return };
+        self.on_answer(number);
         let end_ns = self.engine.clock.now_ns();
         self.ledger.note_failure(failure, &event.started.taken, event.try_start_ns, end_ns);
         if failure.class == FailureClass::Transient && event.tries_left > 0 {
@@ -431,8 +433,7 @@ impl EventLoop {
     /// The link has done with its event, at `end_ns`.
     fn on_ended(&mut self, number: usize, end_ns: u64) {
         if self.links[number].dialogue.closes() {
-            self.disconnect(number);
-            return self.connect(number);
+            return self.replace(number);
         }
         if self.engine.timeline().due.is_some() {
             self.set_free(number, end_ns);

@@ -21,10 +21,10 @@ pub(crate) fn work(worker: &mut Worker) {
         }
         let is_late = claim_ns > taken.due_ns;
         // Nobody starts it before its turn: to the event that is as if no worker were free.
-        let claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
+        let mut claim_ns = if is_late { late.turn_ns(claim_ns, &engine) } else { claim_ns };
         let waits = taken.due_ns > claim_ns || (is_late && late.is_paced());
         // An event that is due already starts with the stamp of its taking: nothing lies between.
-        let start = if waits { wait(worker, &mut taken, claim_ns) } else { Start::At(claim_ns) };
+        let start = if waits { wait(worker, &mut taken, &mut claim_ns) } else { Start::At(claim_ns) };
         match start {
             Start::At(start_ns) => worker.perform(&Started { taken, claim_ns, start_ns }),
             Start::NotInThisPhase => {}
@@ -41,14 +41,20 @@ enum Start {
     Never,
 }
 
-/// Waits until the event may start, at its due time or later at `claim_ns`; the due time may change meanwhile.
-fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: u64) -> Start {
+/// Waits until the event may start, at its due time or later at `claim_ns`; either may change meanwhile.
+fn wait(worker: &mut Worker, taken: &mut Taken, claim_ns: &mut u64) -> Start {
     loop {
         let is_due_ever = taken.due_ns != NEVER_NS;
-        let until_ns = if is_due_ever { taken.due_ns.max(claim_ns) } else { worker.engine.end_ns() };
+        let until_ns = if is_due_ever { taken.due_ns.max(*claim_ns) } else { worker.engine.end_ns() };
         let Some(now_ns) = worker.wait_a_slice(until_ns) else { return Start::Never };
         if let Some(again) = worker.ledger.take_again(taken, worker.index, worker.index) {
             *taken = again;
+        } else if !worker.is_connected() {
+            // The server has closed what was idle. What the event waits until there is another connection is wait.
+            if !worker.is_ready() {
+                return Start::Never;
+            }
+            *claim_ns = worker.engine.clock.now_ns().max(*claim_ns);
         } else if now_ns >= until_ns {
             return if is_due_ever { Start::At(now_ns) } else { Start::NotInThisPhase };
         }

@@ -134,7 +134,7 @@ impl Scripts {
         }
         let (script, at) = self.places[statement];
         let text = at.problem(failure.text).in_file(&self.each[script].name);
-        Failure { class: failure.class, text }
+        Failure { text, ..failure }
     }
 
     /// Names are told apart: two statements may begin on one line.

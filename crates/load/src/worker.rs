@@ -51,7 +51,15 @@ impl Worker {
 
     /// Whether it has a connection, made again where it was lost, while events may be taken.
     pub(crate) fn is_ready(&mut self) -> bool {
-        self.connection.is_some() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
+        self.is_connected() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
+    }
+
+    /// Whether it has a connection. One that the server has closed between two events is none.
+    pub(crate) fn is_connected(&mut self) -> bool {
+        if self.connection.as_mut().is_some_and(|connection| connection.is_over()) {
+            self.connection = None;
+        }
+        self.connection.is_some()
     }
 
     /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
@@ -109,10 +117,10 @@ impl Worker {
                 is_hit = true;
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
-            if !may_pass || tries_left == 0 {
+            if !may_pass || !failure.may_repeat || tries_left == 0 {
                 return self.ledger.failed(self.index, event, end_ns);
             }
-            let can_try = self.connection.is_some() || self.connect_again(Engine::is_abandoned);
+            let can_try = self.is_connected() || self.connect_again(Engine::is_abandoned);
             if !can_try || self.engine.is_abandoned() {
                 return; // Still in hand: unfinished.
             }

@@ -124,6 +124,77 @@ fn what_cannot_be_asked_is_told_before_anything_is_measured() {
 }
 
 #[test]
+fn what_the_server_closes_while_it_is_idle_is_no_error() {
+    let Some(server) = Nginx::start() else { return };
+    let settings = support::web::now_and_then(&settings(server.url("/brief")));
+    for connections in [None, Some(4)] {
+        support::web::assert_untroubled(&run(&LoadSettings { connections, ..settings.clone() }));
+    }
+}
+
+#[test]
+fn what_must_not_be_done_twice_is_not_sent_twice() {
+    let Some(server) = Nginx::start() else { return };
+    let (mut logged, retries) = (0, 2);
+    for (method, header, tries) in
+        [("POST", None, 1), ("GET", None, 1 + retries), ("POST", Some("Idempotency-Key: 1"), 1 + retries)]
+    {
+        for connections in [None, Some(4)] {
+            let record = run(&LoadSettings {
+                http: HttpSettings {
+                    method: method.to_owned(),
+                    headers: header.map(str::to_owned).into_iter().collect(),
+                    ..HttpSettings::plain()
+                },
+                threads: 2,
+                connections,
+                rate: Rate::Max,
+                events_max: Some(20),
+                time: Duration::from_mins(10),
+                retries_max: retries,
+                ..settings(server.url("/dropped"))
+            });
+            let sent = 20 * u64::from(tries);
+            assert_eq!((record.counts.done, record.counts.failed), (0, 20));
+            assert_eq!((record.counts.retries, record.errors.connection), (sent - 20, sent), "{method}");
+            logged += usize::try_from(sent).unwrap();
+            // A request is logged when its connection has been closed: 444 stands for that.
+            assert_eq!(server.logged(" 444 ", logged), logged, "{method} {header:?}");
+        }
+    }
+}
+
+#[test]
+fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}/", listener.local_addr().unwrap());
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let count = std::sync::Arc::clone(&taken);
+    // It answers whoever looks at it, and nobody else.
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            if count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                let _ = std::io::Read::read(&mut client, &mut [0; 1_000]);
+                let _ = std::io::Write::write_all(&mut client, b"HTTP/1.1 204 No Content\r\n\r\n");
+            }
+        }
+    });
+    let (threads, connections) = (1, Some(4));
+    let record = run(&LoadSettings {
+        threads,
+        connections,
+        rate: Rate::PerSecond(2.0),
+        retries_max: 0,
+        ..settings(target)
+    });
+    assert_eq!((record.counts.done, record.counts.failed), (0, record.counts.planned));
+    // Each pauses for longer and longer, up to a twenty-fifth of a second or more; without that it would be thousands.
+    let taken = taken.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(taken < 400, "{taken} connections");
+}
+
+#[test]
 fn many_connections_go_on_while_the_load_falls() {
     let Some(server) = Nginx::start() else { return };
     for rate in [Rate::PerSecond(500.0), Rate::Max] {

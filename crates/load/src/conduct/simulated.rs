@@ -62,6 +62,23 @@ struct Simulation {
     serve: Box<Behaviour>,
     /// When connections are refused.
     down_ns: std::ops::Range<u64>,
+    keeping: Keeping,
+    /// When the connection was used last.
+    used_ns: AtomicU64,
+}
+
+/// What a server does with connections that are not in use.
+#[derive(Clone, Copy)]
+struct Keeping {
+    /// It closes them after so long.
+    for_ns: u64,
+    /// So long it takes to make another.
+    connect_ns: u64,
+}
+
+impl Keeping {
+    /// It keeps them all.
+    const ALL: Self = Self { for_ns: u64::MAX, connect_ns: 0 };
 }
 
 struct Server(Arc<Simulation>);
@@ -71,6 +88,11 @@ impl Driver for Server {
         if self.0.down_ns.contains(&self.0.clock.now_ns()) {
             return Err(Failure::new(FailureClass::Connection, "refused"));
         }
+        // The first is made before the load begins.
+        if self.0.clock.now_ns() > 0 {
+            self.0.clock.advance(self.0.keeping.connect_ns);
+        }
+        self.0.used_ns.store(self.0.clock.now_ns(), Ordering::SeqCst);
         Ok(Box::new(Server(Arc::clone(&self.0))))
     }
 
@@ -90,9 +112,14 @@ impl Connection for Server {
         let scene = Scene { now_ns, chance: attempt.random.bits(), engine: &engine };
         let (took_ns, result) = (self.0.serve)(&scene);
         self.0.clock.advance(took_ns);
+        self.0.used_ns.store(self.0.clock.now_ns(), Ordering::SeqCst);
         result.map_err(|class| Failure::new(class, "simulated"))?;
         attempt.laps.end_operation(0);
         Ok(())
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.clock.now_ns() - self.0.used_ns.load(Ordering::SeqCst) >= self.0.keeping.for_ns
     }
 }
 
@@ -143,9 +170,25 @@ fn simulate_with_outage(
     down_ns: std::ops::Range<u64>,
     serve: Box<Behaviour>,
 ) -> LoadRecord {
+    play(settings, down_ns, Keeping::ALL, serve)
+}
+
+/// The same, with a server that closes what is idle.
+fn play(
+    settings: LoadSettings,
+    down_ns: std::ops::Range<u64>,
+    keeping: Keeping,
+    serve: Box<Behaviour>,
+) -> LoadRecord {
     let clock = Arc::new(HandClock::default());
-    let simulation =
-        Arc::new(Simulation { clock: Arc::clone(&clock), engine: OnceLock::new(), serve, down_ns });
+    let simulation = Arc::new(Simulation {
+        clock: Arc::clone(&clock),
+        engine: OnceLock::new(),
+        serve,
+        down_ns,
+        keeping,
+        used_ns: AtomicU64::new(0),
+    });
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
     let is_open = settings.rate != Rate::Max;
     let engine =
@@ -317,6 +360,31 @@ fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
     assert_near(record.response.as_ref().unwrap().known.quantile_ns(1.0), 3 * MS);
     assert!(check(&record, "mix"), "an operation of a failed try does not count");
     assert_eq!(record.operations["serve"].service.count(), 100);
+}
+
+#[test]
+fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
+    // A connection lives for a third of a second, and an event comes every second.
+    let keeping = Keeping { for_ns: 333 * MS, connect_ns: 50 * MS };
+    let record = play(settings(Rate::PerSecond(1.0), 10), 0..0, keeping, Box::new(|_| (MS, Ok(()))));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.retries), (10, 0, 0));
+    assert_eq!(record.errors, record::load::ErrorCounts::default());
+    assert!(record.outages.is_empty(), "{:?}", record.outages);
+    assert_near(record.service.quantile_ns(1.0), MS);
+    assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(0));
+    assert!(record.wait.as_ref().unwrap().quantile_ns(1.0) <= Some(50 * MS));
+}
+
+#[test]
+fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
+    // It closes after each answer, and then takes two seconds to be reached.
+    let keeping = Keeping { for_ns: 0, connect_ns: 2 * SECOND };
+    let serve =
+        |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Application) });
+    let record = play(settings(Rate::Max, 5), 0..0, keeping, Box::new(serve));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (1, 2, 0));
+    assert_near(record.service.quantile_ns(1.0), MS);
+    assert_near(record.failure.quantile_ns(1.0), MS);
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         name: "look".to_owned(),
         weight: 1.0,
         bytes: bytes_of("HEAD", site.authority, &site.path_or_root(), headers, ""),
+        may_repeat: true,
         has_answer_body: false,
         expected_status: None,
         body_checksum: None,
@@ -315,12 +316,27 @@ impl Request {
         Self {
             name: "request".to_owned(),
             weight: 1.0,
+            may_repeat: may_repeat(&http.method, headers.clone()),
             bytes: bytes_of(&http.method, authority, path, headers, &http.body),
             has_answer_body: http.method != "HEAD",
             expected_status: http.expected_status,
             body_checksum: None,
         }
     }
+}
+
+/// Whether a request that was sent may be sent again when its answer is lost: where twice does what once does, or where
+/// the server is told by which name to know that it is the same.
+///
+/// # Source
+///
+/// RFC 9110, HTTP semantics, section 9.2.2; draft-ietf-httpapi-idempotency-key-header.
+fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a str>) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+        || headers.any(|header| {
+            let name = header.split(':').next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case("idempotency-key")
+        })
 }
 
 /// A request as it goes over the wire; what is set by nobody and must be there, is added.
@@ -365,5 +381,20 @@ mod tests {
         assert_eq!(written("GET", &[], ""), "GET /x?y HTTP/1.1\r\nHost: h:1\r\n\r\n");
         let expected = "POST /x?y HTTP/1.1\r\nhost: z\r\nContent-Length: 2\r\n\r\n{}";
         assert_eq!(written("POST", &["host: z"], "{}"), expected);
+    }
+
+    #[test]
+    fn what_must_not_be_done_twice_is_not_sent_twice() {
+        for (method, headers, expected) in [
+            ("GET", &[][..], true),
+            ("PUT", &[], true),
+            ("DELETE", &[], true),
+            ("POST", &["Content-Type: text/plain"], false),
+            ("PATCH", &[], false),
+            ("PURGE", &[], false),
+            ("POST", &["Accept: */*", "idempotency-key: 17"], true),
+        ] {
+            assert_eq!(may_repeat(method, headers.iter().copied()), expected, "{method} {headers:?}");
+        }
     }
 }

@@ -5,11 +5,13 @@
 //! thousands ([`crate::event_loop`]).
 
 use std::io::{self, BufRead as _, ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::libc::{MSG_DONTWAIT, MSG_PEEK};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Laps, Look, OperationShare};
@@ -69,6 +71,11 @@ pub(crate) trait Dialogue: Send {
     /// What the server calls itself, as far as it was heard.
     fn server(&self) -> Option<String> {
         None
+    }
+
+    /// Whether the request that was asked last may be sent again, though the server may have carried it out.
+    fn may_repeat(&self) -> bool {
+        true
     }
 
     /// Whether the server has said with its last answer that it will not take another request on this connection.
@@ -293,12 +300,20 @@ pub(crate) fn closed() -> Failure {
     Failure::new(FailureClass::Connection, "the server closed the connection")
 }
 
+/// The server took the connection and said nothing.
+fn silent() -> Failure {
+    let text = format!("no answer within {CONNECT_TIMEOUT:?}: does the server speak what the target says?");
+    Failure::new(FailureClass::Connection, text)
+}
+
 /// A socket, what is spoken on it, and what has come and was not taken yet.
 pub(crate) struct Wire {
     pub(crate) socket: Socket,
     pub(crate) dialogue: Box<dyn Dialogue>,
     out: Vec<u8>,
     input: Inbox,
+    /// Something of the newest event's request has left.
+    is_sent: bool,
 }
 
 /// What has come on a connection and was not taken yet.
@@ -344,7 +359,8 @@ impl Wire {
         let socket = exchange.place().connect().map_err(|e| connection_failure("cannot connect", &e))?;
         let to_cut = socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
         cut.arm_socket(to_cut.into());
-        let mut wire = Self { socket, dialogue, out: Vec::with_capacity(1024), input: Inbox::default() };
+        let (out, input) = (Vec::with_capacity(1024), Inbox::default());
+        let mut wire = Self { socket, dialogue, out, input, is_sent: false };
         wire.greet()?;
         Ok(wire)
     }
@@ -355,8 +371,12 @@ impl Wire {
         if greeting.is_empty() {
             return Ok(());
         }
+        let broken = |e: io::Error| connection_failure("cannot connect", &e);
+        self.socket.set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(broken)?;
         self.send(&greeting)?;
-        self.receive(|dialogue, input, _| dialogue.hear_greeting(input)).map(drop)
+        self.receive(|dialogue, input, _| dialogue.hear_greeting(input))?;
+        // From now on an answer may take as long as it takes.
+        self.socket.set_read_timeout(None).map_err(broken)
     }
 
     /// What the server calls itself, as far as it was heard.
@@ -370,8 +390,45 @@ impl Wire {
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        (&self.socket).write_all(bytes).map_err(|e| connection_failure("cannot send", &e))
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            match (&self.socket).write(bytes) {
+                Ok(sent) => {
+                    self.is_sent = true;
+                    bytes = &bytes[sent..];
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(connection_failure("cannot send", &e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what came while nothing was asked, without waiting; true where the server takes no other request here.
+    fn is_over(&mut self) -> bool {
+        while !self.dialogue.closes() {
+            let mut byte = [MaybeUninit::uninit()];
+            match self.socket.recv_with_flags(&mut byte, MSG_PEEK | MSG_DONTWAIT) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return false,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Ok(1) if self.hear_unasked().is_ok() => {}
+                _ => break,
+            }
+        }
+        true
+    }
+
+    /// Hears what has come, and nobody asked for.
+    fn hear_unasked(&mut self) -> Result<(), Failure> {
+        let Self { socket, dialogue, out, input, .. } = self;
+        let heard = READ_BUFFER.with_borrow_mut(|buffer| -> Result<_, Failure> {
+            let bytes = (&*socket).read(buffer).map_err(|e| connection_failure("cannot receive", &e))?;
+            Ok(input.hear(&buffer[..bytes], |input| dialogue.hear_unasked(input)))
+        })?;
+        out.clear();
+        dialogue.reply(out);
+        (&*socket).write_all(out).map_err(|e| connection_failure("cannot send", &e))?;
+        heard.map_or(Ok(()), |answer| answer.map(drop))
     }
 
     /// Reads until `hear` has its answer.
@@ -390,6 +447,8 @@ impl Wire {
             loop {
                 let n = match (&self.socket).read(buffer) {
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                    // There is a limit only where the connection is being made.
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(silent()),
                     Err(e) => return Err(connection_failure("cannot receive", &e)),
                     Ok(n) => n,
                 };
@@ -412,10 +471,15 @@ impl Wire {
         let mut out = std::mem::take(&mut self.out);
         out.clear();
         self.dialogue.ask(random, &mut out);
+        self.is_sent = false;
         let sent = self.send(&out);
         self.out = out;
-        sent?;
-        self.receive(|dialogue, input, is_end| dialogue.hear(input, is_end))
+        let answer = sent.and_then(|()| self.receive(|dialogue, input, is_end| dialogue.hear(input, is_end)));
+        answer.map_err(|failure| {
+            let is_lost = failure.class == FailureClass::Connection;
+            let may_repeat = !is_lost || !self.is_sent || self.dialogue.may_repeat();
+            Failure { may_repeat, ..failure }
+        })
     }
 }
 
@@ -428,18 +492,15 @@ thread_local! {
 /// A driver of one thread a connection, from an exchange.
 pub(crate) struct Net<E>(pub(crate) Arc<E>);
 
-struct Blocking<E> {
-    exchange: Arc<E>,
-    /// `None` where the server closed it after an answer and could not be reached again.
-    wire: Option<Wire>,
-    /// Cuts the connection, also one that was made again.
-    cut: Cut,
+struct Blocking {
+    wire: Wire,
+    /// As [`Exchange::closes_idle`].
+    closes_idle: bool,
 }
 
 impl<E: Exchange + 'static> Driver for Net<E> {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        let wire = Some(Wire::open(&*self.0, cut)?);
-        Ok(Box::new(Blocking { exchange: Arc::clone(&self.0), wire, cut: cut.clone() }))
+        Ok(Box::new(Blocking { wire: Wire::open(&*self.0, cut)?, closes_idle: self.0.closes_idle() }))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
@@ -478,21 +539,20 @@ impl<E: Exchange + 'static> Multiplex for Net<E> {
     }
 }
 
-impl<E: Exchange> Connection for Blocking<E> {
+impl Connection for Blocking {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        let wire = self.wire.as_mut().ok_or_else(closed)?;
-        let answer = wire.exchange(attempt.random.clone());
+        let answer = self.wire.exchange(attempt.random.clone());
         if let Ok(answer) = &answer {
             attempt.laps.end_operation(answer.operation);
             if let Some(outcome) = answer.outcome {
                 attempt.laps.note_outcome(outcome);
             }
         }
-        if wire.dialogue.closes() {
-            // The end is stamped: the next event finds a connection, as it would have with a client that keeps some.
-            self.wire = Wire::open(&*self.exchange, &self.cut).ok();
-        }
         answer.map(drop)
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.closes_idle && self.wire.is_over()
     }
 }
 

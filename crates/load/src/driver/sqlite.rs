@@ -223,7 +223,7 @@ impl Session {
             let prepared = self.database.prepare(sql).map_err(|e| {
                 let failure = match failure(&e) {
                     // A statement that is wrong here is wrong in every event.
-                    Failure { class: FailureClass::Application, text } => {
+                    Failure { class: FailureClass::Application, text, .. } => {
                         Failure::new(FailureClass::Configuration, text)
                     }
                     other => other,

@@ -31,6 +31,7 @@ impl EventLoop {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
             Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
         };
+        link.is_sent |= sent > 0;
         if sent < self.out.len() {
             link.unsent.extend_from_slice(&self.out[sent..]);
             self.watch(number, INPUT | EpollFlags::EPOLLOUT);
@@ -43,7 +44,10 @@ impl EventLoop {
         let Some(socket) = &mut link.socket else { return };
         while !link.unsent.is_empty() {
             match socket.write(&link.unsent) {
-                Ok(sent) => drop(link.unsent.drain(..sent)),
+                Ok(sent) => {
+                    link.is_sent = true;
+                    link.unsent.drain(..sent);
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return,
                 Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
@@ -106,8 +110,7 @@ impl EventLoop {
                 if self.multiplex().closes_idle() && (bytes == 0 || self.links[number].dialogue.closes()) =>
             {
                 // It is not down: it will be there again when an event needs it.
-                self.disconnect(number);
-                self.connect(number);
+                self.replace(number);
             }
             (_, None) if bytes == 0 => self.lose(number, &closed()),
             (State::Asking, None) => self.going.push(number),
@@ -142,7 +145,8 @@ impl EventLoop {
             return self.on_unconnected(number, failure);
         }
         let at_ns = self.engine.clock.now_ns();
-        let made_ns = self.links[number].made_ns;
+        let link = &self.links[number];
+        let (made_ns, may_repeat) = (link.made_ns, !link.is_sent || link.dialogue.may_repeat());
         let mut due_ns = None;
         match self.links[number].event {
             Some(mut event) => {
@@ -151,7 +155,7 @@ impl EventLoop {
                 due_ns = (!event.is_hit).then_some(taken.due_ns);
                 event.is_hit = true;
                 self.links[number].event = Some(event);
-                if event.tries_left == 0 {
+                if event.tries_left == 0 || !may_repeat {
                     self.links[number].event = None;
                     self.busy -= 1;
                     self.ledger.failed(self.first_hand + number, &event.started, at_ns);
@@ -160,9 +164,31 @@ impl EventLoop {
             None => self.engine.samples.note(FailureClass::Connection, &failure.text),
         }
         self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.replace(number);
+    }
+
+    /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but after a pause
+    /// where it has carried no answer. What a server takes only to close it, would be made without end.
+    pub(super) fn replace(&mut self, number: usize) {
         self.disconnect(number);
-        // At once, as a client does that finds its connection dead; if the server is away, pauses follow.
-        self.set_timer(number, at_ns);
+        let pause_ns = if self.links[number].has_answered { 0 } else { self.next_pause_ns(number) };
+        self.set_timer(number, self.engine.clock.now_ns() + pause_ns);
+    }
+
+    /// How long to wait before the next connection is tried: each time about twice as long, until there is an answer.
+    fn next_pause_ns(&mut self, number: usize) -> u64 {
+        let half_to_three_halves = 0.5 + self.chance.unit();
+        let link = &mut self.links[number];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
+        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
+        link.pause_ns = (2 * link.pause_ns).min(self.engine.pause_last_ns());
+        pause_ns
+    }
+
+    /// The server has answered.
+    pub(super) fn on_answer(&mut self, number: usize) {
+        let link = &mut self.links[number];
+        (link.pause_ns, link.has_answered) = (PAUSE_FIRST_NS, true);
     }
 
     pub(super) fn disconnect(&mut self, number: usize) {
@@ -251,7 +277,7 @@ impl EventLoop {
         let now_ns = self.engine.clock.now_ns();
         let link = &mut self.links[number];
         link.made_ns = now_ns;
-        (link.attempts, link.pause_ns, link.timer_ns) = (0, PAUSE_FIRST_NS, 0);
+        (link.attempts, link.timer_ns, link.has_answered) = (0, 0, false);
         if link.event.is_some() {
             return self.try_again(number);
         }
@@ -262,11 +288,7 @@ impl EventLoop {
         let now_ns = self.engine.clock.now_ns();
         self.ledger.note_unconnected(failure, self.links[number].began_ns, now_ns);
         self.disconnect(number);
-        let half_to_three_halves = 0.5 + self.chance.unit();
-        let link = &mut self.links[number];
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
-        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
-        link.pause_ns = (2 * link.pause_ns).min(self.engine.pause_last_ns());
+        let pause_ns = self.next_pause_ns(number);
         self.set_timer(number, now_ns + pause_ns);
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Link {
     pub(super) inbox: Inbox,
     /// The part of a request that the kernel would not take yet.
     pub(super) unsent: Vec<u8>,
+    /// Something of the request that was asked last has left.
+    pub(super) is_sent: bool,
     pub(super) event: Option<Pending>,
     /// Since when it has been free.
     pub(super) free_ns: u64,
@@ -28,6 +30,8 @@ pub(super) struct Link {
     /// Connections tried since the last that was made.
     pub(super) attempts: usize,
     pub(super) pause_ns: u64,
+    /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
+    pub(super) has_answered: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,7 @@ impl Link {
             socket: Some(socket),
             inbox: Inbox::default(),
             unsent: Vec::new(),
+            is_sent: false,
             event: None,
             free_ns: EVER_NS,
             is_queued: false,
@@ -74,6 +79,7 @@ impl Link {
             made_ns,
             attempts: 0,
             pause_ns: PAUSE_FIRST_NS,
+            has_answered: true,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use record::load::{LoadRecord, LoadSettings, Rate};
+
 use super::mariadb::installed;
 
 /// A web server that a test started.
@@ -26,8 +28,8 @@ struct Secure {
 }
 
 impl Nginx {
-    /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect) and `/gone` (an error); `None` where it
-    /// is not installed.
+    /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect), `/gone` (an error), `/brief` (and closes
+    /// the connection 20 ms later) and `/dropped` (closes it without an answer to anything but HEAD); `None` where it is not installed.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(None)
     }
@@ -56,12 +58,13 @@ impl Nginx {
             .map(|kind| format!("{kind}_temp_path {root}/{kind};"))
             .join(" ");
         let more = secure.as_ref().map_or(String::new(), |Secure { tls_port, two_port }| {
-            make_certificate(folder.path());
+            make_certificate(folder.path(), "FALSE");
             format!(
                 "server {{
                      listen 127.0.0.1:{tls_port} ssl http2; listen 127.0.0.1:{two_port} http2; root {root};
                      ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/certificate.pem; ssl_certificate_key {root}/key.pem;
                      location = /gone {{ return 410; }}
+                     location = /brief {{ keepalive_timeout 20ms; return 200 hello; }}
                  }}"
             )
         });
@@ -74,6 +77,8 @@ impl Nginx {
                      listen 127.0.0.1:{port}; root {root};
                      location = /moved {{ return 302 /page; }}
                      location = /gone {{ return 410; }}
+                     location = /brief {{ keepalive_timeout 20ms; return 200 hello; }}
+                     location = /dropped {{ if ($request_method != HEAD) {{ return 444; }} return 204; }}
                  }}
                  {more}
              }}"
@@ -101,6 +106,25 @@ impl Nginx {
     /// The file of the certificate.
     pub(crate) fn certificate(&self) -> String {
         self.folder.path().join("certificate.pem").display().to_string()
+    }
+
+    /// Shows a certificate that may sign others, as `openssl req -x509` makes it where nobody says otherwise.
+    pub(crate) fn show_an_authoritys_certificate(&mut self) {
+        self.kill();
+        make_certificate(self.folder.path(), "TRUE");
+        self.restart();
+    }
+
+    /// Lines of its log that hold `text`, as soon as there are `at_least`.
+    pub(crate) fn logged(&self, text: &str, at_least: usize) -> usize {
+        loop {
+            let log = fs::read_to_string(self.folder.path().join("access.log")).unwrap();
+            let found = log.lines().filter(|line| line.contains(text)).count();
+            if found >= at_least {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn wait_until_ready(&self) {
@@ -136,14 +160,29 @@ impl Drop for Nginx {
     }
 }
 
-/// A certificate that vouches for itself and for no other.
-pub(crate) fn make_certificate(folder: &std::path::Path) {
+/// Events so far apart that `/brief` closes each connection before its next event.
+pub(crate) fn now_and_then(settings: &LoadSettings) -> LoadSettings {
+    let rate = Rate::PerSecond(10.0);
+    LoadSettings { rate, threads: 2, events_max: None, time: Duration::from_secs(1), ..settings.clone() }
+}
+
+/// What must hold of such a load.
+pub(crate) fn assert_untroubled(record: &LoadRecord) {
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.retries), (10, 10, 0), "{:?}", record.error_samples);
+    assert_eq!(record.errors.connection, 0, "{:?}", record.error_samples);
+    assert!(record.outages.is_empty(), "{:?}", record.outages);
+}
+
+/// A certificate that vouches for itself, and, where `is_authority` is `TRUE`, for others.
+pub(crate) fn make_certificate(folder: &std::path::Path, is_authority: &str) {
+    let constraints = format!("basicConstraints=critical,CA:{is_authority}");
     let made = Command::new("openssl")
         .args(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
                 .split(' '),
         )
-        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", &constraints])
         .args(["-keyout", "key.pem", "-out", "certificate.pem"])
         .current_dir(folder)
         .output()

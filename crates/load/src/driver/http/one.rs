@@ -72,6 +72,16 @@ impl Dialogue for Asker {
         }
     }
 
+    /// Some servers tell why they close what is idle, with an answer to nothing: 408.
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        self.closes |= !input.is_empty();
+        Heard { taken: input.len(), answer: None }
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.requests[self.asked].may_repeat
+    }
+
     fn closes(&self) -> bool {
         self.closes
     }

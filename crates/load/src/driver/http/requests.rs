@@ -18,7 +18,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Checksum, bytes_of};
+use super::{Checksum, bytes_of, may_repeat};
 
 /// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) name: String,
     pub(super) weight: f64,
     pub(super) bytes: Vec<u8>,
+    /// Whether it may be sent again, though the server may have carried it out.
+    pub(super) may_repeat: bool,
     pub(super) has_answer_body: bool,
     pub(super) expected_status: Option<u16>,
     /// Of the whole body; `None` where it is not checked.
@@ -111,10 +113,12 @@ fn request(table: &Value<'_>, authority: &str, verifies: bool, number: usize) ->
         sum.add(text.as_bytes());
         sum.value()
     };
+    let headers = headers.iter().map(String::as_str);
     Ok(Request {
         name,
         weight,
-        bytes: bytes_of(&method, authority, &path, headers.iter().map(String::as_str), &body),
+        may_repeat: may_repeat(&method, headers.clone()),
+        bytes: bytes_of(&method, authority, &path, headers, &body),
         has_answer_body: method != "HEAD",
         expected_status: status,
         body_checksum: answer.filter(|_| verifies).map(checksum),

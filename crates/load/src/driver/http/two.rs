@@ -246,6 +246,10 @@ impl Dialogue for AskerTwo {
         self.pipe.get(out);
     }
 
+    fn may_repeat(&self) -> bool {
+        self.requests[self.asked].may_repeat
+    }
+
     fn closes(&self) -> bool {
         self.is_over
     }
