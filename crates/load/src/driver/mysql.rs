@@ -14,7 +14,6 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::mysql::consts::{CapabilityFlags, ColumnFlags};
 use ::mysql::prelude::Queryable;
@@ -24,9 +23,9 @@ use socket2::Socket;
 
 use self::codec::{Broken, Column, Form, Prepared, Wanted};
 use super::address::{self, Address};
-use super::net::{Dialogue, Multiplex, Opening};
-use super::session::{Protocol, Sessions, Unread};
-use super::wire::{Source, Wire};
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening};
+use super::session::{Protocol, Sessions, Unread, take_as_long_as_it_takes};
+use super::wire::{Source, Wire, no_answer};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
 use crate::oltp;
@@ -45,8 +44,6 @@ pub(super) const SCHEME: Scheme = Scheme {
 };
 
 const PORT: u16 = 3306;
-/// How long a connection may take to be made; a server that is stopped accepts it and never answers.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
 /// What the server answers where a kind of statement cannot be prepared.
@@ -98,15 +95,19 @@ impl Place {
             .into()
     }
 
-    /// A connection, and its socket once more.
+    /// A connection, and its socket once more. Its answers may only take so long, until it is made ready.
     fn connect(&self, cut: &Cut) -> Result<(Conn, Wire), Failure> {
-        let connection = Conn::new(self.options()).map_err(|e| failure(&e))?;
+        let connection = Conn::new(self.options()).map_err(|e| {
+            let failure = failure(&e);
+            let what = if is_too_late(&e) { ": is this a MariaDB or MySQL server?" } else { "" };
+            Failure { text: failure.text + what, ..failure }
+        })?;
         // SAFETY: the connection is alive, and with it its descriptor, until the copy is made.
         let socket = unsafe { BorrowedFd::borrow_raw(connection.as_raw_fd()) };
         let copy = || -> std::io::Result<(Wire, OwnedFd)> {
             let mut wire = Wire::new(socket.try_clone_to_owned()?);
-            // An option of the socket, whatever its family: an answer may take as long as it takes.
-            wire.set_timeout(None)?;
+            // An option of the socket, whatever its family: the crate has set it, too.
+            wire.set_timeout(Some(CONNECT_TIMEOUT))?;
             Ok((wire, socket.try_clone_to_owned()?))
         };
         let (wire, to_cut) = copy().map_err(|e| lost(&e))?;
@@ -130,10 +131,11 @@ impl Driver for MySql {
         if self.place.socket.is_none() {
             address::look_up(&self.place.host, self.place.port)?;
         }
-        let (mut connection, _) = self.place.connect(cut)?;
+        let (mut connection, mut wire) = self.place.connect(cut)?;
         let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(|e| failure(&e))?;
         let version = version.map(|v| version_name(&v));
         let version = version.ok_or_else(|| record::missing::Missing::because("the server does not say"));
+        take_as_long_as_it_takes(&mut wire)?;
         let tables = || Box::new(Tables { connection, sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
@@ -404,6 +406,21 @@ fn refused(code: u16, message: &str) -> Failure {
     Failure::new(class, format!("{message} (error {code}){advice}"))
 }
 
+/// The error of a socket that is in an error of the crate.
+fn socket_error(error: &Error) -> Option<&io::Error> {
+    match error {
+        Error::IoError(e) => Some(e),
+        Error::CodecError(e) => std::error::Error::source(e)?.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// Whether an answer that may only take so long has taken longer.
+fn is_too_late(error: &Error) -> bool {
+    let kind = socket_error(error).map(io::Error::kind);
+    matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
+}
+
 fn failure(error: &Error) -> Failure {
     let (class, advice) = match error {
         Error::MySqlError(e) => return refused(e.code, &e.message),
@@ -418,7 +435,11 @@ fn failure(error: &Error) -> Failure {
         Error::DriverError(DriverError::CouldNotConnect(Some((address, description, _)))) => {
             format!("cannot connect to {address}: {description}; is the server running?")
         }
-        other => format!("{other}{advice}"),
+        other if is_too_late(other) => no_answer(CONNECT_TIMEOUT),
+        other => match socket_error(other) {
+            Some(error) => error.to_string(),
+            None => format!("{other}{advice}"),
+        },
     };
     Failure::new(class, text)
 }

@@ -16,7 +16,6 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -27,8 +26,8 @@ use socket2::Socket;
 use self::codec::{Broken, Ready, TooLong, Wanted};
 use self::login::{Credentials, LoginError, Welcome};
 use super::address::{self, Address};
-use super::net::{Dialogue, Multiplex, Opening};
-use super::session::{Protocol, Sessions, Unread};
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening};
+use super::session::{Protocol, Sessions, Unread, take_as_long_as_it_takes};
 use super::wire::{Source, Wire};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store};
@@ -48,8 +47,6 @@ pub(super) const SCHEME: Scheme = Scheme {
 };
 
 const PORT: u16 = 5432;
-/// How long a connection may take to be made; a server that is stopped accepts it and never answers.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const UNIQUE_VIOLATION: &str = "23505";
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
@@ -135,6 +132,7 @@ impl Place {
         Err(refused)
     }
 
+    /// A session. Its answers may only take so long, until it is made ready.
     fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
         let cannot = |e: &io::Error| {
             let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
@@ -152,8 +150,6 @@ impl Place {
             options: self.options.as_deref(),
         };
         let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
-        // An answer may take as long as it takes.
-        wire.set_timeout(None).map_err(|e| cannot(&e))?;
         let (place, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
         cut.arm_socket_and(to_cut, move || place.cancel(process_id, secret_key));
         Ok((wire, welcome))
@@ -197,7 +193,8 @@ impl Driver for Postgres {
         if let Host::Named(host) = &self.place.host {
             address::look_up(host, self.place.port)?;
         }
-        let (wire, welcome) = self.place.connect(cut)?;
+        let (mut wire, welcome) = self.place.connect(cut)?;
+        take_as_long_as_it_takes(&mut wire)?;
         // `15.18 (Debian 15.18-0+deb12u1)`
         let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
         let version = number.map(|v| format!("PostgreSQL {v}"));
@@ -477,6 +474,9 @@ impl Store for Tables {
 fn login_failure(error: LoginError) -> Failure {
     let configuration = |text: String| Failure::new(FailureClass::Configuration, text);
     match error {
+        LoginError::Broken(Broken::Lost(e)) if e.kind() == ErrorKind::TimedOut => {
+            Failure::new(FailureClass::Connection, format!("{e}: is this a PostgreSQL server?"))
+        }
         LoginError::Broken(broken) => broken_failure(broken),
         LoginError::NoPassword => {
             configuration("the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE".to_owned())

@@ -73,7 +73,7 @@ impl Sessions {
         Ok(Self { work, is_prepared: settings.oltp.prepared, first_connects })
     }
 
-    /// A connection for a thread of its own, from one that has just been made.
+    /// A connection for a thread of its own, from one that has just been made, whose answers may only take so long.
     ///
     /// After an outage statements are prepared each when it is needed again: a server that is back has enough to do.
     pub(super) fn connection<P: Protocol + 'static>(
@@ -86,6 +86,7 @@ impl Sessions {
         if is_first {
             self.make_ready(&mut protocol, &mut wire)?;
         }
+        take_as_long_as_it_takes(&mut wire)?;
         let session = Session { protocol, wire, request: Vec::new() };
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
@@ -97,6 +98,7 @@ impl Sessions {
         mut wire: Wire,
     ) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
         self.make_ready(&mut protocol, &mut wire)?;
+        take_as_long_as_it_takes(&mut wire)?;
         let is_cut = Arc::new(AtomicBool::new(false));
         let conversation = Conversation {
             protocol,
@@ -113,6 +115,12 @@ impl Sessions {
             protocol.make_ready(statement, wire).map_err(|failure| self.work.placed(statement, failure))
         })
     }
+}
+
+/// Ends the making of a connection, in which each answer may only take so long: from now on an answer may take as long as
+/// it takes.
+pub(super) fn take_as_long_as_it_takes(wire: &mut Wire) -> Result<(), Failure> {
+    wire.set_timeout(None).map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))
 }
 
 /// A session that waits for its answers.

@@ -139,10 +139,15 @@ impl Wire {
                 }
                 Ok(n) => self.end += n,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(self.too_late()),
                 Err(e) => return Err(e),
             }
         }
         Ok(())
+    }
+
+    fn too_late(&self) -> io::Error {
+        io::Error::new(ErrorKind::TimedOut, no_answer(self.timeout.unwrap_or_default()))
     }
 
     /// Waits until there is something to receive.
@@ -151,7 +156,7 @@ impl Wire {
         let timeout_ms = self.timeout.map_or(-1, |t| i32::try_from(t.as_millis()).unwrap_or(i32::MAX));
         // SAFETY: one descriptor, which is ours and open, and lives through the call.
         match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
-            0 => Err(ErrorKind::TimedOut.into()),
+            0 => Err(self.too_late()),
             1 => Ok(()),
             _ => match io::Error::last_os_error() {
                 // Whoever reads finds out, and waits again.
@@ -171,6 +176,11 @@ impl Source for Wire {
         self.start += count;
         Ok(&self.room[from..self.start])
     }
+}
+
+/// What is said where an answer may only take so long.
+pub(crate) fn no_answer(within: Duration) -> String {
+    format!("no answer within {within:?}")
 }
 
 fn closed() -> io::Error {
@@ -199,6 +209,21 @@ mod tests {
         }
         sent.join().unwrap();
         assert_eq!(wire.take(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn an_answer_may_only_take_so_long_where_that_is_said() {
+        let (_theirs, ours) = UnixStream::pair().unwrap();
+        let mut wire = Wire::new(ours.into());
+        wire.set_timeout(Some(Duration::from_millis(1))).unwrap();
+        for is_local in [true, false] {
+            wire.is_local = is_local;
+            let error = wire.take(1).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (ErrorKind::TimedOut, "no answer within 1ms")
+            );
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod support;
 
 mod checks;
+mod silent;
 mod subject;
 
 mod exec;
