@@ -104,6 +104,38 @@ fn bodies_are_checked_and_sent() {
 }
 
 #[test]
+fn a_certificate_that_the_user_names_is_trusted_also_where_it_is_an_authoritys() {
+    let Some(mut server) = Nginx::start_secured() else { return };
+    server.show_an_authoritys_certificate();
+    let trusted = base(&server, "/page");
+    for record in runs(&trusted) {
+        assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
+    }
+    // The name is looked at all the same.
+    let target = record::target::Target::new(server.secure_url("127.0.0.1", "/page"));
+    let error = support::error_of(&LoadSettings { target, ..trusted.clone() }).to_string();
+    assert!(error.contains("made out to another name"), "{error}");
+    // And so is which certificate it is.
+    let other = tempfile::tempdir().unwrap();
+    support::web::make_certificate(other.path(), "TRUE");
+    let ca = Some(other.path().join("certificate.pem").display().to_string());
+    let http = HttpSettings { ca, ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..trusted }).to_string();
+    assert!(error.contains("is not trusted") && !error.contains("Other"), "{error}");
+}
+
+#[test]
+fn what_the_server_closes_while_it_is_idle_is_no_error() {
+    let Some(server) = Nginx::start_secured() else { return };
+    for version in [HttpVersion::Two, HttpVersion::One] {
+        let settings = with(version, &base(&server, "/brief"));
+        for record in runs(&support::web::now_and_then(&settings)) {
+            support::web::assert_untroubled(&record);
+        }
+    }
+}
+
+#[test]
 fn whom_nobody_vouches_for_is_refused_before_anything_is_measured() {
     let Some(server) = Nginx::start_secured() else { return };
     let trusted = base(&server, "/page");
@@ -118,7 +150,7 @@ fn whom_nobody_vouches_for_is_refused_before_anything_is_measured() {
     };
     // Its name is another than that in the certificate.
     let text = refused(LoadSettings { target: to("127.0.0.1"), ..trusted.clone() });
-    assert!(text.contains("is not trusted") && text.contains("--insecure"), "{text}");
+    assert!(text.contains("made out to another name") && text.contains("--insecure"), "{text}");
     // Where this machine trusts nobody at all, that is said instead.
     let text = refused(LoadSettings { http: http(None, false), ..trusted.clone() });
     assert!(text.contains("trust"), "{text}");

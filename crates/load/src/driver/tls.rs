@@ -6,11 +6,12 @@
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme,
@@ -25,9 +26,7 @@ use crate::random::Random;
 pub(crate) enum Trust {
     /// Nothing: the connection is encrypted, and may be anybody's.
     Anybody,
-    /// Somebody whom we trust has signed it.
-    Chain,
-    /// And it is made out to the host that we asked for.
+    /// Somebody whom we trust has signed it, and it is made out to the host that we asked for.
     ChainAndName,
 }
 
@@ -44,29 +43,36 @@ pub(crate) fn config(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .expect("the provider has a suite for each version");
-    let verifier: Arc<dyn ServerCertVerifier> = if trust == Trust::Anybody {
-        Arc::new(Lenient { chain: None, provider })
-    } else {
-        let roots = Arc::new(roots(ca)?);
+    let (mut chain, mut named) = (None, Vec::new());
+    if trust != Trust::Anybody {
+        let trusted = certificates(ca)?;
+        let roots = Arc::new(roots(&trusted, ca)?);
         let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
-        let strict = strict.map_err(|e| format!("no certificate can be trusted: {e}"))?;
-        if trust == Trust::Chain { Arc::new(Lenient { chain: Some(strict), provider }) } else { strict }
-    };
+        chain = Some(strict.map_err(|e| format!("no certificate can be trusted: {e}"))?);
+        if ca.is_some() {
+            named = trusted;
+        }
+    }
+    let verifier = Arc::new(Verifier { chain, named, provider });
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 
-fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let certificates: Vec<CertificateDer<'static>> = match ca {
+/// The certificates that are trusted.
+fn certificates(ca: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
+    match ca {
         Some(file) => {
             let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-            read.map_err(|e| format!("{file} holds no certificates that can be read: {e}"))?
+            read.map_err(|e| format!("{file} holds no certificates that can be read: {e}"))
         }
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let (added, _) = roots.add_parsable_certificates(certificates);
+        None => Ok(rustls_native_certs::load_native_certs().certs),
+    }
+}
+
+fn roots(trusted: &[CertificateDer<'static>], ca: Option<&str>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
     if added == 0 {
         return Err(match ca {
             Some(file) => format!("{file} holds no certificate in PEM"),
@@ -88,22 +94,45 @@ pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
 pub(crate) fn failure(error: &Error, hint: &str) -> Failure {
     match error {
         Error::InvalidCertificate(why) => {
-            let text = format!("the server's certificate is not trusted ({why}): {hint}");
+            let text = format!("the server's certificate is not trusted ({}): {hint}", in_words(why));
             Failure::new(FailureClass::Configuration, text)
         }
         _ => Failure::new(FailureClass::Connection, format!("TLS: {error}")),
     }
 }
 
+/// Why a certificate is not trusted.
+fn in_words(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    match why {
+        Why::Expired | Why::ExpiredContext { .. } => "it has expired".to_owned(),
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
+        Why::NotValidForName | Why::NotValidForNameContext { .. } => {
+            "it is made out to another name than the target's".to_owned()
+        }
+        Why::UnknownIssuer => "nobody who is trusted has signed it".to_owned(),
+        Why::Other(_) if is_authority(why) => "it is that of an authority, and signed by itself".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether it was refused because it may sign others, as what `openssl req -x509` makes may.
+fn is_authority(why: &CertificateError) -> bool {
+    // The library tells by a type of another crate, and by this name of it.
+    matches!(why, CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity")
+}
+
 /// Takes certificates that a browser would not; whoever signs the handshake must still have the key.
 #[derive(Debug)]
-struct Lenient {
-    /// Who must have signed it, whatever its name; `None`: anybody.
+struct Verifier {
+    /// Who must have signed it; `None`: anybody.
     chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Certificates that the user has named one by one: a server that shows one of them is the one that was meant.
+    named: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -114,9 +143,14 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, Error> {
         let Some(strict) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match strict.verify_server_cert(certificate, chain, name, ocsp, now) {
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+            // Before it asks who has signed it and what for, the library has seen to it that it is valid at this time.
+            Err(Error::InvalidCertificate(why))
+                if (why == CertificateError::UnknownIssuer || is_authority(&why))
+                    && self.named.contains(certificate) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
             other => other,
         }
     }
@@ -298,6 +332,13 @@ impl Dialogue for Secured {
             dialogue.reply(&mut self.said);
         }
         self.seal(out);
+    }
+
+    fn may_repeat(&self) -> bool {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.may_repeat(),
+            _ => true,
+        }
     }
 
     fn closes(&self) -> bool {
