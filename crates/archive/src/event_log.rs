@@ -2,8 +2,9 @@
 //!
 //! A thread of its own compresses and writes, because the one that hands the rows over has a load to conduct.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,7 +23,7 @@ use record::arrivals::Recorded;
 use record::event::EventRow;
 
 use crate::error::ArchiveError;
-use crate::{checksum, series};
+use crate::{checksum, lock, series};
 
 /// One event a row; stamps are nanoseconds of `CLOCK_MONOTONIC`.
 const EVENTS: &str = "message events {
@@ -44,6 +45,8 @@ const BATCHES_MAX: usize = 64;
 pub struct EventLog {
     path: PathBuf,
     left_behind: Option<PathBuf>,
+    /// The file until it has its name: as long as it is open, nobody else takes it.
+    _held: File,
     sender: SyncSender<Vec<EventRow>>,
     writer: JoinHandle<Result<u64, ParquetError>>,
 }
@@ -61,6 +64,7 @@ impl EventLog {
         let partial = partial(path);
         let left_behind = partial.exists().then(|| partial.clone());
         let file = begin(&partial)?;
+        let held = file.try_clone().map_err(ArchiveError::writing(&partial))?;
         let (sender, receiver) = sync_channel(BATCHES_MAX);
         let mut names: Vec<ByteArray> =
             operations.iter().map(|name| ByteArray::from(name.as_str())).collect();
@@ -68,7 +72,7 @@ impl EventLog {
         let writer = thread::Builder::new().name("event-log".to_owned());
         let writer =
             writer.spawn(move || write(file, &receiver, &names)).map_err(ArchiveError::writing(&partial))?;
-        Ok(Self { path: path.to_owned(), left_behind, sender, writer })
+        Ok(Self { path: path.to_owned(), left_behind, _held: held, sender, writer })
     }
 
     /// What a load that was killed had left in this one's way; it is replaced.
@@ -270,10 +274,12 @@ fn of_writing(error: ParquetError) -> io::Error {
 fn begin(partial: &Path) -> Result<File, ArchiveError> {
     let failed = |error: io::Error| ArchiveError::writing(partial)(error);
     let file = File::options().write(true).create(true).truncate(false).open(partial).map_err(failed)?;
-    file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => ArchiveError::LogBusy { path: partial.to_owned() },
-        TryLockError::Error(error) => failed(error),
-    })?;
+    let is_taken = lock::take(&file).map_err(failed)?;
+    // Whoever had it may have given it its name meanwhile.
+    let is_there = || fs::metadata(partial).is_ok_and(|m| file.metadata().is_ok_and(|f| f.ino() == m.ino()));
+    if !is_taken || !is_there() {
+        return Err(ArchiveError::LogBusy { path: partial.to_owned() });
+    }
     file.set_len(0).map_err(failed)?;
     Ok(file)
 }
