@@ -57,8 +57,8 @@ pub fn spectrum(bakeoff: &Bakeoff, levels: &Levels, quantiles: &[f64]) -> Maybe<
             all.add(response);
             each.push(response.merged());
         } else {
-            all.known.add(&load.service);
-            each.push(load.service.clone());
+            all.add(&load.service);
+            each.push(load.service.merged());
         }
     }
     let merged = all.merged();

@@ -203,10 +203,10 @@ impl Values {
             load.response.as_ref().ok().and_then(CensoredHistogram::summary),
         );
         self.distribution("service_ns", "", load.service.summary());
-        self.distribution("wait_ns", "", known(&load.wait));
+        self.distribution("wait_ns", "", load.wait.as_ref().ok().and_then(CensoredHistogram::summary));
         self.distribution("lateness_ns", "", known(&load.lateness));
         for (name, operation) in &load.operations {
-            self.distribution("service_ns", name, operation.service.summary());
+            self.distribution("service_ns", name, operation.summary());
         }
         if let Ok(client) = &load.client {
             self.put("client_user_us_per_event", &[], client.user_us_per_event);
@@ -227,8 +227,11 @@ impl Values {
         put("count", "count", s.count as f64);
         put("min", "min", s.min_ns as f64);
         put("mean", "mean", s.mean_ns);
-        for ((of, _), value) in QUANTILES.iter().zip(s.quantiles_ns) {
-            put(of, of, value as f64);
+        for (place, (of, _)) in QUANTILES.iter().enumerate() {
+            // One that so few values do not hold is left out: missing is not zero, and not the largest value either.
+            if let Some(value) = s.quantile_ns(place) {
+                put(of, of, value as f64);
+            }
         }
         put("max", "max", s.max_ns as f64);
     }

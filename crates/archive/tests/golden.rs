@@ -67,11 +67,13 @@ fn load(dice: &mut Dice) -> LoadRecord {
     let mut sum = |kind, operation| sums.remove(&(kind, operation)).unwrap();
     load.response =
         Ok(CensoredHistogram { known: sum(LatencyKind::Response, ""), at_least: Histogram::new() });
-    load.service = sum(LatencyKind::Service, "");
+    load.service = sum(LatencyKind::Service, "").into();
     load.wait = Ok(sum(LatencyKind::Wait, ""));
     load.lateness = Ok(sum(LatencyKind::Lateness, ""));
     load.operations = ["point-select", "a, b"]
-        .map(|name| (name.to_owned(), Operation { service: sum(LatencyKind::Service, name) }))
+        .map(|name| {
+            (name.to_owned(), Operation { service: sum(LatencyKind::Service, name).into(), in_flight: 0 })
+        })
         .into();
     load.measured = Duration::from_secs(3);
     load.measured_from_ns = 7_000_000_000;
@@ -128,7 +130,7 @@ fn maker_of_testdata() {
     let log = fs::File::create(Path::new(&dir).join("latency.hlog")).unwrap();
     hlog::write(run.load.as_ref().unwrap(), run.header.anchor, &mut &log).unwrap();
     let text = fs::File::create(Path::new(&dir).join("service.hgrm")).unwrap();
-    hlog::write_hgrm(&run.load.as_ref().unwrap().service, &mut &text).unwrap();
+    hlog::write_hgrm(&run.load.as_ref().unwrap().service.known, &mut &text).unwrap();
     let keep = |run: &Run| {
         let mut writer = archive.begin(&run.header).unwrap();
         writer.add_file("server.log", &mut &b"ready for connections\n"[..]).unwrap();
@@ -196,7 +198,7 @@ fn an_archive_of_version_1_stays_readable() {
     let run = archive.run(single).unwrap();
     assert_eq!(run.header, header(RunKind::Load, 1));
     let load = run.load.as_ref().unwrap();
-    assert_eq!((load.slices.len(), load.service.count(), run.series.len()), (18, 3000, 3));
+    assert_eq!((load.slices.len(), load.service.known.count(), run.series.len()), (18, 3000, 3));
     assert_eq!(archive.file(single, "server.log").unwrap(), b"ready for connections\n");
     let bakeoff = archive.bakeoff(whole).unwrap();
     let told: Vec<_> = bakeoff.attempts.iter().map(|a| (a.trial, a.state)).collect();

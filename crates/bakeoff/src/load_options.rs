@@ -71,7 +71,8 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "DURATION", value_parser = over_zero)]
     time: Option<Duration>,
 
-    /// Measure exactly this many events, or as many as --time leaves room for where that is given too
+    /// Measure exactly this many events, or as many as --time leaves room for where that is given too; a server that is away for
+    /// 60 s ends it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
 

@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let record = load::run(&settings, &load::Stop::new(), &mut |_| {})?;
     let client = record.client.map_err(|missing| missing.reason)?;
-    let service_us = |quantile| record.service.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
+    let service_us = |quantile| record.service.known.quantile_ns(quantile).unwrap_or(0) as f64 / 1e3;
     println!(
         "{} {:.0} {:.2} {:.2} {:.1} {:.1}",
         record.counts.done,

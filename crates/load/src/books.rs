@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use record::event::EventRow;
-use record::histogram::{CompactHistogram, Histogram};
+use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::Operation;
 use record::series::{HistogramSlice, LatencyKind};
 
 use crate::driver::OperationShare;
-use crate::latency::{Fates, Reader, Recorder};
+use crate::engine::Unfinished;
+use crate::latency::{Fates, Late, Reader, Recorder};
 use crate::tally::Sum;
 
 /// Everything recorded so far.
@@ -30,8 +31,8 @@ pub(crate) struct Books {
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
     pub(crate) slices: Vec<HistogramSlice>,
-    /// How long events had lasted that ended after the measured phase.
-    pub(crate) late: Sum,
+    /// What events lasted that ended after the measured phase.
+    pub(crate) late: Late<Sum>,
     /// Events that have ended and were not handed over yet.
     pub(crate) logged: Vec<EventRow>,
     /// Events for which there was no room.
@@ -109,7 +110,7 @@ impl Books {
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
             slices: Vec::new(),
-            late: Sum::new(),
+            late: Late::new(count, Sum::new),
             logged: Vec::new(),
             unlogged: 0,
         }
@@ -137,10 +138,24 @@ impl Books {
     fn take(&mut self, taken: &mut Recorder) {
         self.interval.take(taken);
         self.fates.add(&std::mem::take(&mut taken.fates));
-        self.late.take(&mut taken.late);
+        self.late.response.take(&mut taken.late.response);
+        self.late.service.take(&mut taken.late.service);
+        self.late.wait.take(&mut taken.late.wait);
+        for (sum, operation) in self.late.operations.iter_mut().zip(&mut taken.late.operations) {
+            sum.take(operation);
+        }
         self.unlogged += taken.log.drain_into(&mut self.logged);
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);
+        }
+    }
+
+    /// Takes over what is known of the events that nobody ended. Only after the books were closed, before the last interval
+    /// ends.
+    pub(crate) fn take_unfinished(&mut self, unfinished: &Unfinished) {
+        for (wait_ns, lateness_ns) in &unfinished.begun_ns {
+            self.interval.wait.record(*wait_ns);
+            self.interval.lateness.record(*lateness_ns);
         }
     }
 
@@ -184,11 +199,14 @@ impl Books {
         self.outcome_names.iter().map(|n| (*n).to_owned()).zip(self.outcomes.iter().copied()).collect()
     }
 
-    /// The whole, by operation.
-    pub(crate) fn operations(&self) -> BTreeMap<String, Operation> {
-        let all = self.operations.iter().zip(&self.total.operations);
-        all.map(|(share, service)| (share.name.clone().into_owned(), Operation { service: service.clone() }))
-            .collect()
+    /// The whole, by operation; `in_flight` events may be in any.
+    pub(crate) fn operations(&self, in_flight: u64) -> BTreeMap<String, Operation> {
+        let all = self.operations.iter().zip(&self.total.operations).zip(&self.late.operations);
+        all.map(|((share, known), late)| {
+            let service = CensoredHistogram { known: known.clone(), at_least: Histogram::from(late) };
+            (share.name.clone().into_owned(), Operation { service, in_flight })
+        })
+        .collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
+use record::clock::Clock;
 
 use crate::engine::Post;
 
@@ -84,18 +85,38 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
 }
 
 /// How long each worker's thread has been runnable without running, since the thread began.
-///
-/// `None` where the kernel does not count it.
-///
-/// # Source
-///
-/// `/proc/PID/task/TID/schedstat`, second field: Documentation/scheduler/sched-stats.rst.
-pub(crate) fn run_queue_waits_ns(posts: &[Post]) -> Vec<Option<u64>> {
-    let wait_of = |post: &Post| match post.run_queue_wait_ns.load(Ordering::SeqCst) {
-        0 => run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst)),
-        at_its_end_ns => Some(at_its_end_ns),
-    };
-    posts.iter().map(wait_of).collect()
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunQueueWaits {
+    /// When the reading began: a thousand threads take a while.
+    pub(crate) from_ns: u64,
+    /// When it was over.
+    pub(crate) until_ns: u64,
+    /// One a worker; `None` where the kernel does not count it.
+    pub(crate) of_each_ns: Vec<Option<u64>>,
+}
+
+impl RunQueueWaits {
+    /// Reads all of them now.
+    ///
+    /// # Source
+    ///
+    /// `/proc/PID/task/TID/schedstat`, second field: Documentation/scheduler/sched-stats.rst.
+    pub(crate) fn read(posts: &[Post], clock: &dyn Clock) -> Self {
+        let from_ns = clock.now_ns();
+        let wait_of = |post: &Post| match post.run_queue_wait_ns.load(Ordering::SeqCst) {
+            0 => run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst)),
+            at_its_end_ns => Some(at_its_end_ns),
+        };
+        let of_each_ns = posts.iter().map(wait_of).collect();
+        Self { from_ns, until_ns: clock.now_ns(), of_each_ns }
+    }
+
+    /// How long each worker waited for a CPU since `before` was read; `None` where that of any is unknown. Nobody waited
+    /// longer than from the beginning of the one reading to the end of the other.
+    pub(crate) fn since(&self, before: &Self) -> Option<Vec<u64>> {
+        let pairs = before.of_each_ns.iter().zip(&self.of_each_ns);
+        pairs.map(|(b, a)| Some(a.as_ref()?.saturating_sub(*b.as_ref()?))).collect()
+    }
 }
 
 /// The same for one thread of this process.
@@ -113,21 +134,20 @@ fn schedstat(thread_id: i32, field: usize) -> Option<u64> {
     text.split_whitespace().nth(field)?.parse().ok()
 }
 
-/// How long each worker waited for a CPU, of waits read before and after; `None` where that of any is unknown.
-pub(crate) fn waited_ns(before: &[Option<u64>], after: &[Option<u64>]) -> Option<Vec<u64>> {
-    before.iter().zip(after).map(|(b, a)| Some(a.as_ref()?.saturating_sub(*b.as_ref()?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn waits_are_differences_and_an_unknown_one_leaves_them_open() {
-        let before = [Some(1_000_000_000), Some(0)];
-        let after = [Some(1_500_000_000), Some(200_000_000)];
-        assert_eq!(waited_ns(&before, &after), Some(vec![500_000_000, 200_000_000]));
-        assert_eq!(waited_ns(&before, &[Some(1_500_000_000), None]), None);
+        let waits = |of_each_ns: &[Option<u64>]| RunQueueWaits {
+            of_each_ns: of_each_ns.to_vec(),
+            ..RunQueueWaits::default()
+        };
+        let before = waits(&[Some(1_000_000_000), Some(0)]);
+        let after = waits(&[Some(1_500_000_000), Some(200_000_000)]);
+        assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
+        assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
     }
 
     #[test]

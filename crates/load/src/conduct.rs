@@ -16,6 +16,7 @@ use record::verdict::Check;
 use self::account::Measured;
 use self::crew::Crew;
 use crate::books::Books;
+use crate::client::{self, RunQueueWaits};
 use crate::control::Control;
 use crate::dataset::{self, Cleaned, Prepared};
 use crate::driver::{Driver, Failure, FailureClass};
@@ -24,7 +25,7 @@ use crate::error::LoadError;
 use crate::pace::Scratch;
 use crate::priority::{self, Awake};
 use crate::stop::{Stop, StopLevel};
-use crate::{Beside, Event, OnEvent, aside, client, latency};
+use crate::{Beside, Event, OnEvent, aside, latency};
 
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
@@ -44,6 +45,8 @@ const GRACE_NS: u64 = 700_000_000;
 const CUT_NS: u64 = 100_000_000;
 /// From the last connection to the first event: every worker is asleep on its due time by then.
 const LEAD_NS: u64 = 5_000_000;
+/// How long a phase that a number of events ends waits for a server that is away.
+const AWAY_MAX_NS: u64 = 60_000_000_000;
 /// Changes of the rate that a run has room for.
 const CHANGES_MAX: usize = 1_000;
 
@@ -120,7 +123,7 @@ pub(crate) fn run(
     crew.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
     let (record, unfinished) =
-        account::record(&engine, &books, &measured, changes, beside.log.is_some(), seen);
+        account::record(&engine, &mut books, &measured, changes, beside.log.is_some(), seen);
     if let Some(log) = &beside.log {
         books.logged.extend(unfinished.rows);
         let rows = books.logged.len() as u64;
@@ -155,10 +158,11 @@ struct Conductor<'a> {
     on_event: OnEvent<'a>,
     books: Books,
     scratch: Scratch,
-    waits_before: Vec<Option<u64>>,
+    waits_before: RunQueueWaits,
     awake_before: Option<Duration>,
     /// What had happened when the last interval ended.
     before: Mark,
+    absence: Absence,
 }
 
 /// Where an interval begins.
@@ -177,6 +181,22 @@ enum Woken {
     ByStop,
     /// No worker has anything left to do.
     ByIdleness,
+    /// The server has been away for [`AWAY_MAX_NS`], and only a number of events would end the phase.
+    ByAbsence,
+}
+
+/// For how long the server has been away without a break.
+#[derive(Debug, Default)]
+struct Absence {
+    since_ns: Option<u64>,
+}
+
+impl Absence {
+    /// Whether it was away at each look of the last [`AWAY_MAX_NS`]; this look is at `now_ns`.
+    fn is_too_long(&mut self, is_away: bool, now_ns: u64) -> bool {
+        self.since_ns = is_away.then(|| self.since_ns.unwrap_or(now_ns));
+        self.since_ns.is_some_and(|since_ns| now_ns - since_ns >= AWAY_MAX_NS)
+    }
 }
 
 impl<'a> Conductor<'a> {
@@ -201,7 +221,7 @@ impl<'a> Conductor<'a> {
             control.man(&engine.settings);
         }
         let books = crew.books.take().expect("a crew that is connected has its books");
-        let (scratch, waits_before) = (Scratch::default(), Vec::new());
+        let (scratch, waits_before) = (Scratch::default(), RunQueueWaits::default());
         Self {
             engine,
             log: beside.log.as_ref(),
@@ -215,6 +235,7 @@ impl<'a> Conductor<'a> {
             waits_before,
             awake_before: None,
             before,
+            absence: Absence::default(),
         }
     }
 
@@ -233,14 +254,15 @@ impl<'a> Conductor<'a> {
                 return None;
             }
         }
-        self.waits_before = client::run_queue_waits_ns(&self.engine.posts);
+        self.waits_before = RunQueueWaits::read(&self.engine.posts, &*self.engine.clock);
         self.awake_before = self.awake.and_then(Awake::cpu);
         let woken = self.play_phase(Phase::Measure, from_ns, planned_until_ns);
         let awake_after = self.awake.and_then(Awake::cpu);
+        let waits_after = RunQueueWaits::read(&self.engine.posts, &*self.engine.clock);
         let until_ns = match woken {
             Woken::OnTime => planned_until_ns,
-            Woken::ByStop => self.engine.end_now(),
-            Woken::ByIdleness => (self.last_end_ns() + 1).min(planned_until_ns),
+            Woken::ByStop | Woken::ByAbsence => self.engine.end_now(),
+            Woken::ByIdleness => self.ended_ns().min(planned_until_ns),
         };
         if until_ns <= from_ns {
             self.finish_stopped();
@@ -251,7 +273,6 @@ impl<'a> Conductor<'a> {
         if until_ns > interval_from_ns {
             self.show_interval(Phase::Measure, from_ns, until_ns);
         }
-        let waits_after = client::run_queue_waits_ns(&self.engine.posts);
         match woken {
             Woken::OnTime if timeline.falls() => {
                 match self.play_phase(Phase::RampDown, until_ns, timeline.closes_ns) {
@@ -259,23 +280,22 @@ impl<'a> Conductor<'a> {
                         self.engine.end_now();
                         self.finish_stopped();
                     }
-                    Woken::OnTime | Woken::ByIdleness => self.drain(),
+                    Woken::OnTime | Woken::ByIdleness | Woken::ByAbsence => self.drain(),
                 }
             }
             Woken::OnTime => self.drain(),
-            Woken::ByStop => self.finish_stopped(),
+            Woken::ByStop | Woken::ByAbsence => self.finish_stopped(),
             Woken::ByIdleness => {}
         }
         self.books.close();
-        let for_ns = until_ns.saturating_sub(interval_from_ns);
-        self.books.end_interval(interval_from_ns - from_ns, for_ns);
         Some(Measured {
             until_ns,
             looked_until_ns: self.engine.clock.now_ns(),
             interval_from_ns,
-            is_interrupted: woken == Woken::ByStop,
-            waits_before: std::mem::take(&mut self.waits_before),
-            waits_after,
+            // Also where it was asked to stop in what comes after the measured phase: that was cut short.
+            gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
+            is_interrupted: self.stop.is_requested(),
+            waits: (std::mem::take(&mut self.waits_before), waits_after),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })
     }
@@ -292,8 +312,12 @@ impl<'a> Conductor<'a> {
             if woken != Woken::OnTime {
                 return woken;
             }
-            if tick_ns == until_ns && phase == Phase::Measure {
+            if phase == Phase::Measure && tick_ns == until_ns {
                 return Woken::OnTime;
+            }
+            // Where a limit of events ends with an interval, no other begins.
+            if phase == Phase::Measure && self.is_done_early(tick_ns) {
+                return Woken::ByIdleness;
             }
             let interval_from_ns = self.before.at_ns;
             let cpu_before = client::thread_cpu();
@@ -324,6 +348,12 @@ impl<'a> Conductor<'a> {
             }
             if phase == Phase::Measure && self.is_done_early(now_ns) {
                 return Woken::ByIdleness;
+            }
+            if phase == Phase::Measure && self.engine.settings.events_max.is_some() {
+                let is_away = self.engine.outages.is_open();
+                if self.absence.is_too_long(is_away, now_ns) {
+                    return Woken::ByAbsence;
+                }
             }
             let poll_ns = match (self.log, self.control) {
                 (Some(_), _) => LOG_POLL_NS,
@@ -389,11 +419,13 @@ impl<'a> Conductor<'a> {
         now_ns >= self.engine.timeline().measured_from_ns + span_of_ns(events_max, self.engine.settings.rate)
     }
 
-    fn last_end_ns(&self) -> u64 {
+    /// When all events of a limit were over: the last of them ended before.
+    fn ended_ns(&self) -> u64 {
         let last_ns =
             self.engine.hands.iter().map(|h| h.last_end_ns.load(Ordering::SeqCst)).max().unwrap_or(0);
         let events = self.engine.settings.events_max.unwrap_or(0);
-        last_ns.max(self.engine.timeline().measured_from_ns + span_of_ns(events, self.engine.settings.rate))
+        let span_ns = span_of_ns(events, self.engine.settings.rate);
+        (last_ns + 1).max(self.engine.timeline().measured_from_ns + span_ns)
     }
 
     /// Gives what is in flight at the planned end its time.

@@ -228,6 +228,8 @@ pub(crate) struct Failure {
     /// Whether a class that may pass is a reason to try again: false where the server may have done already what must not
     /// be done twice.
     pub(crate) may_repeat: bool,
+    /// Number of the outcome, of those of [`Driver::outcomes`], where an answer came that has one.
+    pub(crate) outcome: Option<usize>,
 }
 
 /// What can be done about a failed try.
@@ -249,7 +251,7 @@ pub(crate) enum FailureClass {
 
 impl Failure {
     pub(crate) fn new(class: FailureClass, text: impl Into<String>) -> Self {
-        Self { class, text: text.into(), may_repeat: true }
+        Self { class, text: text.into(), may_repeat: true, outcome: None }
     }
 }
 

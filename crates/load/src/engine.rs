@@ -82,6 +82,10 @@ pub(crate) struct Hand {
     due_ns: AtomicU64,
     /// Whether the event in hand belongs to the measured phase.
     is_measured: AtomicBool,
+    /// When the event in hand began; 0 where it has not. Written without a section: after `wait_ns`, which goes with it.
+    start_ns: AtomicU64,
+    /// How long the event in hand had waited for a free worker when it began.
+    wait_ns: AtomicU64,
     /// When its last event ended.
     pub(crate) last_end_ns: AtomicU64,
 }
@@ -130,6 +134,15 @@ pub(crate) struct Taken {
 struct Held {
     due_ns: u64,
     is_measured: bool,
+    /// `None` where it has not begun.
+    begun: Option<Begun>,
+}
+
+/// What is known of an event that has begun.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    start_ns: u64,
+    wait_ns: u64,
 }
 
 /// What became of the events that nobody ended.
@@ -137,6 +150,12 @@ struct Held {
 pub(crate) struct Unfinished {
     /// Of the measured phase: how long each had lasted.
     pub(crate) at_least: Histogram,
+    /// How long each had lasted since it began, where it had.
+    pub(crate) service_at_least: Histogram,
+    /// How long each had waited, where it had not begun.
+    pub(crate) wait_at_least: Histogram,
+    /// Wait and lateness of each that had begun: these are known. In a closed loop there are none.
+    pub(crate) begun_ns: Vec<(u64, u64)>,
     /// Of the warm-up.
     pub(crate) warmup: u64,
     /// Of the measured phase, as they go into the log of events.
@@ -476,17 +495,26 @@ impl Engine {
         };
         let timeline = self.timeline();
         let mut unfinished = Unfinished::default();
-        let mut note = |due_ns: u64, is_measured: bool, seen_until_ns: u64| {
+        let is_open = timeline.due.is_some();
+        let mut note = |due_ns: u64, is_measured: bool, begun: Option<Begun>, seen_until_ns: u64| {
             if !is_measured {
                 unfinished.warmup += u64::from(due_ns < timeline.measured_from_ns);
             } else if due_ns < until_ns {
-                unfinished.at_least.record(seen_until_ns.saturating_sub(due_ns));
+                let lasted_ns = seen_until_ns.saturating_sub(due_ns);
+                unfinished.at_least.record(lasted_ns);
+                if let Some(Begun { start_ns, wait_ns }) = begun {
+                    unfinished.service_at_least.record(seen_until_ns.saturating_sub(start_ns));
+                    let lateness_ns = start_ns.saturating_sub(due_ns + wait_ns);
+                    unfinished.begun_ns.extend(is_open.then_some((wait_ns, lateness_ns)));
+                } else {
+                    unfinished.wait_at_least.record(lasted_ns);
+                }
                 unfinished.rows.extend(is_logged.then(|| row(due_ns)));
             }
         };
         let Some(due) = &timeline.due else {
             for (_, _, held) in self.held() {
-                note(held.due_ns, held.is_measured, looked_until_ns);
+                note(held.due_ns, held.is_measured, held.begun, looked_until_ns);
             }
             return unfinished;
         };
@@ -496,11 +524,11 @@ impl Engine {
             self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect();
         for (worker, number, held) in self.held() {
             if number & WARMUP_CHANCE != 0 {
-                note(held.due_ns, held.is_measured, looked_until_ns);
+                note(held.due_ns, held.is_measured, held.begun, looked_until_ns);
                 continue;
             }
             let slot = due.slot(in_force, number, worker, scratch);
-            note(timeline.due_ns(&slot), slot.is_measured, looked_until_ns);
+            note(timeline.due_ns(&slot), slot.is_measured, held.begun, looked_until_ns);
             if slot.number != number {
                 next_own[worker] = due.next_own(slot.number);
             }
@@ -509,14 +537,14 @@ impl Engine {
             Schedule::Shared => {
                 for number in self.next.load(Ordering::SeqCst)..in_force.end() {
                     let slot = due.slot(in_force, number, 0, scratch);
-                    note(timeline.due_ns(&slot), slot.is_measured, until_ns);
+                    note(timeline.due_ns(&slot), slot.is_measured, None, until_ns);
                 }
             }
             Schedule::Own => {
                 for (worker, first) in next_own.into_iter().enumerate() {
                     let mut slot = due.slot(in_force, first, worker, scratch);
                     while slot.due_ns.is_some() {
-                        note(timeline.due_ns(&slot), slot.is_measured, until_ns);
+                        note(timeline.due_ns(&slot), slot.is_measured, None, until_ns);
                         slot = due.slot(in_force, due.next_own(slot.number), worker, scratch);
                     }
                 }
@@ -533,7 +561,8 @@ impl Engine {
             let hand = &self.hands[hand];
             let number = hand.slot.load(Ordering::SeqCst).checked_sub(NONE + 1)?;
             let due_ns = hand.due_ns.load(Ordering::SeqCst);
-            Some((worker, number, Held { due_ns, is_measured: hand.is_measured.load(Ordering::SeqCst) }))
+            let is_measured = hand.is_measured.load(Ordering::SeqCst);
+            Some((worker, number, Held { due_ns, is_measured, begun: hand.begun() }))
         })
     }
 
@@ -547,7 +576,19 @@ impl Hand {
     fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
         self.due_ns.store(due_ns, Ordering::SeqCst);
         self.is_measured.store(is_measured, Ordering::SeqCst);
+        self.start_ns.store(0, Ordering::Relaxed);
         self.slot.store(slot + 1, Ordering::SeqCst);
+    }
+
+    /// The event in hand begins at `start_ns`, with the stamp that was taken for it anyway.
+    pub(crate) fn begin(&self, wait_ns: u64, start_ns: u64) {
+        self.wait_ns.store(wait_ns, Ordering::Relaxed);
+        self.start_ns.store(start_ns, Ordering::Release);
+    }
+
+    fn begun(&self) -> Option<Begun> {
+        let start_ns = self.start_ns.load(Ordering::Acquire);
+        (start_ns > 0).then(|| Begun { start_ns, wait_ns: self.wait_ns.load(Ordering::Relaxed) })
     }
 
     /// The event in hand has its fate in the recorder.

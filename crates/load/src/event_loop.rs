@@ -278,7 +278,7 @@ impl EventLoop {
                     self.next = None;
                     self.set_free(next.link, next.claim_ns);
                     if now_ns >= self.engine.closes_ns() {
-                        return;
+                        break;
                     }
                 }
                 Some(next) if next.from_ns <= now_ns && now_ns < self.engine.closes_ns() => {
@@ -354,6 +354,7 @@ impl EventLoop {
         }
         let start_ns = if claim_ns.is_some() { self.engine.clock.now_ns() } else { taken.due_ns };
         let started = Started { taken, claim_ns: claim_ns.unwrap_or(taken.due_ns), start_ns };
+        self.ledger.begun(self.first_hand + link, &started);
         let tries_left = self.engine.settings.retries_max;
         let event = Pending { started, try_start_ns: start_ns, tries_left, is_tried: can_ask, is_hit: false };
         self.links[link].event = Some(event);

@@ -31,8 +31,8 @@ pub(crate) struct Recorder {
     pub(crate) failure: Tally,
     /// Latency of events of the warm-up and of the falling load: shown, never counted.
     pub(crate) warmup: Tally,
-    /// How long events of the measured phase had lasted that ended after it.
-    pub(crate) late: Tally,
+    /// What events of the measured phase lasted that ended after it.
+    pub(crate) late: Late<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
     /// How often each outcome was noted.
@@ -53,11 +53,33 @@ impl Recorder {
             lateness: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
-            late: Tally::new(),
+            late: Late::new(operations, Tally::new),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
             log: Log::with_room(log_room),
             fates: Fates::default(),
+        }
+    }
+}
+
+/// Of events that ended after their phase; each is at least so long in it. `H` is [`Tally`], or the sum of many.
+#[derive(Debug)]
+pub(crate) struct Late<H> {
+    pub(crate) response: H,
+    /// Of those that were begun.
+    pub(crate) service: H,
+    /// Of those for which no worker was free until then; that of others is known, and with the known ones.
+    pub(crate) wait: H,
+    pub(crate) operations: Box<[H]>,
+}
+
+impl<H> Late<H> {
+    pub(crate) fn new(operations: usize, make: impl Fn() -> H) -> Self {
+        Self {
+            response: make(),
+            service: make(),
+            wait: make(),
+            operations: (0..operations).map(|_| make()).collect(),
         }
     }
 }

@@ -36,6 +36,18 @@ pub(crate) struct Started {
     pub(crate) start_ns: u64,
 }
 
+impl Started {
+    /// How long it waited for a free worker.
+    fn wait_ns(&self) -> u64 {
+        self.claim_ns.saturating_sub(self.taken.due_ns)
+    }
+
+    /// How late the generator was.
+    fn lateness_ns(&self) -> u64 {
+        self.start_ns - self.taken.due_ns.max(self.claim_ns)
+    }
+}
+
 impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
         Self { engine, writer, scratch: Scratch::default(), usage_before: None, usage_after: None }
@@ -93,6 +105,7 @@ impl Ledger {
             return; // As in `done`.
         } else if now_ns >= end_ns {
             let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
+            section.recorder.late.wait.record(now_ns - taken.due_ns);
             note_late(section.recorder, row, false);
         } else {
             section.recorder.log.push(row_of_untaken(taken, now_ns));
@@ -100,6 +113,11 @@ impl Ledger {
             section.recorder.fates.found_no_worker += 1;
         }
         self.engine.hands[hand].release(now_ns);
+    }
+
+    /// The event in `hand` begins: what is known of it should it never end.
+    pub(crate) fn begun(&self, hand: usize, event: &Started) {
+        self.engine.hands[hand].begin(event.wait_ns(), event.start_ns);
     }
 
     /// The event in `hand` ended well at `end_ns`; its operations and its outcome are in `laps`.
@@ -116,6 +134,10 @@ impl Ledger {
         } else if taken.due_ns >= phase_end_ns {
             return; // Stays in hand: whether it belongs to the phase is known when the phase is over.
         } else if end_ns >= phase_end_ns {
+            note_begun_late(section.recorder, event, end_ns, is_open);
+            for (operation, took_ns) in laps.taken() {
+                section.recorder.late.operations[*operation].record(*took_ns);
+            }
             note_late(section.recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
         } else {
             let recorder = &mut *section.recorder;
@@ -124,10 +146,9 @@ impl Ledger {
             recorder.fates.in_system_ns += u128::from(response_ns);
             recorder.service.record(service_ns);
             if is_open {
-                let free_ns = taken.due_ns.max(claim_ns);
                 recorder.response.record(response_ns);
-                recorder.wait.record(free_ns - taken.due_ns);
-                recorder.lateness.record(start_ns - free_ns);
+                recorder.wait.record(event.wait_ns());
+                recorder.lateness.record(event.lateness_ns());
             }
             recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             for (operation, took_ns) in laps.taken() {
@@ -150,6 +171,7 @@ impl Ledger {
         } else if event.taken.due_ns >= phase_end_ns {
             return; // As above.
         } else if end_ns >= phase_end_ns {
+            note_begun_late(section.recorder, event, end_ns, engine.timeline().due.is_some());
             note_late(section.recorder, row(event, end_ns, &[], Fate::Unfinished), false);
         } else {
             section.recorder.log.push(row(event, end_ns, &[], Fate::Failed));
@@ -170,6 +192,9 @@ impl Ledger {
         }
         if let Some(section) = self.writer.enter() {
             section.recorder.failure.record(end_ns - start_ns);
+            if let Some(outcome) = failure.outcome {
+                section.recorder.outcomes[outcome] += 1;
+            }
             count_error(&mut section.recorder.fates.errors, failure.class);
         }
     }
@@ -208,9 +233,18 @@ fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
     }
 }
 
+/// Notes what is known of an event that was begun in the measured phase and ended after it.
+fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_open: bool) {
+    recorder.late.service.record(end_ns - event.start_ns);
+    if is_open {
+        recorder.wait.record(event.wait_ns());
+        recorder.lateness.record(event.lateness_ns());
+    }
+}
+
 /// Notes an event of the measured phase that ended after it: it is unfinished, and lasted this long at least.
 fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
-    recorder.late.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
+    recorder.late.response.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
     recorder.fates.ended_late += 1;
     recorder.fates.drained += u64::from(is_well);
     recorder.log.push(row);

@@ -8,7 +8,7 @@
 //! The search is a plain state machine: it says which rate to try next, and is told what came of it. Each try is a
 //! whole run from its own warm-up, so that no run inherits the backlog of another.
 
-use record::histogram::{CensoredHistogram, Histogram};
+use record::histogram::Histogram;
 use record::load::{LatePolicy, LoadRecord, Schedule};
 use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic};
 use record::verdict::Check;
@@ -254,8 +254,7 @@ impl Search {
 /// off its CPU, or it was late while neither the service time nor the wait for a worker break the promise by themselves.
 /// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
-    let response =
-        record.response.as_ref().map_or_else(|_| record.service.clone(), CensoredHistogram::merged);
+    let response = record.response.as_ref().unwrap_or(&record.service).merged();
     let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
     let value = |clause: &Clause, h: &Histogram| value_ns(h, clause.statistic);
     let holds = |h: &Histogram| promise.0.iter().all(|c| value(c, h).is_some_and(|ns| ns < limit_ns(c)));
@@ -272,11 +271,12 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         return (ProbeEnd::Kept, found.join(", "));
     }
     let was_late = fails("lateness") || fails("client-starvation");
+    let service = record.service.merged();
     let would_hold = if behind {
         // Of a target that has answered nothing, nothing is known.
-        was_idle(record) && (record.service.is_empty() || holds(&record.service))
+        was_idle(record) && (service.is_empty() || holds(&service))
     } else {
-        holds(&record.service) && record.wait.as_ref().is_ok_and(holds)
+        holds(&service) && record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged()))
     };
     let is_unclear = !fails("errors") && (fails("client-cpu") || (was_late && would_hold));
     if is_unclear {

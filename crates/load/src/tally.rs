@@ -118,6 +118,13 @@ impl Sum {
         tally.has_carried = false;
     }
 
+    /// Adds one value.
+    pub(crate) fn record(&mut self, value_ns: u64) {
+        let bucket = bucket_of(value_ns.min(LATENCY_NS_MAX));
+        self.occupied.note(bucket / GROUP);
+        self.counts[bucket] += 1;
+    }
+
     /// Forgets all values.
     pub(crate) fn clear(&mut self) {
         for group in std::mem::replace(&mut self.occupied, Map::NONE).groups() {

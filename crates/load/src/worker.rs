@@ -99,6 +99,7 @@ impl Worker {
 
     /// Tries the event until it ends well, may not be tried again, or the run is given up.
     pub(crate) fn perform(&mut self, event: &Started) {
+        self.ledger.begun(self.index, event);
         let mut tries_left = self.engine.settings.retries_max;
         let mut try_start_ns = event.start_ns;
         let mut is_hit = false;

@@ -42,7 +42,7 @@ fn blocking_and_looped(settings: &LoadSettings) -> [LoadSettings; 2] {
 
 fn assert_all_hit(record: &LoadRecord) {
     let of = |name: &str| record.outcomes[name];
-    let count = |name: &str| record.operations[name].service.count();
+    let count = |name: &str| record.operations[name].service.known.count();
     assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
     assert_eq!((of("hit"), of("miss"), of("stored")), (count("get"), 0, count("set")));
     assert_eq!(count("get") + count("set"), 300);

@@ -223,7 +223,7 @@ fn every_sql_workload_does_what_it_says_in_sqlite() {
             let done = record.counts.done;
             assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
             assert!(done > 0);
-            let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
+            let statements: u64 = record.operations.values().map(|o| o.service.known.count()).sum();
             assert_eq!(statements, per_event * done, "{workload:?}");
             assert!(check_of(&record, "mix").ok);
             assert!(record.server_version.unwrap().starts_with("SQLite 3."));
@@ -239,7 +239,7 @@ fn text_statements_do_what_prepared_ones_do() {
     text.rate = Rate::PerSecond(50.0);
     let record = run(&text);
     assert_eq!((record.counts.failed, record.errors.application), (0, 0), "{:?}", record.error_samples);
-    assert_eq!(record.operations["point-select"].service.count(), 10 * record.counts.done);
+    assert_eq!(record.operations["point-select"].service.known.count(), 10 * record.counts.done);
 }
 
 #[test]
@@ -409,9 +409,9 @@ fn a_sleep_in_a_script_is_seen_in_the_event_and_ends_at_a_stop() {
     let mut settings = LoadSettings { threads: 1, ..transfers(&target, 3) };
     settings.scripts.files[0].text = "SELECT 1;\n\\sleep 5 ms\nSELECT 2;".to_owned();
     let record = run(&settings);
-    assert!(record.service.quantile_ns(0.0).unwrap() >= 5_000_000 * 99 / 100);
+    assert!(record.service.known.quantile_ns(0.0).unwrap() >= 5_000_000 * 99 / 100);
     let statements: u128 =
-        record.operations.values().map(|o| u128::from(o.service.quantile_ns(1.0).unwrap())).sum();
+        record.operations.values().map(|o| u128::from(o.service.known.quantile_ns(1.0).unwrap())).sum();
     assert!(statements > 0 && record.operations.len() == 2);
 
     settings.scripts.files[0].text = "SELECT 1;\n\\sleep 3000 s".to_owned();
@@ -458,4 +458,43 @@ fn a_server_sees_every_event_once_and_none_before_its_time() {
         let due_ns = record.measured_from_ns + number * 20_000_000;
         assert!(*stamp_ns >= due_ns, "event {number} came {} ns early", due_ns - stamp_ns);
     }
+}
+
+#[test]
+fn a_stop_after_the_measured_phase_is_an_interruption_too() {
+    let falling = LoadSettings { ramp_down: Duration::from_mins(10), ..settings("null:") };
+    // One is in flight when the phase ends, for longer than anybody waits for it.
+    let hanging = LoadSettings { drain: Duration::from_mins(10), ..settings("exec:sleep 600") };
+    for (settings, asked_in) in [(falling, Phase::RampDown), (hanging, Phase::Drain)] {
+        let stop = Stop::new();
+        let mut on_progress = |event: &Event| match event {
+            Event::PhaseStarts { phase, .. } if *phase == asked_in => stop.request(),
+            _ => {}
+        };
+        let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+        assert_books(&record);
+        assert_eq!(record.verdict.state, Validity::Interrupted, "{asked_in:?}");
+        assert_eq!(record.measured, settings.time);
+    }
+}
+
+#[test]
+fn a_number_of_events_at_a_rate_lasts_as_long_as_they_take_at_it() {
+    let settings = LoadSettings {
+        rate: Rate::PerSecond(1.0),
+        events_max: Some(1),
+        time: Duration::from_mins(10),
+        interval: Duration::from_millis(500),
+        ..settings("null:")
+    };
+    let mut intervals = Vec::new();
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(progress) = event {
+            intervals.push(progress.interval_s);
+        }
+    };
+    let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
+    assert_books(&record);
+    assert_eq!(record.measured, Duration::from_secs(1));
+    assert_eq!(intervals, [0.5, 0.5]);
 }

@@ -45,7 +45,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             }
             let record = run(&settings);
             assert_eq!((record.counts.done, record.counts.failed), (50, 0), "{:?}", record.error_samples);
-            let statements: u64 = record.operations.values().map(|o| o.service.count()).sum();
+            let statements: u64 = record.operations.values().map(|o| o.service.known.count()).sum();
             assert_eq!(statements, per_event * 50, "{workload:?}");
             assert!(check_of(&record, "mix").ok);
             assert!(record.server_version.unwrap().starts_with("PostgreSQL "));
@@ -216,9 +216,9 @@ fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
     for connections in [None, Some(9)] {
         let record = script(good, connections);
         assert_eq!((record.counts.done, record.counts.failed), (20, 0), "{:?}", record.error_samples);
-        let counts: Vec<_> = record.operations.values().map(|o| o.service.count()).collect();
+        let counts: Vec<_> = record.operations.values().map(|o| o.service.known.count()).collect();
         assert_eq!(counts, [20, 20]);
-        assert!(record.service.summary().unwrap().min_ns >= 2_000_000);
+        assert!(record.service.known.summary().unwrap().min_ns >= 2_000_000);
         assert_eq!(script("\\sleep 1 ms", connections).counts.done, 20);
 
         let left_open = script("BEGIN;\nSELECT 1;", connections);
@@ -228,7 +228,7 @@ fn a_script_rests_keeps_rows_and_is_rolled_back_whoever_waits_for_the_server() {
         let refused = script("BEGIN;\nSELECT 1 / 0;\nEND;", connections);
         assert_eq!((refused.counts.failed, refused.errors.application), (20, 20));
         assert!(refused.error_samples[0].contains("22012"), "{:?}", refused.error_samples);
-        assert_eq!(refused.operations.values().map(|o| o.service.count()).max(), Some(0));
+        assert_eq!(refused.operations.values().map(|o| o.service.known.count()).max(), Some(0));
     }
 }
 

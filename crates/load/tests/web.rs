@@ -52,6 +52,7 @@ fn answers_are_read_whole_and_told_apart_by_their_status() {
     }
     for record in runs(&server.url("/gone"), &plain, false) {
         assert_eq!((record.counts.failed, record.errors.application), (300, 300));
+        assert_eq!(record.outcomes["4xx"], 300, "{:?}", record.outcomes);
         assert!(record.error_samples[0].contains("410"), "{:?}", record.error_samples);
     }
     let expected = HttpSettings { expected_status: Some(410), ..plain.clone() };
@@ -60,7 +61,7 @@ fn answers_are_read_whole_and_told_apart_by_their_status() {
     }
     let unexpected = HttpSettings { expected_status: Some(200), ..plain };
     for record in runs(&server.url("/moved"), &unexpected, false) {
-        assert_eq!(record.counts.failed, 300);
+        assert_eq!((record.counts.failed, record.outcomes["3xx"]), (300, 300));
     }
 }
 
@@ -89,7 +90,7 @@ fn a_file_of_requests_is_asked_in_its_shares_and_its_answers_are_checked() {
     let http = HttpSettings { requests: Some(file.display().to_string()), ..HttpSettings::plain() };
     for record in runs(&server.url(""), &http, true) {
         assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
-        let count = |name: &str| record.operations[name].service.count();
+        let count = |name: &str| record.operations[name].service.known.count();
         assert_eq!((count("page"), count("gone")), (record.outcomes["2xx"], record.outcomes["4xx"]));
         // 300 draws with a chance of 0.8: six standard deviations are 42.
         assert!((198..=282).contains(&count("page")), "{}", count("page"));
@@ -97,7 +98,10 @@ fn a_file_of_requests_is_asked_in_its_shares_and_its_answers_are_checked() {
     fs::write(&file, text.replace("hello", "jello")).unwrap();
     for record in runs(&server.url(""), &http, true) {
         assert_eq!(record.errors.verify, record.counts.failed);
-        assert_eq!(record.counts.done, record.outcomes["4xx"]);
+        assert_eq!(
+            (record.counts.failed, record.counts.done),
+            (record.outcomes["2xx"], record.outcomes["4xx"])
+        );
         assert!(record.counts.failed > 0);
     }
 }

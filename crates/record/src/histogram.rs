@@ -205,6 +205,13 @@ pub struct CensoredHistogram {
     pub at_least: Histogram,
 }
 
+impl From<Histogram> for CensoredHistogram {
+    /// All of it is known.
+    fn from(known: Histogram) -> Self {
+        Self { known, at_least: Histogram::new() }
+    }
+}
+
 impl CensoredHistogram {
     /// Adds all of `other` without loss.
     pub fn add(&mut self, other: &Self) {
@@ -224,11 +231,18 @@ impl CensoredHistogram {
     /// A quantile stays exact while enough *known* values lie at or below it: then no unfinished event, however
     /// long it takes, can move it.
     pub fn summary(&self) -> Option<Summary> {
+        self.summary_beside(0)
+    }
+
+    /// The same, where so many further values may belong to the distribution, of which nothing is known at all.
+    pub fn summary_beside(&self, unknown: u64) -> Option<Summary> {
         let mut summary = self.merged().summary()?;
-        if !self.at_least.is_empty() {
-            let reached = QUANTILES.iter().zip(summary.quantiles_ns).filter(|((_, q), value)| {
-                (self.known.count_at_or_below(*value) as f64) < q * summary.count as f64
-            });
+        if unknown > 0 || !self.at_least.is_empty() {
+            let count = (summary.count + unknown) as f64;
+            let reached = QUANTILES
+                .iter()
+                .zip(summary.quantiles_ns)
+                .filter(|((_, q), value)| (self.known.count_at_or_below(*value) as f64) < q * count);
             summary.lower_bounds = reached.map(|((name, _), _)| *name).chain(["mean", "max"]).collect();
         }
         Some(summary)
@@ -286,6 +300,16 @@ mod tests {
         h.at_least.record_n(1, 50);
         let s = h.summary().unwrap();
         assert_eq!(s.lower_bounds, ["p50", "p90", "p95", "p99", "p99_9", "p99_99", "mean", "max"]);
+    }
+
+    #[test]
+    fn values_of_which_nothing_is_known_could_raise_what_they_are_more_than() {
+        let known: Histogram = [(1_000, 9_990)].into_iter().collect();
+        let h = CensoredHistogram { known, at_least: Histogram::new() };
+        assert!(h.summary_beside(0).unwrap().lower_bounds.is_empty());
+        assert_eq!(h.summary_beside(10).unwrap().lower_bounds, ["p99_99", "mean", "max"]);
+        assert_eq!(h.summary_beside(1_000).unwrap().lower_bounds[0], "p95");
+        assert_eq!(CensoredHistogram::default().summary_beside(1), None);
     }
 
     #[test]

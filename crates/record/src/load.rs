@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::arrivals::Arrivals;
-use crate::histogram::{CensoredHistogram, Histogram};
+use crate::histogram::{CensoredHistogram, Histogram, Summary};
 use crate::missing::Maybe;
 use crate::quantity::{NotAQuantity, duration, written_duration};
 use crate::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -411,8 +411,17 @@ pub struct Outage {
 /// One operation inside the events: a statement of a transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Operation {
-    /// Its service time.
-    pub service: Histogram,
+    /// Its service time; known from below where its event had not ended in the measured phase.
+    pub service: CensoredHistogram,
+    /// Events that were begun and had not ended when we stopped looking: each may be in this operation, or in another.
+    pub in_flight: u64,
+}
+
+impl Operation {
+    /// As [`CensoredHistogram::summary`]; what the events in flight could still raise is named too.
+    pub fn summary(&self) -> Option<Summary> {
+        self.service.summary_beside(self.in_flight)
+    }
 }
 
 /// What the generator itself cost, over the measured phase.
@@ -461,10 +470,11 @@ pub struct LoadRecord {
     pub counts: Counts,
     /// From the intended start; missing in a closed loop, which has none.
     pub response: Maybe<CensoredHistogram>,
-    /// From the actual start.
-    pub service: Histogram,
-    /// From the intended start until a worker was free; missing in a closed loop.
-    pub wait: Maybe<Histogram>,
+    /// From the actual start; of events that were begun and had not ended, from below.
+    pub service: CensoredHistogram,
+    /// From the intended start until a worker was free; of events for which none was free until the end, from below.
+    /// Missing in a closed loop.
+    pub wait: Maybe<CensoredHistogram>,
     /// How late the generator was; missing in a closed loop.
     pub lateness: Maybe<Histogram>,
     /// Service time of tries that failed.
@@ -473,7 +483,8 @@ pub struct LoadRecord {
     pub connect: Maybe<Histogram>,
     /// By operation inside the events.
     pub operations: BTreeMap<String, Operation>,
-    /// Done events by how they ended, where the target tells ways apart: `hit` and `miss` of a cache.
+    /// Answers of the measured phase, also those of events that failed, where the target tells ways apart: `hit` and `miss`
+    /// of a cache, `2xx` and `5xx` of a web server.
     pub outcomes: BTreeMap<String, u64>,
     /// Tries that failed.
     pub errors: ErrorCounts,

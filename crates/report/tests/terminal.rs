@@ -93,7 +93,7 @@ fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
 #[test]
 fn progress_reads_as_recorded() {
     let run = open();
-    let latency = run.load.expect("it drove a load").service;
+    let latency = run.load.expect("it drove a load").service.known;
     let line = |t_s: f64, phase, outage| Progress {
         phase,
         t_s,

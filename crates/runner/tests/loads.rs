@@ -121,7 +121,7 @@ instruments = []
     );
     for load in loads {
         assert_eq!(load.settings.workload, Workload::Script);
-        let selects: u64 = load.operations.values().map(|o| o.service.count()).sum();
+        let selects: u64 = load.operations.values().map(|o| o.service.known.count()).sum();
         assert_eq!(selects, load.counts.done, "{:?}", load.operations.keys());
     }
 }

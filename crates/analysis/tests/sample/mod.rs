@@ -218,7 +218,8 @@ impl Recipe {
         let mut response = CensoredHistogram { known: service.clone(), at_least: Histogram::new() };
         response.at_least.record_n(60_000_000, unfinished);
         let closed = || Missing::because("a closed loop has no intended start");
-        let point_select = Operation { service: service.clone() };
+        let whole = CensoredHistogram::from(service.clone());
+        let point_select = Operation { service: whole.clone(), in_flight: 0 };
         LoadRecord {
             settings: self.settings(threads, trial),
             server_version: Ok("SQLite 3.50.4".into()),
@@ -227,10 +228,10 @@ impl Recipe {
             achieved_per_s: per_s,
             counts: Counts { planned: done + unfinished, done, unfinished, retries: 3, ..Counts::default() },
             response: if self.rate_per_s.is_some() { Ok(response) } else { Err(closed()) },
-            wait: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
+            wait: self.rate_per_s.map(|_| whole.clone()).ok_or_else(closed),
             connect: Ok(service.clone()),
             lateness: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
-            service,
+            service: whole,
             failure: Histogram::new(),
             operations: BTreeMap::from([("point-select".to_owned(), point_select)]),
             outcomes: BTreeMap::new(),

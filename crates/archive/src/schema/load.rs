@@ -111,12 +111,21 @@ struct Totals {
     response: Option<String>,
     response_at_least: Option<String>,
     service: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    service_at_least: Option<String>,
     wait: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wait_at_least: Option<String>,
     lateness: Option<String>,
     failure: String,
     #[serde(default)]
     connect: Option<String>,
     operations: BTreeMap<String, String>,
+    /// Of those operations of which there is any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    operations_at_least: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    operations_in_flight: BTreeMap<String, u64>,
 }
 
 impl Load {
@@ -151,17 +160,29 @@ impl Load {
         let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
         let ErrorCounts { transient, connection, application, verify } = *errors;
         let mut missing = Reasons::default();
+        let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
         let totals = Totals {
             response: missing.split("response", response, |r| hlog::encode(&r.known)),
             response_at_least: response.as_ref().ok().map(|r| hlog::encode(&r.at_least)),
-            service: hlog::encode(service),
-            wait: missing.split("wait", wait, hlog::encode),
+            service: hlog::encode(&service.known),
+            service_at_least: any(&service.at_least),
+            wait: missing.split("wait", wait, |w| hlog::encode(&w.known)),
+            wait_at_least: wait.as_ref().ok().and_then(|w| any(&w.at_least)),
             lateness: missing.split("lateness", lateness, hlog::encode),
             failure: hlog::encode(failure),
             connect: missing.split("connect", connect, hlog::encode),
             operations: operations
                 .iter()
-                .map(|(name, Operation { service })| (name.clone(), hlog::encode(service)))
+                .map(|(name, operation)| (name.clone(), hlog::encode(&operation.service.known)))
+                .collect(),
+            operations_at_least: operations
+                .iter()
+                .filter_map(|(name, operation)| Some((name.clone(), any(&operation.service.at_least)?)))
+                .collect(),
+            operations_in_flight: operations
+                .iter()
+                .filter(|(_, operation)| operation.in_flight > 0)
+                .map(|(name, operation)| (name.clone(), operation.in_flight))
                 .collect(),
         };
         Self {
@@ -195,10 +216,17 @@ impl Load {
         let Errors { transient, connection, application, verify } = self.errors;
         let m = &self.missing;
         let totals = self.totals;
-        let at_least = totals.response_at_least;
         let histogram = |text: String| hlog::decode(&text);
-        let operation =
-            |(name, text): (String, String)| Ok((name, Operation { service: hlog::decode(&text)? }));
+        // Runs of before this was kept say nothing of it.
+        let censored = |known: &str, at_least: Option<&String>| {
+            let at_least = at_least.map_or_else(|| Ok(Histogram::new()), |text| hlog::decode(text))?;
+            Ok(CensoredHistogram { known: hlog::decode(known)?, at_least })
+        };
+        let operation = |(name, known): (&String, &String)| {
+            let service = censored(known, totals.operations_at_least.get(name))?;
+            let in_flight = totals.operations_in_flight.get(name).copied().unwrap_or(0);
+            Ok((name.clone(), Operation { service, in_flight }))
+        };
         Ok(LoadRecord {
             settings: self.settings.read()?,
             server_version: m.join("server_version", self.server_version, Ok)?,
@@ -207,15 +235,14 @@ impl Load {
             achieved_per_s: self.achieved_per_s.0,
             counts: Counts { planned, done, failed, skipped, unfinished, retries },
             response: m.join("response", totals.response, |known| {
-                let at_least = at_least.map_or_else(|| Ok(Histogram::new()), histogram)?;
-                Ok(CensoredHistogram { known: hlog::decode(&known)?, at_least })
+                censored(&known, totals.response_at_least.as_ref())
             })?,
-            service: hlog::decode(&totals.service)?,
-            wait: m.join("wait", totals.wait, histogram)?,
+            service: censored(&totals.service, totals.service_at_least.as_ref())?,
+            wait: m.join("wait", totals.wait, |known| censored(&known, totals.wait_at_least.as_ref()))?,
             lateness: m.join("lateness", totals.lateness, histogram)?,
             failure: hlog::decode(&totals.failure)?,
             connect: m.join_newer("connect", totals.connect, histogram)?,
-            operations: totals.operations.into_iter().map(operation).collect::<Result<_, Wrong>>()?,
+            operations: totals.operations.iter().map(operation).collect::<Result<_, Wrong>>()?,
             outcomes: self.outcomes,
             errors: ErrorCounts { transient, connection, application, verify },
             error_samples: self.error_samples,

@@ -91,6 +91,10 @@ impl Dice {
         Duration::from_nanos(self.next() >> shift)
     }
 
+    fn censored(&mut self) -> CensoredHistogram {
+        CensoredHistogram { known: self.histogram(), at_least: self.histogram() }
+    }
+
     fn histogram(&mut self) -> Histogram {
         let mut h = Histogram::new();
         for _ in 0..self.below(50) {
@@ -401,13 +405,16 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             unfinished: dice.next(),
             retries: dice.next(),
         },
-        response: dice.maybe(|d| CensoredHistogram { known: d.histogram(), at_least: d.histogram() }),
-        service: dice.histogram(),
-        wait: dice.maybe(Dice::histogram),
+        response: dice.maybe(Dice::censored),
+        service: dice.censored(),
+        wait: dice.maybe(Dice::censored),
         lateness: dice.maybe(Dice::histogram),
         connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
-        operations: dice.some(3, |d| (d.text(), Operation { service: d.histogram() })).into_iter().collect(),
+        operations: dice
+            .some(3, |d| (d.text(), Operation { service: d.censored(), in_flight: d.next() }))
+            .into_iter()
+            .collect(),
         outcomes: dice.some(3, |d| (d.text(), d.next())).into_iter().collect(),
         errors: ErrorCounts {
             transient: dice.next(),

@@ -11,7 +11,7 @@ use archive::event_log::EventLog;
 use load::Control;
 use record::clock::WallAnchor;
 use record::environment::Environment;
-use record::histogram::{CensoredHistogram, Histogram};
+use record::histogram::Histogram;
 use record::load::{LoadRecord, LoadSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::search::Promise;
@@ -306,7 +306,7 @@ fn write_hlog(run: &Run, path: &Path) -> anyhow::Result<()> {
 
 /// What users felt: response time, or service time where the loop was closed.
 fn felt(record: &LoadRecord) -> Histogram {
-    record.response.as_ref().map_or_else(|_| record.service.clone(), CensoredHistogram::merged)
+    record.response.as_ref().unwrap_or(&record.service).merged()
 }
 
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {

@@ -12,7 +12,7 @@ use record::verdict::{Check, Validity, Verdict};
 
 use super::{Seen, closed_loop, seconds};
 use crate::books::Books;
-use crate::client::{self, Usage};
+use crate::client::{RunQueueWaits, Usage};
 use crate::driver::OperationShare;
 use crate::engine::{Engine, Unfinished};
 use crate::pace::Scratch;
@@ -24,17 +24,19 @@ pub(super) struct Measured {
     pub(super) looked_until_ns: u64,
     /// The record's last interval, whose slices are still to be closed, began here.
     pub(super) interval_from_ns: u64,
+    /// So long the server was away when the rest of the events was given up.
+    pub(super) gave_up_for: Option<Duration>,
     pub(super) is_interrupted: bool,
-    pub(super) waits_before: Vec<Option<u64>>,
-    pub(super) waits_after: Vec<Option<u64>>,
+    /// How long the workers had waited for a CPU when the phase began, and when it ended.
+    pub(super) waits: (RunQueueWaits, RunQueueWaits),
     /// CPU time of the threads that kept the CPUs awake.
     pub(super) awake_cpu: Option<Duration>,
 }
 
-/// The record of a load, and what of it was left unfinished.
+/// The record of a load, and what of it was left unfinished; ends the last interval of `books`, which are closed.
 pub(super) fn record(
     engine: &Engine,
-    books: &Books,
+    books: &mut Books,
     measured: &Measured,
     changes: Vec<RateChange>,
     is_logged: bool,
@@ -45,7 +47,14 @@ pub(super) fn record(
     let until_ns = measured.until_ns;
     let is_open = timeline.due.is_some();
     let mut unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
-    books.late.add_to(&mut unfinished.at_least);
+    // Those that ended late are not among them yet: what of their operations lasted how long, they have told.
+    let in_flight = unfinished.service_at_least.count();
+    books.take_unfinished(&unfinished);
+    let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
+    books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
+    books.late.response.add_to(&mut unfinished.at_least);
+    books.late.service.add_to(&mut unfinished.service_at_least);
+    books.late.wait.add_to(&mut unfinished.wait_at_least);
     let fates = &books.fates;
     let planned = if is_open { timeline.measured_due_before(until_ns, &mut scratch) } else { fates.started };
     let counts = Counts {
@@ -61,8 +70,9 @@ pub(super) fn record(
     let measured_s = span.as_secs_f64();
     let cost = Cost::of(engine, measured, counts.done);
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
-    let response = of_open(&books.total.response)
-        .map(|known| CensoredHistogram { known, at_least: unfinished.at_least.clone() });
+    let with =
+        |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
+    let response = of_open(&books.total.response).map(|known| with(known, &unfinished.at_least));
     let mut slices = books.slices.clone();
     if is_open && !unfinished.at_least.is_empty() {
         slices.push(HistogramSlice {
@@ -82,12 +92,12 @@ pub(super) fn record(
         achieved_per_s: counts.done as f64 / measured_s,
         counts,
         response,
-        service: books.total.service.clone(),
-        wait: of_open(&books.total.wait),
+        service: with(books.total.service.clone(), &unfinished.service_at_least),
+        wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
         failure: books.total.failure.clone(),
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-        operations: books.operations(),
+        operations: books.operations(in_flight),
         outcomes: books.outcomes(),
         errors: fates.errors,
         error_samples: engine.samples.all(),
@@ -124,7 +134,7 @@ fn judge(
         connected: engine.settings.connections_in_all(),
         measured_s,
         drained: books.fates.drained,
-        lateness_p99_ns: books.total.lateness.quantile_ns(0.99),
+        lateness: verdict::judged_quantile(&books.total.lateness),
         in_system_mean_ns: mean_of(in_system),
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.driver.multiplex().is_some()
@@ -135,6 +145,7 @@ fn judge(
         operations: &operations,
     };
     let mut checks = verdict::checks(&findings);
+    checks.extend(measured.gave_up_for.map(verdict::gave_up));
     checks.extend(seen);
     if measured.is_interrupted {
         return Verdict { state: Validity::Interrupted, checks };
@@ -154,10 +165,11 @@ struct Cost {
 impl Cost {
     fn of(engine: &Engine, measured: &Measured, done: u64) -> Self {
         let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
-        let waited_ns = client::waited_ns(&measured.waits_before, &measured.waits_after);
+        let (before, after) = &measured.waits;
+        let (waited_ns, between_s) = (after.since(before), seconds(before.from_ns, after.until_ns));
         let not_counted = || Missing::because("this kernel does not count run-queue wait");
         let starved_ratio =
-            waited_ns.as_ref().map(|w| w.iter().max().map_or(0.0, |worst| *worst as f64 / 1e9 / measured_s));
+            waited_ns.as_ref().map(|w| w.iter().max().map_or(0.0, |worst| *worst as f64 / 1e9 / between_s));
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();
         for worker in &usages {

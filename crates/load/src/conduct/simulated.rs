@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 use record::clock::Clock;
 use record::histogram::Histogram;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
+    Arrivals, ClientSettings, Counts, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
     ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -18,6 +18,7 @@ use super::*;
 use crate::control::RateAsk;
 use crate::driver::{Attempt, Connection, Cut, Look, OperationShare};
 use crate::latency::Recorder;
+use crate::verdict::{Findings, judged_quantile};
 use crate::worker::Worker;
 use crate::{closed, open};
 
@@ -210,19 +211,19 @@ fn play(
     books.close();
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
-    books.end_interval(0, until_ns - timeline.measured_from_ns);
+    let waits = || RunQueueWaits { of_each_ns: vec![Some(0)], ..RunQueueWaits::default() };
     let measured = Measured {
         until_ns,
         looked_until_ns: clock.now_ns().max(until_ns),
         interval_from_ns: timeline.measured_from_ns,
+        gave_up_for: None,
         is_interrupted: false,
-        waits_before: vec![Some(0)],
-        waits_after: vec![Some(0)],
+        waits: (waits(), waits()),
         awake_cpu: None,
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };
     let seen = Seen { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
-    account::record(&engine, &books, &measured, Vec::new(), false, seen).0
+    account::record(&engine, &mut books, &measured, Vec::new(), false, seen).0
 }
 
 fn simulate(
@@ -262,11 +263,11 @@ fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second()
         assert!((found_ms - f64::from(expected_ms)).abs() <= 2.5, "{quantile}: {found_ms} ms");
     }
     // The server itself was slow once.
-    assert_eq!(record.service.quantile_ns(0.9998), Some(0));
-    assert_near(record.service.quantile_ns(1.0), SECOND);
+    assert_eq!(record.service.known.quantile_ns(0.9998), Some(0));
+    assert_near(record.service.known.quantile_ns(1.0), SECOND);
     // Everything that was not service was waiting for the worker: this generator is never late.
     assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(0));
-    assert_near(record.wait.as_ref().unwrap().quantile_ns(1.0), 998 * MS);
+    assert_near(record.wait.as_ref().unwrap().known.quantile_ns(1.0), 998 * MS);
 }
 
 #[test]
@@ -279,10 +280,10 @@ fn response_is_wait_and_lateness_and_service() {
     let (low, high) = ends(&record.response.as_ref().unwrap().known);
     assert_near(low, 150 * MS);
     assert_near(high, 200 * MS);
-    let (low, high) = ends(record.wait.as_ref().unwrap());
+    let (low, high) = ends(&record.wait.as_ref().unwrap().known);
     assert_eq!(low, Some(0));
     assert_near(high, 50 * MS);
-    assert_near(record.service.quantile_ns(1.0), 150 * MS);
+    assert_near(record.service.known.quantile_ns(1.0), 150 * MS);
 }
 
 #[test]
@@ -315,6 +316,99 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
     assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
     assert!(check(&record, "achieved-rate"));
     assert_near(record.response.as_ref().unwrap().at_least.quantile_ns(1.0), 150 * MS);
+    // It was begun in time: its service is known from below, and that it waited for nobody is known.
+    assert_near(record.service.at_least.quantile_ns(1.0), 150 * MS);
+    assert_near(record.operations["serve"].service.at_least.quantile_ns(1.0), 150 * MS);
+    let wait = record.wait.as_ref().unwrap();
+    assert_eq!((wait.known.count(), wait.at_least.count()), (10, 0));
+    assert_eq!(
+        record.service.summary().unwrap().lower_bounds,
+        ["p95", "p99", "p99_9", "p99_99", "mean", "max"]
+    );
+}
+
+/// A server that answers after a millisecond, and from a second on not at all: the run is given up half a second later.
+fn hang(rate: Rate) -> LoadRecord {
+    let serve = |scene: &Scene<'_>| match scene.now_ns.cmp(&SECOND) {
+        std::cmp::Ordering::Less => (MS, Ok(())),
+        _ => {
+            scene.engine.end_now();
+            scene.engine.abandon();
+            (500 * MS, Err(FailureClass::Connection))
+        }
+    };
+    simulate_with_outage(settings(rate, 10), SECOND..u64::MAX, Box::new(serve))
+}
+
+#[test]
+fn an_event_that_never_ends_raises_what_is_said_of_service_and_of_its_operations() {
+    for rate in [Rate::PerSecond(100.0), Rate::Max] {
+        let record = hang(rate);
+        let counts = record.counts;
+        if rate == Rate::Max {
+            // In a closed loop it is due when it is taken, and so at the very end.
+            assert_eq!((counts.done, record.service.at_least.count()), (1_000, counts.unfinished));
+            continue;
+        }
+        assert_eq!((counts.done, counts.unfinished), (100, 0));
+    }
+}
+
+#[test]
+fn what_a_phase_with_its_server_away_waits_for_ends() {
+    let mut absence = Absence::default();
+    assert!(!absence.is_too_long(true, 5 * SECOND));
+    assert!(!absence.is_too_long(true, 64 * SECOND));
+    assert!(!absence.is_too_long(false, 65 * SECOND), "it came back");
+    assert!(!absence.is_too_long(true, 66 * SECOND));
+    assert!(absence.is_too_long(true, 126 * SECOND));
+}
+
+#[test]
+fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
+    let settings = settings(Rate::PerSecond(10.0), 2);
+    // Rate, planned, done, ended after the phase, mean latency.
+    for (per_s, planned, done, drained, mean_ms, ok) in [
+        (10.0, 20, 1, 19, 1_900.0, false),
+        (10.0, 20, 4, 16, 1_500.0, false),
+        (100.0, 300, 176, 124, 0.2, false),
+        (1_000.0, 10_000, 9_900, 100, 1.0, false),
+        (10.0, 10, 9, 1, 1.0, true),
+        (10.0, 600, 590, 10, 1_000.0, true),
+        (10.0, 600, 590, 0, 1_000.0, false),
+    ] {
+        let counts = Counts { planned, done, unfinished: planned - done, ..Counts::default() };
+        let findings = Findings {
+            settings: &settings,
+            rate_per_s: Some(per_s),
+            counts: &counts,
+            in_system_ns: 0,
+            connected: 1,
+            measured_s: planned as f64 / per_s,
+            drained,
+            lateness: None,
+            in_system_mean_ns: Some(mean_ms * 1e6),
+            starved_ratio: None,
+            may_have_loops: false,
+            preemptions: 0,
+            busiest_ratio: 0.0,
+            operations: &[],
+        };
+        let checks = crate::verdict::checks(&findings);
+        let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
+        assert_eq!(found.ok, ok, "{}", found.text);
+    }
+}
+
+#[test]
+fn one_late_event_of_a_few_does_not_make_the_generator_late() {
+    let late: Histogram = [(1_000, 19), (2_000_000, 1)].into_iter().collect();
+    let (quantile, found_ns) = judged_quantile(&late).unwrap();
+    assert!((quantile - 0.95).abs() < 1e-9 && found_ns < 1_100, "{quantile} {found_ns}");
+    let late: Histogram = [(1_000, 980), (2_000_000, 20)].into_iter().collect();
+    let (quantile, found_ns) = judged_quantile(&late).unwrap();
+    assert!((quantile - 0.99).abs() < 1e-9 && found_ns >= 2_000_000, "{quantile} {found_ns}");
+    assert_eq!(judged_quantile(&Histogram::new()), None);
 }
 
 #[test]
@@ -359,7 +453,7 @@ fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
     // Three tries of a millisecond each are one event of three.
     assert_near(record.response.as_ref().unwrap().known.quantile_ns(1.0), 3 * MS);
     assert!(check(&record, "mix"), "an operation of a failed try does not count");
-    assert_eq!(record.operations["serve"].service.count(), 100);
+    assert_eq!(record.operations["serve"].service.known.count(), 100);
 }
 
 #[test]
@@ -632,7 +726,7 @@ fn a_closed_loop_has_no_response_time_and_goes_as_fast_as_the_server() {
     let record = simulate(settings(Rate::Max, 1), |_| (3 * MS, Ok(())));
     assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (334, 333, 1));
     assert!(record.response.is_err() && record.wait.is_err() && record.lateness.is_err());
-    assert_near(record.service.quantile_ns(0.5), 3 * MS);
+    assert_near(record.service.known.quantile_ns(0.5), 3 * MS);
     assert_eq!(record.verdict.state, Validity::Valid);
 }
 

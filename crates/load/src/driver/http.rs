@@ -262,6 +262,7 @@ fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
 /// Whether an answer is the one that was wanted.
 fn judge(requests: &[Request], asked: usize, status: u16, body: Checksum) -> Result<Answer, Failure> {
     let request = &requests[asked];
+    let outcome = Some(usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1);
     let is_expected = match request.expected_status {
         Some(expected) => status == expected,
         None => status < 400,
@@ -269,16 +270,15 @@ fn judge(requests: &[Request], asked: usize, status: u16, body: Checksum) -> Res
     if !is_expected {
         let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
         let text = format!("{}: the server answered with status {status}, wanted was {wanted}", request.name);
-        return Err(Failure::new(FailureClass::Application, text));
+        return Err(Failure { outcome, ..Failure::new(FailureClass::Application, text) });
     }
     if let Some(expected) = request.body_checksum
         && expected != body.value()
     {
         let text = format!("{}: the body is not the one that was expected", request.name);
-        return Err(Failure::new(FailureClass::Verify, text));
+        return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
     }
-    let outcome = usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1;
-    Ok(Answer { operation: asked, outcome: Some(outcome) })
+    Ok(Answer { operation: asked, outcome })
 }
 
 /// A checksum of a body that is read piece by piece.

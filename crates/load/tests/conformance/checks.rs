@@ -80,7 +80,7 @@ fn the_stamps_of_an_event_add_up(subject: &dyn Subject) {
     let mean_ns = |h: &Histogram| h.summary().map_or(0.0, |s| s.mean_ns);
     let (wait, lateness) = (record.wait.as_ref().unwrap(), record.lateness.as_ref().unwrap());
     let response_ns = mean_ns(&record.response.as_ref().unwrap().known);
-    let parts_ns = mean_ns(wait) + mean_ns(lateness) + mean_ns(&record.service);
+    let parts_ns = mean_ns(&wait.known) + mean_ns(lateness) + mean_ns(&record.service.known);
     assert!((response_ns - parts_ns).abs() <= 0.002 * response_ns + 3.0, "{response_ns} ns, {parts_ns} ns");
     assert_eq!(record.errors, record::load::ErrorCounts::default(), "{:?}", record.error_samples);
 }
@@ -109,7 +109,7 @@ fn a_stall_is_in_the_response_of_every_event_due_in_it(subject: &dyn Subject) {
     let slow = longer(&response.known) + longer(&response.at_least);
     assert!(slow as f64 >= due_in_half - 5.0, "{slow} of {due_in_half} events are slow");
     // All of them waited; those that were under way when it froze are among them.
-    assert!(longer(&record.service) <= slow);
+    assert!(longer(&record.service.known) <= slow);
 }
 
 fn a_stopped_run_is_whole_though_nothing_answers(subject: &dyn Subject) {

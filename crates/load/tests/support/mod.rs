@@ -87,7 +87,7 @@ pub(crate) fn transfers(target: impl Into<String>, events: u64) -> LoadSettings 
 /// What must hold for a record of [`transfers`].
 pub(crate) fn assert_transfers(record: &LoadRecord, events: u64) {
     assert_eq!((record.counts.done, record.counts.failed), (events, 0), "{:?}", record.error_samples);
-    let count = |name: &str| record.operations[name].service.count();
+    let count = |name: &str| record.operations[name].service.known.count();
     for (name, expected) in
         [("transfer:07-begin", events), ("transfer:08-select", events), ("transfer:14-commit", events)]
     {
@@ -199,7 +199,7 @@ pub(crate) fn error_of(settings: &LoadSettings) -> LoadError {
 /// What must hold for every record, however its run ended.
 pub(crate) fn assert_books(record: &LoadRecord) {
     assert!(record.counts.balance(), "{:?}", record.counts);
-    assert_eq!(record.service.count(), record.counts.done);
+    assert_eq!(record.service.known.count(), record.counts.done);
     let slices = |kind| record.slices.iter().filter(move |s| s.kind == kind && s.operation.is_empty());
     let in_slices = |kind| slices(kind).map(|s| s.histogram.count()).sum::<u64>();
     assert_eq!(in_slices(Service), record.counts.done);

@@ -2,7 +2,7 @@
 
 use analysis::machine;
 use record::cpu::CpuInterval;
-use record::histogram::{Histogram, QUANTILES, Summary};
+use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, Progress, Rate};
 use record::missing::{Maybe, Missing};
 use record::run::RunId;
@@ -19,19 +19,15 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
     let settings = &record.settings;
     let counts = record.counts;
     let latency = |h: &Maybe<Histogram>| h.as_ref().map_err(Clone::clone).and_then(distribution);
-    let response = record.response.as_ref().map_err(Clone::clone).and_then(|r| {
-        let summary = r.summary().ok_or_else(no_values)?;
-        let mut value = summary_value(&summary);
-        value["lower_bounds"] = json!(summary.lower_bounds);
-        Ok(value)
-    });
+    let censored =
+        |h: &Maybe<CensoredHistogram>| h.as_ref().map_err(Clone::clone).and_then(|h| bounded(h.summary()));
     let operations: serde_json::Map<String, Value> = record
         .operations
         .iter()
         .map(|(name, operation)| {
             let value = Object::default()
-                .with("count", operation.service.count())
-                .maybe("service_ns", distribution(&operation.service))
+                .with("count", operation.service.known.count())
+                .maybe("service_ns", bounded(operation.summary()))
                 .finish();
             (name.clone(), value)
         })
@@ -79,9 +75,9 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("skipped", counts.skipped)
         .with("unfinished", counts.unfinished)
         .with("retries", counts.retries)
-        .maybe("response_ns", response)
-        .maybe("service_ns", distribution(&record.service))
-        .maybe("wait_ns", latency(&record.wait))
+        .maybe("response_ns", censored(&record.response))
+        .maybe("service_ns", bounded(record.service.summary()))
+        .maybe("wait_ns", censored(&record.wait))
         .maybe("lateness_ns", latency(&record.lateness))
         .maybe("failure_ns", distribution(&record.failure))
         .maybe("connect_ns", latency(&record.connect))
@@ -138,16 +134,26 @@ fn distribution(histogram: &Histogram) -> Maybe<Value> {
     histogram.summary().as_ref().map(summary_value).ok_or_else(no_values)
 }
 
+/// A distribution some of whose values are known from below: which numbers of it are.
+fn bounded(summary: Option<Summary>) -> Maybe<Value> {
+    let summary = summary.ok_or_else(no_values)?;
+    let mut value = summary_value(&summary);
+    value["lower_bounds"] = json!(summary.lower_bounds);
+    Ok(value)
+}
+
 fn summary_value(summary: &Summary) -> Value {
     let ends = Object::default()
         .with("count", summary.count)
         .with("min", summary.min_ns)
         .with("mean", summary.mean_ns)
         .with("max", summary.max_ns);
-    QUANTILES
-        .iter()
-        .zip(summary.quantiles_ns)
-        .fold(ends, |object, ((name, _), value)| object.with(name, value))
+    let too_few = || Missing::because(format!("{} values do not hold it", summary.count));
+    (0..)
+        .zip(QUANTILES)
+        .fold(ends, |object, (place, (name, _))| {
+            object.maybe(name, summary.quantile_ns(place).ok_or_else(too_few))
+        })
         .finish()
 }
 

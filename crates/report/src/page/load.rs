@@ -16,7 +16,7 @@ use super::proofs::proofs;
 use super::{Block, Figure, Page, Section, Table, Tone, Words};
 use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{count, date_time, latency, percent, rate, span};
-use crate::text::{Style, cited, on_paper};
+use crate::text::{P99, Style, cited, latency_cell, on_paper};
 
 /// Lays out the page; that of a run without a load is of what was recorded.
 pub(crate) fn load(run: &Run) -> Page {
@@ -152,18 +152,21 @@ fn recorded_page(run: &Run, recorded: &Recorded, byline: Vec<String>) -> Page {
 }
 
 fn claim(record: &LoadRecord) -> String {
-    let p99 = |h: &Histogram| h.quantile_ns(0.99).map_or("unknown".to_owned(), |ns| latency(ns as f64));
     let offered =
         crate::json::offered_per_s(record).map_or(String::new(), |r| format!(" of {}/s offered", rate(r)));
-    let slow = match &record.response {
-        Ok(response) => match response.summary() {
-            Some(s) => {
-                let at_least = if s.lower_bounds.contains(&"p99") { "at least " } else { "" };
-                format!("response time {at_least}{} at p99", p99(&response.merged()))
-            }
-            None => "no response time".to_owned(),
-        },
-        Err(_) => format!("service time {} at p99", p99(&record.service)),
+    let (what, distribution) = match &record.response {
+        Ok(response) => ("response", response),
+        Err(_) => ("service", &record.service),
+    };
+    let slow = match distribution.summary() {
+        Some(s) => {
+            // Where the sample does not hold that percentile, its largest value says what it can.
+            let (name, ns) = s.quantile_ns(P99).map_or(("max", s.max_ns), |ns| ("p99", ns));
+            let at_least = if s.lower_bounds.contains(&name) { "at least " } else { "" };
+            let at = if name == "max" { "at most" } else { "at p99" };
+            format!("{what} time {at_least}{} {at}", latency(ns as f64))
+        }
+        None => format!("no {what} time"),
     };
     format!(
         "{}/s achieved{offered} over {}; {slow}.",
@@ -235,8 +238,8 @@ fn latencies(record: &LoadRecord) -> Section {
     let response = record.response.as_ref().ok();
     let kinds: Vec<(&str, Histogram, Option<Summary>)> = [
         ("response", response.map(|r| (r.merged(), r.summary()))),
-        ("service", Some((record.service.clone(), record.service.summary()))),
-        ("wait", record.wait.as_ref().ok().map(|h| (h.clone(), h.summary()))),
+        ("service", Some((record.service.merged(), record.service.summary()))),
+        ("wait", record.wait.as_ref().ok().map(|h| (h.merged(), h.summary()))),
         ("lateness", record.lateness.as_ref().ok().map(|h| (h.clone(), h.summary()))),
     ]
     .into_iter()
@@ -332,10 +335,11 @@ fn operations(record: &LoadRecord) -> Table {
         &["operation", "#count", "#p50", "#p99", "#max"],
     );
     for (name, operation) in &record.operations {
-        let h = &operation.service;
-        let at =
-            |q: f64| -> Words { h.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64)).into() };
-        table.row(vec![name.clone().into(), count(h.count()).into(), at(0.5), at(0.99), at(1.0)]);
+        let summary = operation.summary();
+        let cell =
+            |line| -> Words { summary.as_ref().map_or("-".to_owned(), |s| latency_cell(s, line)).into() };
+        let done = count(operation.service.known.count());
+        table.row(vec![name.clone().into(), done.into(), cell("p50"), cell("p99"), cell("max")]);
     }
     table
 }

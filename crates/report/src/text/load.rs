@@ -34,15 +34,15 @@ pub fn progress_header(out: &mut dyn Write, style: Style) -> io::Result<()> {
 /// Those of `out`.
 pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> io::Result<()> {
     let summary = progress.latency.summary();
-    let ns = |of: fn(&Summary) -> u64| summary.as_ref().map_or("-".to_owned(), |s| latency(of(s) as f64));
+    let cell = |line| summary.as_ref().map_or("-".to_owned(), |summary| latency_cell(summary, line));
     let cells = [
-        format!("{:.0}s", progress.t_s),
+        moment(progress),
         progress.offered_per_s.as_ref().map_or("-".to_owned(), |r| rate(*r)),
         rate(progress.achieved_per_s),
         count(progress.backlog),
-        ns(|s| s.quantiles_ns[0]),
-        ns(|s| s.quantiles_ns[P99]),
-        ns(|s| s.max_ns),
+        cell("p50"),
+        cell("p99"),
+        cell("max"),
         count(progress.errors),
     ];
     let note = match (progress.outage, progress.phase) {
@@ -51,6 +51,12 @@ pub fn progress_line(out: &mut dyn Write, progress: &Progress, style: Style) -> 
         (false, phase) => phase.word(),
     };
     progress_row(out, &cells, note, style)
+}
+
+/// The end of an interval; short ones would all end at `0s`.
+fn moment(progress: &Progress) -> String {
+    let digits = if progress.interval_s < 0.995 { 2 } else { 0 };
+    format!("{:.*}s", digits, progress.t_s)
 }
 
 /// A change of the rate, in a few words.
@@ -67,7 +73,7 @@ pub fn rate_change(change: &RateChange) -> String {
 /// What stands at the end of a line while the server cannot be reached; on a narrow terminal, in place of p99.
 const OUTAGE: &str = "OUTAGE";
 /// Place of p99 among [`QUANTILES`].
-const P99: usize = 3;
+pub(crate) const P99: usize = 3;
 const _: () = assert!(QUANTILES[P99].1 > 0.989 && QUANTILES[P99].1 < 0.991);
 
 /// Fixed widths, so that lines stay under each other; p50 and max, then offered, give way on narrow terminals.
@@ -239,7 +245,7 @@ fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resu
     let kinds: [(&str, Maybe<Option<Summary>>, u8); 4] = [
         ("response", record.response.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 0),
         ("service", Ok(record.service.summary()), 0),
-        ("wait", record.wait.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
+        ("wait", record.wait.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 1),
         ("lateness", record.lateness.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
     ];
     let columns: Vec<(&str, Summary, u8)> = kinds
@@ -269,7 +275,8 @@ pub(crate) fn on_paper(quantile: &str) -> String {
     quantile.replace('_', ".")
 }
 
-fn latency_cell(summary: &Summary, line: &str) -> String {
+/// What stands at `line` of a table of latencies: `min`, `mean`, `max` or one of [`QUANTILES`].
+pub(crate) fn latency_cell(summary: &Summary, line: &str) -> String {
     let ns = match line {
         "min" => summary.min_ns as f64,
         "mean" => summary.mean_ns,
@@ -295,17 +302,15 @@ fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Res
         .column("p99", Align::Right, 0)
         .column("max", Align::Right, 2);
     for (name, operation) in &record.operations {
-        let summary = operation.service.summary();
-        let ns = |of: &dyn Fn(&Summary) -> Option<f64>| {
-            summary.as_ref().and_then(of).map_or("-".to_owned(), latency)
-        };
+        let summary = operation.summary();
+        let cell = |line| summary.as_ref().map_or("-".to_owned(), |summary| latency_cell(summary, line));
         let cells = [
             name.clone(),
-            count(operation.service.count()),
-            ns(&|s| Some(s.mean_ns)),
-            ns(&|s| s.quantile_ns(0).map(|ns| ns as f64)),
-            ns(&|s| s.quantile_ns(P99).map(|ns| ns as f64)),
-            ns(&|s| Some(s.max_ns as f64)),
+            count(operation.service.known.count()),
+            cell("mean"),
+            cell("p50"),
+            cell("p99"),
+            cell("max"),
         ];
         table.row(cells.into_iter().map(|c| (c, None)).collect());
     }

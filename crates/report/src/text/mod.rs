@@ -28,7 +28,7 @@ pub use cpu::cpu_interval;
 pub use cpu_csv::{cpu_csv, cpu_csv_header};
 pub use hosts::hosts;
 pub use instruments::instruments;
-pub(crate) use load::on_paper;
+pub(crate) use load::{P99, latency_cell, on_paper};
 pub use load::{load_record, progress_header, progress_line, rate_change};
 pub use locks::{LockView, lock_interval, locks_csv, user_lock_interval, user_locks_csv};
 pub use nic::{NicView, nic_csv, nic_csv_head, nic_interval, nic_list};
