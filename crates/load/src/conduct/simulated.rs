@@ -327,30 +327,34 @@ fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
     );
 }
 
-/// A server that answers after a millisecond, and from a second on not at all: the run is given up half a second later.
-fn hang(rate: Rate) -> LoadRecord {
-    let serve = |scene: &Scene<'_>| match scene.now_ns.cmp(&SECOND) {
-        std::cmp::Ordering::Less => (MS, Ok(())),
+#[test]
+fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations() {
+    let hang = |scene: &Scene<'_>| match scene.now_ns {
+        ..SECOND => (MS, Ok(())),
+        // Its connection breaks, and while it is tried again the run is given up.
+        SECOND => (300 * MS, Err(FailureClass::Connection)),
         _ => {
             scene.engine.end_now();
             scene.engine.abandon();
-            (500 * MS, Err(FailureClass::Connection))
+            (200 * MS, Err(FailureClass::Connection))
         }
     };
-    simulate_with_outage(settings(rate, 10), SECOND..u64::MAX, Box::new(serve))
-}
-
-#[test]
-fn an_event_that_never_ends_raises_what_is_said_of_service_and_of_its_operations() {
-    for rate in [Rate::PerSecond(100.0), Rate::Max] {
-        let record = hang(rate);
-        let counts = record.counts;
-        if rate == Rate::Max {
-            // In a closed loop it is due when it is taken, and so at the very end.
-            assert_eq!((counts.done, record.service.at_least.count()), (1_000, counts.unfinished));
-            continue;
+    for (rate, done, unfinished) in [(Rate::PerSecond(100.0), 100, 30), (Rate::Max, 1_000, 1)] {
+        let record = simulate(settings(rate, 10), hang);
+        assert_eq!((record.counts.done, record.counts.unfinished), (done, unfinished));
+        assert_eq!((record.service.known.count(), record.service.at_least.count()), (done, 1));
+        assert_near(record.service.at_least.quantile_ns(1.0), 500 * MS);
+        let bounds = record.service.summary().unwrap().lower_bounds;
+        assert!(bounds.contains(&"max") && !bounds.contains(&"p50"), "{bounds:?}");
+        // Which operation it hangs in, nobody knows.
+        let operation = &record.operations["serve"];
+        assert_eq!((operation.service.at_least.count(), operation.in_flight), (0, 1));
+        assert_eq!(operation.summary().unwrap().lower_bounds, bounds);
+        if let Ok(wait) = &record.wait {
+            // It had a worker at once; those due after it had none until the end.
+            assert_eq!((wait.known.count(), wait.at_least.count()), (done + 1, 29));
+            assert_near(wait.at_least.quantile_ns(1.0), 290 * MS);
         }
-        assert_eq!((counts.done, counts.unfinished), (100, 0));
     }
 }
 

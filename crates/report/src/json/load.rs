@@ -217,3 +217,24 @@ fn check(check: &Check) -> Value {
         .with("text", check.text.clone())
         .finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_that_so_few_values_do_not_hold_is_null_and_says_why() {
+        let few: Histogram = [(1_000, 20)].into_iter().collect();
+        let value = distribution(&few).unwrap();
+        assert!(value["p95"].is_number() && value["p99"].is_null(), "{value}");
+        assert_eq!(value["missing"]["p99"], "20 values do not hold it");
+    }
+
+    #[test]
+    fn events_that_have_not_ended_are_named_in_every_kind_of_latency() {
+        let known: Histogram = [(1_000, 200)].into_iter().collect();
+        let at_least: Histogram = [(5_000_000, 10)].into_iter().collect();
+        let value = bounded(CensoredHistogram { known, at_least }.summary()).unwrap();
+        assert_eq!(value["lower_bounds"], json!(["p99", "p99_9", "p99_99", "mean", "max"]));
+    }
+}
