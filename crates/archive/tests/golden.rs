@@ -68,7 +68,7 @@ fn load(dice: &mut Dice) -> LoadRecord {
     load.response =
         Ok(CensoredHistogram { known: sum(LatencyKind::Response, ""), at_least: Histogram::new() });
     load.service = sum(LatencyKind::Service, "").into();
-    load.wait = Ok(sum(LatencyKind::Wait, ""));
+    load.wait = Ok(sum(LatencyKind::Wait, "").into());
     load.lateness = Ok(sum(LatencyKind::Lateness, ""));
     load.operations = ["point-select", "a, b"]
         .map(|name| {
@@ -272,7 +272,7 @@ fn the_percentile_text_agrees_with_that_of_another_writer() {
     let folder = tempfile::tempdir().unwrap();
     copy(&testdata("v1"), folder.path());
     let archive = Archive::open_existing(folder.path()).unwrap();
-    let service = archive.run(header(RunKind::Load, 1).id).unwrap().load.unwrap().service;
+    let service = archive.run(header(RunKind::Load, 1).id).unwrap().load.unwrap().service.known;
     let mut ours = Vec::new();
     hlog::write_hgrm(&service, &mut ours).unwrap();
     let ours = String::from_utf8(ours).unwrap();
