@@ -273,7 +273,7 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let was_late = fails("lateness") || fails("client-starvation");
     let service = record.service.merged();
     let would_hold = if behind {
-        // Of a target that has answered nothing, nothing is known.
+        // Of a target that was asked nothing, nothing is known; what it owes us since it was asked, is.
         was_idle(record) && (service.is_empty() || holds(&service))
     } else {
         holds(&service) && record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged()))
