@@ -468,9 +468,9 @@ fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
     assert_eq!((record.counts.done, record.counts.failed, record.counts.retries), (10, 0, 0));
     assert_eq!(record.errors, record::load::ErrorCounts::default());
     assert!(record.outages.is_empty(), "{:?}", record.outages);
-    assert_near(record.service.quantile_ns(1.0), MS);
-    assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(0));
-    assert!(record.wait.as_ref().unwrap().quantile_ns(1.0) <= Some(50 * MS));
+    assert_near(record.service.known.quantile_ns(1.0), MS);
+    assert_eq!(record.lateness.as_ref().unwrap().known.quantile_ns(1.0), Some(0));
+    assert!(record.wait.as_ref().unwrap().known.quantile_ns(1.0) <= Some(50 * MS));
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
         |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Application) });
     let record = play(settings(Rate::Max, 5), 0..0, keeping, Box::new(serve));
     assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (1, 2, 0));
-    assert_near(record.service.quantile_ns(1.0), MS);
+    assert_near(record.service.known.quantile_ns(1.0), MS);
     assert_near(record.failure.quantile_ns(1.0), MS);
 }
 
