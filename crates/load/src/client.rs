@@ -86,6 +86,7 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
 
 /// How long each worker's thread has been runnable without running, since the thread began.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_field_names, reason = "units end the name")]
 pub(crate) struct RunQueueWaits {
     /// When the reading began: a thousand threads take a while.
     pub(crate) from_ns: u64,
