@@ -45,6 +45,9 @@ fn what_is_wrong_is_told_and_ends_with_2() {
         (&["io", "--dev", "no-such-disk"], "no-such-disk"),
         (&["io", "--latency", "issue", "--histogram", "latency"], "issue-latency"),
         (&["io", "--latency", "none", "--heat-map", "x.svg"], "no latency"),
+        (&["io", "--latency", "none", "--pid", "1"], "--latency both"),
+        (&["io", "--latency", "issue", "--comm", "fio"], "--latency both"),
+        (&["io", "--latency", "issue", "--by", "op,comm"], "--latency both"),
         (&["watch"], "terminal"),
         (&["load", "null:", "--observe", "moon"], "nic"),
     ] {

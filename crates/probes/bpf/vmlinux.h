@@ -155,6 +155,7 @@ struct request {
 	unsigned int __data_len;
 	sector_t __sector;
 	struct bio *bio;
+	u64 start_time_ns;
 };
 
 struct super_block {

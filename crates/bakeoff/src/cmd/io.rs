@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Latencies to measure: the fewer, the less it costs
+    /// Latencies to measure: the fewer, the less it costs; --pid, --comm and --by comm want both
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
     latency: Latency,
 
@@ -164,6 +164,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 fn check(args: &Args) -> anyhow::Result<()> {
     if args.by.contains(&By::None) && args.by.len() > 1 {
         return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));
+    }
+    if !matches!(args.latency, Latency::Both)
+        && (args.pid.is_some() || args.comm.is_some() || args.by.contains(&By::Comm))
+    {
+        return Err(Exit::Usage.with(
+            "who started a request is known at its start only: `--pid`, `--comm` and `--by comm` want `--latency both`; at its \
+             issue, it is often a thread of the kernel that is at work",
+        ));
     }
     let wants = |from_start: bool| {
         args.histogram.iter().any(|h| match h {

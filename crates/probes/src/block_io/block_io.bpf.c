@@ -39,6 +39,9 @@ static struct group nothing;
 __u64 requests[PLACES];
 struct flight flights[PLACES];
 struct last lasts[LASTS];
+/* Requests that their driver took and put back, for want of room, and that it was not given again
+ * yet. Nobody looks for them while there are none. */
+__u64 put_back;
 
 /* One for each place, or one where nobody asked. */
 struct {
@@ -548,6 +551,8 @@ static __always_inline void end(struct request *rq)
 	if (by_comm || by_file)
 		o = bpf_map_lookup_elem(&owners, &place);
 	book(flight_at(place), o);
+	if (flight_at(place)->flags & IO_PUT_BACK)
+		__sync_fetch_and_add(&put_back, -1);
 	leave(place);
 }
 
@@ -643,14 +648,49 @@ int BPF_PROG(on_complete, struct request *rq, int error, unsigned int bytes)
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue_begin, struct request *rq)
 {
-	struct flight *f = begin(rq);
+	struct flight *f = put_back ? flight_of(rq) : NULL;
 
+	if (f && (f->flags & IO_PUT_BACK)) {
+		/* It counts from the first time. */
+		f->flags &= ~IO_PUT_BACK;
+		__sync_fetch_and_add(&put_back, -1);
+		return 0;
+	}
+	f = begin(rq);
 	if (f)
 		issue(rq, f);
 	return 0;
 }
 
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(on_requeue, struct request *rq)
+{
+	struct flight *f = flight_of(rq);
+
+	if (f && !(f->flags & IO_PUT_BACK)) {
+		f->flags |= IO_PUT_BACK;
+		__sync_fetch_and_add(&put_back, 1);
+	}
+	return 0;
+}
+
 /* Without any latency: what is known at its issue is all that is wanted. */
+
+/* Whether it was counted already when it was issued before; then it is forgotten. One that ended
+ * without a second issue may have left its address behind: a new request there is another one, as
+ * far as the kernel keeps the time of its making. */
+static __always_inline bool was_put_back(struct request *rq)
+{
+	__u32 place = place_of(rq);
+	bool is_same;
+
+	if (place >= PLACES)
+		return false;
+	is_same = flight_at(place)->start_ns == rq->start_time_ns;
+	leave(place);
+	__sync_fetch_and_add(&put_back, -1);
+	return is_same;
+}
 
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue_only, struct request *rq)
@@ -659,6 +699,8 @@ int BPF_PROG(on_issue_only, struct request *rq)
 	struct flight f;
 	struct group *g;
 
+	if (put_back && was_put_back(rq))
+		return 0;
 	if (!is_wanted(rq))
 		return 0;
 	look_at(&f, rq);
@@ -675,6 +717,21 @@ int BPF_PROG(on_issue_only, struct request *rq)
 		book_request(g, &f, ALL_CPUS);
 		book_place(g, &f, ALL_CPUS);
 	}
+	return 0;
+}
+
+SEC("tp_btf/block_rq_requeue")
+int BPF_PROG(on_requeue_only, struct request *rq)
+{
+	__u32 place = place_of(rq);
+
+	if (place >= PLACES) {
+		place = new_place(rq);
+		if (place >= PLACES)
+			return 0;
+		__sync_fetch_and_add(&put_back, 1);
+	}
+	flight_at(place)->start_ns = rq->start_time_ns;
 	return 0;
 }
 

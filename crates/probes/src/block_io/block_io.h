@@ -33,6 +33,7 @@ enum {
 	IO_ASYNC = 1,	 /* nobody waits for it: write-back, read-ahead */
 	IO_PREFLUSH = 2, /* the device's cache is flushed before it */
 	IO_FAILED = 4,
+	IO_PUT_BACK = 8, /* by its driver, which was not given it again yet */
 };
 
 /* Places for requests under way. One is looked for among the WAYS that its address leads to. */

@@ -137,9 +137,11 @@ impl IoProbe {
                 progs.on_insert.attach()?,
             ],
             IoEvents::IssueToComplete => {
-                vec![progs.on_complete.attach()?, progs.on_issue_begin.attach()?]
+                vec![progs.on_complete.attach()?, progs.on_requeue.attach()?, progs.on_issue_begin.attach()?]
             }
-            IoEvents::Issue => vec![progs.on_issue_only.attach()?],
+            IoEvents::Issue => {
+                vec![progs.on_requeue_only.attach()?, progs.on_issue_only.attach()?]
+            }
         };
         links.extend([progs.on_merge.attach()?, progs.on_backmerge.attach()?, progs.on_frontmerge.attach()?]);
         let now_ns = Monotonic.now_ns();
@@ -393,7 +395,9 @@ fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
         (&mut progs.on_issue_or_begin, is(&[IoEvents::InsertToComplete])),
         (&mut progs.on_complete, is(&[IoEvents::InsertToComplete, IoEvents::IssueToComplete])),
         (&mut progs.on_issue_begin, is(&[IoEvents::IssueToComplete])),
+        (&mut progs.on_requeue, is(&[IoEvents::IssueToComplete])),
         (&mut progs.on_issue_only, is(&[IoEvents::Issue])),
+        (&mut progs.on_requeue_only, is(&[IoEvents::Issue])),
     ] {
         program.set_autoload(wanted);
     }

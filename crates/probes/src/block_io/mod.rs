@@ -1,8 +1,9 @@
 //! What was asked of the block devices: how much, how large, where, how long it took, by whom and of which file.
 //!
 //! *Traces* `block_io_start`, `block_rq_issue` and `block_io_done` (Linux 6.5 and later; before, `block_rq_insert`,
-//! `block_rq_issue` and `block_rq_complete`), `block_rq_error`, `block_rq_merge` and both merges of a bio; each request is
-//! known by its own address, never by device and sector.
+//! `block_rq_issue` and `block_rq_complete`), `block_rq_error`, `block_rq_merge` and both merges of a bio, and without a
+//! latency from the start `block_rq_requeue`; each request is known by its own address, never by device and sector, and counts
+//! once, however often its driver puts it back and is given it again.
 //! *Yields*, per interval and group: requests, bytes and errors (counts); histograms of size (bytes), latency from the start
 //! and from the issue (ns, in 32 buckets to each power of two), address and seek distance (sectors of 512 bytes).
 //! *Differs from* `iostat`, which has means only; from `biolatency` and `bitesize`, which find a latency's request by its
