@@ -56,11 +56,17 @@ struct bpf_raw_tracepoint_args {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Written by hand: of these locks only the place is wanted, and one lies in a struct without a name. */
+/* Written by hand: of these locks only the place is wanted, some fields lie in a struct without a name, and not every
+ * machine has the status. */
 struct rw_semaphore {};
 struct spinlock {};
 struct mm_struct {
 	struct rw_semaphore mmap_lock;
+	long unsigned int start_code;
+	long unsigned int end_code;
+};
+struct thread_info {
+	u32 status;
 };
 struct sighand_struct {
 	struct spinlock siglock;
@@ -108,6 +114,7 @@ struct sched_entity {
 };
 
 struct task_struct {
+	struct thread_info thread_info;
 	struct sched_entity se;
 	struct mm_struct *mm;
 	pid_t pid;

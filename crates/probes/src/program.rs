@@ -1,6 +1,6 @@
 //! What every eBPF program of ours needs to know: whether it can be had here, and what it costs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 use std::{fmt, fs, io, thread};
@@ -99,6 +99,13 @@ impl<const N: usize> Losses<N> {
     }
 }
 
+/// Adds to what was lost for a reason; nothing where that is none.
+pub(crate) fn count_in(lost: &mut BTreeMap<String, u64>, reason: &str, n: u64) {
+    if n > 0 {
+        *lost.entry(reason.to_owned()).or_default() += n;
+    }
+}
+
 fn told_of(program: BorrowedFd<'_>, name: &str) -> Maybe<u64> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
         .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
@@ -180,6 +187,49 @@ pub(crate) fn empty_if_half_full(map: &impl MapCore) {
             // Whatever is left is deleted the next time.
             let _ = map.delete(&key);
         }
+    }
+}
+
+/// The same, and hands out what was in it.
+///
+/// What cannot be read stays where it is.
+pub(crate) fn take_if_half_full(map: &impl MapCore) -> Vec<Row> {
+    if map.keys().count() > map.max_entries() as usize / 2 {
+        take_all(map).unwrap_or_default()
+    } else {
+        Vec::new()
+    }
+}
+
+/// What was taken out of a map to make room in it, by its key there; what was not asked for longest goes first.
+#[derive(Debug)]
+pub(crate) struct Kept<T> {
+    young: HashMap<u64, T>,
+    old: HashMap<u64, T>,
+    /// Of the young; of the old there are as many.
+    most: usize,
+}
+
+impl<T: Clone> Kept<T> {
+    /// Nothing yet, and never more than twice `most`.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), most: most.max(1) }
+    }
+
+    pub(crate) fn get(&mut self, key: u64) -> Option<T> {
+        if let Some(known) = self.young.get(&key) {
+            return Some(known.clone());
+        }
+        let known = self.old.remove(&key)?;
+        self.insert(key, known.clone());
+        Some(known)
+    }
+
+    pub(crate) fn insert(&mut self, key: u64, value: T) {
+        if self.young.len() >= self.most && !self.young.contains_key(&key) {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, value);
     }
 }
 

@@ -14,7 +14,9 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 /// Processes as they were seen last.
 #[derive(Debug)]
 pub(crate) struct UserSymbols {
-    symbolizer: Symbolizer,
+    /// Names as they are written: that of a C function may read like a mangled type, `f` like `float`.
+    written: Symbolizer,
+    demangled: Symbolizer,
     processes: HashMap<u32, Process>,
     /// What a process is and has mapped is asked once a round.
     round: u64,
@@ -67,7 +69,8 @@ pub(crate) struct Frame {
 impl UserSymbols {
     /// Knows no process yet.
     pub(crate) fn new() -> Self {
-        Self { symbolizer: Symbolizer::new(), processes: HashMap::new(), round: 0 }
+        let with = |demangling| Symbolizer::builder().enable_demangling(demangling).build();
+        Self { written: with(false), demangled: with(true), processes: HashMap::new(), round: 0 }
     }
 
     /// What is known of processes may be out of date from now on.
@@ -143,7 +146,10 @@ impl UserSymbols {
     fn name(&self, mapping: &Mapping, address: u64, shown: u64) -> Frame {
         let offset = address - mapping.from + mapping.offset;
         let source = Source::Elf(Elf::new(&mapping.file));
-        let found = self.symbolizer.symbolize_single(&source, Input::FileOffset(offset));
+        let mut found = self.written.symbolize_single(&source, Input::FileOffset(offset));
+        if matches!(&found, Ok(Symbolized::Sym(symbol)) if is_mangled(&symbol.name)) {
+            found = self.demangled.symbolize_single(&source, Input::FileOffset(offset));
+        }
         let module = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
         let name = if let Ok(Symbolized::Sym(symbol)) = found {
             symbol.name.into_owned()
@@ -152,6 +158,11 @@ impl UserSymbols {
         };
         Frame { name, module }
     }
+}
+
+/// As C++ and both schemes of Rust begin their names.
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
 }
 
 /// Addresses below are kept from use, those above are the kernel's.
@@ -267,6 +278,24 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(before.started, after.started);
         assert_ne!(before, after);
+    }
+
+    #[test]
+    fn only_names_that_are_mangled_are_demangled() {
+        assert!(is_mangled("_ZN4core3fmt5Write9write_fmtE") && is_mangled("_RNvC6_123foo3bar"));
+        assert!(!["f", "Pi", "i", "main", "_start", "__lll_lock_wait"].into_iter().any(is_mangled));
+    }
+
+    /// A C function whose name reads like that of a type, were it mangled.
+    #[unsafe(no_mangle)]
+    extern "C" fn f() {}
+
+    #[test]
+    fn a_function_of_one_letter_is_no_type() {
+        let mut symbols = UserSymbols::new();
+        let pid = std::process::id();
+        symbols.meet(pid);
+        assert_eq!(symbols.at(pid, f as *const () as u64).unwrap().name, "f");
     }
 
     #[test]

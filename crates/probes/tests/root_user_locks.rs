@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process;
+use std::process::{self, Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use std::time::Duration;
 use bakeoff_probes::hog::{Work, lock};
 use bakeoff_probes::user_locks::{self, Options, UserLockProbe};
 use nix::unistd::{Pid, gettid};
-use record::locks::{UserLockInterval, UserLockKind, Waits};
+use record::locks::{UserLockInterval, UserLockKind, UserLockSample, Waits};
 
 #[test]
 fn root_waits_for_a_lock_of_a_program_are_as_many_as_it_counted() {
@@ -59,6 +60,50 @@ fn root_a_condition_is_told_from_a_mutex() {
 }
 
 #[test]
+fn root_callers_of_one_lock_are_told_apart_without_frame_pointers() {
+    let Some(_) = probe(&own()) else { return };
+    let Some(mut child) = two_callers() else { return eprintln!("skipped: there is no C compiler") };
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (mut probe, _alone) = probe(&Options { pid: Some(child.id()), ..own() }).unwrap();
+    let mut lines = BufReader::new(output).lines();
+    input.write_all(b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "done");
+    let interval = probe.read().unwrap().by_caller();
+    drop(input);
+    child.wait().unwrap();
+    let of = |caller: &str| {
+        let by = |l: &&UserLockSample| l.caller.as_deref() == Ok(caller);
+        interval.locks.iter().filter(by).map(|l| l.waits.count).sum::<u64>()
+    };
+    assert_eq!((of("rarely"), of("often")), (3, 27), "{interval:#?}");
+}
+
+#[test]
+fn root_a_wait_keeps_its_stack_while_room_is_made() {
+    const THREADS: usize = 40;
+    let Some((mut probe, _alone)) = probe(&Options { room: 64, ..own() }) else { return };
+    let locks: Vec<Mutex<()>> = (0..THREADS).map(|_| Mutex::new(())).collect();
+    let (tell, told) = channel();
+    thread::scope(|scope| {
+        let guards: Vec<_> = locks.iter().map(|lock| lock.lock().unwrap()).collect();
+        for lock in &locks {
+            let tell = tell.clone();
+            scope.spawn(move || {
+                { tell }.send(gettid()).unwrap();
+                drop(lock.lock().unwrap());
+            });
+        }
+        told.iter().take(THREADS).for_each(wait_until_asleep);
+        // More than half of the room is taken: it is made anew.
+        probe.read().unwrap();
+        drop(guards);
+    });
+    let interval = probe.read().unwrap();
+    let of_mutexes = interval.locks.iter().filter(|l| l.kind == UserLockKind::Mutex && l.caller.is_ok());
+    assert!(of_mutexes.map(|l| l.waits.count).sum::<u64>() >= THREADS as u64, "{interval:#?}");
+}
+
+#[test]
 fn root_our_own_threads_are_left_out_where_they_are_not_asked_for() {
     let Some((mut probe, _alone)) = probe(&Options::of_everyone_else()) else { return };
     lock::hold_mutex(2, Duration::from_micros(100), &for_ms(20));
@@ -81,6 +126,49 @@ fn root_what_watching_costs_is_measured() {
         Ok(cost) => assert!(cost.ns_per_wait > 0.0, "{cost:?}"),
         Err(why) => eprintln!("skipped: {why}"),
     }
+}
+
+/// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it says `done`.
+fn two_callers() -> Option<Child> {
+    const PROGRAM: &str = r#"
+#include <semaphore.h>
+#include <stdio.h>
+#include <time.h>
+static sem_t never;
+static inline __attribute__((always_inline)) int wait_for_it(void)
+{
+	struct timespec at;
+	clock_gettime(CLOCK_REALTIME, &at);
+	at.tv_nsec = (at.tv_nsec + 1000000) % 1000000000;
+	at.tv_sec += at.tv_nsec < 1000000;
+	return sem_timedwait(&never, &at);
+}
+__attribute__((noinline, noclone)) int rarely(void) { return wait_for_it() * 3; }
+__attribute__((noinline, noclone)) int often(void) { return wait_for_it() * 5; }
+int main(void)
+{
+	int sum = 0;
+	sem_init(&never, 0, 0);
+	getchar();
+	for (int i = 0; i < 30; i++)
+		sum += i % 10 == 9 ? rarely() : often();
+	puts("done");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	return sum == 0;
+}
+"#;
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (place.join("two_callers.c"), place.join("two_callers"));
+    fs::write(&source, PROGRAM).unwrap();
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-ipa-icf", "-pthread", "-o"];
+    let made = Command::new("cc").args(flags).arg(&program).arg(&source).status();
+    if made.is_err() {
+        return None;
+    }
+    assert!(made.unwrap().success());
+    Some(Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
 }
 
 fn for_ms(length: u64) -> Work<'static> {

@@ -1,6 +1,6 @@
 //! Our programs in the kernel, and what they summed up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -17,7 +17,7 @@ use self::skel::types::{stack, wait_key, wait_sum};
 use self::skel::{LocksSkel, LocksSkelBuilder};
 use super::Options;
 use crate::hog;
-use crate::program::{self, KERNEL_BTF, Losses, RunTime};
+use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
 
 #[allow(
     missing_debug_implementations,
@@ -53,8 +53,10 @@ pub(super) struct Bpf {
     room: u32,
     half: u32,
     losses: Losses<{ LOST.len() }>,
-    /// Stacks by name; those that the kernel's side has dropped are still wanted by waits that go on.
-    stacks: HashMap<u64, Vec<u64>>,
+    /// Stacks by name; those that the kernel's side has no room for are still wanted by waits that go on.
+    stacks: Kept<Vec<u64>>,
+    /// Waits that ended when their stack had been forgotten.
+    without_stack: u64,
     _links: [Link; 2],
 }
 
@@ -110,7 +112,8 @@ impl Bpf {
         // What ends before anyone watches for its beginning is not lost but older than we are.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
-        Ok(Self { skel, room: options.room, half: 0, losses, stacks: HashMap::new(), _links: links })
+        let stacks = Kept::new(16 * options.room as usize);
+        Ok(Self { skel, room: options.room, half: 0, losses, stacks, without_stack: 0, _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -131,7 +134,7 @@ impl Bpf {
         let rows =
             if full == 0 { program::take_all(&maps.sums_even) } else { program::take_all(&maps.sums_odd) }?;
         let sums = rows.iter().map(|(key, sum)| self.sum(key, sum)).collect();
-        self.forget_stacks();
+        self.make_room();
         Ok((until_ns, Drained { sums, lost: self.lost() }))
     }
 
@@ -139,35 +142,38 @@ impl Bpf {
         // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
         let (key, sum): (wait_key, wait_sum) =
             unsafe { (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast())) };
+        let frames = self.frames(key.stack);
+        // Where there was no room for it in the first place, the kernel's side has counted that.
+        if frames.is_err() && key.stack != 0 {
+            self.without_stack += sum.count;
+        }
         Sum {
             lock: key.lock,
             flags: key.flags,
             role: [None, Some("mmap_lock"), Some("siglock")].get(sum.role as usize).copied().flatten(),
-            frames: self.frames(key.stack),
+            frames,
             waits: super::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
         }
     }
 
     fn frames(&mut self, name: u64) -> Maybe<Vec<u64>> {
-        if let Some(known) = self.stacks.get(&name) {
-            return Ok(known.clone());
+        if let Some(known) = self.stacks.get(name) {
+            return Ok(known);
         }
         let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let bytes = found.ok_or_else(|| Missing::because("there was no room for its stack"))?;
-        let words = bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
-        let frames: Vec<u64> = words.take_while(|frame| *frame != 0).collect();
+        let frames = frames(&found.ok_or_else(|| Missing::because("there was no room for its stack"))?);
         self.stacks.insert(name, frames.clone());
         Ok(frames)
     }
 
-    /// Makes room before the kernel's side runs out of it.
-    fn forget_stacks(&mut self) {
-        let room = self.room as usize;
-        if self.stacks.len() > 16 * room {
-            self.stacks.clear();
+    /// Makes room before the kernel's side runs out of it: what is wanted again is written again, and what waits that go on
+    /// want is kept here.
+    fn make_room(&mut self) {
+        for (name, stack) in program::take_if_half_full(&self.skel.maps.stacks) {
+            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
+            self.stacks.insert(name, frames(&stack));
         }
-        program::empty_if_half_full(&self.skel.maps.stacks);
     }
 
     /// What was lost since the last time, by reason.
@@ -175,7 +181,10 @@ impl Bpf {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
         let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
-        self.losses.since_last(counts, &[self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd()])
+        let programs = [self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd()];
+        let mut lost = self.losses.since_last(counts, &programs);
+        program::count_in(&mut lost, LOST[1], std::mem::take(&mut self.without_stack));
+        lost
     }
 
     /// Time of our two programs for one wait.
@@ -193,6 +202,12 @@ impl Bpf {
             std::array::from_fn(|i| RunTime::of(programs[i])?.ns_per_run_since(before[i].clone()?));
         Ok(begin? + end? - 2.0 * nothing?)
     }
+}
+
+/// What the kernel's side writes of a stack: addresses, innermost first, then zeros.
+fn frames(stack: &[u8]) -> Vec<u64> {
+    let words = stack.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));
+    words.take_while(|frame| *frame != 0).collect()
 }
 
 impl fmt::Debug for Bpf {

@@ -1,6 +1,6 @@
 //! Our programs in the kernel, and what they summed up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -19,7 +19,7 @@ use self::skel::{UserLocksSkel, UserLocksSkelBuilder};
 use super::Options;
 use crate::hog::{self, Work};
 use crate::locks;
-use crate::program::{self, KERNEL_BTF, Losses, RunTime};
+use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
 
 #[allow(
     missing_debug_implementations,
@@ -50,8 +50,10 @@ pub(super) struct Bpf {
     room: u32,
     half: u32,
     losses: Losses<{ LOST.len() }>,
-    /// Stacks by name; those that the kernel's side has dropped are still wanted by waits that go on.
-    stacks: HashMap<u64, Stack>,
+    /// Stacks by name; those that the kernel's side has no room for are still wanted by waits that go on.
+    stacks: Kept<Stack>,
+    /// Waits that ended when their stack had been forgotten.
+    without_stack: u64,
     _links: [Link; 2],
 }
 
@@ -101,6 +103,16 @@ pub(super) fn is_priority_inheriting(op: u32) -> bool {
     op == LOCK_PI || op == LOCK_PI2
 }
 
+impl Stack {
+    fn of(value: &[u8]) -> Self {
+        assert_eq!(value.len(), size_of::<futex_stack>(), "the map's value is this type");
+        // SAFETY: of plain integers, and of this size.
+        let stack: futex_stack = unsafe { ptr::read_unaligned(value.as_ptr().cast()) };
+        let frames = stack.frames.into_iter().take_while(|frame| *frame != 0).collect();
+        Self { frames, window: stack.window.to_vec() }
+    }
+}
+
 impl Bpf {
     /// Loads and attaches the programs.
     ///
@@ -133,7 +145,8 @@ impl Bpf {
         let skel = open.load()?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
         let losses = Losses::new(LOST);
-        Ok(Self { skel, room: options.room, half: 0, losses, stacks: HashMap::new(), _links: links })
+        let stacks = Kept::new(4 * options.room as usize);
+        Ok(Self { skel, room: options.room, half: 0, losses, stacks, without_stack: 0, _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -162,12 +175,17 @@ impl Bpf {
         // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
         let (key, sum): (futex_key, futex_sum) =
             unsafe { (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast())) };
+        let stack = self.stack(key.stack);
+        // Where there was no room for it in the first place, the kernel's side has counted that.
+        if stack.is_err() && key.stack != 0 {
+            self.without_stack += sum.count;
+        }
         Sum {
             pid: key.tgid,
             comm: program::text(&sum.comm),
             address: key.address,
             op: key.op,
-            stack: self.stack(key.stack),
+            stack,
             waker: self.waker(&key),
             waits: locks::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
@@ -187,26 +205,22 @@ impl Bpf {
     }
 
     fn stack(&mut self, name: u64) -> Maybe<Stack> {
-        if let Some(known) = self.stacks.get(&name) {
-            return Ok(known.clone());
+        if let Some(known) = self.stacks.get(name) {
+            return Ok(known);
         }
         let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let bytes = found.ok_or_else(|| Missing::because("there was no room for its stack"))?;
-        // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
-        let stack: futex_stack = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
-        let frames = stack.frames.into_iter().take_while(|frame| *frame != 0).collect();
-        let stack = Stack { frames, window: stack.window.to_vec() };
+        let stack = Stack::of(&found.ok_or_else(|| Missing::because("there was no room for its stack"))?);
         self.stacks.insert(name, stack.clone());
         Ok(stack)
     }
 
-    /// Makes room before the kernel's side runs out of it: what is wanted again is written again.
+    /// Makes room before the kernel's side runs out of it: what is wanted again is written again, and what waits that go on
+    /// want is kept here.
     fn make_room(&mut self) {
-        let room = self.room as usize;
-        if self.stacks.len() > 4 * room {
-            self.stacks.clear();
+        for (name, stack) in program::take_if_half_full(&self.skel.maps.stacks) {
+            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
+            self.stacks.insert(name, Stack::of(&stack));
         }
-        program::empty_if_half_full(&self.skel.maps.stacks);
         program::empty_if_half_full(&self.skel.maps.wakers);
     }
 
@@ -215,7 +229,10 @@ impl Bpf {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
         let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
-        self.losses.since_last(counts, &[self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd()])
+        let programs = [self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd()];
+        let mut lost = self.losses.since_last(counts, &programs);
+        program::count_in(&mut lost, LOST[1], std::mem::take(&mut self.without_stack));
+        lost
     }
 
     /// Time of our two programs for one wait.

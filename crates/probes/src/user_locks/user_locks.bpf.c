@@ -24,6 +24,13 @@ enum {
 	NR_FUTEX_REQUEUE = 456,
 };
 
+#if defined(__TARGET_ARCH_x86)
+/* Of thread_info: TS_COMPAT (arch/x86/include/asm/thread_info.h). */
+enum {
+	STATUS_COMPAT = 2,
+};
+#endif
+
 /* Of futex(2). */
 enum {
 	OP_WAIT = 0,
@@ -32,6 +39,11 @@ enum {
 	OP_WAIT_REQUEUE_PI = 11,
 	OP_LOCK_PI2 = 13,
 	OP_MASK = 127,
+};
+
+/* Above the stack's end, so many bytes are the stack's. */
+enum {
+	NEAR_SP = 16384,
 };
 
 enum {
@@ -104,36 +116,91 @@ static __always_inline bool is_wanted(void)
 	return is_wanted_process() && is_wanted_thread();
 }
 
-/* The name of the thread's stack, under which it is kept. */
+/* Whether a word of the stack may be the address that a call returns to: in the program itself
+ * every word is taken for one, in its libraries those that lie behind a call, near the code at hand
+ * and not on the stack. */
+static __always_inline bool returns_to(__u64 word, __u64 ip, __u64 sp, __u64 code, __u64 code_bytes)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u8 before[7];
+#endif
+
+	if (word - code < code_bytes)
+		return true;
+#if defined(__TARGET_ARCH_x86)
+	if ((word ^ ip) >> 32 || word - sp < NEAR_SP)
+		return false;
+	if (bpf_probe_read_user(before, sizeof(before), (void *)(word - sizeof(before))))
+		return false;
+	/* As user_symbols.rs tells them: `e8` with four bytes, or `ff /2` with zero to five. */
+	if (before[2] == 0xe8)
+		return true;
+	return (before[0] == 0xff && (before[1] >> 3 & 7) == 2) ||
+	       (before[1] == 0xff && (before[2] >> 3 & 7) == 2) ||
+	       (before[3] == 0xff && (before[4] >> 3 & 7) == 2) ||
+	       (before[4] == 0xff && (before[5] >> 3 & 7) == 2) ||
+	       (before[5] == 0xff && (before[6] >> 3 & 7) == 2);
+#else
+	return false;
+#endif
+}
+
+static __always_inline __u64 mixed(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+	return hash ^ hash >> 32;
+}
+
+/* The name of the thread's stack, under which it is kept: what frame pointers tell, and the first
+ * words in its window that calls may return to. Code without frame pointers is told apart by these
+ * alone. */
 static __always_inline __u64 stack_of(void *ctx, struct pt_regs *regs, __u64 address)
 {
 	__u64 hash = address ^ (bpf_get_current_pid_tgid() >> 32) << 48;
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 ip = PT_REGS_IP(regs), sp = PT_REGS_SP(regs), code, code_bytes;
 	struct futex_stack *stack;
 	__u32 zero = 0;
 	long bytes;
 
 	stack = bpf_map_lookup_elem(&scratch, &zero);
-	if (!stack)
+	if (!stack) {
+		lose(FUTEX_LOST_STACKS_FULL);
 		return 0;
+	}
 	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), BPF_F_USER_STACK);
 	if (bytes < 0)
 		bytes = 0;
 	for (int i = 0; i < FUTEX_FRAMES; i++) {
 		if (i * 8 >= bytes)
 			stack->frames[i] = 0;
-		hash = (hash ^ stack->frames[i]) * 0x9e3779b97f4a7c15;
-		hash ^= hash >> 32;
+		hash = mixed(hash, stack->frames[i]);
 	}
-	if (bpf_map_lookup_elem(&stacks, &hash))
-		return hash;
-	stack->sp = PT_REGS_SP(regs);
 	/* A whole window, or as much of it as lies below the end of the stack. */
-	if (bpf_probe_read_user(stack->window, sizeof(stack->window), (void *)stack->sp)) {
+	if (bpf_probe_read_user(stack->window, sizeof(stack->window), (void *)sp)) {
 		for (int i = 0; i < FUTEX_WINDOW; i++) {
 			stack->window[i] = 0;
-			bpf_probe_read_user(&stack->window[i], 8, (void *)(stack->sp + i * 8));
+			bpf_probe_read_user(&stack->window[i], 8, (void *)(sp + i * 8));
 		}
 	}
+	code = BPF_CORE_READ(task, mm, start_code);
+	code_bytes = BPF_CORE_READ(task, mm, end_code) - code;
+	/* Counted there, until it is written: in a register the verifier would follow every count.
+	 */
+	stack->sp = 0;
+	for (int i = 0; i < FUTEX_WINDOW; i++) {
+		__u64 word = stack->window[i];
+
+		if (!returns_to(word, ip, sp, code, code_bytes))
+			continue;
+		hash = mixed(hash, word);
+		stack->sp++;
+		if (stack->sp >= FUTEX_RETURNS)
+			break;
+	}
+	stack->sp = sp;
+	if (bpf_map_lookup_elem(&stacks, &hash))
+		return hash;
 	if (bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY)) {
 		lose(FUTEX_LOST_STACKS_FULL);
 		return 0;
@@ -166,6 +233,18 @@ static __always_inline __u32 switches_so_far(void)
 	return task->nvcsw + task->nivcsw;
 }
 
+/* Whether the call is one of 32-bit code, whose numbers are others. */
+static __always_inline bool is_compat(void)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread_info.status) & STATUS_COMPAT;
+#else
+	return false;
+#endif
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 {
@@ -177,7 +256,7 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 		return 0;
 	if (id > NR_FUTEX_WAITV && id < NR_FUTEX_WAKE)
 		return 0;
-	if (!is_wanted())
+	if (!is_wanted() || is_compat())
 		return 0;
 	now_ns = bpf_ktime_get_ns();
 	address = PT_REGS_PARM1_CORE_SYSCALL(regs);

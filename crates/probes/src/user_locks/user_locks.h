@@ -7,6 +7,8 @@ enum {
 	/* Words of the waiting thread's stack, from its end up: for code that keeps no frame
 	   pointers. */
 	FUTEX_WINDOW = 96,
+	/* Of these, as many that calls may return to are a part of a stack's name. */
+	FUTEX_RETURNS = 12,
 	FUTEX_BUCKETS = 40,
 	FUTEX_COMM = 16,
 };
@@ -23,7 +25,7 @@ _Static_assert(sizeof(struct futex_wait) == 32, "bpf.rs expects 32 bytes");
 
 struct futex_key {
 	__u64 address;
-	__u64 stack; /* a hash of its frames, process and address; 0: unknown */
+	__u64 stack; /* a hash of its frames, returns, process and address; 0: unknown */
 	__u32 tgid;
 	__u32 op; /* as futex(2) numbers it, without its flags; of the newer calls, their number */
 };
