@@ -65,6 +65,15 @@ pub(crate) fn process(text: &str) -> Result<u32, String> {
     probes::process_time::find(pid).map_err(|missing| missing.reason)
 }
 
+/// Whether the process that alone is watched has ended: then nothing more is to be seen, which is said.
+pub(crate) fn has_ended(only: Option<probes::process_time::Watched>) -> bool {
+    let ended = only.filter(probes::process_time::Watched::has_ended);
+    if let Some(process) = ended {
+        crate::screen::Screen::new().line(&format!("bakeoff: process {} has ended", process.pid()));
+    }
+    ended.is_some()
+}
+
 /// Runs the command that was typed; what it has to say goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let global = Global { archive: cli.archive.clone(), json: cli.json };

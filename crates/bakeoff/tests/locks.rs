@@ -48,6 +48,9 @@ fn root_a_lock_of_the_kernel_is_named_by_kind_and_caller() {
     let none = lab.run(&["locks", "100ms", "1", "--comm", "no-such-thread"]);
     assert_eq!(none.code, Some(0), "{}", none.err);
     assert!(none.out.contains("0 waits"), "{}", none.out);
+    assert!(!none.out.contains("asked for"), "{}", none.out);
+    let part = lab.run(&["locks", "100ms", "1", "--kind", "mutex", "--comm", "no-such-thread"]);
+    assert!(part.out.contains("0 waits for the kernel's locks, of those asked for"), "{}", part.out);
 }
 
 #[test]
@@ -58,6 +61,20 @@ fn root_values_between_commas_have_as_many_fields_as_their_head() {
         assert_eq!(csv.code, Some(0), "{}", csv.err);
         let head = csv.out.lines().next().unwrap();
         assert!(head.contains("kind") && head.contains("caller"), "{head}");
+    }
+}
+
+#[test]
+fn root_the_end_of_the_only_process_that_is_watched_is_the_end() {
+    let Some(lab) = lab() else { return };
+    for command in ["locks", "ulocks", "io"] {
+        // It stays there for us, who have not waited for it; without it all three would go on for ever.
+        let mut child = Command::new("sleep").arg("0.2").spawn().unwrap();
+        let ended = lab.run(&[command, "100ms", "--pid", &child.id().to_string()]);
+        assert_eq!(ended.code, Some(0), "{command}: {}", ended.err);
+        assert!(ended.err.contains(&format!("process {} has ended", child.id())), "{command}: {}", ended.err);
+        assert!(!ended.out.is_empty(), "{command}");
+        child.wait().unwrap();
     }
 }
 

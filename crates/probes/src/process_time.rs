@@ -37,6 +37,41 @@ pub fn find(pid: u32) -> Maybe<u32> {
     }
 }
 
+/// A process that is watched until it ends; another one may have its id later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    pid: u32,
+    /// In ticks since boot; `None` where it had ended before it was looked at.
+    started: Option<u64>,
+}
+
+impl Watched {
+    /// The one that has this id now.
+    pub fn of(pid: u32) -> Self {
+        Self { pid, started: started(pid) }
+    }
+
+    /// Its id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether nothing more is to be seen of it: it may still be there for its parent, without a thread that lives.
+    pub fn has_ended(&self) -> bool {
+        self.started.is_none() || started(self.pid) != self.started
+    }
+}
+
+/// When a process that lives was started: starttime of proc(5). The first thread's end alone is not its end.
+fn started(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, behind) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
+    let threads: u64 = fields.get(17)?.parse().ok()?;
+    let is_over = matches!(*fields.first()?, "Z" | "X") && threads <= 1;
+    if is_over { None } else { fields.get(19)?.parse().ok() }
+}
+
 /// utime, stime, cutime and cstime, which stand behind the name; a name may hold anything but the last parenthesis.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
@@ -56,6 +91,23 @@ mod tests {
         assert_eq!(ticks(""), None);
         assert!(with_children_ns(std::process::id()).is_ok());
         assert!(with_children_ns(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_process_has_ended_when_it_has_and_is_not_waited_for() {
+        assert!(!Watched::of(std::process::id()).has_ended());
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let watched = Watched::of(child.id());
+        assert!(!watched.has_ended());
+        drop(child.stdin.take());
+        while !watched.has_ended() {
+            std::thread::yield_now();
+        }
+        // It was there all the time: nobody had waited for it.
+        assert!(find(child.id()).is_ok());
+        child.wait().unwrap();
+        assert!(watched.has_ended() && Watched::of(child.id()).has_ended());
     }
 
     #[test]

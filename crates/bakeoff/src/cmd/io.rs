@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use probes::block_io::{self, IoLatency, Options};
+use probes::process_time::Watched;
 use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
 use report::text::{IoHistogram, IoView};
 
-use crate::cmd::{Global, cpu};
+use crate::cmd::{self, Global, cpu};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -133,8 +134,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let (mut reports, mut kept) = (0, Vec::new());
     let mut exit = Exit::Good;
+    let only = args.pid.map(Watched::of);
     while args.count.is_none_or(|count| reports < count) {
         let goes_on = signals::wait_until(deadlines.next_ns());
+        // Before the reading, so that this has all of it.
+        let has_ended = cmd::has_ended(only);
         let mut interval = probe.read()?;
         if goes_on {
             interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
@@ -147,6 +151,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
         if !goes_on {
             exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
+            break;
+        }
+        if has_ended {
             break;
         }
     }

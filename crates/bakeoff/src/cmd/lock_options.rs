@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::time::Duration;
 
+use probes::process_time::Watched;
 use probes::schedule::Deadlines;
 use record::locks::{LockInterval, UserLockInterval};
 use report::text::LockView;
 
-use crate::cmd::cpu;
+use crate::cmd::{self, cpu};
 use crate::exit::Exit;
 use crate::signals;
 
@@ -74,10 +75,10 @@ impl Timed for UserLockInterval {
 
 impl LockOptions {
     pub(crate) fn view(&self) -> LockView {
-        LockView { stacks: self.stacks, histogram: self.histogram, top: self.top }
+        LockView { stacks: self.stacks, histogram: self.histogram, top: self.top, is_part: false }
     }
 
-    /// Reports at each deadline, and once more where the user ends it; `print` is told when it all began.
+    /// Reports at each deadline, and once more where the user ends it, until the only process that is watched has ended; `print` is told when it all began.
     ///
     /// - `started_ns`: when the first interval began.
     pub(crate) fn report<T: Timed>(
@@ -89,8 +90,11 @@ impl LockOptions {
     ) -> anyhow::Result<Exit> {
         let mut deadlines = Deadlines::new(started_ns, self.interval);
         let mut reports = 0;
+        let only = self.pid.map(Watched::of);
         while self.count.is_none_or(|count| reports < count) {
             let goes_on = signals::wait_until(deadlines.next_ns());
+            // Before the reading, so that this has all of it.
+            let has_ended = cmd::has_ended(only);
             let mut interval = read()?;
             if goes_on {
                 interval.missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
@@ -99,6 +103,9 @@ impl LockOptions {
             out.flush()?;
             if !goes_on {
                 return Ok(if self.count.is_some() { Exit::Interrupted } else { Exit::Good });
+            }
+            if has_ended {
+                break;
             }
             reports += 1;
         }

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use probes::locks::{self, LockProbe, Options};
 use record::locks::{LockInterval, LockKind};
+use report::text::LockView;
 
 use crate::cmd::Global;
 use crate::cmd::lock_options::LockOptions;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let options = Options { pid: asked.pid, comm: asked.comm.clone(), ..Options::of_everyone() };
     let mut probe = locks::open(&options).ends_with(Exit::CannotHere)?;
     let started_ns = probe.start()?;
+    let view = LockView { is_part: !args.kind.is_empty() || args.min_util > 0.0, ..asked.view() };
     asked.report(
         out,
         started_ns,
@@ -57,7 +59,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             if asked.csv {
                 return Ok(report::text::locks_csv(out, interval, started_ns)?);
             }
-            Ok(report::text::lock_interval(out, interval, started_ns, asked.view(), screen::style())?)
+            Ok(report::text::lock_interval(out, interval, started_ns, view, screen::style())?)
         },
     )
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Context as _;
 use probes::user_locks::{self, Options, UserLockProbe};
 use record::locks::{UserLockInterval, UserLockKind};
+use report::text::LockView;
 
 use crate::cmd::Global;
 use crate::cmd::lock_options::LockOptions;
@@ -45,6 +46,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     };
     let mut probe = user_locks::open(&options).ends_with(Exit::CannotHere)?;
     let started_ns = probe.start()?;
+    let view = LockView { is_part: !args.kind.is_empty(), ..asked.view() };
     asked.report(
         out,
         started_ns,
@@ -57,14 +59,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             if asked.csv {
                 return Ok(report::text::user_locks_csv(out, interval, started_ns)?);
             }
-            Ok(report::text::user_lock_interval(out, interval, started_ns, asked.view(), screen::style())?)
+            Ok(report::text::user_lock_interval(out, interval, started_ns, view, screen::style())?)
         },
     )
 }
 
 /// What was seen, without what was not asked for.
 fn read(probe: &mut UserLockProbe, args: &Args) -> anyhow::Result<UserLockInterval> {
-    let mut interval = probe.read().context("reading the waits")?;
+    let seen = probe.read().context("reading the waits")?;
+    let mut interval = if args.options.stacks { seen } else { seen.by_caller() };
     interval.locks.retain(|l| args.kind.is_empty() || args.kind.contains(&l.kind));
     Ok(interval)
 }

@@ -19,6 +19,8 @@ pub struct LockView {
     pub histogram: bool,
     /// Lines; the rest is summed up in one.
     pub top: usize,
+    /// Whether locks were left out that nobody asked for: then the sums are not those of all, and say so.
+    pub is_part: bool,
 }
 
 /// One interval of the kernel's locks: a line for each lock and caller, most waiting first, and one for all.
@@ -40,9 +42,10 @@ pub fn lock_interval(
 ) -> io::Result<()> {
     let (all, spun_ns) = interval.total();
     let bound = bound(&interval.lost);
+    let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for the kernel's locks{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for the kernel's locks{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,
@@ -128,9 +131,10 @@ pub fn user_lock_interval(
     style: Style,
 ) -> io::Result<()> {
     let bound = bound(&interval.lost);
+    let part = if view.is_part { ", of those asked for" } else { "" };
     let missed = if interval.missed_deadline { ", deadline missed" } else { "" };
     let title = format!(
-        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for locks of programs{missed}",
+        "{:.1} s, over {:.3} s on {} CPUs: {bound}{} waits for locks of programs{part}{missed}",
         interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
         interval.seconds(),
         interval.cpus,
@@ -401,13 +405,13 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const PLAIN: LockView = LockView { stacks: false, histogram: false, top: 20 };
+    const PLAIN: LockView = LockView { stacks: false, histogram: false, top: 20, is_part: false };
 
     #[test]
     fn locks_are_a_table_that_fits_from_40_columns_up() {
         insta::assert_snapshot!("locks_120", written(120, PLAIN, &[]));
         insta::assert_snapshot!("locks_40", written(40, PLAIN, &[]));
-        let all = LockView { stacks: true, histogram: true, top: 2 };
+        let all = LockView { stacks: true, histogram: true, top: 2, is_part: false };
         insta::assert_snapshot!("locks_all_80", written(80, all, &[("no-room", 7)]));
         for width in 40..=200 {
             for line in written(width, all, &[("no-room", 7)]).lines() {
@@ -458,7 +462,7 @@ mod tests {
             ],
             lost: BTreeMap::new(),
         };
-        let view = LockView { stacks: true, histogram: false, top: 1 };
+        let view = LockView { stacks: true, histogram: false, top: 1, is_part: false };
         let written = |width: usize, view: LockView| {
             let mut out = Vec::new();
             let style = Style { width, color: false };
@@ -475,6 +479,12 @@ mod tests {
         let mut out = Vec::new();
         user_locks_csv(&mut out, &interval, 1_000_000_000).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 3);
+    }
+
+    #[test]
+    fn a_part_is_not_taken_for_all() {
+        let text = written(120, LockView { is_part: true, ..PLAIN }, &[]);
+        assert!(text.contains("12,655 waits for the kernel's locks, of those asked for\n"), "{text}");
     }
 
     #[test]
