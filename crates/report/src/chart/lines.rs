@@ -28,6 +28,8 @@ pub(crate) struct Line {
     pub(crate) banded: bool,
     /// Whether its points follow each other on the x axis, so that a line may join them.
     pub(crate) joined: bool,
+    /// Places on the x axis whose value is missing, rising: the line is not drawn across them.
+    pub(crate) gaps: Vec<f64>,
 }
 
 /// One place of a series.
@@ -144,8 +146,15 @@ fn draw_line(canvas: &mut Canvas, line: &Line, series: usize, dodge: f64, x: &Sc
         canvas.band(&format!("band {color}"), &upper, &lower);
     }
     if line.joined {
-        let through: Vec<_> = line.points.iter().map(|p| at(p, p.y)).collect();
-        canvas.path(&format!("line {color}"), &through);
+        let is_whole = |a: &Point, b: &Point| !line.gaps.iter().any(|gap| (a.x..b.x).contains(gap));
+        for piece in line.points.chunk_by(is_whole) {
+            let through: Vec<_> = piece.iter().map(|p| at(p, p.y)).collect();
+            canvas.path(&format!("line {color}"), &through);
+            // A line of one point is none.
+            if let ([alone], false) = (&*through, line.gaps.is_empty()) {
+                canvas.marker(&format!("dot {color}"), *alone, 2.6, series);
+            }
+        }
     }
     for point in &line.points {
         for dot in &point.dots {

@@ -137,7 +137,13 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
     let points = |a: &Levels| cells.iter().filter(|c| is_of(c, a)).filter_map(|c| axis.point(c)).collect();
     let drawn: Vec<Line> = configurations(comparisons)
         .iter()
-        .map(|a| Line { name: short(a), points: points(a), banded: false, joined: axis.joined })
+        .map(|a| Line {
+            name: short(a),
+            points: points(a),
+            banded: false,
+            joined: axis.joined,
+            gaps: Vec::new(),
+        })
         .collect();
     if drawn.iter().all(|l| l.points.is_empty()) {
         return None;
@@ -315,6 +321,7 @@ fn spectrum_figure(bakeoff: &Bakeoff, comparisons: &Comparisons, condition: &Lev
             points: spectrum.points.iter().map(spectrum_point).collect(),
             banded: true,
             joined: true,
+            gaps: Vec::new(),
         });
     }
     if drawn.iter().all(|l| l.points.is_empty()) {

@@ -195,7 +195,7 @@ fn traffic(intervals: &[NicInterval], names: &[(u32, String)], start_ns: u64, da
             let mib_per_s = (counts.rx_bytes + counts.tx_bytes) as f64 / MIB / i.seconds();
             Some(Point { x: until_s(i), y: mib_per_s, interval: None, dots: Vec::new() })
         });
-        Line { name: name.clone(), points: points.collect(), banded: true, joined: true }
+        Line { name: name.clone(), points: points.collect(), banded: true, joined: true, gaps: Vec::new() }
     };
     let series: Vec<Line> = names.iter().take(DRAWN).map(line).filter(|l| l.points.len() > 1).collect();
     if series.is_empty() {

@@ -296,7 +296,7 @@ fn spectrum(kinds: &[(&str, Histogram, Option<Summary>)], data: Table) -> Option
                 Some(Point { x, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
             })
             .collect();
-        Line { name: (*name).to_owned(), points, banded: true, joined: true }
+        Line { name: (*name).to_owned(), points, banded: true, joined: true, gaps: Vec::new() }
     };
     let drawn: Vec<Line> = kinds.iter().map(line).filter(|l| !l.points.is_empty()).collect();
     let deepest = drawn.iter().flat_map(|l| &l.points).map(|p| p.x).reduce(f64::max)?;

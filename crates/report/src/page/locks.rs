@@ -11,6 +11,8 @@ use crate::number::{count, latency, percent_digits};
 
 /// Lines of a table at most; the rest is in the line for all.
 const TOP: usize = 10;
+/// Before a number that is a lower bound.
+const AT_LEAST: &str = ">=";
 /// Lines of a figure at most.
 const DRAWN: usize = 6;
 
@@ -25,7 +27,12 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
         "Locks of the kernel that were waited for, most waiting first; CPU-util is the share of all CPUs that spinning burned",
         &["kind", "lock", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
-    let mut row = |kind: &str, lock: String, caller: String, waits: &Waits, spun_ns: u64| {
+    let of = |i: &LockInterval, l: &LockSample| {
+        let place = |o: &LockSample| (o.kind, named(o), word(&o.caller));
+        let same = i.locks.iter().filter(|o| place(o) == place(l)).map(|o| o.waits.ns_total);
+        seconds_of(same, i.locks.iter().any(|o| o.address == 0)).map(|s| s / i.seconds())
+    };
+    let mut row = |bound: &str, kind: &str, lock: String, caller: String, waits: &Waits, spun_ns: u64| {
         let [n, total, mean, max] = cells(bound, waits);
         let util = format!("{bound}{}", percent_digits(whole.cpu_util_ratio(spun_ns)));
         table.row(vec![
@@ -40,14 +47,10 @@ pub(super) fn of_kernel(intervals: &[LockInterval]) -> Vec<Block> {
         ]);
     };
     for l in known(&whole.locks, |l| l.address).take(TOP) {
-        row(l.kind.word(), named(l), word(&l.caller), &l.waits, l.spin_ns_total);
+        let bound = if intervals.iter().any(|i| of(i, l).is_none()) { AT_LEAST } else { bound };
+        row(bound, l.kind.word(), named(l), word(&l.caller), &l.waits, l.spin_ns_total);
     }
-    row("all", String::new(), String::new(), &all, spun_ns);
-    let of = |i: &LockInterval, l: &LockSample| {
-        let same =
-            |o: &&LockSample| (o.kind, named(o), word(&o.caller)) == (l.kind, named(l), word(&l.caller));
-        i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
-    };
+    row(bound, "all", String::new(), String::new(), &all, spun_ns);
     let points = || whole_ones(intervals, LockInterval::seconds);
     let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {}", l.kind.word(), word(&l.caller));
@@ -74,7 +77,15 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
          that waits burned in which the thread did not sleep",
         &["process", "kind", "lock", "call", "caller", "#waits", "#waiting", "#mean", "#max", "#CPU-util %"],
     );
-    let mut row = |[process, kind, lock, call, caller]: [String; 5], waits: &Waits, spun_ns: &Maybe<u64>| {
+    let of = |i: &UserLockInterval, l: &UserLockSample| {
+        let place = |o: &UserLockSample| (o.pid, o.address, o.kind, word(&o.call), word(&o.caller));
+        let same = i.locks.iter().filter(|o| place(o) == place(l)).map(|o| o.waits.ns_total);
+        seconds_of(same, i.locks.iter().any(|o| o.address == 0)).map(|s| s / i.seconds())
+    };
+    let mut row = |bound: &str,
+                   [process, kind, lock, call, caller]: [String; 5],
+                   waits: &Waits,
+                   spun_ns: &Maybe<u64>| {
         let util = spun_ns.as_ref().map(|ns| percent_digits(whole.cpu_util_ratio(*ns)));
         let util = util.map_or("-".to_owned(), |util| format!("{bound}{util}"));
         let words = [process, kind, lock, call, caller].into_iter().chain(cells(bound, waits));
@@ -83,14 +94,10 @@ pub(super) fn of_programs(intervals: &[UserLockInterval]) -> Vec<Block> {
     for l in known(&whole.locks, |l| l.address).take(TOP) {
         let (process, lock) = (format!("{}/{}", l.comm, l.pid), format!("{:#x}", l.address));
         let words = [process, l.kind.word().to_owned(), lock, call(&l.call), word(&l.caller)];
-        row(words, &l.waits, &l.spin_ns_total);
+        let bound = if intervals.iter().any(|i| of(i, l).is_none()) { AT_LEAST } else { bound };
+        row(bound, words, &l.waits, &l.spin_ns_total);
     }
-    row(["all", "", "", "", ""].map(str::to_owned), &all, &spun_ns);
-    let of = |i: &UserLockInterval, l: &UserLockSample| {
-        let place = |o: &UserLockSample| (o.pid, o.address, o.kind, word(&o.call), word(&o.caller));
-        let same = |o: &&UserLockSample| place(o) == place(l);
-        i.locks.iter().filter(same).map(|o| o.waits.ns_total).sum::<u64>() as f64 * 1e-9 / i.seconds()
-    };
+    row(bound, ["all", "", "", "", ""].map(str::to_owned), &all, &spun_ns);
     let points = || whole_ones(intervals, UserLockInterval::seconds);
     let drawn = known(&whole.locks, |l| l.address).take(DRAWN).map(|l| {
         let name = format!("{} {} {}", l.comm, l.kind.word(), word(&l.caller));
@@ -129,7 +136,18 @@ fn blocks(table: Table, lost: &BTreeMap<String, u64>, figure: Option<Figure>) ->
 }
 
 fn bound(lost: &BTreeMap<String, u64>) -> &'static str {
-    if lost.is_empty() { "" } else { ">=" }
+    if lost.is_empty() { "" } else { AT_LEAST }
+}
+
+/// Seconds that were waited for one lock in an interval. Missing where it has no line of its own and others have none
+/// either: then it may be among those that are one line together.
+fn seconds_of(mut its: impl Iterator<Item = u64>, has_rest: bool) -> Option<f64> {
+    let first = its.next();
+    if first.is_none() && has_rest {
+        None
+    } else {
+        Some((first.unwrap_or(0) + its.sum::<u64>()) as f64 * 1e-9)
+    }
 }
 
 fn cells(bound: &str, waits: &Waits) -> [String; 4] {
@@ -172,13 +190,16 @@ fn named(lock: &LockSample) -> String {
     lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address))
 }
 
+/// At the end of each interval, threads that waited in it; missing where that is not known.
+type Values = Vec<(u64, Option<f64>)>;
+
 /// What was waited for most, as threads that wait at the same time: seconds of waiting per second.
-fn waiting(drawn: Vec<(String, Vec<(u64, f64)>)>, start_ns: u64, title: &str) -> Option<Figure> {
+fn waiting(drawn: Vec<(String, Values)>, start_ns: u64, title: &str) -> Option<Figure> {
     let mut data =
         Table::new("Threads that wait at the same time", &["lock", "#mean", "#least", "#greatest"]);
     for (name, values) in &drawn {
-        let of = || values.iter().map(|(_, v)| *v);
-        let mean = of().sum::<f64>() / values.len().max(1) as f64;
+        let of = || values.iter().filter_map(|(_, v)| *v);
+        let mean = of().sum::<f64>() / of().count().max(1) as f64;
         let cell = |v: f64| crate::number::significant_4(v).into();
         data.row(vec![
             name.clone().into(),
@@ -188,20 +209,20 @@ fn waiting(drawn: Vec<(String, Vec<(u64, f64)>)>, start_ns: u64, title: &str) ->
         ]);
     }
     let seconds = |ns: u64| ns.saturating_sub(start_ns) as f64 * 1e-9;
-    let line = |(name, values): (String, Vec<(u64, f64)>)| {
+    let line = |(name, values): (String, Values)| {
         let chunk = values.len().div_ceil(over_time::PLACES_MAX).max(1);
-        let point = |some: &[(u64, f64)]| Point {
-            x: seconds(some[some.len() - 1].0),
-            y: some.iter().map(|(_, v)| v).sum::<f64>() / some.len() as f64,
-            interval: None,
-            dots: Vec::new(),
-        };
-        Line {
-            name: super::series::cut(&name),
-            points: values.chunks(chunk).map(point).collect(),
-            banded: true,
-            joined: true,
+        let (mut points, mut gaps) = (Vec::new(), Vec::new());
+        for some in values.chunks(chunk) {
+            let x = seconds(some[some.len() - 1].0);
+            let known: Vec<f64> = some.iter().filter_map(|(_, v)| *v).collect();
+            if known.is_empty() {
+                gaps.push(x);
+            } else {
+                let y = known.iter().sum::<f64>() / known.len() as f64;
+                points.push(Point { x, y, interval: None, dots: Vec::new() });
+            }
         }
+        Line { name: super::series::cut(&name), points, banded: true, joined: true, gaps }
     };
     let end_s =
         drawn.iter().flat_map(|(_, values)| values.iter().map(|(at, _)| seconds(*at))).fold(0.0, f64::max);
@@ -212,7 +233,8 @@ fn waiting(drawn: Vec<(String, Vec<(u64, f64)>)>, start_ns: u64, title: &str) ->
     Some(Figure {
         title: title.to_owned(),
         caption: "Threads that wait at the same time, on average over each interval: seconds of waiting per second. A \
-                  wait counts in the interval in which it ends."
+                  wait counts in the interval in which it ends. A line has a gap where its lock was not among those that \
+                  have a number of their own in that interval; its waits in the table are a lower bound then."
             .into(),
         description: "A line for each of the locks with the most waiting; the sums are in the table.".into(),
         drawing: lines(&Lines {
@@ -227,4 +249,63 @@ fn waiting(drawn: Vec<(String, Vec<(u64, f64)>)>, start_ns: u64, title: &str) ->
         }),
         data,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use record::locks::{LockInterval, LockKind, LockSample, Waits};
+    use record::missing::Missing;
+
+    use super::*;
+
+    /// Of locks by their address; 0 stands for those that had no line of their own.
+    fn interval(k: u64, locks: &[(u64, u64)]) -> LockInterval {
+        let lock = |(address, count): &(u64, u64)| LockSample {
+            kind: LockKind::Mutex,
+            address: *address,
+            name: Err(Missing::because("it was allocated")),
+            caller: Ok(format!("caller_{address}")),
+            stack: Vec::new(),
+            waits: Waits {
+                count: *count,
+                ns_total: count * 1_000_000,
+                ns_max: 1_000_000,
+                histogram: BTreeMap::new(),
+            },
+            spin_ns_total: 0,
+        };
+        LockInterval {
+            from_ns: k * 1_000_000_000,
+            until_ns: (k + 1) * 1_000_000_000,
+            cpus: 2,
+            missed_deadline: false,
+            locks: locks.iter().map(lock).collect(),
+            lost: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_lock_that_may_be_among_the_others_was_waited_for_at_least_so_often() {
+        let intervals = [
+            interval(0, &[(1, 100), (2, 90), (0, 5)]),
+            interval(1, &[(2, 80), (0, 6)]),
+            interval(2, &[(1, 70)]),
+        ];
+        let blocks = of_kernel(&intervals);
+        let [Block::Table(table), Block::Figure(figure)] = &blocks[..] else { panic!("{blocks:?}") };
+        let text = format!("{table:?}");
+        // In the second interval the first lock may be among the six; in the third there is nothing the second could be among.
+        assert!(text.contains("\">=170\"") && text.contains("\"170\""), "{text}");
+        assert!(text.contains("\"351\""), "the sum is of all: {text}");
+        assert!(figure.caption.contains("gap"));
+    }
+
+    #[test]
+    fn what_has_no_line_is_nothing_only_where_every_lock_has_one() {
+        assert_eq!(seconds_of([].into_iter(), false), Some(0.0));
+        assert_eq!(seconds_of([].into_iter(), true), None);
+        assert_eq!(seconds_of([1_000_000_000, 500_000_000].into_iter(), true), Some(1.5));
+    }
 }

@@ -50,6 +50,7 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
         points: stretches.iter().filter_map(|s| point(s, *q)).collect(),
         banded: true,
         joined: true,
+        gaps: Vec::new(),
     };
     let drawing = lines(&Lines {
         x_title: "seconds",

@@ -119,7 +119,8 @@ fn figure(scale: &Scale, data: Table) -> Option<Figure> {
     if points.len() < 2 {
         return None;
     }
-    let mut series = vec![Line { name: "measured".into(), points, banded: false, joined: true }];
+    let mut series =
+        vec![Line { name: "measured".into(), points, banded: false, joined: true, gaps: Vec::new() }];
     if let Ok(chosen) = &scale.scaling.chosen {
         let fitted = scale.scaling.laws.iter().find(|f| f.law == *chosen).expect("it was fitted");
         let along = fitted.band.iter().map(|(n, band)| Point {
@@ -128,7 +129,13 @@ fn figure(scale: &Scale, data: Table) -> Option<Figure> {
             interval: Some(*band),
             dots: Vec::new(),
         });
-        series.push(Line { name: chosen.word().into(), points: along.collect(), banded: true, joined: true });
+        series.push(Line {
+            name: chosen.word().into(),
+            points: along.collect(),
+            banded: true,
+            joined: true,
+            gaps: Vec::new(),
+        });
     }
     if let Some((alone, _)) =
         scale.levels.first().filter(|l| l.copies == 1).and_then(|l| l.work_per_s.clone().ok())
@@ -137,7 +144,13 @@ fn figure(scale: &Scale, data: Table) -> Option<Figure> {
         let most = scale.levels.iter().map(|l| f64::from(l.copies)).fold(1.0, f64::max);
         let ends = [1.0, cpus.min(most), most];
         let ideal = ends.map(|n| Point { x: n, y: alone * n.min(cpus), interval: None, dots: Vec::new() });
-        series.push(Line { name: "one CPU a copy".into(), points: ideal.into(), banded: true, joined: true });
+        series.push(Line {
+            name: "one CPU a copy".into(),
+            points: ideal.into(),
+            banded: true,
+            joined: true,
+            gaps: Vec::new(),
+        });
     }
     Some(Figure {
         title: "Work per second of the whole machine".into(),
@@ -171,6 +184,7 @@ fn efficiency(scale: &Scale, data: Table) -> Option<Figure> {
             .collect(),
         banded: false,
         joined: true,
+        gaps: Vec::new(),
     };
     let series: Vec<Line> = [
         line("efficiency", |l| l.efficiency.clone().ok()),

@@ -194,7 +194,7 @@ fn line(name: &str, series: &Series, is_share: bool) -> Line {
         Point { x: some[some.len() - 1].0, y, interval: None, dots: Vec::new() }
     };
     let points = series.points.chunks(chunk).map(point).filter(|p| is_share || p.y > 0.0).collect();
-    Line { name: cut(name), points, banded: true, joined: true }
+    Line { name: cut(name), points, banded: true, joined: true, gaps: Vec::new() }
 }
 
 /// A name that leaves room for the lines: its end tells more than its beginning.

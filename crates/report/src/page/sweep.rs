@@ -245,6 +245,7 @@ fn compared(versus: &[Versus]) -> Section {
                 points: places.iter().map(point).collect(),
                 banded: true,
                 joined: true,
+                gaps: Vec::new(),
             }],
         });
         blocks.push(Block::Figure(Figure {
