@@ -1,6 +1,6 @@
 //! A picture file of its own: latency of block I/O over time.
 
-use record::block_io::{IoInterval, Latencies};
+use record::block_io::{IoGroup, IoInterval, Latencies};
 
 use crate::chart::{Drawing, Heat, HeatColumn, heat};
 use crate::number::latency;
@@ -12,27 +12,96 @@ svg{font:13px \"Liberation Sans\",Arial,sans-serif;background:#fdfdfb;color-sche
 @media (prefers-color-scheme:dark){svg{background:#16181b}.grid{stroke:#353a40}.axis{stroke:#a2a7ae}\
 .tick,.axis-title{fill:#a2a7ae}.heat{fill:#58b4f5}}";
 
-/// Latency from start to end of every request over time, as an SVG document; `None` where there was no request.
-///
-/// - `start_ns`: the moment that the time axis counts from.
-pub fn io_heat_map(intervals: &[IoInterval], start_ns: u64) -> Option<String> {
-    let svg = io_heat(intervals, start_ns)?.wide;
-    Some(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\">\n<title>Latency of block \
-         I/O over time</title>\n<style>{STYLE}</style>\n{}</svg>\n",
-        svg.width, svg.height, svg.body
-    ))
+/// More columns than the eye tells apart on a screen.
+const COLUMNS_MAX: usize = 1_024;
+
+/// Latency from start to end of every request over time, of however many intervals: beyond [`COLUMNS_MAX`] of them,
+/// neighbours share a column, so memory does not grow with time.
+#[derive(Debug)]
+pub struct IoHeatMap {
+    columns: Vec<Column>,
+    /// Intervals that a column has, but for the last one, which may lack some.
+    each: usize,
+    in_last: usize,
 }
 
-/// The same as a drawing of a page.
+#[derive(Debug)]
+struct Column {
+    from_ns: u64,
+    until_ns: u64,
+    from_start: Latencies,
+}
+
+impl Column {
+    fn of(interval: &IoInterval) -> Self {
+        let IoGroup { from_start, .. } = interval.total();
+        Self { from_ns: interval.from_ns, until_ns: interval.until_ns, from_start }
+    }
+
+    /// Takes in the one after it.
+    fn join(&mut self, next: &Self) {
+        self.until_ns = next.until_ns;
+        self.from_start.add(&next.from_start);
+    }
+}
+
+impl Default for IoHeatMap {
+    fn default() -> Self {
+        Self { columns: Vec::new(), each: 1, in_last: 1 }
+    }
+}
+
+impl IoHeatMap {
+    /// Takes in the next interval.
+    pub fn add(&mut self, interval: &IoInterval) {
+        let column = Column::of(interval);
+        if self.in_last < self.each
+            && let Some(last) = self.columns.last_mut()
+        {
+            last.join(&column);
+            self.in_last += 1;
+            return;
+        }
+        if self.columns.len() == COLUMNS_MAX {
+            let mut pairs = std::mem::take(&mut self.columns).into_iter();
+            while let Some(mut first) = pairs.next() {
+                if let Some(second) = pairs.next() {
+                    first.join(&second);
+                }
+                self.columns.push(first);
+            }
+            self.each *= 2;
+        }
+        self.columns.push(column);
+        self.in_last = 1;
+    }
+
+    /// An SVG document; `None` where there was no request.
+    ///
+    /// - `start_ns`: the moment that the time axis counts from.
+    pub fn svg(&self, start_ns: u64) -> Option<String> {
+        let svg = drawing(&self.columns, start_ns)?.wide;
+        Some(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0} {:.0}\" role=\"img\">\n<title>Latency of \
+             block I/O over time</title>\n<style>{STYLE}</style>\n{}</svg>\n",
+            svg.width, svg.height, svg.body
+        ))
+    }
+}
+
+/// The same as a drawing of a page, a column for each interval.
 pub(crate) fn io_heat(intervals: &[IoInterval], start_ns: u64) -> Option<Drawing> {
+    drawing(&intervals.iter().map(Column::of).collect::<Vec<_>>(), start_ns)
+}
+
+fn drawing(columns: &[Column], start_ns: u64) -> Option<Drawing> {
     let seconds = |ns: u64| ns.saturating_sub(start_ns) as f64 * 1e-9;
-    let column = |i: &IoInterval| HeatColumn {
-        from: seconds(i.from_ns),
-        until: seconds(i.until_ns),
-        cells: cells(&i.total().from_start),
+    let column = |c: &Column| HeatColumn {
+        from: seconds(c.from_ns),
+        until: seconds(c.until_ns),
+        cells: cells(&c.from_start),
     };
-    let columns: Vec<HeatColumn> = intervals.iter().map(column).collect();
+    let columns: Vec<HeatColumn> = columns.iter().map(column).collect();
     if columns.iter().all(|c| c.cells.is_empty()) {
         return None;
     }
@@ -61,7 +130,41 @@ fn cells(l: &Latencies) -> Vec<(f64, f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::block_io::LatencyBucket;
+    use record::block_io::{IoCounts, IoEvents, LatencyBucket};
+
+    #[test]
+    fn however_long_it_lasts_columns_are_bounded_and_no_request_is_left_out() {
+        let interval = |k: u64| {
+            let buckets =
+                vec![LatencyBucket { from_ns: 1_024 << (k % 3), until_ns: 1_056 << (k % 3), count: 1 }];
+            let from_start = Latencies { buckets, sum_ns: 1_030, max_ns: 1_030 };
+            IoInterval {
+                from_ns: k,
+                until_ns: k + 1,
+                missed_deadline: false,
+                events: IoEvents::StartToDone,
+                counts: IoCounts::default(),
+                groups: vec![IoGroup { count: 1, from_start, ..IoGroup::default() }],
+                in_flight: 0,
+                unmatched: Ok(0),
+                merged: Ok(0),
+                lost: [].into(),
+            }
+        };
+        let mut map = IoHeatMap::default();
+        assert_eq!(map.svg(0), None);
+        for k in 0..5_000 {
+            map.add(&interval(k));
+            assert!(map.columns.len() <= COLUMNS_MAX);
+        }
+        assert_eq!(map.columns.iter().map(|c| c.from_start.count()).sum::<u64>(), 5_000);
+        // 8 intervals each, one after the other; the last has what is left.
+        let (last, others) = map.columns.split_last().unwrap();
+        assert!(others.iter().all(|c| c.until_ns - c.from_ns == 8), "{others:?}");
+        assert!(map.columns.windows(2).all(|pair| pair[0].until_ns == pair[1].from_ns));
+        assert_eq!((map.columns[0].from_ns, last.until_ns), (0, 5_000));
+        assert!(map.svg(0).is_some());
+    }
 
     #[test]
     fn cells_hold_what_their_buckets_held() {

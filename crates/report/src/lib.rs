@@ -17,4 +17,4 @@ mod page;
 mod words;
 
 pub use claim::{Claim, Finding, Standing, claim};
-pub use heat_map::io_heat_map;
+pub use heat_map::IoHeatMap;

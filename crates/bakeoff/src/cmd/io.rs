@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "OP,...", value_delimiter = ',')]
     op: Vec<Op>,
 
-    /// At the end, write a heat map of latency over time to this file, as SVG
+    /// At the end, write a heat map of latency over time to this file, as SVG; beyond 1,024 intervals, neighbours share a column
     #[arg(long, value_name = "FILE")]
     heat_map: Option<PathBuf>,
 }
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     signals::stop_on_interrupt()?;
     let started_ns = probe.start()?;
     let mut deadlines = Deadlines::new(started_ns, args.interval);
-    let (mut reports, mut kept) = (0, Vec::new());
+    let (mut reports, mut heat_map) = (0, report::IoHeatMap::default());
     let mut exit = Exit::Good;
     let only = args.pid.map(Watched::of);
     while args.count.is_none_or(|count| reports < count) {
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         out.flush()?;
         reports += 1;
         if args.heat_map.is_some() {
-            kept.push(interval);
+            heat_map.add(&interval);
         }
         if !goes_on {
             exit = if args.count.is_some() { Exit::Interrupted } else { Exit::Good };
@@ -158,7 +158,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     }
     if let Some(path) = &args.heat_map {
-        match report::io_heat_map(&kept, started_ns) {
+        match heat_map.svg(started_ns) {
             Some(svg) => whole_file::write(path, svg.as_bytes())
                 .with_context(|| format!("writing {}", path.display()))?,
             None => Screen::new().line("bakeoff io: there was no request, so there is no heat map"),
