@@ -158,6 +158,15 @@ impl Seeks {
     }
 }
 
+/// A file as its file system knows it, whatever it is called.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Inode {
+    /// The file system's device, `major:minor`.
+    pub device: String,
+    /// Its number there.
+    pub number: u64,
+}
+
 /// The requests of one kind over one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IoGroup {
@@ -165,8 +174,10 @@ pub struct IoGroup {
     pub device: Option<String>,
     /// The name of the thread that started them.
     pub comm: Option<String>,
-    /// The file that they read or write.
+    /// The file that they read or write: its name without its folders, by which alone files are not told apart.
     pub file: Option<String>,
+    /// The same file's inode; `None` also where the file is not known.
+    pub inode: Option<Inode>,
     /// What they asked.
     pub op: Option<IoOp>,
     /// How many ended.
@@ -271,17 +282,18 @@ impl IoInterval {
 
 /// Joins groups that differ only in keys that `by` does not name; most bytes first, then most requests.
 pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup> {
-    type Key = (Option<String>, Option<String>, Option<String>, Option<IoOp>);
+    type Key = (Option<String>, Option<String>, Option<String>, Option<Inode>, Option<IoOp>);
     let mut folded: BTreeMap<Key, IoGroup> = BTreeMap::new();
     for group in groups {
         let key = (
             group.device.clone().filter(|_| by.device),
             group.comm.clone().filter(|_| by.comm),
             group.file.clone().filter(|_| by.file),
+            group.inode.clone().filter(|_| by.file),
             group.op.filter(|_| by.op),
         );
-        let (device, comm, file, op) = key.clone();
-        let fresh = IoGroup { device, comm, file, op, ..IoGroup::default() };
+        let (device, comm, file, inode, op) = key.clone();
+        let fresh = IoGroup { device, comm, file, inode, op, ..IoGroup::default() };
         folded.entry(key).or_insert(fresh).add(&group);
     }
     let mut groups: Vec<IoGroup> = folded.into_values().collect();
@@ -336,6 +348,20 @@ mod tests {
         assert_eq!((by_op[0].op, by_op[0].bytes, &by_op[0].device), (Some(IoOp::Read), 12_288, &None));
         let all = fold(groups, IoBy::default());
         assert_eq!((all.len(), all[0].count, all[0].sizes[&4096]), (1, 3, 2));
+    }
+
+    #[test]
+    fn files_of_one_name_stay_apart() {
+        let group = |number| IoGroup {
+            file: Some("same".into()),
+            inode: Some(Inode { device: "8:1".into(), number }),
+            count: 1,
+            ..IoGroup::default()
+        };
+        let groups = [group(12), group(13), group(12)];
+        let by_file = fold(groups.clone(), IoBy { file: true, ..IoBy::default() });
+        assert_eq!(by_file.iter().map(|g| g.count).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(fold(groups, IoBy::default()).len(), 1);
     }
 
     #[test]

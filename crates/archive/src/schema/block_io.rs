@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use record::block_io::{
-    IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
+    Inode, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,9 @@ struct Group {
     comm: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
+    /// The file system's device, and the inode's number there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inode: Option<(String, u64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     op: Option<String>,
     count: u64,
@@ -121,6 +124,7 @@ impl Group {
             device,
             comm,
             file,
+            inode,
             op,
             count,
             bytes,
@@ -135,6 +139,7 @@ impl Group {
             device: device.clone(),
             comm: comm.clone(),
             file: file.clone(),
+            inode: inode.as_ref().map(|i| (i.device.clone(), i.number)),
             op: op.map(|op| op.word().to_owned()),
             count: *count,
             bytes: *bytes,
@@ -153,6 +158,7 @@ impl Group {
             device: self.device,
             comm: self.comm,
             file: self.file,
+            inode: self.inode.map(|(device, number)| Inode { device, number }),
             op: self.op.map(|op| word("op", &op, IoOp::from_word)).transpose()?,
             count: self.count,
             bytes: self.bytes,

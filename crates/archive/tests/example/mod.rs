@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use record::bakeoff::{Bakeoff, Factor, Judge, Metric, Page, Plot, Trial};
 use record::block_io::{
-    IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
+    Inode, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks,
 };
 use record::clock::WallAnchor;
 use record::command::{CommandEnd, CpuSplit, Recorded};
@@ -213,6 +213,7 @@ fn io_group(dice: &mut Dice) -> IoGroup {
         device: dice.option(Dice::text),
         comm: dice.option(Dice::text),
         file: dice.option(Dice::text),
+        inode: dice.option(|d| Inode { device: d.text(), number: d.next() }),
         op: dice.option(|d| d.one_of(IoOp::ALL)),
         count: dice.next(),
         bytes: dice.next(),

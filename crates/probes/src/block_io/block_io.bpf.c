@@ -93,7 +93,13 @@ enum {
 	A_TAIL = 1,
 };
 
+/* How often what is too large for a device may have been split. */
+enum {
+	SPLITS_MAX = 4,
+};
+
 extern const void iomap_dio_bio_end_io __ksym __weak;
+extern const void bio_chain_endio __ksym __weak;
 /* Linux 6.14. */
 extern void bpf_local_irq_save(unsigned long *flags) __ksym __weak;
 extern void bpf_local_irq_restore(unsigned long *flags) __ksym __weak;
@@ -137,15 +143,23 @@ static __always_inline __u32 flags_of(__u32 flags)
 static __always_inline struct inode *inode_of(struct request *rq)
 {
 	struct bio *bio = BPF_CORE_READ(rq, bio);
+	struct bio *whole = bio;
 	struct bio_vec *vec;
 	struct page *page;
 	__u64 mapping, head;
 
 	if (!bio)
 		return 0;
+	/* A part of what was split ends in the whole, which is there until all its parts have
+	 * ended. */
+	for (__u32 i = 0; i < SPLITS_MAX && &bio_chain_endio; i++) {
+		if ((void *)BPF_CORE_READ(whole, bi_end_io) != &bio_chain_endio)
+			break;
+		whole = BPF_CORE_READ(whole, bi_private);
+	}
 	if (&iomap_dio_bio_end_io && bpf_core_type_exists(struct iomap_dio) &&
-	    (void *)BPF_CORE_READ(bio, bi_end_io) == &iomap_dio_bio_end_io) {
-		struct iomap_dio *dio = BPF_CORE_READ(bio, bi_private);
+	    (void *)BPF_CORE_READ(whole, bi_end_io) == &iomap_dio_bio_end_io) {
+		struct iomap_dio *dio = BPF_CORE_READ(whole, bi_private);
 
 		return BPF_CORE_READ(dio, iocb, ki_filp, f_inode);
 	}

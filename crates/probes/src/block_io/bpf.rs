@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore as _, MapFlags};
 use nix::libc;
 use record::block_io::{
-    IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
+    Inode, IoBy, IoCounts, IoEvents, IoGroup, IoInterval, IoOp, Latencies, LatencyBucket, Powers, Seeks, fold,
 };
 use record::clock::{Clock, Monotonic};
 use record::missing::{Maybe, Missing};
@@ -362,6 +362,7 @@ impl IoProbe {
                 device: Some(name.clone()),
                 comm: Some(text(&key.comm)),
                 file: Some(file(&key, &text(&sums.file))),
+                inode: inode(&key),
                 op: Some(op),
                 count,
                 bytes: sums.bytes,
@@ -479,6 +480,11 @@ fn file(key: &group_key, name: &str) -> String {
         (inode, "") => format!("(inode {inode})"),
         (_, name) => name.to_owned(),
     }
+}
+
+fn inode(key: &group_key) -> Option<Inode> {
+    let Device { major, minor } = Device::from_number(key.inode_dev);
+    (key.inode != 0).then(|| Inode { device: format!("{major}:{minor}"), number: key.inode })
 }
 
 fn powers(buckets: &[u32]) -> Powers {

@@ -64,7 +64,15 @@ fn group(g: &IoGroup, events: IoEvents, aliases: &BTreeMap<String, Vec<String>>)
         set("comm", comm.clone().into());
     }
     if let Some(file) = &g.file {
-        set("file", file.clone().into());
+        set("file", g.inode.as_ref().map(|_| file.clone()).into());
+        set("inode", g.inode.as_ref().map(|i| i.number).into());
+        set("inode_device", g.inode.as_ref().map(|i| i.device.clone()).into());
+        if g.inode.is_none() {
+            set(
+                "missing",
+                json!({ "file": "what is read or written is no page of a file, nor direct I/O by way of iomap" }),
+            );
+        }
     }
     if let Some(op) = g.op {
         set("op", op.word().into());

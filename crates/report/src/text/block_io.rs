@@ -1,8 +1,9 @@
 //! The block devices at a terminal, an interval at a time.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use record::block_io::{IoGroup, IoInterval, Latencies, Powers};
+use record::block_io::{Inode, IoGroup, IoInterval, Latencies, Powers};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph};
@@ -86,28 +87,51 @@ pub fn io_interval(
     if !notes.is_empty() {
         paragraph(out, &notes.join(", "), 2, style)?;
     }
+    let shared = shared_names(&interval.groups);
     for group in interval.groups.iter().take(view.top) {
         for histogram in &view.histograms {
-            distribution(out, group, *histogram, style)?;
+            distribution(out, group, &shared, *histogram, style)?;
         }
     }
     Ok(())
 }
 
 /// A key that groups may have: its head, where it stands, and its value.
-type Key = (&'static str, Align, fn(&IoGroup) -> Option<String>);
+type Key = (&'static str, Align, fn(&IoGroup, &BTreeSet<String>) -> Option<String>);
+
+/// Names that more than one file has.
+fn shared_names(groups: &[IoGroup]) -> BTreeSet<String> {
+    let mut inodes: BTreeMap<&String, BTreeSet<&Inode>> = BTreeMap::new();
+    for (file, inode) in groups.iter().filter_map(|g| Some((g.file.as_ref()?, g.inode.as_ref()?))) {
+        inodes.entry(file).or_default().insert(inode);
+    }
+    inodes.into_iter().filter(|(_, inodes)| inodes.len() > 1).map(|(file, _)| file.clone()).collect()
+}
+
+/// The file's name, with its inode where another one is called the same.
+fn file(g: &IoGroup, shared: &BTreeSet<String>) -> Option<String> {
+    let name = g.file.clone()?;
+    Some(match &g.inode {
+        Some(inode) if shared.contains(&name) => {
+            format!("{name} (inode {} on {})", inode.number, inode.device)
+        }
+        _ => name,
+    })
+}
 
 fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
     let groups = &interval.groups;
     let has = |of: fn(&IoGroup) -> bool| groups.iter().any(of);
     let mut table = Table::default();
     let keys: [Key; 4] = [
-        ("device", Align::Left, |g| g.device.clone()),
-        ("comm", Align::Left, |g| g.comm.clone()),
-        ("file", Align::Elastic, |g| g.file.clone()),
-        ("op", Align::Left, |g| g.op.map(|op| op.word().to_owned())),
+        ("device", Align::Left, |g, _| g.device.clone()),
+        ("comm", Align::Left, |g, _| g.comm.clone()),
+        ("file", Align::Elastic, file),
+        ("op", Align::Left, |g, _| g.op.map(|op| op.word().to_owned())),
     ];
-    let keys: Vec<_> = keys.into_iter().filter(|(_, _, of)| groups.iter().any(|g| of(g).is_some())).collect();
+    let shared = shared_names(groups);
+    let is_set = |(_, _, of): &Key| groups.iter().any(|g| of(g, &shared).is_some());
+    let keys: Vec<Key> = keys.into_iter().filter(is_set).collect();
     for (head, align, _) in &keys {
         table = table.column(*head, *align, 0);
     }
@@ -152,7 +176,7 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
         table.row(row);
     };
     for g in groups.iter().take(top) {
-        add(g, keys.iter().map(|(_, _, of)| of(g).unwrap_or_default()).collect());
+        add(g, keys.iter().map(|(_, _, of)| of(g, &shared).unwrap_or_default()).collect());
     }
     let rest = groups.get(top..).unwrap_or_default();
     if !rest.is_empty() {
@@ -172,6 +196,7 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
 fn distribution(
     out: &mut dyn Write,
     group: &IoGroup,
+    shared: &BTreeSet<String>,
     histogram: IoHistogram,
     style: Style,
 ) -> io::Result<()> {
@@ -192,7 +217,7 @@ fn distribution(
     let keys = [
         group.device.clone(),
         group.comm.clone(),
-        group.file.clone(),
+        file(group, shared),
         group.op.map(|op| op.word().to_owned()),
     ];
     let name: Vec<String> = keys.into_iter().flatten().collect();
@@ -309,6 +334,20 @@ mod tests {
         let rest = text.lines().find(|l| l.contains("(2 more)")).unwrap();
         assert!(rest.contains(">=1,000"), "twice 1,000 requests in 2 s: {text}");
         assert_eq!(text.lines().filter(|l| l.contains("nvme0n1")).count(), 1);
+    }
+
+    #[test]
+    fn a_name_that_two_files_have_stands_with_their_inodes() {
+        let mut interval = example();
+        let file = |name: &str, number| IoGroup {
+            file: Some(name.into()),
+            inode: Some(Inode { device: "8:1".into(), number }),
+            ..interval.groups[0].clone()
+        };
+        interval.groups = vec![file("same", 12), file("same", 13), file("other", 14)];
+        let text = shown(&interval, 160);
+        assert!(text.contains("same (inode 12 on 8:1)") && text.contains("same (inode 13 on 8:1)"), "{text}");
+        assert!(!text.contains("inode 14"), "{text}");
     }
 
     #[test]
