@@ -15,7 +15,7 @@ svg{font:13px \"Liberation Sans\",Arial,sans-serif;background:#fdfdfb;color-sche
 /// More columns than the eye tells apart on a screen.
 const COLUMNS_MAX: usize = 1_024;
 
-/// Latency from start to end of every request over time, of however many intervals: beyond [`COLUMNS_MAX`] of them,
+/// Latency from start to end of every request over time, of however many intervals: beyond some 1,000 of them,
 /// neighbours share a column, so memory does not grow with time.
 #[derive(Debug)]
 pub struct IoHeatMap {
