@@ -6,7 +6,8 @@
 //! driver says (`ETHTOOL_GLINKSETTINGS`) or the user; TCP and UDP counts of the namespace.
 //! *Differs from* `nicstat`, which reads `/proc/net/dev`, forgets speeds beyond 65 Gbit/s, shows 0 % of an unknown
 //! speed, adds the time of each look to the interval, and takes an interface that was made anew for the old one.
-//! *Blind to* what a device does without telling its driver. A virtual device's speed is what its driver names, and
+//! *Blind to* what a device does without telling its driver, and to when in an interval a speed was changed: %Util is of
+//! the speed at the interval's end, or up to half a second before. A virtual device's speed is what its driver names, and
 //! nothing enforces it.
 //! *Costs* a dump of all interfaces an interval: some 0.1 ms with ten of them.
 
@@ -34,8 +35,8 @@ pub struct NicProbe {
     ethtool: Maybe<Ethtool>,
     /// What the user says, by name; it goes before what the driver says.
     speeds: BTreeMap<String, u64>,
-    /// What the driver said of an interface, and the number of times its carrier had changed by then.
-    settings: BTreeMap<u32, (u32, Settings)>,
+    /// What the driver last said of an interface.
+    settings: BTreeMap<u32, Told>,
     last: Option<Look>,
 }
 
@@ -45,6 +46,18 @@ struct Settings {
     speed_bits_per_s: Maybe<u64>,
     duplex: Maybe<Duplex>,
 }
+
+/// What a driver said, and when.
+#[derive(Debug)]
+struct Told {
+    at_ns: u64,
+    /// How often the carrier had changed by then.
+    carrier_changes: u32,
+    settings: Settings,
+}
+
+/// A speed may be changed while the link stays up; but some drivers take milliseconds to say it.
+const ASKED_AGAIN_AFTER_NS: u64 = 500_000_000;
 
 /// Everything that was read at one edge of an interval.
 #[derive(Debug)]
@@ -131,53 +144,53 @@ impl NicProbe {
                 Some(before) => since(&before.counts, &link.counts),
                 None => Err(Missing::because("it came in this interval")),
             };
-            samples.push(self.sample(link, counts));
+            samples.push(sample(link, self.settings_of(link), counts));
         }
         for gone in before.iter().filter(|b| of(after, b.index).is_none()) {
             let why = Missing::because("it went in this interval");
             self.settings.remove(&gone.index);
-            let sample = InterfaceSample {
-                up: false,
-                speed_bits_per_s: Err(why.clone()),
-                duplex: Err(why.clone()),
-                ..self.sample(gone, Err(why))
-            };
-            samples.push(sample);
+            let settings = Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why.clone()) };
+            samples.push(InterfaceSample { up: false, ..sample(gone, settings, Err(why)) });
         }
         samples
     }
 
-    fn sample(&mut self, link: &Link, counts: Maybe<LinkCounts>) -> InterfaceSample {
-        let settings = self.settings_of(link);
-        InterfaceSample {
-            index: link.index,
-            name: link.name.clone(),
-            kind: link.kind.clone(),
-            loopback: link.loopback,
-            up: link.up,
-            speed_bits_per_s: settings.speed_bits_per_s,
-            duplex: settings.duplex,
-            counts,
-        }
-    }
-
-    /// Asks the driver where that was not done yet, or the link went down or up since: some drivers take milliseconds.
+    /// Asks the driver where that was not done just now, or the link went down or up since.
     fn settings_of(&mut self, link: &Link) -> Settings {
-        let told = match self.settings.get(&link.index) {
-            Some((changes, settings)) if *changes == link.carrier_changes => settings.clone(),
-            _ => {
-                let settings = match &self.ethtool {
-                    Ok(ethtool) => ethtool.settings(&link.name),
-                    Err(why) => Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why.clone()) },
-                };
-                self.settings.insert(link.index, (link.carrier_changes, settings.clone()));
-                settings
-            }
+        let now_ns = Monotonic.now_ns();
+        let is_new = |told: &Told| {
+            told.carrier_changes == link.carrier_changes
+                && now_ns.saturating_sub(told.at_ns) < ASKED_AGAIN_AFTER_NS
         };
+        let known =
+            self.settings.get(&link.index).filter(|told| is_new(told)).map(|told| told.settings.clone());
+        let told = known.unwrap_or_else(|| {
+            let settings = match &self.ethtool {
+                Ok(ethtool) => ethtool.settings(&link.name),
+                Err(why) => Settings { speed_bits_per_s: Err(why.clone()), duplex: Err(why.clone()) },
+            };
+            let carrier_changes = link.carrier_changes;
+            self.settings
+                .insert(link.index, Told { at_ns: now_ns, carrier_changes, settings: settings.clone() });
+            settings
+        });
         match self.speeds.get(&link.name) {
             Some(speed) => Settings { speed_bits_per_s: Ok(*speed), ..told },
             None => told,
         }
+    }
+}
+
+fn sample(link: &Link, settings: Settings, counts: Maybe<LinkCounts>) -> InterfaceSample {
+    InterfaceSample {
+        index: link.index,
+        name: link.name.clone(),
+        kind: link.kind.clone(),
+        loopback: link.loopback,
+        up: link.up,
+        speed_bits_per_s: settings.speed_bits_per_s,
+        duplex: settings.duplex,
+        counts,
     }
 }
 
@@ -253,6 +266,23 @@ mod tests {
         assert_eq!(samples[0].speed_bits_per_s, Ok(400_000_000_000));
         assert_eq!(samples[0].counts.as_ref().unwrap().rx_bytes, 5);
         assert!(samples[1].speed_bits_per_s.is_err());
+    }
+
+    #[test]
+    fn a_driver_is_asked_again_after_a_while_and_what_it_said_goes_with_the_interface() {
+        let now_ns = Monotonic.now_ns();
+        let fast = Settings { speed_bits_per_s: Ok(10_000_000_000), duplex: Ok(Duplex::Full) };
+        let told = |at_ns| Told { at_ns, carrier_changes: 1, settings: fast.clone() };
+        let mut probe = deaf(&[]);
+        // As if of an hour ahead: however slow this machine is, that is not long ago.
+        probe.settings.insert(2, told(now_ns + 3_600_000_000_000));
+        probe.settings.insert(3, told(now_ns.saturating_sub(ASKED_AGAIN_AFTER_NS)));
+        let links = [link(2, "eth0", 0), link(3, "eth1", 0)];
+        let samples = probe.samples(&links, &links);
+        assert_eq!(samples[0].speed_bits_per_s, Ok(10_000_000_000));
+        assert_eq!(samples[1].speed_bits_per_s, Err(Missing::because("nobody is asked")));
+        probe.samples(&links, &[]);
+        assert!(probe.settings.is_empty());
     }
 
     #[test]
