@@ -43,9 +43,9 @@ impl LinkCounts {
         self.rx_errors + self.tx_errors + self.rx_dropped + self.tx_dropped + self.collisions
     }
 
-    /// Whether nothing went in or out.
+    /// Whether nothing went in or out, nor was to: what only drops is at work.
     pub fn is_idle(&self) -> bool {
-        self.rx_packets == 0 && self.tx_packets == 0
+        self.rx_packets == 0 && self.tx_packets == 0 && self.saturation() == 0
     }
 }
 
@@ -215,6 +215,14 @@ mod tests {
         let mut fast = sample(Ok(800_000_000_000), Ok(Duplex::Full));
         fast.counts = Ok(LinkCounts { rx_bytes: 100_000_000_000, ..LinkCounts::default() });
         assert_eq!(fast.util_ratio(1.0), Ok(1.0));
+    }
+
+    #[test]
+    fn an_interface_that_drops_everything_is_not_idle() {
+        assert!(LinkCounts::default().is_idle());
+        assert!(!LinkCounts { tx_dropped: 1, ..LinkCounts::default() }.is_idle());
+        assert!(!LinkCounts { rx_errors: 1, ..LinkCounts::default() }.is_idle());
+        assert!(!LinkCounts { tx_packets: 1, ..LinkCounts::default() }.is_idle());
     }
 
     #[test]

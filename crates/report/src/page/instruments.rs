@@ -134,7 +134,7 @@ fn nic(intervals: &[NicInterval]) -> Vec<Block> {
         }
     }
     if names.is_empty() {
-        return vec![Block::Text("No network interface carried a packet.".into())];
+        return vec![Block::Text("No network interface carried a packet, or dropped one.".into())];
     }
     let mut table = Table::new(
         "What the network interfaces carried; saturation is errors, drops and collisions",

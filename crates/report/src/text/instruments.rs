@@ -83,7 +83,7 @@ fn network(intervals: &[NicInterval]) -> Option<String> {
         format!("{name} in {} KiB/s, out {} KiB/s{full}", per_s(*rx_bytes), per_s(*tx_bytes))
     };
     let all: Vec<String> = sums.values().map(line).collect();
-    Some(if all.is_empty() { "no interface carried a packet".to_owned() } else { all.join("; ") })
+    Some(if all.is_empty() { "no interface carried or dropped a packet".to_owned() } else { all.join("; ") })
 }
 
 fn kernel_locks(whole: &LockInterval) -> String {
