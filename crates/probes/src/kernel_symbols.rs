@@ -45,9 +45,15 @@ impl KernelSymbols {
         (!symbols.is_empty()).then_some(Self { symbols, locking })
     }
 
-    /// The function that holds the address.
+    /// The function that holds the address, as far as this list, which tells no sizes, can say.
+    ///
+    /// Behind the last function of a module may lie a module that was loaded since, though never on the same page.
     pub(crate) fn function(&self, address: u64) -> Option<&str> {
-        self.at_or_before(address).filter(|s| s.is_code).map(|s| s.name.as_str())
+        const PAGE: u64 = 4096;
+        let symbol = self.at_or_before(address).filter(|s| s.is_code && s.name != "_etext")?;
+        let next = self.symbols.get(self.symbols.partition_point(|s| s.address <= address))?;
+        let is_last = module(&next.name) != module(&symbol.name);
+        (!is_last || address / PAGE == symbol.address / PAGE).then_some(symbol.name.as_str())
     }
 
     /// The variable that holds the address, and how far in: `tasklist_lock`, `init_mm+0x70`.
@@ -102,6 +108,11 @@ fn symbol(line: &str) -> Option<Symbol> {
     Some(Symbol { address, is_code, name })
 }
 
+/// `[nf_tables]` of `nft_commit [nf_tables]`.
+fn module(name: &str) -> Option<&str> {
+    name.split_once(' ').map(|(_, module)| module)
+}
+
 fn is_tracing(name: &str) -> bool {
     name.contains("contention_begin") || name.starts_with("bpf_trace_run") || name.starts_with("bpf_prog_")
 }
@@ -148,7 +159,8 @@ ffffffff82000000 D tasklist_lock
 ffffffff82000010 D init_mm
 ffffffff82100000 D __start_once
 ffffffffa0000000 t nft_commit\t[nf_tables]
-ffffffffa0001000 t last\t[nf_tables]
+ffffffffa0001000 t nft_exit\t[nf_tables]
+ffffffffa0009000 t last\t[xt_tcp]
 ";
 
     #[test]
@@ -174,6 +186,15 @@ ffffffffa0001000 t last\t[nf_tables]
                 .map(|a| symbols.variable(a));
         assert_eq!(names, [Some("tasklist_lock".into()), Some("init_mm+0x70".into()), None, None]);
         assert_eq!(symbols.function(0xffff_ffff_a000_0010), Some("nft_commit [nf_tables]"));
+    }
+
+    #[test]
+    fn what_lies_behind_the_last_function_of_a_module_is_not_of_that_function() {
+        let symbols = KernelSymbols::parse(TEXT).unwrap();
+        let names =
+            [0xffff_ffff_a000_0ff0, 0xffff_ffff_a000_1ff0, 0xffff_ffff_a000_2000, 0xffff_ffff_a000_9010]
+                .map(|a| symbols.function(a));
+        assert_eq!(names, [Some("nft_commit [nf_tables]"), Some("nft_exit [nf_tables]"), None, None]);
     }
 
     #[test]
