@@ -212,7 +212,12 @@ interval_of_locks!(UserLockInterval);
 
 /// What lies behind the first `most`, where that is more than one.
 fn split_off<T>(all: &mut Vec<T>, most: usize) -> Option<Vec<T>> {
-    (all.len() > most + 1).then(|| all.split_off(most))
+    (all.len() > most + 1).then(|| {
+        let rest = all.split_off(most);
+        // Intervals are kept for long: not with the room of what left them.
+        all.shrink_to(most + 1);
+        rest
+    })
 }
 
 /// Both together, where both are known.
