@@ -48,7 +48,7 @@ pub(crate) struct Args {
     udp: bool,
 
     /// List the interfaces with their speeds, and end
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = LIST_EXCLUDES)]
     list: bool,
 
     /// Print values between colons, for programs, in nicstat's order
@@ -56,10 +56,10 @@ pub(crate) struct Args {
     parseable: bool,
 
     /// Print exact counts as CSV
-    #[arg(long, conflicts_with_all = ["parseable", "list", "tcp", "udp"])]
+    #[arg(long, conflicts_with_all = ["parseable", "tcp", "udp"])]
     csv: bool,
 
-    /// Leave out interfaces that carried nothing in the interval
+    /// Leave out interfaces that carried and dropped nothing in the interval
     #[arg(short = 'z', long)]
     skip_idle: bool,
 
@@ -67,6 +67,10 @@ pub(crate) struct Args {
     #[arg(long = "speed", value_name = "NAME=SPEED", value_parser = speed)]
     speeds: Vec<(String, u64)>,
 }
+
+/// A list has no interval.
+const LIST_EXCLUDES: [&str; 8] =
+    ["interval", "count", "extended", "tcp", "udp", "parseable", "csv", "skip_idle"];
 
 const EXAMPLES: &str = "\
 Columns: kilobytes (1024) and packets per second read and written, mean bytes a packet, %Util of the link's speed (of the
@@ -83,7 +87,18 @@ Examples:
 const PAGE: u64 = 20;
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let mut probe = nic::open(args.speeds.iter().cloned().collect::<BTreeMap<_, _>>());
+    if global.json && (args.parseable || args.csv) {
+        return Err(
+            Exit::Usage.with("--json cannot be used with --parseable or --csv: each is a form of its own")
+        );
+    }
+    let mut speeds = BTreeMap::new();
+    for (name, speed) in &args.speeds {
+        if speeds.insert(name.clone(), *speed).is_some() {
+            return Err(Exit::Usage.with(format!("--speed names `{name}` twice: which of them is it?")));
+        }
+    }
+    let mut probe = nic::open(speeds);
     probe.start();
     let first = named(args, &mut probe)?;
     if args.list {
@@ -117,12 +132,17 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(Exit::Good)
 }
 
-/// What there is, of what was asked for; a name that nothing has is said, since it may still come.
+/// What there is, of what was asked for; a name that nothing has is said, since it may still come, unless all that is
+/// wanted is a list.
 fn named(args: &Args, probe: &mut NicProbe) -> anyhow::Result<Vec<InterfaceSample>> {
     let all = probe.read().interfaces?;
     let asked = args.interface.iter().chain(args.speeds.iter().map(|(name, _)| name));
     for name in asked.filter(|name| !all.iter().any(|s| s.name == **name)) {
-        Screen::new().line(&format!("bakeoff nic: there is no interface `{name}` now"));
+        let why = format!("there is no interface `{name}` now");
+        if args.list {
+            return Err(Exit::Usage.with(why));
+        }
+        Screen::new().line(&format!("bakeoff nic: {why}"));
     }
     let wanted = |s: &InterfaceSample| args.interface.is_empty() || args.interface.contains(&s.name);
     Ok(all.into_iter().filter(wanted).collect())

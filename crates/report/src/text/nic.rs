@@ -294,8 +294,14 @@ fn tcp(interval: &NicInterval, lead: Option<&String>) -> Vec<String> {
         rate(|c| c.out_segments, wide),
         rate(|c| c.resets, narrow),
         rate(|c| c.attempts_failed, narrow),
-        // Nothing sent, nothing sent again.
-        cell(&interval.tcp, |c| digits_p(c.retransmitted_ratio().unwrap_or(0.0) * 100.0)),
+        cell(
+            &interval
+                .tcp
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(record::nic::TcpCounts::retransmitted_ratio),
+            |r| digits_p(r * 100.0),
+        ),
         rate(|c| c.passive_opens, narrow),
         rate(|c| c.active_opens, narrow),
         rate(|c| c.listen_drops, narrow),
@@ -463,6 +469,13 @@ mod tests {
             "parseable",
             shown_as(NicView { tcp: true, udp: true, extended: true, parseable: true, ..VIEW }, 10)
         );
+    }
+
+    #[test]
+    fn where_no_segment_was_sent_no_share_of_them_was_sent_again() {
+        let quiet = NicInterval { tcp: Ok(TcpCounts::default()), ..example() };
+        assert_eq!(tcp(&quiet, None)[7], "-");
+        assert_eq!(tcp(&example(), None)[7], "1.000");
     }
 
     #[test]
