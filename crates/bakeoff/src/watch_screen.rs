@@ -35,9 +35,17 @@ pub(crate) struct View<'a> {
     pub(crate) keys: &'static str,
 }
 
-/// Draws it, from 40 columns and 10 lines up.
+/// The smallest terminal in which every panel has a row, with its numbers whole.
+const NEEDED: (u16, u16) = (74, 15);
+
+/// Draws it, or says which size it needs.
 pub(crate) fn draw(frame: &mut Frame, view: &View) {
     let area = frame.area();
+    if area.width < NEEDED.0 || area.height < NEEDED.1 {
+        let text = format!("too small: needs {}x{}; q quit", NEEDED.0, NEEDED.1);
+        let wrapped = Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true });
+        return frame.render_widget(wrapped, area);
+    }
     let load_lines = u16::from(view.load.is_some());
     let cpu_lines = cpu_height(view, area);
     let lost_text = lost(view);
@@ -58,8 +66,7 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(middle);
     heat_map(frame, left, view);
-    let [locks_area, ulocks_area, nic_area] =
-        Layout::vertical([Constraint::Fill(2), Constraint::Fill(1), Constraint::Fill(2)]).areas(right);
+    let [locks_area, ulocks_area, nic_area] = Layout::vertical(right_heights(right.height)).areas(right);
     locks(frame, locks_area, view);
     program_locks(frame, ulocks_area, view);
     nics(frame, nic_area, view);
@@ -67,6 +74,13 @@ pub(crate) fn draw(frame: &mut Frame, view: &View) {
         frame.render_widget(Line::styled(text, bad()), lost_line);
     }
     ends(frame, foot, &format!(" {}", view.keys), &view.time);
+}
+
+/// The lines of the kernel's locks, programs' locks and the network: two fifths, one, two, and enough for a row in each.
+fn right_heights(all: u16) -> [Constraint; 3] {
+    let locks = (2 * all + 2) / 5;
+    let ulocks = ((3 * all + 2) / 5 - locks).max(2);
+    [Constraint::Length(locks), Constraint::Length(ulocks), Constraint::Fill(1)]
 }
 
 /// Time that the dashboard itself takes.
@@ -122,7 +136,8 @@ fn strong() -> Style {
 fn cpu_height(view: &View, area: Rect) -> u16 {
     let rows =
         view.cpu.as_ref().map_or(1, |c| 1 + c.cpus.len() + c.cpus.iter().filter(|s| s.saturated()).count());
-    let most = area.height.saturating_sub(2) / 2;
+    // The other panels need eight lines, and four are for the ends, the load and what was lost.
+    let most = (area.height.saturating_sub(2) / 2).min(area.height.saturating_sub(12));
     u16::try_from(rows + 1).unwrap_or(u16::MAX).min(most.max(3))
 }
 
@@ -239,7 +254,8 @@ fn heat_map(frame: &mut Frame, area: Rect, view: &View) {
 const LABEL: usize = 8;
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
-/// Latency upward in powers of two, time to the right, the newest at the end; the more, the darker.
+/// Latency upward in powers of two, time to the right, the newest at the end; the more, the darker. Where there is no line
+/// for each power, a line holds as many as are needed for all to be seen, and bears the bound of its lowest one.
 fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) -> Vec<String> {
     let columns = width.saturating_sub(LABEL + 1);
     let newest = &intervals[intervals.len().saturating_sub(columns)..];
@@ -249,14 +265,23 @@ fn heat_lines(intervals: &[IoInterval], width: usize, height: usize) -> Vec<Stri
         return vec!["no request yet".to_owned()];
     };
     let (low, high) = (low.ilog2(), high.ilog2());
-    let most = powers.iter().flat_map(|p| p.values().copied()).max().unwrap_or(1);
-    let rows = (low..=high).rev().take(height);
-    rows.map(|power| {
-        let cells = powers.iter().map(|p| shade(p.get(&(1 << power)).copied().unwrap_or(0), most));
+    let Some(together) = u32::try_from(height).ok().filter(|h| *h > 0).map(|h| (high - low + 1).div_ceil(h))
+    else {
+        return Vec::new();
+    };
+    let sums = |from: u32| -> Vec<u64> {
+        let is_in = |(power, _): &(&u64, &u64)| power.ilog2() < from + together;
+        powers.iter().map(|p| p.range(1 << from..).take_while(is_in).map(|(_, n)| n).sum()).collect()
+    };
+    let rows: Vec<(u32, Vec<u64>)> =
+        (low..=high).step_by(together as usize).map(|from| (from, sums(from))).collect();
+    let most = rows.iter().flat_map(|(_, sums)| sums).copied().max().unwrap_or(1);
+    let line = |(from, sums): &(u32, Vec<u64>)| {
+        let cells: String = sums.iter().map(|n| shade(*n, most)).collect();
         let pad = columns - powers.len().min(columns);
-        format!("{:>LABEL$} {}{}", time((1_u64 << power) as f64), " ".repeat(pad), cells.collect::<String>())
-    })
-    .collect()
+        format!("{:>LABEL$} {}{cells}", time((1_u64 << from) as f64), " ".repeat(pad))
+    };
+    rows.iter().rev().map(line).collect()
 }
 
 fn by_powers(interval: &IoInterval) -> Powers {
@@ -563,6 +588,41 @@ mod tests {
     #[test]
     fn a_large_terminal_shows_every_cpu() {
         insta::assert_snapshot!(screen(200, 50, 16));
+    }
+
+    #[test]
+    fn the_smallest_terminal_has_a_row_in_every_panel_and_a_smaller_one_is_told() {
+        insta::assert_snapshot!(screen(NEEDED.0, NEEDED.1, 2));
+        assert_eq!(screen(74, 14, 2).trim_end(), "too small: needs 74x15; q quit");
+        assert!(screen(73, 15, 2).contains("needs 74x15"));
+        for height in NEEDED.1..60 {
+            for cpus in [1, 2, 16] {
+                let text = screen(80, height, cpus);
+                let rows = ["hottest thread", " mutex log_write_up_to", "lo     ", "run it with sudo"];
+                assert!(rows.iter().all(|row| text.contains(row)), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_low_heat_map_shows_every_request() {
+        let intervals = [io(0)];
+        let seen = |height| heat_lines(&intervals, LABEL + 2, height);
+        assert_eq!(
+            seen(7),
+            [
+                "  4.19ms ▒",
+                "  2.10ms  ",
+                "  1.05ms  ",
+                "   524us  ",
+                "   262us  ",
+                "   131us ▓",
+                "  65.5us █"
+            ]
+        );
+        assert_eq!(seen(3), ["  4.19ms ▒", "   524us  ", "  65.5us █"]);
+        assert_eq!(seen(1), ["  65.5us █"]);
+        assert!(seen(0).is_empty());
     }
 
     #[test]

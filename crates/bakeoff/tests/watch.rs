@@ -67,7 +67,11 @@ fn processes_that_vanish_and_a_terminal_that_shrinks_leave_the_dashboard_alive()
             child.wait().unwrap();
         }
         tmux.resize(width, height);
-        tmux.wait_for("a screen of that size", |screen| screen.lines().count() == usize::from(height));
+        let is_too_small = height == 10;
+        tmux.wait_for("a screen of that size", |screen| {
+            screen.lines().count() == usize::from(height)
+                && screen.contains("too small: needs") == is_too_small
+        });
     }
     let before = tmux.wait_for("another look", looks);
     tmux.wait_for("a look after that", |screen| looks(screen) && screen != before);

@@ -45,8 +45,8 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-Keys: q quits, p or the space bar pauses, + and - change the interval; while it pauses, left and right step through what was
-seen. A line that starts with LOST says why numbers are lower bounds.
+Keys: q quits, p or the space bar pauses, + and - change the interval, of a replay the speed: + is faster; while it pauses,
+left and right step through what was seen. A line that starts with LOST says why numbers are lower bounds.
 
 Examples:
   bakeoff watch                     this machine, once a second
@@ -63,7 +63,7 @@ const LOAD_EVERY_NS: u64 = 5_000_000_000;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_mins(1);
 const LIVE_KEYS: &str = "q quit  p pause, then \u{2190} \u{2192} step  + - interval";
-const REPLAY_KEYS: &str = "q quit  p pause, then \u{2190} \u{2192} step  + - speed";
+const REPLAY_KEYS: &str = "q quit  p pause, then \u{2190} \u{2192} step  + faster  - slower";
 const KEYS_PAUSED: &str = "q quit  p go on  \u{2190} \u{2192} step";
 
 pub(crate) fn run(args: &Args, global: &Global, _: &mut dyn Write) -> anyhow::Result<Exit> {
@@ -100,6 +100,9 @@ trait Source {
     /// Shows the interval before it.
     fn backward(&mut self);
 
+    /// Whether `+` shortens the time between two screens: of a replay it is the speed, else the interval, that grows.
+    fn plus_is_faster(&self) -> bool;
+
     /// What is to be shown.
     fn view(&self, interval: Duration) -> View<'_>;
 }
@@ -129,9 +132,10 @@ fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Dura
             Next::Forward | Next::Back if !paused => {}
             Next::Forward => source.forward(),
             Next::Back => source.backward(),
-            Next::Slower | Next::Faster if paused => {}
-            change @ (Next::Slower | Next::Faster) => {
-                let changed = if matches!(change, Next::Slower) { interval * 2 } else { interval / 2 };
+            Next::Plus | Next::Minus if paused => {}
+            change @ (Next::Plus | Next::Minus) => {
+                let is_faster = matches!(change, Next::Plus) == source.plus_is_faster();
+                let changed = if is_faster { interval / 2 } else { interval * 2 };
                 interval = changed.clamp(SHORTEST, LONGEST);
                 deadlines = Deadlines::new(Monotonic.now_ns(), interval);
             }
@@ -144,8 +148,8 @@ enum Next {
     Deadline,
     Quit,
     Pause,
-    Slower,
-    Faster,
+    Plus,
+    Minus,
     Forward,
     Back,
     Redraw,
@@ -173,8 +177,8 @@ fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
                 KeyCode::Char('q') | KeyCode::Esc => return Ok(Next::Quit),
                 KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(Next::Quit),
                 KeyCode::Char('p' | ' ') => return Ok(Next::Pause),
-                KeyCode::Char('+') => return Ok(Next::Slower),
-                KeyCode::Char('-') => return Ok(Next::Faster),
+                KeyCode::Char('+') => return Ok(Next::Plus),
+                KeyCode::Char('-') => return Ok(Next::Minus),
                 KeyCode::Right => return Ok(Next::Forward),
                 KeyCode::Left => return Ok(Next::Back),
                 _ => {}
@@ -325,6 +329,10 @@ impl Source for Live {
         self.back = (self.back + 1).min(self.looks.len().saturating_sub(1));
     }
 
+    fn plus_is_faster(&self) -> bool {
+        false
+    }
+
     fn view(&self, interval: Duration) -> View<'_> {
         let first = || Missing::because("the first interval is not over");
         let shown = self.looks.iter().rev().nth(self.back).ok_or_else(first);
@@ -407,7 +415,11 @@ impl Source for Replay<'_> {
         self.at = self.at.saturating_sub(1);
     }
 
-    fn view(&self, _: Duration) -> View<'_> {
+    fn plus_is_faster(&self) -> bool {
+        true
+    }
+
+    fn view(&self, interval: Duration) -> View<'_> {
         let (run, now_ns) = (self.run, self.now_ns());
         let not = |name: &str| match run.instruments.missing.get(name) {
             Some(missing) => missing.clone(),
@@ -420,7 +432,7 @@ impl Source for Replay<'_> {
         let ulocks = up_to(&run.instruments.ulocks, now_ns, |i| i.until_ns).last();
         View {
             source: format!(
-                "{} {}/{}",
+                "{} {}/{}, {interval:?} each",
                 run.header.id,
                 (self.at + 1).min(self.times_ns.len()),
                 self.times_ns.len()
