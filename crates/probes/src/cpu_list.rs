@@ -43,6 +43,7 @@ pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
 }
 
 /// How many CPUs are online now; 1 where the kernel does not tell.
+#[cfg(feature = "bpf")]
 pub(crate) fn online_count() -> usize {
     online(Path::new("/")).map_or(1, |online| online.len())
 }
