@@ -50,7 +50,7 @@ pub(crate) struct Findings<'a> {
     /// Events that were in flight at the end of the phase and ended within the drain.
     pub(crate) drained: u64,
     /// The highest quantile up to the 99th percentile that its sample holds, and its value; `None` in a closed loop or where
-    /// nothing was done.
+    /// fewer than two events were done.
     pub(crate) lateness: Option<(f64, u64)>,
     /// Mean of the response, or of the service in a closed loop; `None` where nothing was done.
     pub(crate) in_system_mean_ns: Option<f64>,
@@ -181,9 +181,12 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
 }
 
 /// The quantile of the lateness that is judged, and its value: where one event more than a hundredth of the sample would
-/// decide, the highest that leaves an event above it. `None` of nothing.
+/// decide, the highest that leaves an event above it. `None` of fewer than two events: of one, no such is left.
 pub(crate) fn judged_quantile(lateness: &Histogram) -> Option<(f64, u64)> {
-    let quantile = LATENESS_QUANTILE.min(1.0 - 1.0 / lateness.count().max(1) as f64);
+    if lateness.count() < 2 {
+        return None;
+    }
+    let quantile = LATENESS_QUANTILE.min(1.0 - 1.0 / lateness.count() as f64);
     Some((quantile, lateness.quantile_ns(quantile)?))
 }
 
@@ -191,9 +194,9 @@ fn lateness(f: &Findings<'_>, (quantile, found_ns): (f64, u64), rate_per_s: f64)
     let period_ns = 1e9 * f64::from(f.settings.threads) / rate_per_s;
     let limit_ns = (LATENESS_OF_PERIOD * period_ns).max(LATENESS_FLOOR_NS);
     let text = format!(
-        "the generator was {:.0} us late at p{:.0}, {:.0} us allowed",
+        "the generator was {:.0} us late at p{}, {:.0} us allowed",
         found_ns as f64 / 1e3,
-        100.0 * quantile,
+        (1_000.0 * quantile).round() / 10.0,
         limit_ns / 1e3
     );
     at_most("lateness", found_ns as f64, limit_ns, text)

@@ -18,8 +18,8 @@ use record::requests::ExecSettings;
 use record::target::Target;
 use record::verdict::Validity;
 use support::{
-    TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of, insert_accounts, run, settings,
-    transfers,
+    STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_books, assert_transfers, check_of, error_of,
+    insert_accounts, run, settings, transfers,
 };
 
 fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
@@ -207,15 +207,7 @@ fn a_number_of_events_is_done_exactly() {
 fn every_sql_workload_does_what_it_says_in_sqlite() {
     let dir = tempfile::tempdir().unwrap();
     for query in ["journal_mode=wal&synchronous=normal", "journal_mode=delete&synchronous=off"] {
-        for (workload, per_event) in [
-            (Workload::OltpReadWrite, 20),
-            (Workload::OltpReadOnly, 16),
-            (Workload::OltpWriteOnly, 6),
-            (Workload::OltpPointSelect, 1),
-            (Workload::OltpUpdateIndex, 1),
-            (Workload::OltpUpdateNonIndex, 1),
-            (Workload::OltpInsert, 1),
-        ] {
+        for (workload, per_event) in STATEMENTS_AN_EVENT {
             let rate = Rate::PerSecond(50.0);
             let is_first = workload == Workload::OltpReadWrite;
             let prepare = if is_first { PreparePolicy::Always } else { PreparePolicy::Auto };

@@ -1,0 +1,128 @@
+//! What was not over when the phase ended: in flight, never ending, forgiven, given up.
+
+use super::*;
+
+#[test]
+fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
+    let record = simulate(settings(Rate::PerSecond(10.0), 1), |_| (50 * MS, Ok(())));
+    assert_eq!((record.counts.done, record.counts.unfinished), (10, 0));
+    // Now the last one, due at 0.9 s, ends at 1.05 s.
+    let record = simulate(settings(Rate::PerSecond(10.0), 1), |scene| {
+        (if scene.now_ns == 900 * MS { 150 * MS } else { MS }, Ok(()))
+    });
+    assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
+    assert!(check(&record, "achieved-rate"));
+    assert_near(record.response.as_ref().unwrap().at_least.quantile_ns(1.0), 150 * MS);
+    // It was begun in time: its service is known from below, and that it waited for nobody is known.
+    assert_near(record.service.at_least.quantile_ns(1.0), 150 * MS);
+    assert_near(record.operations["serve"].service.at_least.quantile_ns(1.0), 150 * MS);
+    let wait = record.wait.as_ref().unwrap();
+    assert_eq!((wait.known.count(), wait.at_least.count()), (10, 0));
+    assert_eq!(
+        record.service.summary().unwrap().lower_bounds,
+        ["p95", "p99", "p99_9", "p99_99", "mean", "max"]
+    );
+}
+
+#[test]
+fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations() {
+    let hang = |scene: &Scene<'_>| match scene.now_ns {
+        ..SECOND => (MS, Ok(())),
+        // Its connection breaks, and while it is tried again the run is given up.
+        SECOND => (300 * MS, Err(FailureClass::Connection)),
+        _ => {
+            scene.engine.end_now();
+            scene.engine.abandon();
+            (200 * MS, Err(FailureClass::Connection))
+        }
+    };
+    for (rate, done, unfinished) in [(Rate::PerSecond(100.0), 100, 30), (Rate::Max, 1_000, 1)] {
+        let record = simulate(settings(rate, 10), hang);
+        assert_eq!((record.counts.done, record.counts.unfinished), (done, unfinished));
+        assert_eq!((record.service.known.count(), record.service.at_least.count()), (done, 1));
+        assert_near(record.service.at_least.quantile_ns(1.0), 500 * MS);
+        let bounds = record.service.summary().unwrap().lower_bounds;
+        assert!(bounds.contains(&"max") && !bounds.contains(&"p50"), "{bounds:?}");
+        // Which operation it hangs in, nobody knows.
+        let operation = &record.operations["serve"];
+        assert_eq!((operation.service.at_least.count(), operation.in_flight), (0, 1));
+        assert_eq!(operation.summary().unwrap().lower_bounds, bounds);
+        if let Ok(wait) = &record.wait {
+            // It had a worker at once; those due after it had none until the end.
+            assert_eq!((wait.known.count(), wait.at_least.count()), (done + 1, 29));
+            assert_near(wait.at_least.quantile_ns(1.0), 290 * MS);
+        }
+    }
+}
+
+#[test]
+fn what_a_phase_with_its_server_away_waits_for_ends() {
+    let mut absence = Absence::default();
+    assert!(!absence.is_too_long(true, 5 * SECOND));
+    assert!(!absence.is_too_long(true, 64 * SECOND));
+    assert!(!absence.is_too_long(false, 65 * SECOND), "it came back");
+    assert!(!absence.is_too_long(true, 66 * SECOND));
+    assert!(absence.is_too_long(true, 126 * SECOND));
+}
+
+#[test]
+fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
+    let settings = settings(Rate::PerSecond(10.0), 2);
+    // Rate, planned, done, ended after the phase, mean latency.
+    for (per_s, planned, done, drained, mean_ms, ok) in [
+        (10.0, 20, 1, 19, 1_900.0, false),
+        (10.0, 20, 4, 16, 1_500.0, false),
+        (100.0, 300, 176, 124, 0.2, false),
+        (1_000.0, 10_000, 9_900, 100, 1.0, false),
+        (10.0, 10, 9, 1, 1.0, true),
+        (10.0, 600, 590, 10, 1_000.0, true),
+        (10.0, 600, 590, 0, 1_000.0, false),
+    ] {
+        let counts = Counts { planned, done, unfinished: planned - done, ..Counts::default() };
+        let findings = Findings {
+            settings: &settings,
+            rate_per_s: Some(per_s),
+            counts: &counts,
+            in_system_ns: 0,
+            connected: 1,
+            measured_s: planned as f64 / per_s,
+            drained,
+            lateness: None,
+            in_system_mean_ns: Some(mean_ms * 1e6),
+            starved_ratio: None,
+            may_have_loops: false,
+            preemptions: 0,
+            busiest_ratio: 0.0,
+            operations: &[],
+        };
+        let checks = crate::verdict::checks(&findings);
+        let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
+        assert_eq!(found.ok, ok, "{}", found.text);
+    }
+}
+
+#[test]
+fn one_late_event_of_a_few_does_not_make_the_generator_late() {
+    let late: Histogram = [(1_000, 19), (2_000_000, 1)].into_iter().collect();
+    let (quantile, found_ns) = judged_quantile(&late).unwrap();
+    assert!((quantile - 0.95).abs() < 1e-9 && found_ns < 1_100, "{quantile} {found_ns}");
+    let late: Histogram = [(1_000, 980), (2_000_000, 20)].into_iter().collect();
+    let (quantile, found_ns) = judged_quantile(&late).unwrap();
+    assert!((quantile - 0.99).abs() < 1e-9 && found_ns >= 2_000_000, "{quantile} {found_ns}");
+    let late: Histogram = [(2_000_000, 1)].into_iter().collect();
+    assert_eq!((judged_quantile(&late), judged_quantile(&Histogram::new())), (None, None));
+}
+
+#[test]
+fn a_stop_counts_what_was_due_until_then() {
+    let record = simulate(settings(Rate::PerSecond(100.0), 10), |scene| {
+        if scene.now_ns >= 3 * SECOND {
+            scene.engine.end_now();
+        }
+        (MS, Ok(()))
+    });
+    let counts = record.counts;
+    // The event that is due at 3 s is in flight, and due after the end.
+    assert_eq!((counts.planned, counts.done, counts.unfinished), (300, 300, 0));
+    assert_eq!(record.measured, Duration::from_secs(3));
+}

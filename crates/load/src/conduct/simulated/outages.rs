@@ -1,0 +1,98 @@
+//! Errors that pass: retries, connections that are made again, outages.
+
+use super::*;
+
+#[test]
+fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
+    let tried = Mutex::new(std::collections::BTreeMap::<u64, u32>::new());
+    let record = simulate(settings(Rate::PerSecond(100.0), 1), move |scene| {
+        let mut tried = tried.lock().unwrap();
+        let tries = tried.entry(scene.chance).or_default();
+        *tries += 1;
+        let fails = scene.chance.is_multiple_of(4) && *tries < 3;
+        (MS, if fails { Err(FailureClass::Transient) } else { Ok(()) })
+    });
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.failed), (100, 100, 0));
+    assert!(counts.retries > 20, "a quarter of 100 events is tried three times: {}", counts.retries);
+    assert_eq!(record.errors.transient, counts.retries);
+    assert_eq!(record.failure.count(), counts.retries);
+    assert_near(record.failure.quantile_ns(1.0), MS);
+    // Three tries of a millisecond each are one event of three.
+    assert_near(record.response.as_ref().unwrap().known.quantile_ns(1.0), 3 * MS);
+    assert!(check(&record, "mix"), "an operation of a failed try does not count");
+    assert_eq!(record.operations["serve"].service.known.count(), 100);
+}
+
+#[test]
+fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
+    // A connection lives for a third of a second, and an event comes every second.
+    let keeping = Keeping { for_ns: 333 * MS, connect_ns: 50 * MS };
+    let record = play(settings(Rate::PerSecond(1.0), 10), 0..0, keeping, Box::new(|_| (MS, Ok(()))));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.retries), (10, 0, 0));
+    assert_eq!(record.errors, record::load::ErrorCounts::default());
+    assert!(record.outages.is_empty(), "{:?}", record.outages);
+    assert_near(record.service.known.quantile_ns(1.0), MS);
+    assert_eq!(record.lateness.as_ref().unwrap().quantile_ns(1.0), Some(0));
+    assert!(record.wait.as_ref().unwrap().known.quantile_ns(1.0) <= Some(50 * MS));
+}
+
+#[test]
+fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
+    // It closes after each answer, and then takes two seconds to be reached.
+    let keeping = Keeping { for_ns: 0, connect_ns: 2 * SECOND };
+    let serve =
+        |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Application) });
+    let record = play(settings(Rate::Max, 5), 0..0, keeping, Box::new(serve));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (1, 2, 0));
+    assert_near(record.service.known.quantile_ns(1.0), MS);
+    assert_near(record.failure.quantile_ns(1.0), MS);
+}
+
+#[test]
+fn an_event_that_fails_too_often_has_failed() {
+    let failing = |class| {
+        simulate(LoadSettings { retries_max: 2, ..settings(Rate::PerSecond(10.0), 1) }, move |_| {
+            (MS, Err(class))
+        })
+    };
+    let transient = failing(FailureClass::Transient);
+    assert_eq!((transient.counts.failed, transient.counts.retries, transient.errors.transient), (10, 20, 30));
+    let application = failing(FailureClass::Application);
+    assert_eq!((application.counts.failed, application.counts.retries), (10, 0));
+    assert_eq!(application.error_samples, ["application: simulated"]);
+    assert!(!check(&application, "errors"));
+    assert_eq!(application.response.as_ref().unwrap().summary(), None);
+}
+
+#[test]
+fn an_outage_is_timed_and_costs_no_event() {
+    let down_ns = 4 * SECOND..5 * SECOND;
+    let is_down = down_ns.clone();
+    let serve = move |scene: &Scene<'_>| {
+        let result = if is_down.contains(&scene.now_ns) { Err(FailureClass::Connection) } else { Ok(()) };
+        (MS, result)
+    };
+    let record = simulate_with_outage(settings(Rate::PerSecond(500.0), 10), down_ns, Box::new(serve));
+    let counts = record.counts;
+    assert_eq!((counts.planned, counts.done, counts.failed, counts.retries), (5_000, 5_000, 0, 1));
+    let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
+    assert!(outage.ended);
+    assert!((outage.from_s - 4.001).abs() < 1e-6, "{outage:?}");
+    // Pauses are at most 1.5 s; the first that ends after the outage ends it.
+    assert!((0.999..2.5).contains(&outage.for_s), "{outage:?}");
+    let due_in_it = (outage.for_s * 500.0).ceil();
+    assert!((outage.affected as f64 - due_in_it).abs() <= 1.0, "{outage:?}");
+    assert!(record.errors.connection >= 3);
+}
+
+#[test]
+fn a_server_that_stays_away_leaves_its_event_unfinished() {
+    let serve =
+        |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Connection) });
+    let settings = LoadSettings { retries_max: 0, ..settings(Rate::PerSecond(100.0), 3) };
+    let record = simulate_with_outage(settings, SECOND..u64::MAX, Box::new(serve));
+    assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (100, 1, 199));
+    assert!(!record.outages[0].ended);
+    assert_eq!(record.outages[0].affected, 200);
+}
