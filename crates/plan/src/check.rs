@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use record::bakeoff::{Factor, Judge, Metric, Plot};
+use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
+use record::target::mask_text;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{Place, Problem, ProblemKind, human, meant};
-use crate::keys::{self, Placeholders};
+use crate::error::{Lines, Place, Problem, ProblemKind, human, meant};
+use crate::held::{Held, Holds};
+use crate::keys::{self, Kind, Placeholders};
 use crate::load::{LoadKeys, RateWritten};
+use crate::matrix;
 use crate::meant::{EnvPlan, Gate, Note, Plan, PreparePlan, RunPlan, ServerPlan, Warmup, cpu_list};
+use crate::secret;
 use crate::template::{AnyTemplated, SCRATCH, Templated};
 use crate::written::{
     DesignWritten, EnvWritten, FactorWritten, GateWritten, JudgeWritten, PhasesWritten, PlanWritten,
     PrepareWritten, RunWritten, ServerWritten, Written,
 };
-use crate::{matrix, power};
 
 /// More trials than a year of one-minute measurements has room for are a slip of the pen.
 const TRIALS_MAX: u32 = 100_000;
@@ -38,11 +41,13 @@ pub(crate) fn check(
         checker.values(&written, &factors);
         checker.together(&written, &factors);
     }
+    checker.secrets(&written, text, &Lines::of(text));
     checker.budget(&written, &factors);
     checker.cpus(written.server.as_ref());
     checker.instruments(&written);
     checker.changes_nothing(&written, &factors);
     let judge = checker.judge(&written.judge, &written.load, &factors);
+    let metrics = written.judge.metrics.as_ref().map(|metrics| metrics.place);
     let gates = checker.gates(&written.gates, written.design.blocks.as_ref(), judge.as_ref());
     checker.later(&written);
     if let (Some(blocks), Some(judge), []) = (&written.design.blocks, &judge, &written.gates[..]) {
@@ -52,7 +57,23 @@ pub(crate) fn check(
     if !problems.is_empty() {
         return None;
     }
-    assemble(written, text, name, Parts { factors, judge: judge?, gates, remarks, unbuilt })
+    let measured = written.phases.measure.as_ref().map(|measure| measure.place);
+    let mut plan = assemble(written, text, name, Parts { factors, judge: judge?, gates, remarks, unbuilt })?;
+    judge_what_holds(&mut plan, metrics.is_some(), metrics.or(measured)?);
+    Some(plan)
+}
+
+/// Without metrics in the plan, those are judged that its phases hold for sure; what they do not hold is noted.
+fn judge_what_holds(plan: &mut Plan, written: bool, place: Place) {
+    if !written {
+        let sure = plan.held().into_iter().filter(|held| held.holds == Holds::Yes).map(|held| held.metric);
+        let sure: Vec<Metric> = sure.collect();
+        if !sure.is_empty() {
+            plan.judge.metrics = sure;
+        }
+    }
+    let notes: Vec<String> = plan.held().iter().filter_map(Held::note).collect();
+    plan.remarks.extend(notes.into_iter().map(|text| Note { place, text }));
 }
 
 struct Parts {
@@ -181,11 +202,66 @@ impl Checker<'_> {
             let used: BTreeSet<&str> = template.names().into_iter().collect();
             let factors: Vec<Factor> =
                 factors.iter().filter(|f| used.contains(f.name.as_str())).cloned().collect();
+            let mut cautions: Vec<String> = Vec::new();
             for whole in matrix::cells(&factors, Plot::Whole) {
                 for sub in matrix::cells(&factors, Plot::Sub) {
-                    self.problems.extend(template.problem(&matrix::merged(&whole, &sub)));
+                    let cell = matrix::merged(&whole, &sub);
+                    self.problems.extend(template.problem(&cell));
+                    cautions.extend(template.cautions(&cell));
                 }
             }
+            self.caution(template.place(), cautions);
+        }
+    }
+
+    /// One remark for a place, however many levels it is about.
+    fn caution(&mut self, place: Place, mut cautions: Vec<String>) {
+        cautions.dedup();
+        let Some(first) = cautions.first() else { return };
+        match cautions.len() - 1 {
+            0 => self.remark(place, first.clone()),
+            more => self.remark(place, format!("{first} (and {more} more levels)")),
+        }
+    }
+
+    /// Secrets stand in texts for servers, loads and commands, never in what is printed everywhere; and a secret that is
+    /// written out is better a reference.
+    fn secrets(&mut self, written: &PlanWritten, text: &str, lines: &Lines<'_>) {
+        for template in templates(written) {
+            let takes_any = matches!(template.key().kind, Kind::Text | Kind::Form(_) | Kind::Table { .. });
+            for reference in template.secrets().into_iter().filter(|_| !takes_any) {
+                let kind = ProblemKind::SecretMisplaced {
+                    key: template.path().to_owned(),
+                    reference: reference.to_string(),
+                    why: "only texts for the server, the load and the commands may",
+                };
+                self.problem(template.place(), kind);
+            }
+        }
+        for factor in &written.factors {
+            for value in &factor.values {
+                for (_, reference) in secret::references(&value.value) {
+                    let kind = ProblemKind::SecretMisplaced {
+                        key: format!("factors.{}.values", factor.name.value),
+                        reference: reference.to_string(),
+                        why: "levels are printed in every table; let the level name the account instead",
+                    };
+                    self.problem(value.place, kind);
+                }
+            }
+        }
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let masked = mask_text(line);
+            if masked != line {
+                let at = line.bytes().zip(masked.bytes()).take_while(|(a, b)| a == b).count();
+                self.remark(
+                    lines.place(&(start + at..start + at)),
+                    "this looks like a secret: the archive masks it, and `resume` then needs this very file; write \
+                     `{env:NAME}` or `{file:PATH}` instead, which `run` and `resume` read",
+                );
+            }
+            start += line.len();
         }
     }
 
@@ -285,6 +361,13 @@ impl Checker<'_> {
                 );
             }
         }
+        if let Some(user) = server.user.as_ref().filter(|user| matches!(user.value.as_str(), "root" | "0")) {
+            self.remark(
+                user.place,
+                "`user = \"root\"`: anyone who can make the server do what they want has this machine; leave `user` \
+                 out to run it as an unprivileged user",
+            );
+        }
         if let Some(instances) = server.instances.as_ref().filter(|i| i.value > 1) {
             let text = format!(
                 "`instances = {}`: several instances are not built yet in this version",
@@ -363,7 +446,7 @@ impl Checker<'_> {
     ) -> Vec<Gate> {
         let Some(first) = written.first() else { return Vec::new() };
         if let (Some(blocks), Some(judge)) = (blocks, judge) {
-            let needed = power::blocks_needed(judge.alpha);
+            let needed = blocks_min(judge.alpha);
             if blocks.value < needed {
                 let kind = ProblemKind::GateNeedsBlocks { alpha: judge.alpha, blocks: blocks.value, needed };
                 self.problem(blocks.place, kind);
@@ -409,13 +492,13 @@ impl Checker<'_> {
     }
 
     fn exploratory(&mut self, blocks: &Written<u32>, alpha: f64) {
-        let needed = power::blocks_needed(alpha);
+        let needed = blocks_min(alpha);
         if blocks.value < needed {
             let text = format!(
                 "exploratory: with {} the smallest p that the exact test can yield is {}, so that no claim at alpha \
                  {alpha} is possible; it takes {needed} blocks",
                 if blocks.value == 1 { "1 block".into() } else { format!("{} blocks", blocks.value) },
-                power::smallest_p(blocks.value),
+                smallest_p(blocks.value),
             );
             self.remark(blocks.place, text);
         }
@@ -443,7 +526,7 @@ fn owners(only: &str, factors: &[Factor]) -> Vec<(String, String)> {
 }
 
 /// Marks that every run of a bake-off carries beside the levels of its factors.
-const DESIGN_WORDS: [&str; 5] = ["trial", "attempt", "block", "series", "shortened"];
+const DESIGN_WORDS: [&str; 6] = ["trial", "attempt", "block", "series", "shortened", "beside-others"];
 
 /// How the name of a value may end.
 const VALUE_UNITS: [&str; 6] = ["_pct", "_ratio", "_bytes", "_s", "_ns", "_count"];
@@ -550,6 +633,8 @@ fn server(written: ServerWritten, factors: &[Factor]) -> Option<ServerPlan> {
         stop_timeout: written.stop_timeout?.value,
         cpus: written.cpus.and_then(|cpus| cpu_list(cpus.value.first()?)),
         scheduler: written.scheduler?.value,
+        user: written.user.map(|user| user.value),
+        inherit_env: written.inherit_env?.value,
         environment: general.into_iter().chain(particular).map(environment).collect(),
     })
 }

@@ -110,6 +110,27 @@ pub enum ProblemKind {
         /// The key whose value has it.
         key: String,
     },
+    /// A placeholder in a place of a command line where its value cannot be quoted.
+    #[error(
+        "`{key}` has `{{{placeholder}}}` where its value cannot be quoted (in backticks, `${{...}}`, a comment, a \
+         here-document, or behind a backslash): use the variable BAKEOFF_... of the environment, or `|raw`"
+    )]
+    Unquotable {
+        /// The key whose value has it.
+        key: String,
+        /// What stands between the braces.
+        placeholder: String,
+    },
+    /// A secret where none may stand.
+    #[error("`{key}` refers to the secret `{reference}`: {why}")]
+    SecretMisplaced {
+        /// The key whose value refers to it.
+        key: String,
+        /// The reference.
+        reference: String,
+        /// Why it may not.
+        why: &'static str,
+    },
     /// A placeholder in a value that must be the same for the whole series.
     #[error(
         "`{key}` uses `{{{factor}}}`, which is a sub-plot factor, but {why}; make `{factor}` a whole-plot factor or leave it out here"

@@ -155,6 +155,8 @@ impl<'a> Reader<'a> {
             instances: self.take(s, "instances", whole),
             cpus: self.list(s, "cpus"),
             scheduler: self.take(s, "scheduler", Scheduler::read),
+            user: self.take(s, "user", text),
+            inherit_env: self.take(s, "inherit_env", boolean),
             env: self.environment(s),
         };
         self.finish(s);

@@ -240,7 +240,8 @@ pub(crate) const TABLES: &[Table] = &[
                 Kind::Duration { min: Duration::from_millis(1) },
                 Need::Optional("any time"),
                 "\"14h\"",
-                "the plan is refused where warm-up, measuring and cool-down alone take longer",
+                "the plan is refused if warm-up, measuring and cool-down alone take longer; from the first series on, setup, start and \
+                 prepare count too, and `run` says if it will not hold",
             ),
         ],
     },
@@ -312,6 +313,22 @@ pub(crate) const TABLES: &[Table] = &[
                 Need::Default("\"other\""),
                 "\"fifo:10\"",
                 "the scheduling class it is started in",
+            ),
+            key(
+                "user",
+                Kind::Text,
+                Need::Optional("the user who starts the bake-off; for root, an unprivileged user made for the run"),
+                "\"postgres\"",
+                "the account of the server and of the plan's commands: a name or a number; \"root\" only where nothing \
+                 else works",
+            ),
+            key(
+                "inherit_env",
+                Kind::Bool,
+                Need::Default("false"),
+                "true",
+                "hand the whole environment of `bakeoff` to the server and the plan's commands; otherwise they get \
+                 PATH, HOME, LANG, TMPDIR, a BAKEOFF_ variable for each factor, and what `env` names",
             ),
             key(
                 "env",
@@ -485,9 +502,12 @@ pub(crate) const TABLES: &[Table] = &[
             key(
                 "metrics",
                 Kind::Words(metrics),
-                Need::Optional("all; without throughput where the rate is given, because then it is not an outcome"),
+                Need::Optional(
+                    "those that the phases hold for sure: throughput, unless the rate is given; p99, if the rate is given and \
+                     yields 10,000 events a trial; cpu-per-event, with a [server] or a target exec:",
+                ),
                 "[\"throughput\", \"p99\"]",
-                "what is judged",
+                "what is judged; `plan check` says which of them the phases cannot hold",
             ),
         ],
     },

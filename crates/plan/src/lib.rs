@@ -32,16 +32,18 @@ mod error;
 mod estimate;
 mod experiment;
 mod file;
+mod held;
 mod keys;
 mod load;
 mod matrix;
 mod meant;
 mod order;
-mod power;
+mod quoting;
 mod reader;
 mod reference;
 mod scale;
 mod schema;
+mod secret;
 mod sweep;
 mod template;
 mod value;
@@ -49,8 +51,9 @@ mod written;
 
 pub use check::sha256;
 pub use error::{Place, PlanErrors, Problem, ProblemKind};
-pub use estimate::{Estimate, Power};
+pub use estimate::Estimate;
 pub use experiment::{Experiment, NotAnExperiment};
+pub use held::{Held, Holds};
 pub use meant::{
     Command, Gate, GateRule, Note, OnInconclusive, Plan, Prepare, Ready, Resolved, Scheduler, ServerSpec,
     Step, StopSignal, Warmup,
@@ -58,6 +61,7 @@ pub use meant::{
 pub use reference::documentation;
 pub use scale::{Bind, Machine, ScalePlan, copies_up_to};
 pub use schema::json_schema;
+pub use secret::Reference;
 pub use sweep::{Data, How, SIZE_MAX, SweepPlan};
 
 /// Reads a plan and checks it.

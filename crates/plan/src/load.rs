@@ -7,8 +7,8 @@ use record::arrivals::Arrivals;
 use record::bakeoff::Levels;
 use record::belongs;
 use record::load::{
-    ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate, Schedule,
-    ScriptFile, ScriptSettings, Think, Workload,
+    ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings, PreparePolicy,
+    Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
 use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
@@ -17,6 +17,7 @@ use toml::de::DeValue;
 
 use crate::error::{Place, Problem, ProblemKind};
 use crate::reader::{Reader, Section};
+use crate::secret::{self, Reference};
 use crate::template::{AnyTemplated, Templated};
 use crate::value::{boolean, duration, percent, text, whole};
 use crate::written::Written;
@@ -54,6 +55,16 @@ macro_rules! load_keys {
                 }
             }
 
+            /// Every text with placeholders, and the lists without, to put secrets into.
+            pub(crate) fn reveal(&mut self, value: &dyn Fn(&Reference) -> String) {
+                $(if let Some(templated) = &mut self.$name { templated.template.reveal(value); })*
+                for list in [&mut self.header, &mut self.env].into_iter().flatten() {
+                    for entry in &mut list.value {
+                        *entry = secret::replaced(entry, value);
+                    }
+                }
+            }
+
             /// Every value that may have placeholders.
             pub(crate) fn templates(&self) -> Vec<&dyn AnyTemplated> {
                 let all = [$(self.$name.as_ref().map(|t| t as &dyn AnyTemplated),)*];
@@ -74,6 +85,10 @@ load_keys! {
     rows: u64 = whole;
     point_selects: u32 = whole;
     range_size: u64 = whole;
+    range_selects: bool = boolean;
+    index_updates: u32 = whole;
+    non_index_updates: u32 = whole;
+    delete_inserts: u32 = whole;
     distribution: Distribution = Distribution::named;
     skip_trx: bool = boolean;
     prepared: bool = boolean;
@@ -91,6 +106,8 @@ load_keys! {
     ca: String = text;
     insecure: bool = boolean;
     expect_exit: u8 = whole;
+    check: DataCheck = DataCheck::from_word;
+    answer_max: u64 = bytes;
     threads: u32 = whole;
     connections: u32 = whole;
     arrivals: Arrivals = arrivals;
@@ -101,6 +118,7 @@ load_keys! {
     ramp_up: Duration = duration;
     ramp_down: Duration = duration;
     spin_us: u64 = whole;
+    spin_budget: f64 = percent;
     fifo: bool = boolean;
     keep_awake: bool = boolean;
     retry: u32 = whole;
@@ -172,6 +190,7 @@ impl LoadKeys {
                 rows: cell.of(self.rows.as_ref()),
                 point_selects: cell.of(self.point_selects.as_ref()),
                 range_size: cell.of(self.range_size.as_ref()),
+                mix: self.oltp_mix(&cell),
                 distribution: cell.of(self.distribution.as_ref()),
                 skip_transaction: cell.of(self.skip_trx.as_ref()),
                 prepared: cell.of(self.prepared.as_ref()),
@@ -188,6 +207,8 @@ impl LoadKeys {
             },
             verify: cell.or(self.verify.as_ref(), false),
             prepare: beside.prepare,
+            check: cell.or(self.check.as_ref(), DataCheck::Quick),
+            answer_bytes_max: cell.or(self.answer_max.as_ref(), LoadSettings::ANSWER_BYTES_MAX),
             threads: cell.of(self.threads.as_ref()),
             connections: self.connections.as_ref().map(|c| cell.of(Some(c))),
             rate: cell.of(Some(rate)),
@@ -208,6 +229,7 @@ impl LoadKeys {
             ramp_down: cell.or(self.ramp_down.as_ref(), Duration::ZERO),
             client: ClientSettings {
                 spin: Duration::from_micros(cell.or(self.spin_us.as_ref(), 0)),
+                spin_budget_ratio: cell.or(self.spin_budget.as_ref(), ClientSettings::SPIN_BUDGET_RATIO),
                 fifo: cell.or(self.fifo.as_ref(), false),
                 keep_awake: cell.or(self.keep_awake.as_ref(), false),
             },
@@ -222,6 +244,16 @@ impl LoadKeys {
             (Some(_), None) => Workload::Native,
         };
         cell.or(self.workload.as_ref(), by_target)
+    }
+
+    fn oltp_mix(&self, cell: &Cell<'_>) -> OltpMix {
+        let usual = OltpMix::USUAL;
+        OltpMix {
+            range_selects: cell.or(self.range_selects.as_ref(), usual.range_selects),
+            index_updates: cell.or(self.index_updates.as_ref(), usual.index_updates),
+            non_index_updates: cell.or(self.non_index_updates.as_ref(), usual.non_index_updates),
+            delete_inserts: cell.or(self.delete_inserts.as_ref(), usual.delete_inserts),
+        }
     }
 
     fn kv(&self, cell: &Cell<'_>) -> KvSettings {
@@ -246,6 +278,13 @@ impl LoadKeys {
             ca: self.ca.as_ref().map(|c| cell.of(Some(c))),
             insecure: cell.or(self.insecure.as_ref(), plain.insecure),
         }
+    }
+
+    /// The secrets that it refers to.
+    pub(crate) fn secrets(&self) -> Vec<Reference> {
+        let lists = self.header.iter().chain(&self.env).flat_map(|list| &list.value);
+        let of_lists = lists.flat_map(|entry| secret::references(entry)).map(|(_, reference)| reference);
+        self.templates().into_iter().flat_map(AnyTemplated::secrets).cloned().chain(of_lists).collect()
     }
 
     /// What does not go together in one cell. Only where every value is one of its kind.
@@ -360,6 +399,11 @@ fn text_of(scratch: &Path) -> String {
 
 fn rate(text: &str) -> Option<Rate> {
     if text == "max" { Some(Rate::Max) } else { quantity::rate_per_s(text).ok().map(Rate::PerSecond) }
+}
+
+/// Reads `64MiB`.
+fn bytes(text: &str) -> Option<u64> {
+    quantity::bytes(text).ok().filter(|bytes| *bytes >= LoadSettings::ANSWER_BYTES_MIN)
 }
 
 /// A plan has no files beside it.

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial};
+use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial, blocks_min};
 use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
 
 use crate::error::Place;
 use crate::load::{Beside, LoadKeys};
-use crate::template::Templated;
-use crate::{matrix, order, power};
+use crate::secret::Reference;
+use crate::template::{Template, Templated};
+use crate::{matrix, order};
 
 /// A plan that can be executed.
 #[derive(Debug, Clone)]
@@ -55,6 +56,8 @@ pub(crate) struct ServerPlan {
     pub(crate) stop_timeout: Duration,
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) scheduler: Scheduler,
+    pub(crate) user: Option<String>,
+    pub(crate) inherit_env: bool,
     pub(crate) environment: Vec<EnvPlan>,
 }
 
@@ -350,7 +353,7 @@ impl Plan {
 
     /// Whether it has too few blocks for any claim at its alpha.
     pub fn exploratory(&self) -> bool {
-        self.blocks < power::blocks_needed(self.judge.alpha)
+        self.blocks < blocks_min(self.judge.alpha)
     }
 
     /// Whether [`Plan::shortened`] made it.
@@ -361,6 +364,11 @@ impl Plan {
     /// Every configuration: one value of each whole-plot factor.
     pub fn configurations(&self) -> Vec<Levels> {
         matrix::cells(&self.factors, Plot::Whole)
+    }
+
+    /// The names of the whole-plot factors: those that a series has one value of.
+    pub fn whole_factors(&self) -> impl Iterator<Item = &str> {
+        self.factors.iter().filter(|f| f.plot == Plot::Whole).map(|f| f.name.as_str())
     }
 
     /// Every trial, in the order drawn.
@@ -421,6 +429,21 @@ impl Plan {
         })
     }
 
+    /// The account that `server.user` names; `None`: the plan leaves it to the runner.
+    pub fn server_user(&self) -> Option<&str> {
+        self.server.as_ref()?.user.as_deref()
+    }
+
+    /// Whether the plan has a server that bakeoff starts.
+    pub fn has_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether server and commands inherit the whole environment.
+    pub fn inherits_environment(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.inherit_env)
+    }
+
     /// The command before the server starts.
     pub fn setup(&self, levels: &Levels, scratch: &Path) -> Option<Step> {
         self.setup.as_ref().map(|run| run.step(levels, scratch))
@@ -438,6 +461,46 @@ impl Plan {
     /// The numbers that each trial is asked for after its measured phase: a name, and the command that prints it last.
     pub fn values(&self, levels: &Levels, scratch: &Path) -> Vec<(String, Step)> {
         self.values.iter().map(|(name, run)| (name.clone(), run.step(levels, scratch))).collect()
+    }
+
+    /// The secrets that the plan refers to, each once.
+    pub fn secrets(&self) -> Vec<Reference> {
+        let mut secrets = self.load.secrets();
+        for template in self.clone().server_templates() {
+            secrets.extend(template.secrets().cloned());
+        }
+        secrets.sort();
+        secrets.dedup();
+        secrets
+    }
+
+    /// The plan with its secrets in their places, to be executed. Its text keeps the references.
+    ///
+    /// - `value`: what a reference stands for.
+    #[must_use]
+    pub fn revealed(&self, value: &dyn Fn(&Reference) -> String) -> Self {
+        let mut plan = self.clone();
+        plan.load.reveal(value);
+        for template in plan.server_templates() {
+            template.reveal(value);
+        }
+        plan
+    }
+
+    /// The texts of the server and of the commands.
+    fn server_templates(&mut self) -> Vec<&mut Template> {
+        let mut all: Vec<&mut Template> = Vec::new();
+        if let Some(server) = &mut self.server {
+            all.extend([&mut server.command.template, &mut server.ready.template]);
+            all.extend(server.environment.iter_mut().map(|e| &mut e.value.template));
+        }
+        let prepare = match &mut self.prepare {
+            PreparePlan::Run(run) => Some(run),
+            PreparePlan::Builtin | PreparePlan::Nothing => None,
+        };
+        let commands = self.setup.iter_mut().chain(prepare).chain(self.values.iter_mut().map(|(_, run)| run));
+        all.extend(commands.map(|run| &mut run.run.template));
+        all
     }
 
     /// The same plan, just long enough to show that it works: two blocks, measured phases of 0.3 s.

@@ -1,9 +1,13 @@
-//! Texts with placeholders: `{scratch}`, and `{name}` for each factor; `{{` and `}}` are braces.
+//! Texts with placeholders: `{scratch}`, `{name}` for each factor, and secrets; `{{` and `}}` are braces.
+//!
+//! In a command line a value is quoted; `{name|raw}` puts it there as it is.
 
 use record::bakeoff::Levels;
 
 use crate::error::{Place, Problem, ProblemKind};
 use crate::keys::{Key, Kind};
+use crate::quoting::{Language, Scanner, is_harmless};
+use crate::secret::Reference;
 
 /// The placeholder for the folder of a series.
 pub(crate) const SCRATCH: &str = "scratch";
@@ -15,7 +19,23 @@ pub(crate) struct Template(Vec<Part>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Name(String),
+    Name {
+        name: String,
+        is_raw: bool,
+    },
+    Secret(Reference),
+    /// A secret that was read.
+    Value(String),
+}
+
+/// What follows the name of a factor whose value is not quoted.
+const RAW: &str = "|raw";
+
+/// A value that cannot be kept from being read by a shell where its placeholder stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unquotable {
+    /// What stands between the braces.
+    pub(crate) placeholder: String,
 }
 
 /// A brace that does not pair.
@@ -41,7 +61,7 @@ impl Template {
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));
             }
-            parts.push(Part::Name(inside[..end].to_owned()));
+            parts.push(Part::between_braces(&inside[..end]));
             rest = &inside[end + 1..];
         }
         plain.push_str(rest);
@@ -64,21 +84,110 @@ impl Template {
     /// The names between braces, first to last.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            Part::Name(name) => Some(name.as_str()),
-            Part::Text(_) => None,
+            Part::Name { name, .. } => Some(name.as_str()),
+            Part::Text(_) | Part::Secret(_) | Part::Value(_) => None,
         })
     }
 
-    /// The text with every placeholder replaced. `check` has seen to it that `levels` has them all.
-    pub(crate) fn fill(&self, levels: &Levels, scratch: &str) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Name(name) if name == SCRATCH => scratch.to_owned(),
-            Part::Name(name) => {
-                levels.get(name).expect("placeholders are checked against the factors").clone()
+    /// The secrets that it refers to.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Reference> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Secret(reference) => Some(reference),
+            _ => None,
+        })
+    }
+
+    /// Puts the secrets in their places.
+    pub(crate) fn reveal(&mut self, value: &dyn Fn(&Reference) -> String) {
+        for part in &mut self.0 {
+            if let Part::Secret(reference) = part {
+                *part = Part::Value(value(reference));
             }
+        }
+    }
+
+    /// What is to be known of placeholders whose values mean something to a shell, for one cell.
+    pub(crate) fn cautions(&self, levels: &Levels, language: Language) -> Vec<String> {
+        let mut scanner = Scanner::new(language);
+        let mut cautions = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => scanner.pass(text),
+                Part::Name { name, is_raw } if name != SCRATCH => {
+                    let level = levels.get(name).map_or("", String::as_str);
+                    let shown = level.escape_debug();
+                    let variable = name.replace('-', "_");
+                    if language == Language::Plain || is_harmless(level) {
+                        continue;
+                    }
+                    cautions.push(if *is_raw {
+                        format!("`{{{name}|raw}}` stands for `{shown}` as it is: whatever it says is read as a command line")
+                    } else if scanner.is_in_quotes() && language == Language::Shell {
+                        format!(
+                            "`{{{name}}}` stands for `{shown}` within quotes: a shell that reads this text a second time \
+                             would execute it; `$BAKEOFF_{variable}` is safe"
+                        )
+                    } else {
+                        format!("`{{{name}}}` stands for `{shown}` as one word; `{{{name}|raw}}` would put it there unquoted")
+                    });
+                }
+                Part::Name { .. } | Part::Secret(_) | Part::Value(_) => {}
+            }
+        }
+        cautions
+    }
+
+    /// The text with every placeholder replaced. `check` has seen to it that `levels` has them all.
+    ///
+    /// A secret that was not read yet stays the reference that it is.
+    pub(crate) fn fill(
+        &self,
+        levels: &Levels,
+        scratch: &str,
+        language: Language,
+    ) -> Result<String, Unquotable> {
+        let mut scanner = Scanner::new(language);
+        let mut filled = String::new();
+        let quote = |scanner: &mut Scanner, value: &str, placeholder: &str| {
+            scanner.quote(value).ok_or_else(|| Unquotable { placeholder: placeholder.to_owned() })
         };
-        self.0.iter().map(part).collect()
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => {
+                    scanner.pass(text);
+                    filled.push_str(text);
+                }
+                Part::Name { name, is_raw } => {
+                    let value = match name.as_str() {
+                        SCRATCH => scratch,
+                        _ => levels.get(name).expect("placeholders are checked against the factors"),
+                    };
+                    if *is_raw {
+                        scanner.pass(value);
+                        filled.push_str(value);
+                    } else {
+                        filled.push_str(&quote(&mut scanner, value, name)?);
+                    }
+                }
+                Part::Secret(reference) => {
+                    // Whether its value can be quoted here is known before there is one.
+                    quote(&mut scanner, "; #", &reference.to_string())?;
+                    filled.push_str(&reference.to_string());
+                }
+                Part::Value(value) => filled.push_str(&quote(&mut scanner, value, "a secret")?),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Part {
+    fn between_braces(inside: &str) -> Self {
+        if let Some(reference) = Reference::read(inside) {
+            return Self::Secret(reference);
+        }
+        let raw = inside.strip_suffix(RAW);
+        Self::Name { name: raw.unwrap_or(inside).to_owned(), is_raw: raw.is_some() }
     }
 }
 
@@ -95,18 +204,39 @@ pub(crate) struct Templated<T> {
     pub(crate) read: fn(&str) -> Option<T>,
 }
 
+/// Why a value is none for one cell.
+enum NoValue {
+    Unquotable(Unquotable),
+    /// The text is not of the key's kind.
+    Bad(String),
+}
+
 impl<T> Templated<T> {
-    /// The value for one cell, or the text that is none.
-    fn resolve(&self, levels: &Levels, scratch: &str) -> Result<T, String> {
-        let text = self.template.fill(levels, scratch);
+    /// The value for one cell.
+    fn resolve(&self, levels: &Levels, scratch: &str) -> Result<T, NoValue> {
+        let text = self.template.fill(levels, scratch, self.language()).map_err(NoValue::Unquotable)?;
         let value = if self.key.kind.takes(&text) { (self.read)(&text) } else { None };
-        value.ok_or(text)
+        value.ok_or(NoValue::Bad(text))
+    }
+
+    /// What takes the text apart.
+    fn language(&self) -> Language {
+        let begins =
+            |with: &str| matches!(self.template.0.first(), Some(Part::Text(text)) if text.starts_with(with));
+        match self.path.as_str() {
+            "server.command" => Language::Words,
+            "server.ready" if begins("socket:") || begins("tcp:") => Language::Plain,
+            "load.target" if begins("exec:") => Language::Shell,
+            "server.ready" => Language::Shell,
+            path if path.rsplit('.').next() == Some("run") => Language::Shell,
+            _ => Language::Plain,
+        }
     }
 
     /// The value for one cell of a plan that `check` has passed, which resolved every cell once.
     pub(crate) fn of(&self, levels: &Levels, scratch: &str) -> T {
         let value = self.resolve(levels, scratch);
-        value.unwrap_or_else(|text| panic!("checked for every cell, and yet {} is `{text}`", self.path))
+        value.unwrap_or_else(|_| panic!("checked for every cell, and yet {} has no value", self.path))
     }
 }
 
@@ -120,6 +250,9 @@ pub(crate) trait AnyTemplated {
     fn is_default(&self) -> bool;
     /// What is wrong with its value for one cell.
     fn problem(&self, levels: &Levels) -> Option<Problem>;
+    /// What is to be known of its value for one cell.
+    fn cautions(&self, levels: &Levels) -> Vec<String>;
+    fn secrets(&self) -> Vec<&Reference>;
 }
 
 impl<T> AnyTemplated for Templated<T> {
@@ -144,13 +277,24 @@ impl<T> AnyTemplated for Templated<T> {
     }
 
     fn problem(&self, levels: &Levels) -> Option<Problem> {
-        let found = self.resolve(levels, "/scratch").err()?;
-        let kind = ProblemKind::BadValue {
-            key: self.path.clone(),
-            found: crate::value::masked(&self.path, &format!("\"{found}\"")),
-            expected: self.key.kind.expected(),
+        let key = self.path.clone();
+        let kind = match self.resolve(levels, "/scratch").err()? {
+            NoValue::Bad(found) => ProblemKind::BadValue {
+                found: crate::value::masked(&self.path, &format!("\"{found}\"")),
+                expected: self.key.kind.expected(),
+                key,
+            },
+            NoValue::Unquotable(Unquotable { placeholder }) => ProblemKind::Unquotable { key, placeholder },
         };
         Some(Problem { place: self.place, kind })
+    }
+
+    fn cautions(&self, levels: &Levels) -> Vec<String> {
+        self.template.cautions(levels, self.language())
+    }
+
+    fn secrets(&self) -> Vec<&Reference> {
+        self.template.secrets().collect()
     }
 }
 
@@ -179,7 +323,7 @@ mod tests {
 
     fn filled(text: &str) -> String {
         let levels = Levels::from([("mode".into(), "wal".into()), ("n".into(), "4".into())]);
-        Template::parse(text).unwrap().fill(&levels, "/s")
+        Template::parse(text).unwrap().fill(&levels, "/s", Language::Plain).unwrap()
     }
 
     #[test]
@@ -189,6 +333,26 @@ mod tests {
         assert_eq!(filled("awk '{{print $1}}'"), "awk '{print $1}'");
         assert_eq!(filled("{{{n}}}"), "{4}");
         assert_eq!(filled(""), "");
+    }
+
+    #[test]
+    fn a_level_is_quoted_for_a_shell_unless_it_is_raw() {
+        let levels = Levels::from([("arm".into(), "a; b".into())]);
+        let filled = |text: &str| Template::parse(text).unwrap().fill(&levels, "/s", Language::Shell);
+        assert_eq!(filled("echo {arm} {scratch}").unwrap(), "echo 'a; b' /s");
+        assert_eq!(filled("echo \"{arm}\"").unwrap(), "echo \"a; b\"");
+        assert_eq!(filled("echo {arm|raw}").unwrap(), "echo a; b");
+        assert_eq!(filled("echo `echo {arm}`"), Err(Unquotable { placeholder: "arm".into() }));
+    }
+
+    #[test]
+    fn a_secret_is_a_reference_until_it_is_read() {
+        let mut template = Template::parse("x --pw {env:PW} {file:/p}").unwrap();
+        assert_eq!(template.secrets().count(), 2);
+        let filled = |t: &Template| t.fill(&Levels::new(), "/s", Language::Shell).unwrap();
+        assert_eq!(filled(&template), "x --pw {env:PW} {file:/p}");
+        template.reveal(&|reference| format!("s'{}", matches!(reference, Reference::Env(_))));
+        assert_eq!(filled(&template), "x --pw 's'\\''true' 's'\\''false'");
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(crate) struct ServerWritten {
     pub(crate) instances: Option<Written<u32>>,
     pub(crate) cpus: Option<Written<Vec<String>>>,
     pub(crate) scheduler: Option<Written<Scheduler>>,
+    pub(crate) user: Option<Written<String>>,
+    pub(crate) inherit_env: Option<Written<bool>>,
     pub(crate) env: Vec<EnvWritten>,
 }
 

@@ -22,7 +22,9 @@ impl Family {
     pub fn of(target: &Target) -> Option<Self> {
         match target.scheme() {
             "sqlite" | "mysql" | "postgres" => Some(Self::Database),
-            "memcached" | "memcached+unix" | "redis" | "redis+unix" => Some(Self::Cache),
+            "memcached" | "memcaches" | "memcached+unix" | "redis" | "rediss" | "redis+unix" => {
+                Some(Self::Cache)
+            }
             "http" | "https" => Some(Self::Web),
             "exec" => Some(Self::Command),
             "null" => Some(Self::Nothing),
@@ -51,10 +53,16 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("rows", &[Database]),
     ("point-selects", &[Database]),
     ("range-size", &[Database]),
+    ("range-selects", &[Database]),
+    ("index-updates", &[Database]),
+    ("non-index-updates", &[Database]),
+    ("delete-inserts", &[Database]),
     ("distribution", &[Database]),
     ("skip-trx", &[Database]),
     ("prepared", &[Database]),
     ("prepare", &[Database, Cache]),
+    ("check", &[Database]),
+    ("answer-max", &[Database, Cache, Web]),
     ("keys", &[Cache]),
     ("sizes", &[Cache]),
     ("mix", &[Cache]),
@@ -74,8 +82,18 @@ pub const BELONGS: &[(&str, &[Family])] = &[
 ];
 
 /// Those that say what the workloads of sysbench do, and so say nothing beside a script.
-const NOT_WITH_SCRIPT: [&str; 6] =
-    ["tables", "rows", "point-selects", "range-size", "distribution", "skip-trx"];
+const NOT_WITH_SCRIPT: [&str; 10] = [
+    "tables",
+    "rows",
+    "point-selects",
+    "range-size",
+    "range-selects",
+    "index-updates",
+    "non-index-updates",
+    "delete-inserts",
+    "distribution",
+    "skip-trx",
+];
 /// Those that say something of TLS.
 const ONLY_SECURE: [&str; 2] = ["ca", "insecure"];
 /// Those that a file of requests says itself.

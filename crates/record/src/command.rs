@@ -10,8 +10,10 @@ pub struct Recorded {
     pub end: CommandEnd,
     /// The machine over exactly that window, from counters at its two edges.
     pub window: Maybe<CpuInterval>,
-    /// CPU time of the command and everything it started, by events.
+    /// CPU time of the command and everything it started, by events; interrupts are not in it.
     pub by_events_ns: Maybe<u64>,
+    /// What interrupts took while the command had a CPU: part of the two figures below.
+    pub interrupted_ns: Maybe<u64>,
     /// The same as `/proc` tells it, in ticks of 10 ms, without processes that nobody waited for.
     pub by_proc_ns: Maybe<u64>,
     /// The same as the kernel tells its parent (`getrusage`), without processes that nobody waited for.

@@ -36,8 +36,14 @@ pub struct TopThread {
 pub struct CpuSample {
     /// The kernel's number of the CPU.
     pub cpu: u32,
-    /// Share of wall time in which a task other than idle was on the CPU, by events.
+    /// Share of wall time in which a task other than idle or an interrupt had the CPU, by events.
     pub event_ratio: Maybe<f64>,
+    /// The part of it in handlers of interrupts.
+    pub irq_ratio: Maybe<f64>,
+    /// The part of it in softirqs, those that the kernel leaves to its threads `ksoftirqd` included.
+    pub softirq_ratio: Maybe<f64>,
+    /// How long the threads that came on this CPU had waited for it, summed; a wait counts when it ends.
+    pub run_queue_wait_ns: Maybe<u64>,
     /// Share of ticks that found a task running as they came: what most systems report.
     pub tick_before_ratio: Maybe<f64>,
     /// Share of ticks after which a task was runnable.
@@ -79,6 +85,25 @@ impl CpuSample {
     pub fn saturated(&self) -> bool {
         self.busy_ratio().is_ok_and(|r| r >= SATURATED_RATIO)
     }
+
+    /// How many threads waited for the CPU on average over an interval of that length.
+    ///
+    /// # Errors
+    ///
+    /// Why waits were not seen.
+    pub fn waiting(&self, seconds: f64) -> Maybe<f64> {
+        Ok(self.run_queue_wait_ns.clone()? as f64 * 1e-9 / seconds)
+    }
+
+    /// Whether threads had to wait for the CPU: [`FULL_WAITING`] or more on average. A CPU that one thread keeps busy is
+    /// saturated but not full; one that many short tasks want at once can be full at less than 99 %.
+    ///
+    /// # Errors
+    ///
+    /// Why waits were not seen.
+    pub fn full(&self, seconds: f64) -> Maybe<bool> {
+        Ok(self.waiting(seconds)? >= FULL_WAITING)
+    }
 }
 
 /// What the books of one CPU may be off by, busy + idle against wall, over up to ten seconds.
@@ -103,6 +128,10 @@ pub struct TaskSample {
     pub core_share_ns: u64,
     /// Times that it came off a CPU.
     pub stints: u64,
+    /// Time in which interrupts had the CPU that it was on; no part of the times above.
+    pub interrupted_ns: u64,
+    /// Time for which it could have run and waited for a CPU.
+    pub wait_ns: Maybe<u64>,
     /// The part of its time in user mode, as ticks found it.
     pub user_ns: Maybe<u64>,
     /// The part of its time in the kernel, as ticks found it.
@@ -110,6 +139,20 @@ pub struct TaskSample {
     /// Whether it ended in this interval.
     pub ended: bool,
 }
+
+/// One kind of interrupt on one CPU over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InterruptSample {
+    /// The kernel's number of the CPU.
+    pub cpu: u32,
+    /// The softirq by the kernel's name, or `device`, `timer`, `call` and `work` for interrupts.
+    pub kind: &'static str,
+    /// Its time.
+    pub ns: u64,
+}
+
+/// Mean number of waiting threads from which a CPU is called full.
+pub const FULL_WAITING: f64 = 0.5;
 
 /// Busy share from which a CPU is called saturated.
 pub const SATURATED_RATIO: f64 = 0.99;
@@ -127,6 +170,8 @@ pub struct CpuInterval {
     pub missed_deadline: bool,
     /// The CPUs that were online, by number.
     pub cpus: Vec<CpuSample>,
+    /// Share of time in which some thread of the machine waited for a CPU, as `/proc/pressure/cpu` counts it.
+    pub psi_some_ratio: Maybe<f64>,
     /// Events that were lost, by reason, and what follows from it ([`UNSURE_NS`], [`UNOWNED_NS`]); empty where none were.
     pub lost: BTreeMap<String, u64>,
 }
@@ -143,6 +188,15 @@ impl CpuInterval {
     pub fn unsure_ratio(&self) -> f64 {
         let ns = self.lost.get(UNSURE_NS).copied().unwrap_or(0);
         ns as f64 * 1e-9 / (self.seconds() * self.cpus.len().max(1) as f64)
+    }
+
+    /// By how much the sums of threads may be off, as a share of busy time: alone, sibling busy, core share. Time whose thread
+    /// the kernel did not show is in none of them, and a core's clocks run on through it.
+    pub fn tasks_unsure_ratio(&self) -> f64 {
+        let ns: u64 = [UNSURE_NS, UNOWNED_NS].iter().filter_map(|reason| self.lost.get(*reason)).sum();
+        let busy: f64 = self.cpus.iter().filter_map(|c| c.event_ratio.as_ref().ok()).sum();
+        let busy_s = busy * self.seconds();
+        if busy_s > 0.0 { ns as f64 * 1e-9 / busy_s } else { 0.0 }
     }
 
     /// Length of the interval in seconds.
@@ -181,6 +235,9 @@ mod tests {
         let sample = |(cpu, balance): (u32, &Maybe<i64>)| CpuSample {
             cpu,
             event_ratio: none(),
+            irq_ratio: none(),
+            softirq_ratio: none(),
+            run_queue_wait_ns: Err(Missing::because("not measured")),
             tick_before_ratio: none(),
             tick_after_ratio: none(),
             sampled_ratio: none(),
@@ -200,6 +257,7 @@ mod tests {
             rung: Rung::Bpf,
             missed_deadline: false,
             cpus: (0..).zip(balances).map(sample).collect(),
+            psi_some_ratio: none(),
             lost: BTreeMap::new(),
         }
     }

@@ -78,6 +78,20 @@ impl Histogram {
         (!self.is_empty()).then(|| self.0.value_at_quantile(quantile))
     }
 
+    /// Lowest and highest value that the bucket of the value of this rank can hold; `None` of a rank that no value has.
+    ///
+    /// - `rank`: place among the values in rising order, from 1.
+    pub fn bucket_of_rank(&self, rank: u64) -> Option<(u64, u64)> {
+        let mut so_far = 0;
+        let mut reaches = |count: u64| {
+            so_far += count;
+            rank > 0 && so_far >= rank
+        };
+        let bucket = self.0.iter_recorded().find(|b| reaches(b.count_since_last_iteration()))?;
+        let value = bucket.value_iterated_to();
+        Some((self.0.lowest_equivalent(value), self.0.highest_equivalent(value)))
+    }
+
     /// How many values lie in the bucket of `value_ns` or below it.
     pub fn count_at_or_below(&self, value_ns: u64) -> u64 {
         self.0
@@ -96,6 +110,7 @@ impl Histogram {
             quantiles_ns: QUANTILES.map(|(_, q)| self.0.value_at_quantile(q)),
             max_ns: self.0.max(),
             lower_bounds: Vec::new(),
+            upper_bounds: Vec::new(),
         })
     }
 
@@ -185,6 +200,15 @@ pub struct Summary {
     /// Names (of [`QUANTILES`], `mean`, `max`) that are only known to be at least what is written here, because
     /// events that had not ended could still push them up.
     pub lower_bounds: Vec<&'static str>,
+    /// The same for those that a generator on time would have found lower: of what is written here, more than half is
+    /// the generator's own lateness.
+    pub upper_bounds: Vec<&'static str>,
+}
+
+/// The name in JSON of a number of a [`Summary`] that may be a bound: of [`QUANTILES`], `mean` or `max`; `None` for any
+/// other word.
+pub fn bound_name(word: &str) -> Option<&'static str> {
+    QUANTILES.iter().map(|(name, _)| *name).chain(["mean", "max"]).find(|name| *name == word)
 }
 
 impl Summary {
@@ -257,6 +281,17 @@ mod tests {
     fn an_empty_distribution_has_no_summary_instead_of_zeros() {
         assert_eq!(Histogram::new().summary(), None);
         assert_eq!(Histogram::new().quantile_ns(0.5), None);
+    }
+
+    #[test]
+    fn a_rank_names_the_bucket_of_its_value() {
+        let h: Histogram = [(5, 2), (1_000_000, 3)].into_iter().collect();
+        assert_eq!(h.bucket_of_rank(0), None);
+        assert_eq!(h.bucket_of_rank(2), Some((5, 5)));
+        let (low, high) = h.bucket_of_rank(3).unwrap();
+        assert!(low <= 1_000_000 && 1_000_000 <= high && high - low < 1_000, "{low} {high}");
+        assert_eq!(h.bucket_of_rank(5), Some((low, high)));
+        assert_eq!(h.bucket_of_rank(6), None);
     }
 
     #[test]

@@ -171,11 +171,14 @@ impl fmt::Display for Think {
 }
 
 /// What the generator does to be on time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
     /// Its workers sleep until this long before a due time, and spin the rest; in a closed loop of connections they look for
     /// answers for so long before they sleep.
     pub spin: Duration,
+    /// Without [`Self::spin`], in an open loop: workers ask to be woken early by what their wake-ups usually take, and spin
+    /// the rest; all together for at most this share of one CPU. 0 turns it off.
+    pub spin_budget_ratio: f64,
     /// Its workers run at real-time priority (`SCHED_FIFO`), before everything else.
     pub fifo: bool,
     /// A thread at idle priority (`SCHED_IDLE`) keeps each CPU from falling asleep.
@@ -184,7 +187,10 @@ pub struct ClientSettings {
 
 impl ClientSettings {
     /// Sleeps, at ordinary priority.
-    pub const PLAIN: Self = Self { spin: Duration::ZERO, fifo: false, keep_awake: false };
+    pub const PLAIN: Self =
+        Self { spin: Duration::ZERO, spin_budget_ratio: 0.0, fifo: false, keep_awake: false };
+    /// The default of [`Self::spin_budget_ratio`].
+    pub const SPIN_BUDGET_RATIO: f64 = 0.05;
 }
 
 /// How row numbers are chosen.
@@ -244,12 +250,33 @@ pub struct OltpSettings {
     pub point_selects: u32,
     /// Rows that each range query covers.
     pub range_size: u64,
+    /// How many of its other statements a transaction has.
+    pub mix: OltpMix,
     /// How rows are chosen.
     pub distribution: Distribution,
     /// Without BEGIN and COMMIT.
     pub skip_transaction: bool,
     /// With statements prepared on the server.
     pub prepared: bool,
+}
+
+/// How many statements of each kind a transaction has, beside point selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OltpMix {
+    /// Whether it has the four range queries: simple, sum, order and distinct.
+    pub range_selects: bool,
+    /// Updates of an indexed column.
+    pub index_updates: u32,
+    /// Updates of a column without an index.
+    pub non_index_updates: u32,
+    /// Rows that are deleted and inserted again.
+    pub delete_inserts: u32,
+}
+
+impl OltpMix {
+    /// What sysbench has by default: one of each.
+    pub const USUAL: Self =
+        Self { range_selects: true, index_updates: 1, non_index_updates: 1, delete_inserts: 1 };
 }
 
 /// The scripts whose statements events send; none for other workloads.
@@ -285,6 +312,19 @@ pub enum PreparePolicy {
 
 words!(PreparePolicy { Auto = "auto", Always = "always", Never = "never" });
 
+/// How closely an existing data set is looked at before the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataCheck {
+    /// First and last row and the index of each table: a page or two. Rows that are missing in between are not seen.
+    Quick,
+    /// Every row is counted.
+    Full,
+    /// Not at all: the data set is taken for granted.
+    None,
+}
+
+words!(DataCheck { Quick = "quick", Full = "full", None = "none" });
+
 /// Everything that a load was asked to do, every default resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSettings {
@@ -306,6 +346,10 @@ pub struct LoadSettings {
     pub verify: bool,
     /// Whether missing data is built.
     pub prepare: PreparePolicy,
+    /// How closely an existing data set is looked at.
+    pub check: DataCheck,
+    /// The longest message, row or value that is accepted from a server; a longer one breaks the connection.
+    pub answer_bytes_max: u64,
     /// Workers.
     pub threads: u32,
     /// Connections of all workers together, where the target allows many; `None`: one each.
@@ -347,6 +391,11 @@ pub struct LoadSettings {
 }
 
 impl LoadSettings {
+    /// The longest message, row or value that is accepted from a server by default: 64 MiB.
+    pub const ANSWER_BYTES_MAX: u64 = 64 << 20;
+    /// The least that this limit may be: what servers say in a login is not longer.
+    pub const ANSWER_BYTES_MIN: u64 = 64 << 10;
+
     /// Connections of all workers together.
     pub fn connections_in_all(&self) -> u32 {
         self.connections.unwrap_or(self.threads)
@@ -440,6 +489,17 @@ pub struct ClientCost {
     pub run_queue_wait_us_per_event: Maybe<f64>,
     /// CPU time of the threads that kept the CPUs awake, which is in none of the above; `None` where there were none.
     pub keep_awake_cpu: Option<Duration>,
+    /// How workers were woken early; `None` if they were not.
+    pub wake_up: Option<WakeUp>,
+}
+
+/// How workers were woken early, so as to be on time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WakeUp {
+    /// How long before a due time they asked to be woken, at the end.
+    pub lead: Duration,
+    /// Share of one CPU that all of them together spun until the due time.
+    pub spun_ratio: f64,
 }
 
 /// The rate was changed while the load ran.
@@ -477,6 +537,9 @@ pub struct LoadRecord {
     pub wait: Maybe<CensoredHistogram>,
     /// How late the generator was; missing in a closed loop.
     pub lateness: Maybe<Histogram>,
+    /// Names of [`crate::histogram::QUANTILES`], `mean` and `max`, for which the generator's lateness, with the wait that
+    /// it caused, is more than half of the response.
+    pub generator_made: Vec<&'static str>,
     /// Service time of tries that failed.
     pub failure: Histogram,
     /// How long the making of each connection took, before the load began: the try that succeeded.
@@ -506,6 +569,19 @@ pub struct LoadRecord {
     pub slices: Vec<HistogramSlice>,
     /// Whether the run may be used.
     pub verdict: Verdict,
+}
+
+impl LoadRecord {
+    /// The summary of the response, with those values named that the generator may have made.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no response time.
+    pub fn response_summary(&self) -> Maybe<Option<Summary>> {
+        let response = self.response.as_ref().map_err(Clone::clone)?;
+        let made = || self.generator_made.clone();
+        Ok(response.summary().map(|summary| Summary { upper_bounds: made(), ..summary }))
+    }
 }
 
 /// What a load shows while it runs: one interval.

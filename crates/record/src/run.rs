@@ -12,9 +12,12 @@ use crate::command::Recorded;
 use crate::cpu::CpuInterval;
 use crate::environment::Environment;
 use crate::instruments::Instruments;
+use crate::limits::Throttled;
 use crate::load::LoadRecord;
+use crate::missing::Maybe;
 use crate::proof::Proof;
 use crate::series::Sample;
+use crate::server_cpu::ServerCpu;
 
 /// Names a run or a bake-off for ever: 26 letters that sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +183,8 @@ pub struct Run {
     pub load: Option<LoadRecord>,
     /// What the CPUs did, interval by interval; empty where nobody looked.
     pub cpu: Vec<CpuInterval>,
+    /// What the server under test used of the CPUs over the measured phase of the load.
+    pub server_cpu: Maybe<ServerCpu>,
     /// What the other instruments saw.
     pub instruments: Instruments,
     /// Other numbers over time.
@@ -188,6 +193,8 @@ pub struct Run {
     pub proofs: Vec<Proof>,
     /// What was recorded around a command or a stretch of time, where the run did that.
     pub recorded: Option<Recorded>,
+    /// How often a CPU quota took effect while it was measured.
+    pub throttled: Maybe<Throttled>,
 }
 
 #[cfg(test)]

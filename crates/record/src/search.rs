@@ -90,9 +90,11 @@ pub enum Stage {
     Bisect,
     /// To see whether the answer was luck.
     Confirm,
+    /// To see, after runs that contradict each other, whether the highest rate that was kept still is.
+    Recheck,
 }
 
-words!(Stage { Ramp = "ramp", Bisect = "bisect", Confirm = "confirm" });
+words!(Stage { Ramp = "ramp", Bisect = "bisect", Confirm = "confirm", Recheck = "recheck" });
 
 /// What a run at one rate told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +153,14 @@ pub enum Answer {
         /// Highest rate at which it was kept and not broken later.
         kept_per_s: f64,
         /// Lowest rate at which it was broken.
+        broken_at_per_s: f64,
+    },
+    /// The target changed during the search: a rate was kept, lower ones were broken later, and it was broken too when it was
+    /// tried again at the end.
+    Changed {
+        /// Highest rate at which it was kept, before.
+        kept_per_s: f64,
+        /// Lowest rate at which it was broken, after.
         broken_at_per_s: f64,
     },
     /// The user stopped it.

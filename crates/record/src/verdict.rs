@@ -53,6 +53,14 @@ impl Verdict {
         Self { state, checks }
     }
 
+    /// Adds a check that is made outside of the load. One that fails makes a valid run INVALID.
+    pub fn add(&mut self, check: Check) {
+        if !check.ok && self.state == Validity::Valid {
+            self.state = Validity::Invalid;
+        }
+        self.checks.push(check);
+    }
+
     /// The checks that fail.
     pub fn failures(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|c| !c.ok)

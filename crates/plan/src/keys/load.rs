@@ -1,6 +1,6 @@
 //! The keys of `[load]`.
 
-use record::load::{Distribution, Schedule, Workload};
+use record::load::{DataCheck, Distribution, Schedule, Workload};
 use record::requests::HttpVersion;
 
 use super::{ANY_TIME, DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
@@ -11,6 +11,9 @@ fn workloads() -> Vec<&'static str> {
 }
 fn distributions() -> Vec<&'static str> {
     Distribution::NAMES.to_vec()
+}
+fn checks() -> Vec<&'static str> {
+    DataCheck::ALL.iter().map(|c| c.word()).collect()
 }
 fn schedules() -> Vec<&'static str> {
     Schedule::ALL.iter().map(|s| s.word()).collect()
@@ -62,6 +65,14 @@ pub(super) const KEYS: &[Key] = &[
         "rows that a range query covers",
     )
     .with(Placeholders::Any),
+    key("range_selects", Kind::Bool, Need::Optional("true"), "false", "whether a transaction has the four range queries")
+        .with(Placeholders::Any),
+    key("index_updates", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "updates of the indexed column in a transaction")
+        .with(Placeholders::Any),
+    key("non_index_updates", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "updates of another column in a transaction")
+        .with(Placeholders::Any),
+    key("delete_inserts", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "rows that a transaction deletes and inserts again")
+        .with(Placeholders::Any),
     key(
         "distribution",
         Kind::Word(distributions),
@@ -282,6 +293,14 @@ pub(super) const KEYS: &[Key] = &[
         "workers spin this many microseconds before a due time; in a closed loop of connections, before they sleep",
     )
     .with(Placeholders::Any),
+    key(
+        "spin_budget",
+        Kind::Percent { max_ratio: 1.0 },
+        Need::Optional("5%"),
+        "\"0%\"",
+        "share of a CPU that workers may spin, so as to be on time, after they were woken early",
+    )
+    .with(Placeholders::Any),
     key("fifo", Kind::Bool, Need::Optional("false"), "true", "workers run at real-time priority")
         .with(Placeholders::Any),
     key(
@@ -306,6 +325,23 @@ pub(super) const KEYS: &[Key] = &[
         Need::Default("\"5s\""),
         "\"5s\"",
         "how long what is in flight at the planned end may take",
+    )
+    .with(Placeholders::Any),
+    key(
+        "check",
+        Kind::Word(checks),
+        Need::Optional("quick"),
+        "\"full\"",
+        "how closely an existing data set is looked at before each load: quick looks at the first and last row and the \
+         index of each table, full counts every row, none looks at nothing",
+    )
+    .with(Placeholders::Any),
+    key(
+        "answer_max",
+        Kind::Form("a size such as \"64MiB\", at least 64KiB"),
+        Need::Optional("64MiB"),
+        "\"256MiB\"",
+        "the longest message, row or value that is accepted from a server; a longer one breaks the connection",
     )
     .with(Placeholders::Any),
     key(

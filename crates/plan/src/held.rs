@@ -1,0 +1,236 @@
+//! Which of the judged metrics the plan's phases can hold: known before anything runs.
+
+use std::path::Path;
+
+use record::bakeoff::{Metric, Plot};
+use record::load::{Rate, Think};
+
+use crate::load::RateWritten;
+use crate::matrix;
+use crate::meant::Plan;
+
+/// What is known of a metric before the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holds {
+    /// It can be judged in every cell.
+    Yes,
+    /// What decides it is known only when it runs: what it takes.
+    Unknown(String),
+    /// It cannot be judged in some or all cells: why. Where it is known for all, the metric is in no family.
+    No {
+        /// Why.
+        why: String,
+        /// Whether that is so in every cell.
+        everywhere: bool,
+    },
+}
+
+/// A metric that the plan judges, and whether its phases can hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The metric.
+    pub metric: Metric,
+    /// Whether it can be judged.
+    pub holds: Holds,
+}
+
+impl Held {
+    /// The sentence for whoever starts the plan; `None` where there is nothing to say.
+    pub(crate) fn note(&self) -> Option<String> {
+        let metric = self.metric.word();
+        match &self.holds {
+            Holds::Yes => None,
+            Holds::Unknown(what) => Some(format!("{metric} is judged only if it can be: {what}")),
+            Holds::No { why, everywhere: true } => Some(format!("{metric} is not judged: {why}")),
+            Holds::No { why, everywhere: false } => {
+                Some(format!("{metric} is not judged in every cell: {why}"))
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Every judged metric, and whether the plan's phases can hold it.
+    pub fn held(&self) -> Vec<Held> {
+        self.judge.metrics.iter().map(|metric| self.holds(*metric)).collect()
+    }
+
+    /// Comparisons that the plan makes, as far as is known before it runs: configurations against the reference by
+    /// conditions by metrics.
+    pub fn comparisons(&self) -> u32 {
+        let against = self.configurations().len().saturating_sub(1);
+        let cells = matrix::cells(&self.factors, Plot::Sub).len();
+        let of = |held: &Held| match (&held.holds, held.metric) {
+            (Holds::No { everywhere: true, .. }, _) => 0,
+            // Over several rates it is one slope.
+            (_, Metric::CpuPerEvent) => against * cells / self.rates().max(1),
+            _ => against * cells,
+        };
+        u32::try_from(self.held().iter().map(of).sum::<usize>()).unwrap_or(u32::MAX)
+    }
+
+    fn holds(&self, metric: Metric) -> Held {
+        let holds = match metric {
+            Metric::Throughput => Holds::Yes,
+            Metric::P99 => self.events_hold(metric),
+            Metric::CpuPerEvent => self.cpu_holds(),
+        };
+        Held { metric, holds }
+    }
+
+    /// Whether the CPU time of the server's own tasks can be measured.
+    fn cpu_holds(&self) -> Holds {
+        let no = |why: &str| Holds::No { why: why.to_owned(), everywhere: true };
+        if self.server.is_some() {
+            return Holds::Yes;
+        }
+        let trials = self.trials();
+        let scheme = |i: usize| self.target(&trials[i].levels, Path::new("/scratch")).scheme().to_owned();
+        match trials.first().map(|_| scheme(0)).as_deref() {
+            Some("exec") => Holds::Yes,
+            Some("sqlite" | "null") => {
+                no("the target runs inside the load generator, whose CPU time cannot be told from its own")
+            }
+            _ => no("the plan has no [server], so that the server's own tasks are not known"),
+        }
+    }
+
+    /// Whether each trial gets as many events as the metric takes.
+    fn events_hold(&self, metric: Metric) -> Holds {
+        let needed = metric.events_min();
+        let measured_s = self.measure.as_secs_f64();
+        let takes = format!("{metric} needs {needed} events a trial", metric = metric.word());
+        if !self.unbuilt.is_empty() {
+            return Holds::Unknown(takes);
+        }
+        let trials = self.trials();
+        let bounds: Vec<Bound> = trials
+            .iter()
+            .filter(|trial| trial.block == 1)
+            .map(|trial| {
+                let settings = self.load_settings(trial, Path::new("/scratch"));
+                match (settings.rate, settings.think) {
+                    (Rate::PerSecond(per_s), _) => Bound::About(per_s * measured_s),
+                    (Rate::Max, Think::Constant(rest) | Think::Exponential(rest)) => {
+                        let workers = f64::from(settings.connections_in_all());
+                        Bound::AtMost(workers * measured_s / rest.as_secs_f64())
+                    }
+                    (Rate::Max, Think::None) => Bound::Unknown,
+                }
+            })
+            .collect();
+        let too_few = |bound: &&Bound| bound.most().is_some_and(|most| most < needed as f64);
+        let fewest = bounds.iter().filter(too_few).filter_map(Bound::most).reduce(f64::min);
+        if let Some(fewest) = fewest {
+            let everywhere = bounds.iter().all(|bound| too_few(&bound));
+            let why = format!("{takes}, and this plan gets about {}", thousands(fewest));
+            return Holds::No { why, everywhere };
+        }
+        if bounds.iter().all(|bound| matches!(bound, Bound::About(_))) {
+            return Holds::Yes;
+        }
+        let rate = thousands((needed as f64 / measured_s).ceil());
+        Holds::Unknown(format!("{takes}: at least {rate}/s in measured phases of {measured_s} s"))
+    }
+
+    /// How many rates a series has, where a sub-plot factor alone says them.
+    fn rates(&self) -> usize {
+        let Some(RateWritten::Plain(rate)) = &self.load.rate else { return 1 };
+        let names: Vec<&str> = rate.template.names().collect();
+        let says = |f: &&record::bakeoff::Factor| f.plot == Plot::Sub && names.contains(&f.name.as_str());
+        match self.factors.iter().filter(says).collect::<Vec<_>>()[..] {
+            [factor] if factor.values.len() > 1 => factor.values.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// What is known of the number of events of a trial.
+enum Bound {
+    About(f64),
+    AtMost(f64),
+    Unknown,
+}
+
+impl Bound {
+    fn most(&self) -> Option<f64> {
+        match self {
+            Self::About(events) | Self::AtMost(events) => Some(*events),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// `1,800`.
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(load: &str, judge: &str) -> Plan {
+        let text = format!(
+            "schema = 1\ntitle = \"t\"\n[factors.name]\nvalues = [\"a\", \"b\"]\nreference = \"a\"\n\
+             level = \"whole-plot\"\n[factors.rate]\nvalues = [100, 900, 9000]\nlevel = \"sub-plot\"\n[design]\n\
+             blocks = 6\n[load]\n{load}\n[phases]\nmeasure = {{ time = \"2s\" }}\n[judge]\n{judge}\n"
+        );
+        crate::read(&text, "t.toml").unwrap()
+    }
+
+    const ALL: &str = "metrics = [\"throughput\", \"p99\", \"cpu-per-event\"]";
+
+    fn notes(plan: &Plan) -> Vec<String> {
+        plan.held().iter().filter_map(Held::note).collect()
+    }
+
+    #[test]
+    fn what_the_phases_cannot_hold_is_said_before_the_run() {
+        let few = plan("target = \"null:\"\nrate = 900", ALL);
+        let said = notes(&few);
+        assert_eq!(
+            said[0],
+            "p99 is not judged: p99 needs 10000 events a trial, and this plan gets about 1,800"
+        );
+        assert!(said[1].starts_with("cpu-per-event is not judged: the target runs inside"), "{said:?}");
+        assert!(few.notes().iter().any(|note| note.text == said[0]), "{:?}", few.notes());
+        // 1 configuration against the reference at 3 sub-plot cells, by throughput alone.
+        assert_eq!(few.comparisons(), 3);
+        let some = plan("target = \"null:\"\nrate = \"{rate}\"", ALL);
+        assert!(notes(&some)[0].starts_with("p99 is not judged in every cell: "), "{:?}", notes(&some));
+        let closed = plan("target = \"null:\"", ALL);
+        assert!(
+            notes(&closed)[0].ends_with("at least 5,000/s in measured phases of 2 s"),
+            "{:?}",
+            notes(&closed)
+        );
+        let resting = plan("target = \"null:\"\nthink = \"10ms\"", ALL);
+        assert!(notes(&resting)[0].ends_with("this plan gets about 200"), "{:?}", notes(&resting));
+    }
+
+    #[test]
+    fn without_metrics_those_are_judged_that_the_plan_can_hold() {
+        let metrics = |load: &str| plan(load, "").judge().metrics.clone();
+        assert_eq!(metrics("target = \"null:\""), [Metric::Throughput]);
+        assert_eq!(metrics("target = \"exec:true\""), [Metric::Throughput, Metric::CpuPerEvent]);
+        assert_eq!(metrics("target = \"null:\"\nrate = 9000"), [Metric::P99]);
+        assert_eq!(metrics("target = \"exec:true\"\nrate = \"{rate}\""), [Metric::CpuPerEvent]);
+    }
+
+    #[test]
+    fn a_slope_over_rates_is_one_comparison() {
+        let slope = plan("target = \"exec:true\"\nrate = \"{rate}\"", "metrics = [\"cpu-per-event\"]");
+        assert_eq!(slope.comparisons(), 1);
+        let points = plan("target = \"exec:true\"", "metrics = [\"cpu-per-event\"]");
+        assert_eq!(points.comparisons(), 3);
+    }
+}

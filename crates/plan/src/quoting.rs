@@ -1,0 +1,232 @@
+//! Where a placeholder stands in a command line, and how its value is written there so that it stays one word.
+//!
+//! A level of a factor is data. In a text that a shell reads, `a; rm -r x` must reach the program as it is, and never be
+//! read by the shell. A place where that cannot be had (in backticks, in a comment, in a here-document) is refused,
+//! unless the value has no character that means anything to a shell.
+
+/// What reads a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// Nothing takes it apart.
+    Plain,
+    /// `sh -c`.
+    Shell,
+    /// Our own splitting into words: blanks, quotes of either kind, backslashes.
+    Words,
+}
+
+/// Where in a command line a placeholder stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    /// Outside quotes, also within `$(...)`.
+    Command,
+    /// In `'...'`.
+    Single,
+    /// In `"..."`.
+    Double,
+    /// In backticks, `${...}`, `$((...))`, a comment.
+    Unquotable(char),
+}
+
+/// Follows a command line, text by text.
+#[derive(Debug, Clone)]
+pub(crate) struct Scanner {
+    language: Language,
+    frames: Vec<Frame>,
+    /// A here-document was begun: what follows may be its content.
+    is_lost: bool,
+    /// The text ends in a backslash, which takes the next character.
+    is_escaped: bool,
+    /// The last character, to know where a comment begins.
+    last: char,
+}
+
+impl Scanner {
+    pub(crate) fn new(language: Language) -> Self {
+        Self { language, frames: vec![Frame::Command], is_lost: false, is_escaped: false, last: ' ' }
+    }
+
+    /// Takes a text of the author's.
+    pub(crate) fn pass(&mut self, text: &str) {
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            let is_word_start = self.last.is_whitespace() || ";&|(".contains(self.last);
+            self.last = c;
+            if std::mem::take(&mut self.is_escaped) {
+                continue;
+            }
+            let is_shell = self.language == Language::Shell;
+            match (self.top(), c) {
+                (Frame::Command | Frame::Double, '\\') => self.is_escaped = true,
+                (Frame::Command, '\'') => self.frames.push(Frame::Single),
+                (Frame::Command, '"') => self.frames.push(Frame::Double),
+                (Frame::Single, '\'') | (Frame::Double, '"') => self.pop(),
+                (Frame::Unquotable(end), c) if c == end => self.pop(),
+                (Frame::Command | Frame::Double, '`') if is_shell => self.frames.push(Frame::Unquotable('`')),
+                (Frame::Command, '#') if is_shell && is_word_start => {
+                    self.frames.push(Frame::Unquotable('\n'));
+                }
+                (Frame::Command, '<') if is_shell && rest.peek() == Some(&'<') => self.is_lost = true,
+                (Frame::Command | Frame::Double, '$') if is_shell => self.dollar(&mut rest),
+                (Frame::Command, '(') if is_shell => self.frames.push(Frame::Command),
+                // A `)` of a `case` closes nothing.
+                (Frame::Command, ')') if is_shell && self.frames.len() > 1 => self.pop(),
+                _ => {}
+            }
+        }
+    }
+
+    fn dollar(&mut self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+        match rest.peek() {
+            Some('(') => {
+                rest.next();
+                self.last = '(';
+                if rest.peek() == Some(&'(') {
+                    // Arithmetic, or a subshell in a substitution: either way it is too deep to tell.
+                    self.is_lost = true;
+                }
+                self.frames.push(Frame::Command);
+            }
+            Some('{') => {
+                rest.next();
+                self.frames.push(Frame::Unquotable('}'));
+            }
+            _ => {}
+        }
+    }
+
+    fn top(&self) -> Frame {
+        *self.frames.last().expect("the first frame stays")
+    }
+
+    fn pop(&mut self) {
+        if self.frames.len() > 1 {
+            self.frames.pop();
+        }
+    }
+
+    /// Whether quotes of the author's stand around this place.
+    pub(crate) fn is_in_quotes(&self) -> bool {
+        matches!(self.top(), Frame::Single | Frame::Double)
+    }
+
+    /// A value as it is written here; `None` where it cannot be kept from being read.
+    pub(crate) fn quote(&mut self, value: &str) -> Option<String> {
+        self.last = 'x';
+        if self.language == Language::Plain || is_harmless(value) {
+            self.is_escaped = false;
+            return Some(value.to_owned());
+        }
+        if self.is_lost || self.is_escaped {
+            return None;
+        }
+        match self.top() {
+            Frame::Command => Some(format!("'{}'", value.replace('\'', "'\\''"))),
+            Frame::Single => Some(value.replace('\'', "'\\''")),
+            Frame::Double => Some(value.chars().fold(String::new(), |mut text, c| {
+                if matches!(c, '\\' | '"' | '$' | '`') {
+                    text.push('\\');
+                }
+                text.push(c);
+                text
+            })),
+            Frame::Unquotable(_) => None,
+        }
+    }
+}
+
+/// Whether no shell sees more in it than a word.
+pub(crate) fn is_harmless(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "_./:=@%+,-".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const NASTY: [&str; 9] = [
+        "a; touch X; #",
+        "$(touch X)",
+        "`touch X`",
+        "'; touch X; '",
+        "\"; touch X; \"",
+        "a\ntouch X",
+        "\\",
+        "* ~ $HOME ${HOME}",
+        " ",
+    ];
+
+    fn written(before: &str, value: &str, after: &str, language: Language) -> Option<String> {
+        let mut scanner = Scanner::new(language);
+        scanner.pass(before);
+        let value = scanner.quote(value)?;
+        scanner.pass(after);
+        Some(format!("{before}{value}{after}"))
+    }
+
+    #[test]
+    fn a_shell_gets_every_value_as_one_word() {
+        let folder = tempfile_folder();
+        for value in NASTY {
+            for (before, after) in [
+                ("printf %s ", ""),
+                ("printf %s '", "'"),
+                ("printf %s \"", "\""),
+                ("x=$(printf %s ", "; echo .); printf %s \"${x%.}\""),
+                ("printf %s \"$(printf %s ", ")\""),
+                ("echo 'it'\\''s' \"a 'b\" >/dev/null; printf %s ", ""),
+                ("true # a comment's end\nprintf %s ", ""),
+                ("(printf %s ", ")"),
+            ] {
+                let script = written(before, value, after, Language::Shell).expect("it can be quoted here");
+                let said = Command::new("sh").args(["-c", &script]).current_dir(&folder).output().unwrap();
+                let said = String::from_utf8(said.stdout).unwrap();
+                assert_eq!(said.trim_end_matches('\n'), value.trim_end_matches('\n'), "{script}");
+            }
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing was executed");
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn where_no_quoting_helps_only_harmless_values_are_taken() {
+        for (before, after) in [
+            ("echo `echo ", "`"),
+            ("echo ${x:-", "}"),
+            ("true # ", ""),
+            ("cat <<END\n", "\nEND"),
+            ("echo $((1 + ", "))"),
+            ("echo \\", ""),
+        ] {
+            for value in NASTY {
+                assert_eq!(written(before, value, after, Language::Shell), None, "{before}{value}");
+            }
+            assert_eq!(
+                written(before, "jemalloc-5.3", after, Language::Shell),
+                Some(format!("{before}jemalloc-5.3{after}"))
+            );
+        }
+    }
+
+    #[test]
+    fn our_own_words_get_every_value_as_one_word() {
+        for value in NASTY {
+            for (before, after) in [("x ", ""), ("x '", "'"), ("x \"", "\""), ("x $( ` # ", "")] {
+                let line = written(before, value, after, Language::Words).expect("only quotes matter");
+                assert_eq!(
+                    crate::meant::words(&line).unwrap().last().map(String::as_str),
+                    Some(value),
+                    "{line}"
+                );
+            }
+        }
+    }
+
+    fn tempfile_folder() -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("bakeoff-plan-quoting-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        folder
+    }
+}

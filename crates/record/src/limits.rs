@@ -1,0 +1,154 @@
+//! Limits on the CPU time of a process: affinity, CPU set, quota; and how often a quota stopped it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::missing::{Maybe, Missing};
+use crate::verdict::Check;
+
+/// What a process, or the processes of a control group, may use of the CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuLimits {
+    /// CPUs that affinity and CPU set allow.
+    pub allowed: Maybe<BTreeSet<u32>>,
+    /// The tightest quota of the control group and its ancestors. `Ok(None)`: no group that can be read has one.
+    pub quota: Maybe<Option<Quota>>,
+}
+
+/// CPU time per time that the kernel grants a control group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quota {
+    /// CPUs' worth of time: 0.5 is 50 ms in each 100 ms.
+    pub cpus: f64,
+    /// The group that has the quota, as `/proc/PID/cgroup` writes it.
+    pub cgroup: String,
+}
+
+impl CpuLimits {
+    /// CPUs' worth of time: the smaller of the allowed CPUs' count and the quota.
+    ///
+    /// # Errors
+    ///
+    /// Missing if either is.
+    pub fn cpus(&self) -> Maybe<f64> {
+        let allowed = self.allowed.as_ref().map_err(Clone::clone)?.len() as f64;
+        let quota = self.quota.as_ref().map_err(Clone::clone)?;
+        Ok(quota.as_ref().map_or(allowed, |quota| quota.cpus.min(allowed)))
+    }
+
+    /// CPUs that can be busy all the time without being throttled; at least 1, also under a quota of less.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::cpus`].
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count of CPUs, at least 1"
+    )]
+    pub fn whole_cpus(&self) -> Maybe<u32> {
+        // A quota of 200,000 us in 100,000 us must not become 1 by rounding.
+        self.cpus().map(|cpus| (cpus + 1e-9).floor().max(1.0) as u32)
+    }
+}
+
+/// How often, and for how long, a CPU quota stopped the processes of a control group over some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Throttled {
+    /// Periods of the quota in which the group used it up. 0 together with a time over 0: an ancestor that cannot be
+    /// read from here used up its quota.
+    pub periods: u64,
+    /// For how long processes of the group were stopped, summed over CPUs, nanoseconds.
+    pub time_ns: u64,
+    /// The group whose quota it is; the group that was watched if no quota took effect.
+    pub cgroup: String,
+}
+
+impl Throttled {
+    /// Whether a quota took effect: what was measured is the quota's work, not the program's.
+    pub fn is_any(&self) -> bool {
+        self.periods > 0 || self.time_ns > 0
+    }
+
+    /// The check `throttled`, which fails if a quota took effect at all.
+    pub fn check(&self) -> Check {
+        let (found, limit) = (self.time_ns as f64 * 1e-9, 0.0);
+        Check { name: "throttled", ok: !self.is_any(), found, limit, text: self.to_string() }
+    }
+
+    /// The same, with what happened in `other`, another stretch of time or another group; the greater one gives the name.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let cgroup = if (other.time_ns, other.periods) > (self.time_ns, self.periods) {
+            other.cgroup
+        } else {
+            self.cgroup
+        };
+        Self { periods: self.periods + other.periods, time_ns: self.time_ns + other.time_ns, cgroup }
+    }
+}
+
+impl fmt::Display for Throttled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (periods, time_s) = (self.periods, self.time_ns as f64 * 1e-9);
+        match (self.is_any(), periods) {
+            (false, _) => write!(f, "the CPU quota of control group {} never took effect", self.cgroup),
+            (true, 0) => write!(
+                f,
+                "a CPU quota above control group {} stopped its processes for {time_s:.3} s",
+                self.cgroup
+            ),
+            (true, _) => write!(
+                f,
+                "the CPU quota of control group {} stopped its processes in {periods} period{}, for {time_s:.3} s",
+                self.cgroup,
+                if periods == 1 { "" } else { "s" }
+            ),
+        }
+    }
+}
+
+/// Why throttling is not known if nothing was watched.
+pub fn not_watched() -> Missing {
+    Missing::because("CPU quotas were not watched")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(allowed: u32, quota: Option<f64>) -> CpuLimits {
+        let quota = quota.map(|cpus| Quota { cpus, cgroup: "/a".into() });
+        CpuLimits { allowed: Ok((0..allowed).collect()), quota: Ok(quota) }
+    }
+
+    #[test]
+    fn the_tighter_of_quota_and_cpu_set_counts() {
+        for (allowed, quota, cpus, whole) in [
+            (4, None, 4.0, 4),
+            (4, Some(2.0), 2.0, 2),
+            (2, Some(3.5), 2.0, 2),
+            (4, Some(1.5), 1.5, 1),
+            (4, Some(0.2), 0.2, 1),
+        ] {
+            let limits = limits(allowed, quota);
+            assert_eq!((limits.cpus(), limits.whole_cpus()), (Ok(cpus), Ok(whole)), "{allowed} {quota:?}");
+        }
+        let unknown = CpuLimits { quota: Err(not_watched()), ..limits(2, None) };
+        assert_eq!(unknown.whole_cpus(), Err(not_watched()));
+    }
+
+    #[test]
+    fn throttling_is_said_with_its_group() {
+        let none = Throttled { periods: 0, time_ns: 0, cgroup: "/a".into() };
+        assert!(!none.is_any());
+        let some = Throttled { periods: 3, time_ns: 1_500_000_000, cgroup: "/b".into() };
+        assert_eq!(
+            none.clone().and(some).to_string(),
+            "the CPU quota of control group /b stopped its processes in 3 periods, for 1.500 s"
+        );
+        let above = Throttled { time_ns: 20_000_000, ..none };
+        assert!(above.is_any());
+        assert_eq!(above.to_string(), "a CPU quota above control group /a stopped its processes for 0.020 s");
+    }
+}
