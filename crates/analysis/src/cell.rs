@@ -1,12 +1,12 @@
 //! What each cell of the design gave, block by block.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial};
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial, TrialState};
 use record::missing::{Maybe, Missing};
 use record::run::{Run, RunId};
 
-use crate::metric::value;
+use crate::metric::{Value, value};
 use crate::paired::Paired;
 
 /// One cell: a value of every factor, and what one metric was there.
@@ -18,6 +18,10 @@ pub struct Cell {
     pub metric: Metric,
     /// What each block's sealed run gave, in order of blocks. A block without a sealed run is not there.
     pub values: Vec<BlockValue>,
+    /// Blocks whose trial ended without a sealed run.
+    pub fell_out: BTreeSet<u32>,
+    /// Blocks whose trial failed at least once and was sealed at a later attempt.
+    pub redone: BTreeSet<u32>,
     /// Over the blocks; missing where no block has a value.
     pub summary: Maybe<CellSummary>,
 }
@@ -32,7 +36,7 @@ pub struct BlockValue {
     /// The run behind it.
     pub run: RunId,
     /// The metric's value.
-    pub value: Maybe<f64>,
+    pub value: Maybe<Value>,
 }
 
 /// A cell over its blocks.
@@ -40,33 +44,128 @@ pub struct BlockValue {
 pub struct CellSummary {
     /// Blocks with a value.
     pub n: usize,
-    /// Geometric mean over the blocks, so that two cells' means divide to the ratio that is tested.
+    /// Geometric mean over the blocks of the middles of their values, so that two cells' means divide to the ratio that is tested.
     pub mean: f64,
+    /// The same of the least and of the most that their values can be.
+    pub bracket: (f64, f64),
     /// Ends of the t interval over the blocks, taken in logs; missing where one block alone has a value.
     pub interval: Maybe<(f64, f64)>,
 }
 
+/// What a block says of a cell, as far as a comparison goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum InBlock<'a> {
+    /// It has not ended.
+    Open,
+    /// Its trial ended without a sealed run, or with a value that cannot be judged.
+    FellOut,
+    /// A value that can be judged.
+    Known(&'a Value),
+}
+
 impl Cell {
-    /// The value of a block.
-    pub fn in_block(&self, block: u32) -> Option<f64> {
-        self.values.iter().find(|v| v.block == block)?.value.as_ref().ok().copied()
+    /// The cell of one metric over these runs, which are in order of blocks.
+    fn of(levels: Levels, metric: Metric, seen: &Seen, alpha: f64) -> Self {
+        let values = seen.sealed.iter().map(|(trial, run)| block_value(trial, run, metric)).collect();
+        Self::with(levels, metric, values, seen, alpha)
     }
+
+    pub(crate) fn with(
+        levels: Levels,
+        metric: Metric,
+        values: Vec<BlockValue>,
+        seen: &Seen,
+        alpha: f64,
+    ) -> Self {
+        let summary = summary(&values, alpha).ok_or_else(|| match values.first() {
+            None => Missing::because("no run of this cell was sealed"),
+            Some(BlockValue { value: Err(missing), .. }) => missing.clone(),
+            Some(_) => Missing::because("events in flight or without an answer leave it open"),
+        });
+        let (fell_out, redone) = (seen.fell_out.clone(), seen.redone.clone());
+        Self { levels, metric, values, fell_out, redone, summary }
+    }
+
+    pub(crate) fn in_block(&self, block: u32) -> InBlock<'_> {
+        if self.fell_out.contains(&block) {
+            return InBlock::FellOut;
+        }
+        match self.values.iter().find(|v| v.block == block).map(|v| &v.value) {
+            None => InBlock::Open,
+            Some(Ok(value)) if value.judged().is_some() => InBlock::Known(value),
+            Some(_) => InBlock::FellOut,
+        }
+    }
+
+    /// Every block of which anything is known.
+    pub(crate) fn blocks(&self) -> BTreeSet<u32> {
+        self.values.iter().map(|v| v.block).chain(self.fell_out.iter().copied()).collect()
+    }
+
+    /// Why no sealed run of the cell can be judged by this metric; `None` where one can, or none was sealed.
+    pub(crate) fn unable(&self) -> Option<&Missing> {
+        let why = |value: &'_ BlockValue| -> bool {
+            matches!(&value.value, Err(_) | Ok(Value { unjudged: Some(_), .. }))
+        };
+        if !self.values.iter().all(why) {
+            return None;
+        }
+        match &self.values.first()?.value {
+            Err(missing) | Ok(Value { unjudged: Some(missing), .. }) => Some(missing),
+            Ok(_) => None,
+        }
+    }
+}
+
+/// How the trials of one cell ended.
+#[derive(Debug, Default)]
+pub(crate) struct Seen<'a> {
+    /// In order of blocks.
+    pub(crate) sealed: Vec<(&'a Trial, &'a Run)>,
+    pub(crate) fell_out: BTreeSet<u32>,
+    pub(crate) redone: BTreeSet<u32>,
+}
+
+/// How the trials ended, by cell.
+pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
+    let mut found: BTreeMap<&Levels, Seen<'_>> = BTreeMap::new();
+    for trial in &bakeoff.trials {
+        let seen = found.entry(&trial.levels).or_default();
+        let ends = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
+        let sealed = ends().find(|a| a.state == TrialState::Sealed).and_then(|a| a.run.as_ref());
+        let broke = ends().any(|a| is_loss(a.state));
+        match sealed {
+            Some(run) => {
+                seen.sealed.push((trial, run));
+                if broke {
+                    seen.redone.insert(trial.block);
+                }
+            }
+            None if broke => {
+                seen.fell_out.insert(trial.block);
+            }
+            None => {}
+        }
+    }
+    for seen in found.values_mut() {
+        seen.sealed.sort_by_key(|(trial, _)| trial.block);
+    }
+    found
+}
+
+/// Whether an attempt that ended so says something about what was measured: not where its user or its process stopped.
+pub(crate) fn is_loss(state: TrialState) -> bool {
+    !matches!(state, TrialState::Sealed | TrialState::Planned | TrialState::Abandoned)
 }
 
 /// Every cell of the design by every metric, in the order that the plan writes factors and values.
 pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
-    let mut sealed: BTreeMap<&Levels, Vec<(&Trial, &Run)>> = BTreeMap::new();
-    for (trial, run) in bakeoff.sealed() {
-        sealed.entry(&trial.levels).or_default().push((trial, run));
-    }
-    for runs in sealed.values_mut() {
-        runs.sort_by_key(|(trial, _)| trial.block);
-    }
+    let seen = seen(bakeoff);
+    let none = Seen::default();
     let factors: Vec<&Factor> = bakeoff.factors.iter().collect();
     let all = combinations(&factors);
     let of = |levels: &Levels, metric: Metric| {
-        let runs = sealed.get(levels).map_or(&[][..], Vec::as_slice);
-        cell(levels.clone(), metric, runs, bakeoff.judge.alpha)
+        Cell::of(levels.clone(), metric, seen.get(levels).unwrap_or(&none), bakeoff.judge.alpha)
     };
     Metric::ALL.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
@@ -83,29 +182,28 @@ pub(crate) fn combinations(factors: &[&Factor]) -> Vec<Levels> {
     })
 }
 
-fn cell(levels: Levels, metric: Metric, runs: &[(&Trial, &Run)], alpha: f64) -> Cell {
-    let values: Vec<BlockValue> = runs.iter().map(|(trial, run)| block_value(trial, run, metric)).collect();
-    let known: Vec<f64> = values.iter().filter_map(|v| v.value.as_ref().ok().copied()).collect();
-    let summary = summary(&known, alpha).ok_or_else(|| match values.first() {
-        None => Missing::because("no run of this cell was sealed"),
-        Some(first) => first.value.clone().err().unwrap_or_else(|| Missing::because("no value")),
-    });
-    Cell { levels, metric, values, summary }
-}
-
 fn block_value(trial: &Trial, run: &Run, metric: Metric) -> BlockValue {
     BlockValue { block: trial.block, series: trial.series, run: run.header.id, value: value(run, metric) }
 }
 
-fn summary(values: &[f64], alpha: f64) -> Option<CellSummary> {
-    if values.is_empty() {
+/// Over the values that have two ends; `None` of none.
+fn summary(values: &[BlockValue], alpha: f64) -> Option<CellSummary> {
+    let known: Vec<(&Value, f64)> =
+        values.iter().filter_map(|v| v.value.as_ref().ok().and_then(|v| Some((v, v.middle()?)))).collect();
+    if known.is_empty() {
         return None;
     }
-    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
-    let interval = Paired::of(&logs).map(|p| p.interval(alpha)).map(|(low, high)| (low.exp(), high.exp()));
+    let mean = |of: &dyn Fn(&(&Value, f64)) -> f64| {
+        (known.iter().map(|k| of(k).ln()).sum::<f64>() / known.len() as f64).exp()
+    };
+    let ends: Vec<(f64, f64)> = known.iter().map(|(v, _)| (v.low.ln(), v.high.ln())).collect();
+    let interval = Paired::bracketed(&ends).map(|p| p.interval(alpha));
     Some(CellSummary {
-        n: values.len(),
-        mean: (logs.iter().sum::<f64>() / logs.len() as f64).exp(),
-        interval: interval.ok_or_else(|| Missing::because("one block has no spread")),
+        n: known.len(),
+        mean: mean(&|(_, middle)| *middle),
+        bracket: (mean(&|(v, _)| v.low), mean(&|(v, _)| v.high)),
+        interval: interval
+            .map(|(low, high)| (low.exp(), high.exp()))
+            .ok_or_else(|| Missing::because("one block has no spread")),
     })
 }

@@ -12,6 +12,12 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
+    /// A draw from the standard normal distribution (Box and Muller).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let mut uniform = || ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
+    }
+
     /// A number below `n`; the bias of the remainder is below `n` / 2^64.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % n as u64).expect("below a usize")

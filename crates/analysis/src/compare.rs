@@ -1,10 +1,15 @@
 //! The verdicts of a bake-off: every configuration against the reference, at each level of everything else.
 
-use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
-use record::missing::Maybe;
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric, blocks_min};
+use record::missing::{Maybe, Missing};
 
-use crate::cell::{Cell, cells, combinations};
-use crate::judge::{Estimate, Judged, Rules, Verdict, blocks_min, judge};
+use crate::cell::{Cell, InBlock, cells, combinations};
+use crate::fallen_out::{FallenOut, fallen_out};
+use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
+use crate::metric::Value;
+use crate::paired::Pooled;
+use crate::pooled::{Table, pooled};
+use crate::slope::{Slope, Slopes, slopes};
 
 /// What a bake-off says.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +26,16 @@ pub struct Comparisons {
     pub blocks_min: u32,
     /// Whether the plan has fewer blocks than that, or is labelled so: no claim is made whatever the data say.
     pub exploratory: bool,
-    /// The family, judged: configurations x conditions x metrics.
+    /// The family, judged: configurations x conditions x metrics, as far as they can be judged.
     pub pairs: Vec<Pair>,
+    /// What the plan would have judged and no run can: these are no members of the family.
+    pub left_out: Vec<LeftOut>,
     /// Every cell of the design by every metric there is, judged or not.
     pub cells: Vec<Cell>,
+    /// How often the trials of each configuration fell out.
+    pub fallen_out: Vec<FallenOut>,
+    /// The server's CPU time per event with its background apart, where the plan has several rates.
+    pub slopes: Vec<Slope>,
 }
 
 impl Comparisons {
@@ -46,13 +57,17 @@ pub struct Pair {
     pub a: Levels,
     /// The compared factors of the reference.
     pub b: Levels,
-    /// The condition: the other factors' values.
+    /// The condition: the other factors' values. Without the rate where slopes over the rates are compared.
     pub levels: Levels,
     /// What is compared.
     pub metric: Metric,
     /// A's value over B's, by block, where both sides are sealed and have one.
     pub blocks: Vec<(u32, f64)>,
-    /// The ratio over all blocks.
+    /// Geometric means of A and of B over these blocks; missing of none.
+    pub means: Maybe<(f64, f64)>,
+    /// How far what hides in the values' own intervals may move the ratio, as a share.
+    pub open_ratio: f64,
+    /// The ratio over all blocks; missing where nothing is said because trials fell out unevenly.
     pub estimate: Maybe<Estimate>,
     /// What may be claimed.
     pub verdict: Verdict,
@@ -67,10 +82,24 @@ impl Pair {
     }
 }
 
+/// A comparison that the plan asks for and that no run can answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftOut {
+    /// The compared factors of the configuration.
+    pub a: Levels,
+    /// The condition.
+    pub levels: Levels,
+    /// What would have been compared.
+    pub metric: Metric,
+    /// Why it is not.
+    pub why: Missing,
+}
+
 /// Judges every configuration against the reference at each combination of the other factors' values.
 ///
-/// A factor with a reference is compared; one without is a condition. All pairs of all judged metrics form one family.
-/// Only blocks in which both sides are sealed count, pair by pair: what a block's machine did to both cancels.
+/// A factor with a reference is compared; one without is a condition. All pairs of all judged metrics form one family;
+/// a pair whose metric no run of one side can tell is not in it. Only blocks in which both sides are sealed count, pair
+/// by pair: what a block's machine did to both cancels. Nothing is claimed where the trials of a pair fell out unevenly.
 pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let (compared, conditions): (Vec<&Factor>, Vec<&Factor>) =
         bakeoff.factors.iter().partition(|f| f.reference.is_some());
@@ -79,20 +108,17 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let rules =
         Rules { rope_ratio: bakeoff.judge.rope_ratio, alpha: bakeoff.judge.alpha, seed: bakeoff.seed };
     let cells = cells(bakeoff);
+    let slopes = slopes(bakeoff);
 
-    let mut unjudged = Vec::new();
-    for metric in &bakeoff.judge.metrics {
-        for levels in combinations(&conditions) {
-            for a in combinations(&compared).into_iter().filter(|a| *a != reference) {
-                let blocks = ratios(&cells, *metric, &a, &reference, &levels);
-                unjudged.push((a, levels.clone(), *metric, blocks));
-            }
-        }
-    }
+    let metrics = bakeoff.judge.metrics.iter();
+    let fields = metrics.map(|m| Field::of(*m, &cells, slopes.as_ref(), &conditions, &compared));
+    let (judged, left_out) = family(fields, &reference, rules);
+    let members = judged.len();
+    let pair = |(contest, judged): (Contest, Judged)| contest.pair(judged, &reference, members, rules);
+    let mut pairs: Vec<Pair> = judged.into_iter().map(pair).collect();
     let names = |factors: &[&Factor]| factors.iter().map(|f| f.name.clone()).collect();
     let blocks_min = blocks_min(rules.alpha);
     let exploratory = bakeoff.exploratory || bakeoff.blocks < blocks_min;
-    let mut pairs = judged(unjudged, &reference, rules);
     if exploratory {
         for pair in &mut pairs {
             pair.verdict = Verdict::Inconclusive;
@@ -102,6 +128,9 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         compared: names(&compared),
         conditions: names(&conditions),
         pairs,
+        left_out,
+        fallen_out: fallen_out(bakeoff, &compared),
+        slopes: slopes.map_or(Vec::new(), |s| s.over_blocks(rules.alpha)),
         reference,
         rules,
         blocks_min,
@@ -110,34 +139,185 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
-type Unjudged = (Levels, Levels, Metric, Vec<(u32, f64)>);
-
-fn judged(unjudged: Vec<Unjudged>, reference: &Levels, rules: Rules) -> Vec<Pair> {
-    let logs: Vec<(Metric, Vec<f64>)> = unjudged
-        .iter()
-        .map(|(_, _, metric, blocks)| (*metric, blocks.iter().map(|(_, ratio)| ratio.ln()).collect()))
-        .collect();
-    let family: Vec<(Metric, &[f64])> =
-        logs.iter().map(|(metric, logs)| (*metric, logs.as_slice())).collect();
-    let pair = |((a, levels, metric, blocks), judged): (Unjudged, Judged)| Pair {
-        a,
-        b: reference.clone(),
-        levels,
-        metric,
-        blocks,
-        estimate: judged.estimate,
-        verdict: judged.verdict,
-        blocks_needed: judged.blocks_needed,
-    };
-    unjudged.into_iter().zip(judge(&family, rules)).map(pair).collect()
+/// Judges what can be judged in these fields as one family; the rest is left out of it.
+pub(crate) fn family<'a>(
+    fields: impl Iterator<Item = Field<'a>>,
+    reference: &Levels,
+    rules: Rules,
+) -> (Vec<(Contest, Judged)>, Vec<LeftOut>) {
+    let (mut contests, mut left_out) = (Vec::new(), Vec::new());
+    for contest in fields.flat_map(|field| field.contests(reference)) {
+        match contest {
+            Ok(contest) => contests.push(contest),
+            Err(out) => left_out.push(out),
+        }
+    }
+    let members: Vec<Member> = contests.iter().map(Contest::member).collect();
+    let judged = judge(&members, rules);
+    (contests.into_iter().zip(judged).collect(), left_out)
 }
 
-fn ratios(cells: &[Cell], metric: Metric, a: &Levels, b: &Levels, condition: &Levels) -> Vec<(u32, f64)> {
-    let cell = |side: &Levels| {
-        cells.iter().find(|c| {
-            c.metric == metric && side.iter().chain(condition).all(|(k, v)| c.levels.get(k) == Some(v))
-        })
-    };
-    let (Some(a), Some(b)) = (cell(a), cell(b)) else { return Vec::new() };
-    a.values.iter().filter_map(|v| Some((v.block, v.value.as_ref().ok()? / b.in_block(v.block)?))).collect()
+/// Where one metric is compared.
+pub(crate) struct Field<'a> {
+    pub(crate) metric: Metric,
+    pub(crate) cells: Vec<&'a Cell>,
+    pub(crate) conditions: Vec<Levels>,
+    pub(crate) compared: Vec<Levels>,
+}
+
+impl<'a> Field<'a> {
+    fn of(
+        metric: Metric,
+        cells: &'a [Cell],
+        slopes: Option<&'a Slopes>,
+        conditions: &[&Factor],
+        compared: &[&Factor],
+    ) -> Self {
+        let slopes = slopes.filter(|_| metric == Metric::CpuPerEvent);
+        let conditions: Vec<&Factor> = conditions
+            .iter()
+            .copied()
+            .filter(|f| slopes.is_none_or(|slopes| f.name != slopes.rate_factor()))
+            .collect();
+        let cells = match slopes {
+            Some(slopes) => slopes.cells().iter().collect(),
+            None => cells.iter().filter(|c| c.metric == metric).collect(),
+        };
+        Self { metric, cells, conditions: combinations(&conditions), compared: combinations(compared) }
+    }
+
+    fn cell(&self, side: &Levels, condition: &Levels) -> Option<&'a Cell> {
+        let is_it = |c: &&&Cell| side.iter().chain(condition).all(|(k, v)| c.levels.get(k) == Some(v));
+        self.cells.iter().find(is_it).copied()
+    }
+
+    fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
+        let tables: Vec<Option<Table>> = self.conditions.iter().map(|c| self.table(c)).collect();
+        let pooled = pooled(&tables);
+        let mut contests = Vec::new();
+        for (condition, pooled) in self.conditions.iter().zip(pooled) {
+            for a in self.compared.iter().filter(|a| *a != reference) {
+                let sides = self.cell(a, condition).zip(self.cell(reference, condition));
+                let Some((one, other)) = sides else { continue };
+                contests.push(match one.unable().or(other.unable()) {
+                    None => Ok(Contest::of(one, other, a.clone(), condition.clone(), pooled)),
+                    Some(why) => Err(LeftOut {
+                        a: a.clone(),
+                        levels: condition.clone(),
+                        metric: self.metric,
+                        why: why.clone(),
+                    }),
+                });
+            }
+        }
+        contests
+    }
+
+    /// The values of every configuration in every block; `None` where one lacks.
+    fn table(&self, condition: &Levels) -> Option<Table> {
+        let cells: Vec<&Cell> =
+            self.compared.iter().map(|a| self.cell(a, condition)).collect::<Option<_>>()?;
+        let value = |cell: &Cell, block: u32| match cell.in_block(block) {
+            InBlock::Known(value) => Some(value.judged()?.ln()),
+            InBlock::FellOut | InBlock::Open => None,
+        };
+        let row = |block: &u32| cells.iter().map(|cell| value(cell, *block)).collect::<Option<Vec<f64>>>();
+        Table::of(cells.first()?.blocks().iter().map(row).collect::<Option<_>>()?)
+    }
+}
+
+/// A pair before it is judged.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    pub(crate) a: Levels,
+    levels: Levels,
+    metric: Metric,
+    pub(crate) blocks: Vec<(u32, Value, Value)>,
+    pooled: Option<Pooled>,
+    uneven: Option<Missing>,
+}
+
+/// One more trial than this that had to be measured twice is a pattern, not an accident.
+const REDONE_MORE_MAX: usize = 1;
+
+impl Contest {
+    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, pooled: Option<Pooled>) -> Self {
+        let mut blocks = Vec::new();
+        let (mut lost_by_a, mut lost_by_b) = (0, 0);
+        for block in a.blocks().union(&b.blocks()) {
+            match (a.in_block(*block), b.in_block(*block)) {
+                (InBlock::Known(a), InBlock::Known(b)) => blocks.push((*block, a.clone(), b.clone())),
+                (InBlock::FellOut, InBlock::Known(_)) => lost_by_a += 1,
+                (InBlock::Known(_), InBlock::FellOut) => lost_by_b += 1,
+                _ => {}
+            }
+        }
+        let (redone_a, redone_b) = (a.redone.len(), b.redone.len());
+        let uneven = if lost_by_a + lost_by_b > 0 {
+            Some(Missing::because(format!(
+                "trials fell out unevenly: in {} only that of the configuration, in {} only that of the reference; what \
+                 is left is a selection",
+                blocks_word(lost_by_a),
+                blocks_word(lost_by_b)
+            )))
+        } else if redone_a.abs_diff(redone_b) > REDONE_MORE_MAX {
+            Some(Missing::because(format!(
+                "trials failed unevenly before they were sealed at a later attempt: in {} of the configuration, in {} \
+                 of the reference",
+                blocks_word(redone_a),
+                blocks_word(redone_b)
+            )))
+        } else {
+            None
+        };
+        // The error of all configurations is that of these blocks only where none of them lacks.
+        let pooled = pooled.filter(|_| uneven.is_none());
+        Self { a: side, levels, metric: a.metric, blocks, pooled, uneven }
+    }
+
+    /// The least and the most that each block's log ratio can be.
+    fn log_ratios(&self) -> Vec<(f64, f64)> {
+        self.blocks.iter().map(|(_, a, b)| ((a.low / b.high).ln(), (a.high / b.low).ln())).collect()
+    }
+
+    fn member(&self) -> Member {
+        Member {
+            metric: self.metric,
+            log_ratios: self.log_ratios(),
+            pooled: self.pooled,
+            refused: self.uneven.clone(),
+        }
+    }
+
+    fn pair(self, judged: Judged, reference: &Levels, members: usize, rules: Rules) -> Pair {
+        let ratio = |((block, ..), (low, high)): (&(u32, Value, Value), (f64, f64))| {
+            (*block, low.midpoint(high).exp())
+        };
+        Pair {
+            b: reference.clone(),
+            blocks: self.blocks.iter().zip(self.log_ratios()).map(ratio).collect(),
+            means: self.means(),
+            open_ratio: judged.open_ln.exp_m1(),
+            a: self.a,
+            levels: self.levels,
+            metric: self.metric,
+            blocks_needed: blocks_needed(&judged, members, rules),
+            estimate: judged.estimate,
+            verdict: judged.verdict,
+        }
+    }
+
+    fn means(&self) -> Maybe<(f64, f64)> {
+        if self.blocks.is_empty() {
+            return Err(Missing::because("no block has both sides"));
+        }
+        let mean = |of: &dyn Fn(&(u32, Value, Value)) -> f64| {
+            (self.blocks.iter().map(|b| of(b).ln()).sum::<f64>() / self.blocks.len() as f64).exp()
+        };
+        Ok((mean(&|(_, a, _)| a.middle().unwrap_or(a.low)), mean(&|(_, _, b)| b.middle().unwrap_or(b.low))))
+    }
+}
+
+fn blocks_word(n: usize) -> String {
+    if n == 1 { "1 block".to_owned() } else { format!("{n} blocks") }
 }

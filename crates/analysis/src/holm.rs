@@ -37,6 +37,30 @@ pub(crate) fn levels(p: &[f64], alpha: f64) -> Vec<f64> {
     levels
 }
 
+/// The level at which Hochberg's procedure tests each comparison, and whether it rejects: the largest rank k (from 1)
+/// with p(k) <= alpha / (m - k + 1) and all before it are rejected at that level; the others stand at that of their rank.
+///
+/// More powerful than Holm's where all comparisons agree: if every p is at most alpha, all are rejected. The rate of any
+/// false rejection is at most alpha for comparisons that are independent or depend on each other positively, as those
+/// with one reference do.
+///
+/// # Source
+///
+/// Y. Hochberg, *Biometrika* 75 (1988), 800-802; S. K. Sarkar, *Annals of Statistics* 26 (1998), 494-504.
+pub(crate) fn hochberg(p: &[f64], alpha: f64) -> Vec<(f64, bool)> {
+    let order = by_size(p);
+    let level = |rank: usize| alpha / (p.len() - rank) as f64;
+    let last = (0..p.len()).rev().find(|rank| p[order[*rank]] <= level(*rank));
+    let mut out = vec![(alpha, false); p.len()];
+    for (rank, i) in order.into_iter().enumerate() {
+        out[i] = match last {
+            Some(last) if rank <= last => (level(last), true),
+            _ => (level(rank), false),
+        };
+    }
+    out
+}
+
 fn by_size(p: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
@@ -59,6 +83,18 @@ mod tests {
             let close = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12;
             assert!(holm(&p).iter().zip(&expected).all(close), "{p:?} -> {:?}", holm(&p));
         }
+    }
+
+    /// By hand: 0.03 <= 0.05 / 2 fails, 0.04 <= 0.05 / 1 holds, so all four are rejected at 0.05; with 0.06 last, the
+    /// third is tested at 0.025 and fails, the second at 0.05 / 3 holds.
+    #[test]
+    fn hochberg_starts_from_the_largest() {
+        let rejects = |p: &[f64]| hochberg(p, 0.05).into_iter().map(|(_, r)| r).collect::<Vec<_>>();
+        assert_eq!(rejects(&[0.01, 0.04, 0.03, 0.005]), [true; 4]);
+        assert_eq!(rejects(&[0.01, 0.06, 0.03, 0.005]), [true, false, false, true]);
+        assert_eq!(hochberg(&[0.01, 0.06, 0.03, 0.005], 0.05)[2], (0.025, false));
+        assert_eq!(rejects(&[0.06]), [false]);
+        assert!(hochberg(&[], 0.05).is_empty());
     }
 
     #[test]

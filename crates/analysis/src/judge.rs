@@ -2,21 +2,24 @@
 //!
 //! - *Better* or *worse*: the t interval of the ratio, at the level that Holm's procedure grants the pair within its
 //!   family, lies wholly outside the region of practical equivalence; and the sign-flip test, which assumes no
-//!   distribution, agrees at alpha. The rate of any false such verdict in the family is at most alpha, also where
-//!   true differences sit at the very edge of the region.
-//! - *Equivalent*: the 1 - 2 alpha interval lies wholly inside the region (two one-sided tests at alpha).
+//!   distribution, agrees at alpha.
+//! - *Equivalent*: the t interval at the level that Hochberg's procedure grants the pair, among those that are neither
+//!   better nor worse, lies wholly inside the region. A pair that is alone has its 1 - alpha interval there.
 //! - *Inconclusive*: anything else, and everything that rests on fewer blocks than a claim at alpha needs.
+//!
+//! The rate of any false verdict in the family is at most alpha, also where true differences sit at the very edge of the
+//! region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
 //!
 //! The region is symmetric in logs, [1 / (1 + rope), 1 + rope], so that naming the two the other way round turns
 //! better into worse and changes nothing else.
 
-use record::bakeoff::Metric;
+use record::bakeoff::{Metric, blocks_min};
 use record::missing::{Maybe, Missing};
 
-use crate::holm::{holm, levels};
-use crate::paired::{Paired, hodges_lehmann};
+use crate::holm::{hochberg, holm, levels};
+use crate::paired::{Paired, Pooled, hodges_lehmann};
+use crate::power::{self, Truth};
 use crate::sign_flip::{SignFlip, sign_flip};
-use crate::student::t_above;
 
 /// What is known of one configuration against another, as far as a claim goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +51,7 @@ impl Verdict {
 pub struct Rules {
     /// Differences inside this share are no difference.
     pub rope_ratio: f64,
-    /// The rate of any false alarm in the family that is accepted.
+    /// The rate of any false verdict in the family that is accepted.
     pub alpha: f64,
     /// What the sign-flip test draws from where there are too many blocks to count.
     pub seed: u64,
@@ -67,7 +70,7 @@ pub struct Estimate {
     pub low_adjusted: f64,
     /// Upper end.
     pub high_adjusted: f64,
-    /// Lower end at 1 - 2 alpha: the one that decides equivalent.
+    /// Lower end at the level that Hochberg's procedure grants the pair: the one that decides equivalent.
     pub low_equivalence: f64,
     /// Upper end.
     pub high_equivalence: f64,
@@ -81,70 +84,118 @@ pub struct Estimate {
     pub hodges_lehmann: f64,
     /// Standard deviation of a block's log ratio.
     pub sd_ln: f64,
+    /// Degrees of freedom behind it: over R - 1 where all configurations of a block share one error.
+    pub df: f64,
+    /// Blocks.
+    pub blocks: u32,
+}
+
+/// One member of a family, before it is judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The metric, which says whether more is better.
+    pub metric: Metric,
+    /// The least and the most that ln(A / B) can be, for each block in which both have a value; finite.
+    pub log_ratios: Vec<(f64, f64)>,
+    /// The error that all configurations of a block share, where they do.
+    pub(crate) pooled: Option<Pooled>,
+    /// Why nothing may be said of it, whatever its values are.
+    pub refused: Option<Missing>,
+}
+
+impl Member {
+    /// A member whose values are exact.
+    pub fn exact(metric: Metric, log_ratios: &[f64]) -> Self {
+        let log_ratios = log_ratios.iter().map(|d| (*d, *d)).collect();
+        Self { metric, log_ratios, pooled: None, refused: None }
+    }
+
+    fn paired(&self) -> Maybe<Paired> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
+        let too_few =
+            || Missing::because(format!("{} of at least 2 blocks have both sides", self.log_ratios.len()));
+        let own = Paired::bracketed(&self.log_ratios).ok_or_else(too_few)?;
+        Ok(self.pooled.map_or(own, |pooled| own.with_error(pooled)))
+    }
+
+    /// The largest p of the sign-flip test for the least, the middle and the most that the values can be.
+    fn sign_flip(&self, seed: u64) -> SignFlip {
+        let of = |choose: fn(&(f64, f64)) -> f64| {
+            sign_flip(&self.log_ratios.iter().map(choose).collect::<Vec<f64>>(), seed)
+        };
+        let middle = of(|d| d.0.midpoint(d.1));
+        if self.log_ratios.iter().all(|(low, high)| high - low < f64::EPSILON) {
+            return middle;
+        }
+        let tests = [of(|d| d.0), middle, of(|d| d.1)];
+        tests.into_iter().max_by(|a, b| a.p.total_cmp(&b.p)).expect("three tests")
+    }
 }
 
 /// One member of a family, judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The ratio; missing where fewer than two blocks have both sides.
+    /// The ratio; missing where fewer than two blocks have both sides, or nothing may be said of it.
     pub estimate: Maybe<Estimate>,
     /// What may be claimed.
     pub verdict: Verdict,
-    /// Blocks that would probably (power 80 %) decide it if what was seen is how it is; missing where it is decided.
-    pub blocks_needed: Maybe<u32>,
-}
-
-/// The fewest blocks whose sign-flip test can reach `alpha`: 6 at 5 %.
-pub fn blocks_min(alpha: f64) -> u32 {
-    assert!(alpha > 0.0 && alpha < 1.0, "alpha is a share in (0, 1): {alpha}");
-    let mut blocks = 2;
-    while 2.0_f64.powi(1 - blocks) > alpha {
-        blocks += 1;
-    }
-    blocks.cast_unsigned()
+    /// How far what hides in the values' own intervals may move the mean log ratio.
+    pub open_ln: f64,
 }
 
 /// Judges every member of a family.
-///
-/// - `family`: for each comparison its metric's sense, and ln(A / B) for each block in which both were sealed.
-pub fn judge(family: &[(Metric, &[f64])], rules: Rules) -> Vec<Judged> {
+pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
     let edge = rules.rope_ratio.ln_1p();
-    let paired: Vec<Option<Paired>> = family.iter().map(|(_, d)| Paired::of(d)).collect();
-    let p_beyond = |distance: f64| -> Vec<f64> {
-        paired.iter().map(|p| p.map_or(1.0, |p| p.p_beyond(distance))).collect()
+    let paired: Vec<Maybe<Paired>> = family.iter().map(Member::paired).collect();
+    let p_of = |test: &dyn Fn(&Paired) -> f64| -> Vec<f64> {
+        paired.iter().map(|p| p.as_ref().map_or(1.0, test)).collect()
     };
-    let p = p_beyond(0.0);
+    let p = p_of(&|p| p.p_beyond(0.0));
     let p_adjusted = holm(&p);
     // Stricter than `p_adjusted` against alpha, member by member: each of these p is at least the one above.
-    let level = levels(&p_beyond(edge), rules.alpha);
+    let level = levels(&p_of(&|p| p.p_beyond(edge)), rules.alpha);
 
-    let member = |i: usize| {
-        let (metric, log_ratios) = family[i];
-        let Some(paired) = paired[i] else {
-            let why = format!("{} of at least 2 blocks have both sides", log_ratios.len());
-            let missing = Missing::because(why);
-            return Judged {
-                estimate: Err(missing.clone()),
-                verdict: Verdict::Inconclusive,
-                blocks_needed: Err(missing),
-            };
-        };
-        let decision = Decision {
+    let mut decisions: Vec<Maybe<Decision>> = Vec::new();
+    for ((member, paired), level) in family.iter().zip(&paired).zip(level) {
+        decisions.push(paired.clone().map(|paired| Decision {
             paired,
             edge,
             rules,
-            adjusted: paired.interval(level[i]),
-            equivalence: paired.interval(2.0 * rules.alpha),
-            p_flip: sign_flip(log_ratios, rules.seed),
-        };
-        let verdict = decision.verdict(metric);
-        Judged {
-            estimate: Ok(decision.estimate(p[i], p_adjusted[i], log_ratios)),
-            verdict,
-            blocks_needed: decision.blocks_needed(verdict, family.len()),
-        }
+            level,
+            equivalence: (rules.alpha / 2.0 / family.len() as f64, false),
+            p_flip: member.sign_flip(rules.seed),
+        }));
+    }
+    decide_equivalence(&mut decisions, rules.alpha / 2.0);
+    let judged = |(i, decision): (usize, Maybe<Decision>)| {
+        let missing =
+            |missing| Judged { estimate: Err(missing), verdict: Verdict::Inconclusive, open_ln: 0.0 };
+        decision.map_or_else(missing, |decision| {
+            let verdict = decision.verdict(family[i].metric);
+            Judged {
+                estimate: Ok(decision.estimate(p[i], p_adjusted[i], &family[i])),
+                verdict,
+                open_ln: decision.paired.open(),
+            }
+        })
     };
-    (0..family.len()).map(member).collect()
+    decisions.into_iter().enumerate().map(judged).collect()
+}
+
+/// Tests for equivalence what is neither better nor worse, as one family; what could not be tested is in it.
+fn decide_equivalence(decisions: &mut [Maybe<Decision>], alpha: f64) {
+    let open: Vec<usize> = (0..decisions.len())
+        .filter(|i| decisions[*i].as_ref().is_ok_and(|d| !d.is_beyond()) || decisions[*i].is_err())
+        .collect();
+    let p = |i: &usize| decisions[*i].as_ref().map_or(1.0, |d| d.paired.p_within(d.edge));
+    let p: Vec<f64> = open.iter().map(p).collect();
+    for (i, outcome) in open.into_iter().zip(hochberg(&p, alpha)) {
+        if let Ok(decision) = &mut decisions[i] {
+            decision.equivalence = outcome;
+        }
+    }
 }
 
 struct Decision {
@@ -152,75 +203,96 @@ struct Decision {
     /// ln(1 + rope).
     edge: f64,
     rules: Rules,
-    /// At Holm's level for this pair.
-    adjusted: (f64, f64),
-    /// At 1 - 2 alpha.
-    equivalence: (f64, f64),
+    /// Holm's level for this pair, two-sided.
+    level: f64,
+    /// Hochberg's level for this pair, one-sided, and whether it is equivalent at that.
+    equivalence: (f64, bool),
     p_flip: SignFlip,
 }
 
 impl Decision {
-    fn verdict(&self, metric: Metric) -> Verdict {
-        if self.paired.n() < blocks_min(self.rules.alpha) as usize {
-            return Verdict::Inconclusive;
-        }
-        let (low, high) = self.adjusted;
+    fn has_enough_blocks(&self) -> bool {
+        self.paired.n() >= blocks_min(self.rules.alpha) as usize
+    }
+
+    /// Whether it is better or worse by more than the region.
+    fn is_beyond(&self) -> bool {
+        let (low, high) = self.paired.interval(self.level);
         let outside = low > self.edge || high < -self.edge;
-        if outside && self.p_flip.p <= self.rules.alpha {
+        outside && self.p_flip.p <= self.rules.alpha && self.has_enough_blocks()
+    }
+
+    fn verdict(&self, metric: Metric) -> Verdict {
+        if self.is_beyond() {
             let more = self.paired.mean() > 0.0;
             return if more == metric.more_is_better() { Verdict::Better } else { Verdict::Worse };
         }
-        let (low, high) = self.equivalence;
-        if low > -self.edge && high < self.edge { Verdict::Equivalent } else { Verdict::Inconclusive }
+        if self.equivalence.1 && self.has_enough_blocks() {
+            Verdict::Equivalent
+        } else {
+            Verdict::Inconclusive
+        }
     }
 
-    fn estimate(&self, p: f64, p_adjusted: f64, log_ratios: &[f64]) -> Estimate {
+    fn estimate(&self, p: f64, p_adjusted: f64, member: &Member) -> Estimate {
         let (low, high) = self.paired.interval(self.rules.alpha);
+        let adjusted = self.paired.interval(self.level);
+        let equivalence = self.paired.interval(2.0 * self.equivalence.0);
+        let middles: Vec<f64> = member.log_ratios.iter().map(|d| d.0.midpoint(d.1)).collect();
         Estimate {
             ratio: self.paired.mean().exp(),
             low: low.exp(),
             high: high.exp(),
-            low_adjusted: self.adjusted.0.exp(),
-            high_adjusted: self.adjusted.1.exp(),
-            low_equivalence: self.equivalence.0.exp(),
-            high_equivalence: self.equivalence.1.exp(),
+            low_adjusted: adjusted.0.exp(),
+            high_adjusted: adjusted.1.exp(),
+            low_equivalence: equivalence.0.exp(),
+            high_equivalence: equivalence.1.exp(),
             p,
             p_adjusted,
             sign_flip: self.p_flip,
-            hodges_lehmann: hodges_lehmann(log_ratios).unwrap_or(self.paired.mean()).exp(),
+            hodges_lehmann: hodges_lehmann(&middles).unwrap_or(self.paired.mean()).exp(),
             sd_ln: self.paired.sd(),
+            df: self.paired.df(),
+            blocks: u32::try_from(self.paired.n()).unwrap_or(u32::MAX),
         }
     }
+}
 
-    /// The least number of blocks over those there are whose interval would clear the edge with power 80 %.
-    ///
-    /// Taken at the strictest level of the family, so that it does not promise too much.
-    fn blocks_needed(&self, verdict: Verdict, family_size: usize) -> Maybe<u32> {
-        if verdict != Verdict::Inconclusive {
-            return Err(Missing::because("it is decided"));
-        }
-        let from_edge = self.paired.mean().abs() - self.edge;
-        let tail =
-            if from_edge > 0.0 { self.rules.alpha / family_size as f64 / 2.0 } else { self.rules.alpha };
-        let enough = |n: u32| {
-            let df = f64::from(n - 1);
-            let error = self.paired.sd() / f64::from(n).sqrt();
-            from_edge.abs() >= (t_above(tail, df) + t_above(0.2, df)) * error
-        };
-        let first = (u32::try_from(self.paired.n()).unwrap_or(u32::MAX).saturating_add(1))
-            .max(blocks_min(self.rules.alpha));
-        if first > BLOCKS_NEEDED_MAX || !enough(BLOCKS_NEEDED_MAX) {
-            let why = "the difference is about as large as the region of equivalence";
-            return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
-        }
-        // More blocks never make it worse, so halving finds the first that is enough.
-        let (mut low, mut high) = (first, BLOCKS_NEEDED_MAX);
-        while low < high {
-            let middle = low.midpoint(high);
-            if enough(middle) { high = middle } else { low = middle + 1 }
-        }
-        Ok(low)
+/// The least number of blocks over those there are that would decide a pair with a power of 80 % if what was seen is how
+/// it is: as better or worse if its mean lies outside the region, else as equivalent.
+///
+/// Taken at the strictest level of the family, so that it does not promise too much.
+///
+/// # Errors
+///
+/// That it is decided, that nothing may be said of it, or that no number of blocks up to 1,000 would do.
+pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -> Maybe<u32> {
+    if judged.verdict != Verdict::Inconclusive {
+        return Err(Missing::because("it is decided"));
     }
+    let estimate = judged.estimate.clone()?;
+    let truth = Truth {
+        mean: estimate.ratio.ln().abs(),
+        sd: estimate.sd_ln,
+        open: judged.open_ln,
+        edge: rules.rope_ratio.ln_1p(),
+        alpha: rules.alpha,
+        comparisons: family_size,
+        df_per_block: estimate.df / f64::from(estimate.blocks - 1),
+    };
+    let enough = |n: u32| power::of_verdict(&truth, n) >= power::POWER;
+    let first = estimate.blocks.saturating_add(1).max(blocks_min(rules.alpha));
+    if first > BLOCKS_NEEDED_MAX || !enough(BLOCKS_NEEDED_MAX) {
+        let why = "the difference is about as large as the region of equivalence";
+        return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
+    }
+    // More blocks never make it worse, so halving finds the first that is enough.
+    let (mut low, mut high) = (first, BLOCKS_NEEDED_MAX);
+    while low < high {
+        let middle = low.midpoint(high);
+        if enough(middle) { high = middle } else { low = middle + 1 }
+    }
+    Ok(low)
 }
 
 /// Where the search for a number of blocks gives up.
@@ -238,14 +310,7 @@ mod tests {
     }
 
     fn verdict(metric: Metric, log_ratios: &[f64]) -> Verdict {
-        judge(&[(metric, log_ratios)], RULES)[0].verdict
-    }
-
-    #[test]
-    fn six_blocks_are_the_fewest_for_five_percent() {
-        assert_eq!(blocks_min(0.05), 6);
-        assert_eq!(blocks_min(0.01), 8);
-        assert_eq!(blocks_min(0.5), 2);
+        judge(&[Member::exact(metric, log_ratios)], RULES)[0].verdict
     }
 
     #[test]
@@ -262,7 +327,7 @@ mod tests {
     fn a_difference_inside_the_region_is_equivalent_and_one_across_its_edge_undecided() {
         assert_eq!(verdict(Metric::Throughput, &shifted(0.0, 1.0)), Verdict::Equivalent);
         // Surely not 0, and surely inside 1 %: significant is not the same as relevant.
-        let small = judge(&[(Metric::Throughput, &shifted(0.005, 0.2))], RULES).remove(0);
+        let small = judge(&[Member::exact(Metric::Throughput, &shifted(0.005, 0.2))], RULES).remove(0);
         assert_eq!(small.verdict, Verdict::Equivalent);
         assert!(small.estimate.unwrap().p_adjusted < 0.05);
         assert_eq!(verdict(Metric::Throughput, &shifted(0.012, 1.0)), Verdict::Inconclusive);
@@ -272,14 +337,14 @@ mod tests {
     #[test]
     fn five_blocks_decide_nothing_however_clear_they_are() {
         let clear = vec![0.5, 0.51, 0.49, 0.5, 0.52];
-        let judged = judge(&[(Metric::Throughput, &clear)], RULES).remove(0);
+        let judged = judge(&[Member::exact(Metric::Throughput, &clear)], RULES).remove(0);
         assert_eq!(judged.verdict, Verdict::Inconclusive);
-        assert_eq!(judged.blocks_needed, Ok(6));
+        assert_eq!(blocks_needed(&judged, 1, RULES), Ok(6));
     }
 
     #[test]
     fn one_block_has_no_estimate() {
-        let judged = judge(&[(Metric::Throughput, &[0.5])], RULES).remove(0);
+        let judged = judge(&[Member::exact(Metric::Throughput, &[0.5])], RULES).remove(0);
         assert!(judged.estimate.is_err() && judged.verdict == Verdict::Inconclusive);
     }
 
@@ -288,7 +353,7 @@ mod tests {
         for (by, noise) in [(0.1, 1.0), (0.012, 1.0), (0.005, 0.2), (-0.03, 2.0)] {
             let there = shifted(by, noise);
             let back: Vec<f64> = there.iter().map(|d| -d).collect();
-            let judged = judge(&[(Metric::Throughput, &there), (Metric::Throughput, &back)], RULES);
+            let judged = judge(&[&there, &back].map(|d| Member::exact(Metric::Throughput, d)), RULES);
             let mirrored = match judged[0].verdict {
                 Verdict::Better => Verdict::Worse,
                 Verdict::Worse => Verdict::Better,
@@ -306,8 +371,8 @@ mod tests {
         let edge_case = shifted(0.021, 1.2);
         assert_eq!(verdict(Metric::Throughput, &edge_case), Verdict::Better);
         let undecided = shifted(0.0, 30.0);
-        let mut family: Vec<(Metric, &[f64])> = vec![(Metric::Throughput, &undecided); 40];
-        family.push((Metric::Throughput, &edge_case));
+        let mut family = vec![Member::exact(Metric::Throughput, &undecided); 40];
+        family.push(Member::exact(Metric::Throughput, &edge_case));
         let judged = judge(&family, RULES);
         assert_eq!(judged[40].verdict, Verdict::Inconclusive);
         for j in judged.iter().filter(|j| matches!(j.verdict, Verdict::Better | Verdict::Worse)) {
@@ -317,8 +382,10 @@ mod tests {
 
     #[test]
     fn blocks_needed_grow_with_the_noise_and_have_an_end() {
-        let needed =
-            |by, noise| judge(&[(Metric::Throughput, &shifted(by, noise))], RULES)[0].blocks_needed.clone();
+        let needed = |by, noise| {
+            let judged = judge(&[Member::exact(Metric::Throughput, &shifted(by, noise))], RULES).remove(0);
+            blocks_needed(&judged, 1, RULES)
+        };
         let (few, many) = (needed(0.05, 9.0).unwrap(), needed(0.05, 18.0).unwrap());
         assert!(6 < few && few < many, "{few} {many}");
         assert!(needed(RULES.rope_ratio.ln_1p(), 1.0).is_err());

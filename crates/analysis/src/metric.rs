@@ -1,47 +1,164 @@
-//! One number of a run, by which configurations are compared.
+//! One number of a run, by which configurations are compared: known to lie in an interval.
 
 use record::bakeoff::Metric;
+use record::histogram::CensoredHistogram;
+use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
 
-use crate::machine::machine;
-
 /// What a run says about a metric: events per second, seconds, or CPU seconds per event.
 ///
-/// Positive and finite, so that it has a logarithm. The 99th percentile is of response time where there is one, else
-/// (closed loop) of service time.
+/// Both ends are positive. They differ where events have no end, or where a histogram's bucket hides the value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// The least that the value can be; finite.
+    pub low: f64,
+    /// The most that it can be; infinite where events in flight or lost ones leave it open.
+    pub high: f64,
+    /// Why the value is shown and not judged.
+    pub unjudged: Option<Missing>,
+}
+
+impl Value {
+    /// A value without any doubt.
+    pub fn exact(value: f64) -> Self {
+        Self { low: value, high: value, unjudged: None }
+    }
+
+    /// The geometric middle of the interval; `None` where it is open.
+    pub fn middle(&self) -> Option<f64> {
+        self.high.is_finite().then(|| (self.low * self.high).sqrt())
+    }
+
+    /// The middle, where the value may be judged.
+    pub fn judged(&self) -> Option<f64> {
+        if self.unjudged.is_some() { None } else { self.middle() }
+    }
+
+    /// Half the width of the interval in logs.
+    pub fn half_ln(&self) -> f64 {
+        (self.high / self.low).ln() / 2.0
+    }
+}
+
+/// What a run says about a metric. The 99th percentile is of response time where there is one, else (closed loop) of
+/// service time.
 ///
 /// # Errors
 ///
-/// Why the run cannot say: it drove no load, nothing was done, unfinished events reach the percentile, or the CPUs
-/// were not watched throughout.
-pub fn value(run: &Run, metric: Metric) -> Maybe<f64> {
+/// Why the run cannot say: it drove no load, nothing was done, or the server's CPU time was not measured.
+pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
     if load.counts.done == 0 {
         return Err(Missing::because("no event was done"));
     }
     let value = match metric {
-        Metric::Throughput => load.achieved_per_s,
-        Metric::P99 => {
-            let summary = match &load.response {
-                Ok(response) => response.summary(),
-                Err(_) => load.service.summary(),
-            };
-            let summary = summary.ok_or_else(|| Missing::because("no latency was recorded"))?;
-            if summary.lower_bounds.contains(&"p99") {
-                return Err(Missing::because("unfinished events reach the 99th percentile"));
-            }
-            summary.quantiles_ns[record::histogram::QUANTILES
-                .iter()
-                .position(|(name, _)| *name == "p99")
-                .expect("p99 is one of the quantiles that every summary carries")] as f64
-                * 1e-9
-        }
-        Metric::CpuPerEvent => machine(load, &run.cpu).busy_cpu_s? / load.counts.done as f64,
+        Metric::Throughput => Value::exact(load.achieved_per_s),
+        Metric::P99 => p99(load)?,
+        Metric::CpuPerEvent => Value::exact(cpu_ratio(run)? / load.achieved_per_s),
     };
-    if value.is_finite() && value > 0.0 {
+    if value.low.is_finite() && value.low > 0.0 {
         Ok(value)
     } else {
-        Err(Missing::because(format!("{} is {value}, which has no logarithm", metric.word())))
+        Err(Missing::because(format!("{} is {}, which has no logarithm", metric.word(), value.low)))
+    }
+}
+
+/// CPU seconds per second that the server used over the measured phase.
+///
+/// # Errors
+///
+/// Why that is not known.
+pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
+    /// Readings this far from the measured phase's length were not taken at its ends.
+    const SPAN_OFF_RATIO_MAX: f64 = 0.1;
+    let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+    let cpu = run.server_cpu.clone()?;
+    let (span_s, measured_s) = (cpu.span_s(), load.measured.as_secs_f64());
+    if (span_s - measured_s).abs() > SPAN_OFF_RATIO_MAX * measured_s {
+        return Err(Missing::because(format!(
+            "the server's CPU time was read over {span_s:.2} s of a measured phase of {measured_s:.2} s"
+        )));
+    }
+    Ok(cpu.cpu_s / span_s)
+}
+
+/// The 99th percentile over all events that were due: those without an end, and those that failed or were skipped,
+/// could lie anywhere above what is known of them.
+///
+/// - low: events in flight at what they had lasted, events without any latency below all others.
+/// - high: all of both above all others; open where they are more than 1 %.
+fn p99(load: &LoadRecord) -> Maybe<Value> {
+    let latency = load.response.as_ref().unwrap_or(&load.service);
+    let counts = load.counts;
+    let unseen = counts.unfinished.saturating_sub(latency.at_least.count());
+    p99_of(latency, counts.failed + counts.skipped + unseen)
+}
+
+pub(crate) fn p99_of(latency: &CensoredHistogram, without_latency: u64) -> Maybe<Value> {
+    let events = latency.known.count() + latency.at_least.count() + without_latency;
+    let rank = (events * 99).div_ceil(100);
+    let low = latency.merged().bucket_of_rank(rank.saturating_sub(without_latency).max(1));
+    let Some((low_ns, _)) = low else { return Err(Missing::because("no latency was recorded")) };
+    let high = latency.known.bucket_of_rank(rank);
+    let needed = Metric::P99.events_min();
+    let too_few = || Missing::because(format!("p99 needs {needed} events a trial, and a trial had {events}"));
+    Ok(Value {
+        low: low_ns.max(1) as f64 * 1e-9,
+        high: high.map_or(f64::INFINITY, |(_, high_ns)| high_ns.max(1) as f64 * 1e-9),
+        unjudged: (events < needed).then(too_few),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use record::histogram::Histogram;
+
+    use super::*;
+
+    /// `events` latencies of 1, 2, ... us, and of `in_flight` events only that they lasted 1 us.
+    fn latency(events: u64, in_flight: u64) -> CensoredHistogram {
+        let known: Histogram = (1..=events).map(|i| (i * 1_000, 1)).collect();
+        CensoredHistogram { known, at_least: [(1_000, in_flight)].into_iter().collect() }
+    }
+
+    fn ends_us(known: u64, in_flight: u64, without_latency: u64) -> (f64, f64, bool) {
+        let value = p99_of(&latency(known, in_flight), without_latency).unwrap();
+        (value.low * 1e6, value.high * 1e6, value.unjudged.is_some())
+    }
+
+    fn near(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 2e-3, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn what_is_in_flight_brackets_p99_by_its_ranks() {
+        // By hand: of 1,000,000 events the 990,000th; 32 in flight are 1 us at least and without an end at most.
+        let (low, high, unjudged) = ends_us(1_000_000 - 32, 32, 0);
+        near(low, 990_000.0 - 32.0);
+        near(high, 990_000.0);
+        assert!(!unjudged && high / low < 1.002, "0.08 % is no reason to drop a p99: {low} {high}");
+        let (low, high, _) = ends_us(19_960, 40, 0);
+        near(low, 19_760.0);
+        near(high, 19_800.0);
+    }
+
+    #[test]
+    fn more_than_a_hundredth_without_an_end_leaves_p99_open() {
+        assert!(ends_us(19_800, 200, 0).1.is_finite());
+        assert!(ends_us(19_799, 201, 0).1.is_infinite());
+        // A failure has no latency at all: it may hide a fast event as well as a slow one.
+        let (low, high, _) = ends_us(19_900, 0, 100);
+        near(low, 19_700.0);
+        near(high, 19_800.0);
+        assert!(ends_us(19_700, 0, 300).1.is_infinite());
+    }
+
+    #[test]
+    fn a_p99_of_few_events_is_shown_and_not_judged() {
+        assert!(ends_us(9_999, 0, 0).2);
+        assert!(!ends_us(10_000, 0, 0).2);
+        let (low, high, unjudged) = ends_us(10, 0, 0);
+        assert!(unjudged && low <= high);
     }
 }

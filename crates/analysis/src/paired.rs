@@ -1,26 +1,60 @@
 //! What differences from block to block say about the difference itself.
 
-use crate::student::{p_two_sided, t_above};
+use crate::student::{p_above, p_two_sided, t_above};
 
-/// Mean and spread of log ratios, one a block.
+/// Mean and spread of log ratios, one a block, each known to lie in an interval.
+///
+/// The intervals widen every conclusion by the most that any choice of values inside them could change it: with middles
+/// m and half widths h, the mean moves by at most the mean of h, and the root of the sum of squares about it by at most
+/// the root of the sum of h^2.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paired {
     n: usize,
     mean: f64,
     standard_error: f64,
+    df: f64,
+    /// How far the mean may lie from `mean` for what hides in the intervals.
+    open: f64,
+    /// How much larger the standard error may be for the same reason.
+    open_error: f64,
 }
 
 impl Paired {
     /// From one log ratio a block, all finite; `None` of fewer than two, which have no spread.
     pub fn of(log_ratios: &[f64]) -> Option<Self> {
-        assert!(log_ratios.iter().all(|d| d.is_finite()), "log ratios are finite");
+        let exact: Vec<(f64, f64)> = log_ratios.iter().map(|d| (*d, *d)).collect();
+        Self::bracketed(&exact)
+    }
+
+    /// From the least and the most that each block's log ratio can be, all finite; `None` of fewer than two.
+    pub fn bracketed(log_ratios: &[(f64, f64)]) -> Option<Self> {
+        assert!(log_ratios.iter().all(|(low, high)| low.is_finite() && low <= high && high.is_finite()));
         let n = log_ratios.len();
         if n < 2 {
             return None;
         }
-        let mean = log_ratios.iter().sum::<f64>() / n as f64;
-        let variance = log_ratios.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
-        Some(Self { n, mean, standard_error: (variance / n as f64).sqrt() })
+        let blocks = n as f64;
+        let middle = |(low, high): &(f64, f64)| low.midpoint(*high);
+        let half = |(low, high): &(f64, f64)| (high - low) / 2.0;
+        let mean = log_ratios.iter().map(middle).sum::<f64>() / blocks;
+        let squares: f64 = log_ratios.iter().map(|d| (middle(d) - mean).powi(2)).sum();
+        let half_squares: f64 = log_ratios.iter().map(|d| half(d).powi(2)).sum();
+        let error = |squares: f64| (squares / (blocks - 1.0) / blocks).sqrt();
+        Some(Self {
+            n,
+            mean,
+            standard_error: error(squares),
+            df: blocks - 1.0,
+            open: log_ratios.iter().map(half).sum::<f64>() / blocks,
+            open_error: error(half_squares),
+        })
+    }
+
+    /// The same mean with an error that comes from more than its own blocks.
+    #[must_use]
+    pub(crate) fn with_error(self, pooled: Pooled) -> Self {
+        let standard_error = (pooled.variance / self.n as f64).sqrt();
+        Self { standard_error, df: pooled.df, ..self }
     }
 
     /// Number of blocks.
@@ -38,27 +72,55 @@ impl Paired {
         self.standard_error * (self.n as f64).sqrt()
     }
 
+    /// Degrees of freedom of the error.
+    pub fn df(&self) -> f64 {
+        self.df
+    }
+
+    /// How far what is hidden in the values' own intervals may move the mean.
+    pub fn open(&self) -> f64 {
+        self.open
+    }
+
     /// Two-sided p of the t test that the mean log ratio is no further than `distance` from 0.
     ///
     /// With `distance` 0, the paired t test. Else it asks whether the difference is larger than that: the interval at
     /// 1 - p just touches the nearer edge.
     pub fn p_beyond(&self, distance: f64) -> f64 {
-        let over = self.mean.abs() - distance;
+        let over = self.mean.abs() - self.open - distance;
         if over <= 0.0 {
             return 1.0;
         }
-        p_two_sided(over / self.standard_error, self.df())
+        p_two_sided(over / self.error(), self.df)
+    }
+
+    /// One-sided p of the t test that the mean log ratio is `distance` or more from 0: the larger of two one-sided ones.
+    pub fn p_within(&self, distance: f64) -> f64 {
+        let inside = distance - self.mean.abs() - self.open;
+        if inside <= 0.0 {
+            return 1.0;
+        }
+        p_above(inside / self.error(), self.df)
     }
 
     /// Interval of the mean log ratio that leaves out `level` in both tails together: 0.05 gives 95 %.
     pub fn interval(&self, level: f64) -> (f64, f64) {
-        let half = t_above(level / 2.0, self.df()) * self.standard_error;
+        let half = self.open + t_above(level / 2.0, self.df) * self.error();
         (self.mean - half, self.mean + half)
     }
 
-    fn df(&self) -> f64 {
-        (self.n - 1) as f64
+    fn error(&self) -> f64 {
+        self.standard_error + self.open_error
     }
+}
+
+/// An error that several configurations share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pooled {
+    /// Variance of a block's log ratio of any two of them.
+    pub(crate) variance: f64,
+    /// Its degrees of freedom.
+    pub(crate) df: f64,
 }
 
 /// Median of the means of all pairs of `values`, each with itself too: a center that one wild block cannot move far.
@@ -102,6 +164,38 @@ mod tests {
         let paired = Paired::of(&[0.5; 6]).unwrap();
         assert!(paired.p_beyond(0.1) < 1e-300);
         assert_eq!(Paired::of(&[0.0; 6]).unwrap().p_beyond(0.0).to_bits(), 1.0_f64.to_bits());
+    }
+
+    #[test]
+    fn an_interval_holds_the_interval_of_every_choice_of_values_within_the_brackets() {
+        let brackets =
+            [(0.01, 0.013), (-0.02, 0.01), (0.005, 0.006), (0.03, 0.05), (0.0, 0.0), (-0.01, 0.02)];
+        let wide = Paired::bracketed(&brackets).unwrap();
+        // Every corner of the box, and its middle: the ends of an interval are convex in the values.
+        for corner in 0..1_u32 << brackets.len() {
+            let chosen: Vec<f64> = brackets
+                .iter()
+                .enumerate()
+                .map(|(i, (low, high))| if corner >> i & 1 == 1 { *high } else { *low })
+                .collect();
+            let exact = Paired::of(&chosen).unwrap();
+            for level in [0.05, 0.000_8] {
+                let (low, high) = exact.interval(level);
+                assert!(wide.interval(level).0 <= low && high <= wide.interval(level).1);
+            }
+            assert!(wide.p_beyond(0.0) >= exact.p_beyond(0.0));
+            assert!(wide.p_within(0.1) >= exact.p_within(0.1));
+        }
+    }
+
+    #[test]
+    fn within_is_decided_where_the_interval_lies_inside() {
+        let paired = Paired::of(&[0.004, -0.006, 0.002, -0.003, 0.007, -0.004]).unwrap();
+        let p = paired.p_within(0.01);
+        let (low, high) = paired.interval(2.0 * p);
+        assert!((low.abs().max(high.abs()) - 0.01).abs() < 1e-9, "{low} {high}");
+        assert!((Paired::of(&[0.5; 6]).unwrap().p_within(0.1) - 1.0).abs() < 1e-15);
+        assert!(Paired::of(&[0.0; 6]).unwrap().p_within(0.1) < 1e-300);
     }
 
     #[test]

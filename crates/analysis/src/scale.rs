@@ -10,7 +10,7 @@ use record::series::Sample;
 use crate::machine::machine_between;
 use crate::robust::mean_and_error;
 use crate::student::t_above;
-use crate::usl::{Scaling, Series, scaling};
+use crate::usl::{SERIES_MIN, Scaling, Series, scaling};
 
 /// What a scale run says.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Level {
     pub copies: u32,
     /// Runs of the command per second by all copies together, one value for each valid round.
     pub rounds: Vec<(u32, f64)>,
-    /// Their mean with its 95 % interval, on the log scale; the interval is missing of one round.
+    /// Their mean with its 95 % interval, on the log scale; under six rounds the interval is missing.
     pub work_per_s: Maybe<(f64, Maybe<(f64, f64)>)>,
     /// The mean of one copy.
     pub per_copy_per_s: Maybe<f64>,
@@ -46,6 +46,8 @@ pub struct Level {
     pub cpus_per_copy: Maybe<f64>,
     /// Busy share of the whole machine, by events where the probe sees them.
     pub busy_ratio: Maybe<f64>,
+    /// Share of the copies' CPUs that other work used, mean of the rounds.
+    pub others_ratio: Maybe<f64>,
     /// Largest number of CPUs of the machine that were saturated in a round.
     pub saturated: Maybe<Vec<u32>>,
     /// CPUs that the machine has, as far as it was watched.
@@ -54,8 +56,6 @@ pub struct Level {
     pub invalid: Vec<String>,
 }
 
-/// Busy share from which a machine has no room left.
-const FULL_RATIO: f64 = 0.95;
 /// CPUs' worth of time that a copy of one thread has when nothing holds it up.
 const ONE_CPU: (f64, f64) = (0.95, 1.02);
 
@@ -77,8 +77,8 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
         .find_map(|(_, run)| value(run, "cpus", None))
         .map(to_u32)
         .ok_or_else(|| Missing::because("no level is valid"));
-    let fitted_to = f64::from(fitted_to(&levels, cpus.clone().unwrap_or(1)));
-    let scaling = scaling(&series(&levels), fitted_to, bakeoff.seed);
+    // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
+    let scaling = scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1)), bakeoff.seed);
     let seduction = seduction(&levels);
     Scale { levels, scaling, cpus, seduction }
 }
@@ -96,7 +96,7 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
         let Some(trial) = of_level(attempt.trial) else { continue };
         match (attempt.state, &attempt.run) {
             (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
-            (TrialState::Invalid | TrialState::Failed, _) => {
+            (TrialState::Invalid | TrialState::Failed | TrialState::Damaged, _) => {
                 let why = attempt.reason.clone().unwrap_or_else(|| "of a reason nobody noted".into());
                 invalid.push(format!("round {}: {why}", trial.block));
             }
@@ -144,6 +144,8 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
         busy_ratio: busy.and_then(|b| {
             if b.is_empty() { Err(none()) } else { Ok(b.iter().sum::<f64>() / b.len() as f64) }
         }),
+        others_ratio: mean(&|run| value(run, "others_ratio", None))
+            .map_err(|_| Missing::because("the CPUs were not watched")),
         saturated: saturated.and_then(|s| s.into_iter().max_by_key(Vec::len).ok_or_else(none)),
         machine_cpus: valid
             .iter()
@@ -167,23 +169,12 @@ fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
     }
     let logs: Vec<f64> = rounds.iter().map(|(_, x)| x.ln()).collect();
     let (mean, error) = mean_and_error(&logs);
-    if logs.len() < 2 {
-        return Some((mean.exp(), Err(Missing::because("one round has no interval"))));
+    if logs.len() < SERIES_MIN {
+        let why = format!("an interval takes {SERIES_MIN} valid rounds: {} are", logs.len());
+        return Some((mean.exp(), Err(Missing::because(why))));
     }
     let half = t_above(0.025, logs.len() as f64 - 1.0) * error;
     Some((mean.exp(), Ok(((mean - half).exp(), (mean + half).exp()))))
-}
-
-/// Up to which number of copies a law is fitted: the CPUs, and on as long as the machine still has room.
-///
-/// Room on CPUs that the copies may not use is none of theirs.
-fn fitted_to(levels: &[Level], cpus: u32) -> u32 {
-    let has_room = |l: &Level| {
-        l.machine_cpus.as_ref().is_ok_and(|all| *all == cpus)
-            && l.busy_ratio.as_ref().is_ok_and(|b| *b < FULL_RATIO)
-    };
-    let past = levels.iter().filter(|l| l.copies > cpus).take_while(|l| has_room(l)).map(|l| l.copies);
-    past.last().unwrap_or(cpus)
 }
 
 /// The rounds, each with the levels that are valid in it.
@@ -282,13 +273,16 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         let work = |l: &Level| l.work_per_s.as_ref().map_or(0.0, |w| w.0);
         s.levels.iter().filter(done).max_by(|x, y| work(x).total_cmp(&work(y))).map(logs)
     };
-    let lacking = || Missing::because("one of the two has no valid rounds there, or only one");
+    let lacking =
+        || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
     let all = ratio(all(a), all(b)).ok_or_else(lacking);
     let sentence = match (&one, &all) {
         (Ok(one), Ok(all)) => verdict(one, all),
-        _ => "the two runs cannot be compared: each needs two valid rounds of one copy and of all".to_owned(),
+        _ => format!(
+            "the two runs cannot be compared: each needs {SERIES_MIN} valid rounds of one copy and of all"
+        ),
     };
     Versus { one, all, sentence }
 }
@@ -298,7 +292,7 @@ fn logs(level: &Level) -> Vec<f64> {
 }
 
 fn welch(a: &[f64], b: &[f64]) -> Option<Ratio> {
-    if a.len() < 2 || b.len() < 2 {
+    if a.len() < SERIES_MIN || b.len() < SERIES_MIN {
         return None;
     }
     let ((ma, ea), (mb, eb)) = (mean_and_error(a), mean_and_error(b));

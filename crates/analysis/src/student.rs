@@ -10,6 +10,14 @@ pub(crate) fn p_two_sided(t: f64, df: f64) -> f64 {
     (2.0 * of(df).sf(t.abs())).min(1.0)
 }
 
+/// The share of the distribution above `t`.
+pub(crate) fn p_above(t: f64, df: f64) -> f64 {
+    if t.is_infinite() {
+        return if t > 0.0 { 0.0 } else { 1.0 };
+    }
+    of(df).sf(t)
+}
+
 /// The t that a share `tail` in (0, 0.5] of the distribution lies above.
 pub(crate) fn t_above(tail: f64, df: f64) -> f64 {
     assert!(tail > 0.0 && tail <= 0.5, "a tail is a share in (0, 0.5]: {tail}");

@@ -4,9 +4,13 @@
 //! of the work that is done one after the other), kappa coherency (work that grows with the number of pairs). Amdahl's
 //! law is kappa = 0, linear is both 0. Negative values are findings, not errors, and are not clamped.
 //!
-//! Fitted to ln X, since noise is a share of throughput. Intervals come from drawing whole series again, with the
-//! noise that its levels share. A peak is named only where kappa is surely over 0 and the peak lies within 1.5 times what
-//! was measured; a fall that is steeper than any such law allows is a *cliff*, and then no law is believed.
+//! Fitted to ln X, since noise is a share of throughput. Under six series there is no interval: what two or three series
+//! have in common says nothing about the next one. From six to fifteen series, the law is fitted to each series, and the
+//! interval is Student's t of the fits. From sixteen on, whole series are drawn again. The program
+//! `examples/coverage.rs` measures by simulation how often an interval holds the truth; `docs/validation.md` has its table.
+//!
+//! A peak is named only if kappa is surely over 0 and the peak lies within 1.5 times what was measured. A fall that is
+//! steeper than any such law allows is a *cliff*, and then no law is believed.
 //!
 //! # Source
 //!
@@ -21,7 +25,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor, Normal};
 
 use crate::chance::SplitMix;
 use crate::robust::mean_and_error;
-use crate::student::{p_two_sided, t_above};
+use crate::student::t_above;
 
 /// Throughput of one series: at each concurrency, in any order.
 pub type Series = Vec<(f64, f64)>;
@@ -89,14 +93,14 @@ pub struct Fitted {
     pub law: Law,
     /// Its parameters.
     pub curve: Curve,
-    /// Interval of lambda, sigma and kappa.
-    pub intervals: [(f64, f64); 3],
+    /// 95 % interval of lambda, sigma and kappa; missing under [`SERIES_MIN`] series.
+    pub intervals: Maybe<[(f64, f64); 3]>,
     /// Corrected information criterion; the smallest is preferred. Missing where there are too few points.
     pub aicc: Maybe<f64>,
     /// p of the test whether levels lie off the curve by more than their repeats differ; missing without repeats.
     pub lack_of_fit_p: Maybe<f64>,
-    /// The band of throughput at each level measured.
-    pub band: Vec<(f64, (f64, f64))>,
+    /// The band of throughput at each level measured; missing as the intervals are.
+    pub band: Vec<(f64, Option<(f64, f64)>)>,
 }
 
 /// A fall that no law allows.
@@ -119,7 +123,7 @@ pub struct Scaling {
     pub laws: Vec<Fitted>,
     /// The law that says most with least; missing where none may be believed.
     pub chosen: Maybe<Law>,
-    /// The concurrency of the greatest throughput by the law, with its interval; missing where none may be claimed.
+    /// The concurrency of the greatest throughput by the law, with its interval; missing if none may be claimed.
     pub peak: Maybe<(f64, (f64, f64))>,
     /// A fall steeper than any law allows.
     pub cliff: Option<Cliff>,
@@ -129,6 +133,10 @@ pub struct Scaling {
 
 /// Draws for the intervals.
 const DRAWS: usize = 1_000;
+/// Fewer series have no interval.
+pub const SERIES_MIN: usize = 6;
+/// From so many series on, intervals come from drawing series again; below, that covers less than it says.
+const DRAWN_MIN: usize = 16;
 /// Two-sided probability outside an interval.
 const ALPHA: f64 = 0.05;
 /// One-sided probability of calling a fall a cliff that is none.
@@ -192,20 +200,63 @@ fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize, series: usize) 
 fn fitted(law: Law, series: &[Series], levels: &[f64], seed: u64) -> Fitted {
     let points: Series = series.iter().flatten().copied().collect();
     let curve = fit(law, &points);
-    let drawn = drawn(law, &curve, series, seed);
-    let interval = |of: &dyn Fn(&Curve) -> f64| {
-        let values: Vec<f64> = drawn.iter().map(of).collect();
-        percentiles(values, series.len())
-    };
+    let spread = spread(law, &curve, series, levels, seed);
     let rss = residuals(&curve, &points).map(|r| r * r).sum::<f64>();
+    let log = |of: &dyn Fn(&Curve) -> f64| {
+        spread.as_ref().map(|s| s.interval(&|c| of(c).ln())).map(|(low, high)| (low.exp(), high.exp()))
+    };
+    let intervals = spread.as_ref().map_err(Clone::clone).map(|s| {
+        let (low, high) = s.interval(&|c| c.lambda.ln());
+        [(low.exp(), high.exp()), s.interval(&|c| c.sigma), s.interval(&|c| c.kappa)]
+    });
     Fitted {
         law,
         curve,
-        intervals: [interval(&|c| c.lambda), interval(&|c| c.sigma), interval(&|c| c.kappa)],
+        intervals,
         aicc: aicc(rss, points.len(), law.parameters() + 1),
         lack_of_fit_p: lack_of_fit(law, &curve, series, levels),
-        band: levels.iter().map(|n| (*n, interval(&|c| c.at(*n)))).collect(),
+        band: levels.iter().map(|n| (*n, log(&|c| c.at(*n)).ok())).collect(),
     }
+}
+
+/// The law fitted many times over, from which intervals follow.
+enum Spread {
+    /// To each series.
+    Each(Vec<Curve>),
+    /// To series drawn again, of so many.
+    Drawn(Vec<Curve>, usize),
+}
+
+impl Spread {
+    /// The 95 % interval of what `of` yields.
+    fn interval(&self, of: &dyn Fn(&Curve) -> f64) -> (f64, f64) {
+        match self {
+            Self::Each(curves) => {
+                let values: Vec<f64> = curves.iter().map(of).collect();
+                let (mean, error) = mean_and_error(&values);
+                let half = t_above(ALPHA / 2.0, values.len() as f64 - 1.0) * error;
+                (mean - half, mean + half)
+            }
+            Self::Drawn(curves, series) => percentiles(curves.iter().map(of).collect(), *series),
+        }
+    }
+}
+
+/// Only series that have every level are fitted alone, so that all fits are of the same points.
+fn spread(law: Law, curve: &Curve, series: &[Series], levels: &[f64], seed: u64) -> Maybe<Spread> {
+    if series.len() >= DRAWN_MIN {
+        return Ok(Spread::Drawn(drawn(law, curve, series, seed), series.len()));
+    }
+    let whole: Vec<Curve> =
+        series.iter().filter(|s| s.len() == levels.len()).map(|s| descend(law, s, *curve).0).collect();
+    if whole.len() < SERIES_MIN {
+        let why = format!(
+            "an interval takes {SERIES_MIN} rounds that are valid at every level: {} are",
+            whole.len()
+        );
+        return Err(Missing::because(why));
+    }
+    Ok(Spread::Each(whole))
 }
 
 /// The law fitted to series drawn again, whole, each from where all of them led.
@@ -385,15 +436,17 @@ fn peak(law: Law, laws: &[Fitted], levels: &[f64], series: &[Series], seed: u64)
     }
     let usl = laws.iter().find(|f| f.law == Law::Usl).expect("it was chosen");
     let Some(at) = usl.curve.peak() else { return none("throughput never falls by the law") };
-    if usl.intervals[2].0 <= 0.0 {
+    if usl.intervals.clone()?[2].0 <= 0.0 {
         return none("coherency may be 0, and then there is no peak");
     }
     if at > BEYOND * levels[levels.len() - 1] {
         return none("it would lie beyond 1.5 times what was measured");
     }
-    let peaks: Vec<f64> =
-        drawn(Law::Usl, &usl.curve, series, seed).iter().map(|c| c.peak().unwrap_or(f64::INFINITY)).collect();
-    Ok((at, percentiles(peaks, series.len())))
+    // kappa / (1 - sigma) has a value for every fit, also for one that has no peak.
+    let spread = spread(Law::Usl, &usl.curve, series, levels, seed)?;
+    let (low, high) = spread.interval(&|c| c.kappa / (1.0 - c.sigma).max(f64::MIN_POSITIVE));
+    let peak = |ratio: f64| if ratio > 0.0 { ratio.recip().sqrt() } else { f64::INFINITY };
+    Ok((at, (peak(high), peak(low))))
 }
 
 /// ln of throughput at each level, series by series.
@@ -423,15 +476,17 @@ fn cliff(series: &[Series]) -> Option<Cliff> {
     // What grows faster than its number may also fall faster.
     let sigma = if top >= 2 { fit(Law::Amdahl, &rise).sigma.min(0.0) } else { 0.0 };
     let around = (levels[top.saturating_sub(1)].0, levels[(top + 1).min(levels.len() - 1)].0);
+    // Each step down is a comparison.
+    let share = CLIFF_ALPHA / (levels.len() - top).saturating_sub(1).max(1) as f64;
     (top + 1..levels.len()).find_map(|next| {
         let at = next - 1;
         let falls = paired(&levels[at].1, &levels[next].1);
-        if falls.len() < 2 {
+        if falls.len() < SERIES_MIN {
             return None;
         }
         let allowed_ratio = steepest(levels[at].0, levels[next].0, around, sigma);
         let (fall, error) = mean_and_error(&falls);
-        let surely = fall + t_above(CLIFF_ALPHA, falls.len() as f64 - 1.0) * error < allowed_ratio.ln();
+        let surely = fall + t_above(share, falls.len() as f64 - 1.0) * error < allowed_ratio.ln();
         surely.then(|| Cliff {
             at: levels[at].0,
             next: levels[next].0,
@@ -452,128 +507,23 @@ fn steepest(from: f64, to: f64, peaks: (f64, f64), sigma: f64) -> f64 {
     (0..=PLACES).map(left).filter(|r| *r > 0.0).fold(1.0, f64::min)
 }
 
-/// Whether the last level is surely below the greatest, by series that have both.
+/// Whether the last level is surely below another one, by series that have both.
+///
+/// The greatest of several levels is partly so by chance, so the test must not take the greatest as if it had been named
+/// before: every other level is a comparison, and each gets its share of the 5 % (Bonferroni).
 fn retrograde(series: &[Series]) -> bool {
     let levels: Vec<(f64, Vec<(usize, f64)>)> = by_level(series).into_values().collect();
-    let mean = |logs: &[(usize, f64)]| logs.iter().map(|(_, x)| x).sum::<f64>() / logs.len() as f64;
-    let Some(last) = levels.last() else { return false };
-    let top = levels.iter().max_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1))).expect("there is a last");
-    let falls = paired(&top.1, &last.1);
-    if falls.len() < 2 {
-        return false;
-    }
-    let (fall, error) = mean_and_error(&falls);
-    fall < 0.0 && p_two_sided(fall / error.max(f64::MIN_POSITIVE), falls.len() as f64 - 1.0) < ALPHA
+    let Some((last, before)) = levels.split_last() else { return false };
+    let share = ALPHA / before.len().max(1) as f64;
+    before.iter().any(|level| {
+        let falls = paired(&level.1, &last.1);
+        if falls.len() < SERIES_MIN {
+            return false;
+        }
+        let (fall, error) = mean_and_error(&falls);
+        fall + t_above(share, falls.len() as f64 - 1.0) * error < 0.0
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use rand_chacha::ChaCha8Rng;
-    use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
-
-    use super::*;
-
-    /// Normal by the sum of twelve, good enough for noise.
-    fn noise(random: &mut ChaCha8Rng) -> f64 {
-        (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
-    }
-
-    /// `rounds` series of `truth`, with 2 % of noise that a series shares and 2 % of its own at each level.
-    fn measured(truth: impl Fn(f64) -> f64, levels: &[f64], rounds: usize, seed: u64) -> Vec<Series> {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let one = |random: &mut ChaCha8Rng| -> Series {
-            let shared = 0.02 * noise(random);
-            levels.iter().map(|n| (*n, truth(*n) * (shared + 0.02 * noise(random)).exp())).collect()
-        };
-        (0..rounds).map(|_| one(&mut random)).collect()
-    }
-
-    const LEVELS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
-
-    #[test]
-    fn a_curve_without_noise_is_found_as_it_is() {
-        let truth = Curve { lambda: 995.6, sigma: 0.026_71, kappa: 0.000_769 };
-        let points: Series = LEVELS.iter().map(|n| (*n, truth.at(*n))).collect();
-        let found = fit(Law::Usl, &points);
-        assert!((found.lambda / truth.lambda - 1.0).abs() < 1e-6, "{found:?}");
-        assert!(
-            (found.sigma - truth.sigma).abs() < 1e-7 && (found.kappa - truth.kappa).abs() < 1e-9,
-            "{found:?}"
-        );
-        // By hand: sqrt((1 - 0.02671) / 0.000769) = 35.58.
-        assert!((found.peak().unwrap() - 35.58).abs() < 0.01);
-    }
-
-    #[test]
-    fn what_grows_faster_than_its_number_keeps_its_sign() {
-        let truth = Curve { lambda: 10.0, sigma: -0.002, kappa: 0.0 };
-        let points: Series = LEVELS.iter().map(|n| (*n, truth.at(*n))).collect();
-        assert!((fit(Law::Usl, &points).sigma - truth.sigma).abs() < 1e-6);
-    }
-
-    #[test]
-    fn a_truly_linear_one_claims_no_peak() {
-        let claims = (0..100)
-            .filter(|seed| {
-                let found = scaling(&measured(|n| 50.0 * n, &LEVELS, 6, *seed), 128.0, 1);
-                found.peak.is_ok() || found.cliff.is_some() || found.retrograde
-            })
-            .count();
-        assert!(claims <= 5, "{claims} of 100");
-    }
-
-    #[test]
-    fn a_fall_from_ninety_to_a_quarter_is_a_cliff_and_has_no_peak() {
-        // Linear to 90 copies, and a quarter of that at 128: what a lock that all fight for does.
-        let truth = |n: f64| if n <= 90.0 { 10.0 * n } else { 225.0 };
-        let levels = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 90.0, 128.0];
-        for seed in 0..20 {
-            let found = scaling(&measured(truth, &levels, 6, seed), 128.0, 1);
-            let cliff = found.cliff.expect("it is seen");
-            assert_eq!((cliff.at, cliff.next), (90.0, 128.0));
-            assert!((cliff.left_ratio - 0.25).abs() < 0.02 && cliff.allowed_ratio > 0.5, "{cliff:?}");
-            assert!(found.peak.is_err() && found.chosen.is_err(), "{found:?}");
-        }
-    }
-
-    #[test]
-    fn the_steepest_law_leaves_what_the_formula_says() {
-        // By hand, sigma = 0, peak at 90: (128 / (1 + 128 * 127 / 8100)) / (90 / (1 + 90 * 89 / 8100)) = 0.9407.
-        assert!((steepest(90.0, 128.0, (90.0, 90.0), 0.0) - 0.940_7).abs() < 5e-4);
-    }
-
-    #[test]
-    fn a_true_peak_is_found_and_its_interval_holds_it() {
-        let truth = Curve { lambda: 100.0, sigma: 0.02, kappa: 0.000_5 };
-        let (mut found, mut held) = (0, 0);
-        for seed in 0..40 {
-            let peak = scaling(&measured(|n| truth.at(n), &LEVELS, 6, seed), 128.0, 1).peak;
-            if let Ok((_, (low, high))) = peak {
-                found += 1;
-                held += u32::from((low..=high).contains(&truth.peak().unwrap()));
-            }
-        }
-        assert!(found >= 38, "{found} of 40");
-        assert!(held >= 34, "{held} of {found}");
-    }
-
-    #[test]
-    fn contention_alone_is_amdahl_and_levels_past_the_cpus_are_not_fitted() {
-        let truth = |n: f64| 10.0 * n.min(64.0) / (1.0 + 0.05 * (n.min(64.0) - 1.0));
-        let found = scaling(&measured(truth, &LEVELS, 6, 3), 64.0, 1);
-        assert_eq!(found.chosen, Ok(Law::Amdahl), "{found:?}");
-        assert!(found.cliff.is_none() && found.laws.len() == 3);
-        let sigma = found.laws[1].intervals[1];
-        assert!(sigma.0 < 0.05 && 0.05 < sigma.1, "{sigma:?}");
-    }
-
-    #[test]
-    fn too_little_is_said_to_be_too_little() {
-        let two = measured(|n| n, &[1.0, 2.0], 6, 1);
-        let found = scaling(&two, 2.0, 1);
-        assert_eq!(found.laws.iter().map(|f| f.law).collect::<Vec<_>>(), [Law::Linear]);
-        let once = measured(|n| n, &LEVELS, 1, 1);
-        assert!(scaling(&once, 128.0, 1).chosen.is_err());
-        assert!(scaling(&[], 1.0, 1).chosen.is_err());
-    }
-}
+mod tests;

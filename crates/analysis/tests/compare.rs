@@ -2,7 +2,7 @@
 
 mod sample;
 
-use bakeoff_analysis::{Paired, Rules, Verdict, compare, judge, machine, spectrum};
+use bakeoff_analysis::{Member, Paired, Rules, Verdict, compare, judge, machine, spectrum};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::{Metric, TrialState};
@@ -181,7 +181,7 @@ fn is_claim(verdict: Verdict) -> bool {
 }
 
 fn judge_all(family: &[Vec<f64>], rules: Rules) -> Vec<Verdict> {
-    let members: Vec<(Metric, &[f64])> = family.iter().map(|d| (Metric::Throughput, d.as_slice())).collect();
+    let members: Vec<Member> = family.iter().map(|d| Member::exact(Metric::Throughput, d)).collect();
     judge(&members, rules).into_iter().map(|j| j.verdict).collect()
 }
 

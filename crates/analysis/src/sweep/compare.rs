@@ -6,6 +6,7 @@ use record::missing::{Maybe, Missing};
 use super::{Round, rounds, smooth, sweep};
 use crate::robust::{mean_and_error, median};
 use crate::student::t_above;
+use crate::usl::SERIES_MIN;
 
 /// One cell of a sweep against the same cell of another.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,8 +102,8 @@ struct Said {
 }
 
 fn places(a: &[Round], b: &[Round]) -> Maybe<Vec<Place>> {
-    let few = || Missing::because("both need the cell, and three rounds of it or more");
-    if a.len() < 3 || b.len() < 3 {
+    let few = || Missing::because(format!("both need the cell, and {SERIES_MIN} rounds of it or more"));
+    if a.len() < SERIES_MIN || b.len() < SERIES_MIN {
         return Err(few());
     }
     let sizes = common_sizes(a, b);

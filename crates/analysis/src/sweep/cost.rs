@@ -229,7 +229,7 @@ mod tests {
     fn no_cost_is_below_nothing() {
         // A curve that falls at every page's end by more than its bytes cost: by least squares alone, bytes would pay.
         let truth = |size: u64| 300.0 - 0.004 * size as f64 + 80.0 * pages(size);
-        let rounds = vec![sizes().map(|n| (n, truth(n))).collect::<BTreeMap<_, _>>(); 3];
+        let rounds = vec![sizes().map(|n| (n, truth(n))).collect::<BTreeMap<_, _>>(); 6];
         let found = cost(&rounds).unwrap();
         let all = [found.call_ns, found.byte_ns, found.aligned_byte_ns.clone().unwrap(), found.page_ns];
         assert!(

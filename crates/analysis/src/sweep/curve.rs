@@ -6,13 +6,14 @@ use record::missing::{Maybe, Missing};
 
 use crate::robust::{mean_and_error, median};
 use crate::student::t_above;
+use crate::usl::SERIES_MIN;
 
 /// A value with its 95 % interval over rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Mean of the rounds.
     pub value: f64,
-    /// Its interval; `None` of fewer than three rounds, which say next to nothing of how they scatter.
+    /// Its interval, Student's t; `None` of fewer than six rounds, which say next to nothing about the next one.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -30,7 +31,8 @@ pub(super) fn estimate(values: &[f64]) -> Maybe<Estimate> {
     }
     let (value, error) = mean_and_error(values);
     let half = |n: usize| t_above(0.025, n as f64 - 1.0) * error;
-    let interval = (values.len() > 2).then(|| (value - half(values.len()), value + half(values.len())));
+    let interval =
+        (values.len() >= SERIES_MIN).then(|| (value - half(values.len()), value + half(values.len())));
     Ok(Estimate { value, interval })
 }
 
@@ -125,7 +127,7 @@ mod tests {
         // 500 ns + 0.1 ns a byte: the plateau of the last tenth is near 95,000 / 10,000 ns, and 90 % of it needs the
         // size n with n / (500 + 0.1 n) = 0.9 x 9.5, by hand n = 29,500.
         let round: BTreeMap<u64, f64> = (1..=1_000).map(|i| (i * 100, 500.0 + 10.0 * i as f64)).collect();
-        let shape = shape(&[round.clone(), round.clone(), round]).unwrap();
+        let shape = shape(&vec![round; 6]).unwrap();
         assert!((shape.knee_bytes.value / 29_500.0 - 1.0).abs() < 0.02, "{shape:?}");
         assert!((shape.plateau_bytes_per_s.value / 9.5e9 - 1.0).abs() < 0.01, "{shape:?}");
         assert!(shape.still_rises && shape.knee_bytes.interval.is_some());

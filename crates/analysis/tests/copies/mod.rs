@@ -18,6 +18,9 @@ pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
     let sample = |cpu| CpuSample {
         cpu,
         event_ratio: Ok(f64::from(u8::from(cpu < busy))),
+        irq_ratio: Err(missing()),
+        softirq_ratio: Err(missing()),
+        run_queue_wait_ns: Err(missing()),
         tick_before_ratio: Err(missing()),
         tick_after_ratio: Err(missing()),
         sampled_ratio: Err(missing()),
@@ -37,6 +40,7 @@ pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
         rung: Rung::Bpf,
         missed_deadline: false,
         cpus: (0..cpus).map(sample).collect(),
+        psi_some_ratio: Err(missing()),
         lost: BTreeMap::new(),
     }
 }
@@ -44,7 +48,7 @@ pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
 /// A run on `cpus` CPUs, on which `copies` copies do `work(copies)` per second, a little more in each round.
 pub(crate) fn machine(cpus: u32, copies: &[u32], work: impl Fn(u32) -> f64, with_usage: bool) -> Bakeoff {
     let cells: Vec<_> = copies.iter().map(|n| [("copies".to_owned(), n.to_string())].into()).collect();
-    experiment(RunKind::Scale, Vec::new(), 4, &cells, |round, levels| {
+    experiment(RunKind::Scale, Vec::new(), 6, &cells, |round, levels| {
         let n: u32 = levels["copies"].parse().expect("a number");
         let mut series = vec![sample("cpus", String::new(), f64::from(cpus))];
         let each = work(n) / f64::from(n) * (1.0 + 0.001 * f64::from(round));

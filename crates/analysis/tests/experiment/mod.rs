@@ -45,6 +45,7 @@ pub(crate) fn experiment(
             trials.push(Trial { index, block, series: block, position, levels: levels.clone() });
             let (series, cpu) = measure(block, levels);
             let run = Run {
+                throttled: Err(record::limits::not_watched()),
                 header: header(kind),
                 environment: Environment::default(),
                 load: None,
@@ -52,6 +53,7 @@ pub(crate) fn experiment(
                 series,
                 proofs: Vec::new(),
                 recorded: None,
+                server_cpu: record::server_cpu::ServerCpu::not_measured(),
                 instruments: record::instruments::Instruments::default(),
             };
             attempts.push(Attempt { trial: index, state: TrialState::Sealed, reason: None, run: Some(run) });

@@ -18,13 +18,15 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
-    LoadSettings, OltpSettings, Operation, PreparePolicy, Rate, Schedule, ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
+    LoadRecord, LoadSettings, OltpMix, OltpSettings, Operation, PreparePolicy, Rate, Schedule,
+    ScriptSettings, Think, Workload,
 };
 use record::missing::Missing;
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind};
+use record::server_cpu::{ServerCpu, ServerTasks};
 use record::target::Target;
 use record::verdict::{Check, Verdict};
 
@@ -62,7 +64,7 @@ impl Recipe {
                 (1, 2) => 0.12,
                 _ => 0.0,
             },
-            noise_ln: 0.004,
+            noise_ln: 0.002,
             rate_per_s: None,
             with_trouble: true,
         }
@@ -187,10 +189,17 @@ impl Recipe {
         header.title = format!("{} at {threads} threads", trial.levels["journal_mode"]);
         let busy = (f64::from(threads) * 0.4).min(0.97);
         Run {
+            throttled: Err(record::limits::not_watched()),
             header,
             environment: environment(),
             cpu: (0..MEASURED_S).map(|s| cpu(from_ns + s * NS_PER_S, busy, chance)).collect(),
             load: Some(load),
+            server_cpu: Ok(ServerCpu {
+                cpu_s: busy * MEASURED_S as f64,
+                from_ns,
+                until_ns: from_ns + MEASURED_S * NS_PER_S,
+                tasks: ServerTasks::Tree,
+            }),
             instruments: record::instruments::Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),
@@ -211,9 +220,9 @@ impl Recipe {
         let mut service = Histogram::new();
         let typical_ns = 1e9 * f64::from(threads) / capacity;
         for _ in 0..4_000 {
-            service.record((typical_ns * (0.35 * normal(chance)).exp()) as u64);
+            service.record_n((typical_ns * (0.35 * normal(chance)).exp()) as u64, 3);
         }
-        service.record_n((typical_ns * 9.0) as u64, 12);
+        service.record_n((typical_ns * 9.0) as u64, 36);
         let unfinished = u64::from(self.rate_per_s.is_some()) * 2;
         let mut response = CensoredHistogram { known: service.clone(), at_least: Histogram::new() };
         response.at_least.record_n(60_000_000, unfinished);
@@ -231,6 +240,7 @@ impl Recipe {
             wait: self.rate_per_s.map(|_| whole.clone()).ok_or_else(closed),
             connect: Ok(service.clone()),
             lateness: self.rate_per_s.map(|_| service.clone()).ok_or_else(closed),
+            generator_made: Vec::new(),
             service: whole,
             failure: Histogram::new(),
             operations: BTreeMap::from([("point-select".to_owned(), point_select)]),
@@ -249,6 +259,7 @@ impl Recipe {
                 starved_ratio: Err(Missing::because("the kernel counts no run-queue wait")),
                 run_queue_wait_us_per_event: Err(Missing::because("the kernel counts no run-queue wait")),
                 keep_awake_cpu: None,
+                wake_up: None,
             }),
             slices: self.rate_per_s.map_or(Vec::new(), |_| slices(typical_ns, chance)),
             verdict: Verdict::of(vec![
@@ -282,6 +293,7 @@ impl Recipe {
                 rows: 10_000,
                 point_selects: 10,
                 range_size: 100,
+                mix: OltpMix::USUAL,
                 distribution: Distribution::Uniform,
                 skip_transaction: false,
                 prepared: true,
@@ -292,6 +304,8 @@ impl Recipe {
             exec: ExecSettings::plain(),
             verify: false,
             prepare: PreparePolicy::Auto,
+            check: DataCheck::Quick,
+            answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
             threads,
             connections: None,
             rate: self.rate_per_s.map_or(Rate::Max, Rate::PerSecond),
@@ -332,6 +346,9 @@ pub(crate) fn cpu(from_ns: u64, busy: f64, chance: &mut ChaCha8Rng) -> CpuInterv
     let sample = |cpu: u32, busy: f64| CpuSample {
         cpu,
         event_ratio: Ok(busy),
+        irq_ratio: Ok(0.01),
+        softirq_ratio: Ok(0.02),
+        run_queue_wait_ns: Ok(1_000_000),
         tick_before_ratio: Err(Missing::because("not watched")),
         tick_after_ratio: Err(Missing::because("not watched")),
         sampled_ratio: Err(Missing::because("not watched")),
@@ -354,6 +371,7 @@ pub(crate) fn cpu(from_ns: u64, busy: f64, chance: &mut ChaCha8Rng) -> CpuInterv
         rung: Rung::Bpf,
         missed_deadline: false,
         cpus: vec![sample(0, (busy + wobble).clamp(0.0, 1.0)), sample(1, (busy * 0.7).clamp(0.0, 1.0))],
+        psi_some_ratio: Ok(0.25),
         lost: BTreeMap::new(),
     }
 }

@@ -1,0 +1,269 @@
+//! What a design can find: one model for the plan before it starts and for the blocks that an undecided pair needs.
+//!
+//! The model is the rule of `judge`: the t test at the strictest level of the family, on the error of the pair's own
+//! blocks or on the one that all configurations share, and the sign-flip test beside it. With few blocks the sign-flip
+//! test decides: over six, every block must have the same sign. `simulated.rs` holds it against simulated families.
+
+use record::bakeoff::{blocks_min, smallest_p};
+use statrs::distribution::{ContinuousCDF as _, Normal};
+
+use crate::chance::SplitMix;
+use crate::pooled::GATE_PASSES;
+use crate::sign_flip::sign_flip;
+use crate::student::t_above;
+
+/// Power that a design is described by: the chance to find a difference that is there.
+pub const POWER: f64 = 0.8;
+
+/// Up to this number of blocks the sign-flip test is simulated; with more, whatever passes the t test passes it too.
+const FLIPPED_BLOCKS_MAX: u32 = 12;
+/// Simulated sets of blocks: the standard error of a power of 80 % is 0.9 points.
+const DRAWS: usize = 2_000;
+
+/// What a plan compares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Design {
+    /// Blocks.
+    pub blocks: u32,
+    /// Configurations in a block, the reference among them.
+    pub configurations: u32,
+    /// Comparisons in the family: configurations against the reference by conditions by metrics that can be judged.
+    pub comparisons: u32,
+    /// The accepted rate of any false verdict in the family.
+    pub alpha: f64,
+}
+
+/// The smallest true difference that is found with [`POWER`] if it is the only one of the family: by how many standard
+/// deviations (of the log ratio between blocks) it must lie beyond the region of practical equivalence.
+///
+/// `None` where no block count or no comparison allows a claim.
+pub fn detectable_sd(design: &Design) -> Option<f64> {
+    can_claim(design).then(|| bisect(0.0, 1e3, |sd| found(design, sd) >= POWER))
+}
+
+/// The half width of the region of practical equivalence, in the same standard deviations, from which configurations
+/// that do not differ are found equivalent with [`POWER`], each by itself.
+///
+/// `None` as for [`detectable_sd`].
+pub fn equivalence_sd(design: &Design) -> Option<f64> {
+    can_claim(design).then(|| bisect(0.0, 1e3, |edge| equivalent(design, edge) >= POWER))
+}
+
+/// The chance that a difference of so many standard deviations beyond the region is found.
+pub fn found(design: &Design, difference_sd: f64) -> f64 {
+    let level = design.alpha / f64::from(design.comparisons);
+    design
+        .mixed(|df| Claim { blocks: design.blocks, df, level, alpha: design.alpha }.power(difference_sd, 0.0))
+}
+
+/// The chance that a pair without any difference is found equivalent within so many standard deviations.
+pub fn equivalent(design: &Design, edge_sd: f64) -> f64 {
+    let level = design.alpha / 2.0 / f64::from(design.comparisons);
+    design.mixed(|df| within(design.blocks, df, level, 0.0, edge_sd))
+}
+
+fn can_claim(design: &Design) -> bool {
+    design.comparisons > 0 && design.blocks >= blocks_min(design.alpha)
+}
+
+impl Design {
+    /// Over the error of all configurations, and over that of the pair's own where the former is not used.
+    fn mixed(&self, power: impl Fn(f64) -> f64) -> f64 {
+        let own = f64::from(self.blocks - 1);
+        if self.configurations < 3 {
+            return power(own);
+        }
+        let shared = own * f64::from(self.configurations - 1);
+        GATE_PASSES * power(shared) + (1.0 - GATE_PASSES) * power(own)
+    }
+}
+
+/// How a pair is taken to be when asking how many blocks would decide it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Truth {
+    /// Its mean log ratio, without its sign.
+    pub(crate) mean: f64,
+    /// Standard deviation of a block's log ratio.
+    pub(crate) sd: f64,
+    /// How far what hides in the values' own intervals may move the mean.
+    pub(crate) open: f64,
+    /// ln(1 + rope).
+    pub(crate) edge: f64,
+    pub(crate) alpha: f64,
+    /// Members of the family.
+    pub(crate) comparisons: usize,
+    /// Degrees of freedom that each block after the first adds to the error.
+    pub(crate) df_per_block: f64,
+}
+
+/// The chance that `blocks` blocks find a pair to be as it truly is: better or worse, or equivalent.
+pub(crate) fn of_verdict(truth: &Truth, blocks: u32) -> f64 {
+    let df = truth.df_per_block * f64::from(blocks - 1);
+    let (alpha, comparisons) = (truth.alpha, truth.comparisons as f64);
+    let in_sd = |ln: f64| if ln == 0.0 { 0.0 } else { ln / truth.sd };
+    if truth.mean - truth.open > truth.edge {
+        let claim = Claim { blocks, df, level: alpha / comparisons, alpha };
+        claim.power(in_sd(truth.mean), in_sd(truth.edge + truth.open))
+    } else {
+        within(blocks, df, alpha / 2.0 / comparisons, in_sd(truth.mean + truth.open), in_sd(truth.edge))
+    }
+}
+
+/// The two tests that make a pair better or worse.
+struct Claim {
+    blocks: u32,
+    /// Of the error.
+    df: f64,
+    /// Of the t test, two-sided.
+    level: f64,
+    /// Of the sign-flip test.
+    alpha: f64,
+}
+
+impl Claim {
+    /// The chance that both find a mean of `mean` standard deviations beyond `edge`; a claim the wrong way round does
+    /// not count.
+    fn power(&self, mean: f64, edge: f64) -> f64 {
+        if !mean.is_finite() {
+            return 1.0;
+        }
+        let t = t_above(self.level / 2.0, self.df);
+        if self.blocks > FLIPPED_BLOCKS_MAX {
+            return above(self.df, (mean - edge) * f64::from(self.blocks).sqrt(), t);
+        }
+        let mut chance = SplitMix(2);
+        let claims = (0..DRAWS).filter(|_| self.is_claimed(mean, edge, t, &mut chance)).count();
+        claims as f64 / DRAWS as f64
+    }
+
+    fn is_claimed(&self, mean: f64, edge: f64, t: f64, chance: &mut SplitMix) -> bool {
+        let blocks: Vec<f64> = (0..self.blocks).map(|_| mean + chance.normal()).collect();
+        let n = f64::from(self.blocks);
+        let found = blocks.iter().sum::<f64>() / n;
+        let own: f64 = blocks.iter().map(|d| (d - found).powi(2)).sum();
+        // What the other configurations add to the shared error.
+        let squares = own + chi_square(self.df - (n - 1.0), chance);
+        found - edge > t * (squares / self.df / n).sqrt() && self.flips(&blocks)
+    }
+
+    fn flips(&self, blocks: &[f64]) -> bool {
+        if blocks.iter().all(|d| *d > 0.0) {
+            return smallest_p(self.blocks) <= self.alpha;
+        }
+        sign_flip(blocks, 0).p <= self.alpha
+    }
+}
+
+/// A draw from the chi square distribution, by Wilson and Hilferty's cube of a normal (1931); 0 of no degrees.
+fn chi_square(df: f64, chance: &mut SplitMix) -> f64 {
+    if df < 1.0 {
+        return 0.0;
+    }
+    let ninth = 2.0 / (9.0 * df);
+    df * (1.0 - ninth + chance.normal() * ninth.sqrt()).max(0.0).powi(3)
+}
+
+/// The chance that two one-sided t tests at `level` find a mean of `mean` within `edge`, both in standard deviations.
+fn within(blocks: u32, df: f64, level: f64, mean: f64, edge: f64) -> f64 {
+    if !edge.is_finite() {
+        return if mean < edge || mean.is_finite() { 1.0 } else { 0.0 };
+    }
+    let (root, t) = (f64::from(blocks).sqrt(), t_above(level, df));
+    mean_over_spread(df, |s| {
+        let reach = edge * root - t * s;
+        if reach <= 0.0 { 0.0 } else { normal(reach - mean * root) - normal(-reach - mean * root) }
+    })
+}
+
+/// P(T > t) for a noncentral t variable: the mean of P(Z > t s - noncentrality) over s, where s^2 is chi square over
+/// its degrees of freedom.
+///
+/// # Source
+///
+/// Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2, chapter 31.
+fn above(df: f64, noncentrality: f64, t: f64) -> f64 {
+    mean_over_spread(df, |s| normal(noncentrality - t * s))
+}
+
+/// The mean of `of` over s, where s^2 is chi square over its degrees of freedom: Simpson's rule over the range that
+/// holds all but 1e-12 of the weight.
+fn mean_over_spread(df: f64, of: impl Fn(f64) -> f64) -> f64 {
+    const STEPS: u32 = 1_000;
+    // The density of s, up to a constant that the sum of weights divides out: s^(v-1) exp(-v s^2 / 2).
+    let high = 1.0 + 8.0 / df.sqrt();
+    let step = high / f64::from(STEPS);
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for i in 0..=STEPS {
+        let s = f64::from(i) * step;
+        let simpson = if i == 0 || i == STEPS { 1.0 } else { f64::from(2 + 2 * (i % 2)) };
+        // Scaled by its value at s = 1, so that many degrees of freedom do not underflow.
+        let log_density = if s == 0.0 && df > 1.0 {
+            f64::NEG_INFINITY
+        } else {
+            (df - 1.0) * if df > 1.0 { s.ln() } else { 0.0 } - df * (s * s - 1.0) / 2.0
+        };
+        let weight = simpson * log_density.exp();
+        weights += weight;
+        sum += weight * of(s);
+    }
+    sum / weights
+}
+
+fn normal(x: f64) -> f64 {
+    Normal::standard().cdf(x)
+}
+
+/// The point in the range from which `holds` is true, to within a thousandth of it.
+fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    while high - low > 1e-3 * high.max(1e-3) {
+        let middle = if low == 0.0 && high > 1.0 { high / 8.0 } else { f64::midpoint(low, high) };
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64, within: f64) {
+        assert!((found - expected).abs() <= within, "{found} is not {expected} within {within}");
+    }
+
+    #[test]
+    fn the_t_distribution_has_its_tabled_quantiles() {
+        for (df, t, p) in [(1.0, 12.706_204_7, 0.025), (5.0, 2.570_581_8, 0.025), (9.0, 3.249_835_5, 0.005)] {
+            near(above(df, 0.0, t), p, 2e-7);
+        }
+    }
+
+    fn design(blocks: u32, configurations: u32, comparisons: u32) -> Design {
+        Design { blocks, configurations, comparisons, alpha: 0.05 }
+    }
+
+    /// By the t test alone 6 blocks would find 1.4 standard deviations; but all six must have one sign, and at 1.4 they
+    /// have that in 0.919^6 = 60 % of cases. At 1.8 it is 0.964^6 = 80 %.
+    #[test]
+    fn with_six_blocks_the_sign_flip_test_decides() {
+        near(detectable_sd(&design(6, 2, 1)).unwrap(), 1.8, 0.06);
+        near(detectable_sd(&design(10, 2, 1)).unwrap(), 1.05, 0.06);
+        near(detectable_sd(&design(20, 2, 1)).unwrap(), 0.66, 0.01);
+        assert_eq!(detectable_sd(&design(5, 2, 1)), None);
+        assert_eq!(detectable_sd(&design(6, 1, 0)), None);
+    }
+
+    /// 4 configurations at 7 conditions by 3 metrics in 6 blocks.
+    #[test]
+    fn the_error_that_configurations_share_finds_much_smaller_differences() {
+        near(detectable_sd(&design(6, 2, 63)).unwrap(), 3.6, 0.1);
+        near(detectable_sd(&design(6, 4, 63)).unwrap(), 2.15, 0.1);
+    }
+
+    #[test]
+    fn more_blocks_find_less_and_show_equivalence_within_less() {
+        let sd = |blocks| detectable_sd(&design(blocks, 3, 9)).unwrap();
+        let edge = |blocks| equivalence_sd(&design(blocks, 3, 9)).unwrap();
+        assert!(sd(6) > sd(8) && sd(8) > sd(12) && sd(12) > sd(13) && sd(13) > sd(40));
+        assert!(edge(6) > edge(8) && edge(8) > edge(40));
+    }
+}

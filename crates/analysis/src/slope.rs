@@ -1,0 +1,270 @@
+//! The server's CPU time per event where a plan has several rates: the slope of its CPU use against the rate.
+//!
+//! CPU use over rate at one point holds what the server does without any event: at a low rate that is most of it. The
+//! slope leaves it apart, as the background.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial};
+use record::load::Rate;
+use record::missing::{Maybe, Missing};
+use record::run::Run;
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
+use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
+use crate::metric::{Value, cpu_ratio};
+use crate::paired::Paired;
+
+/// Below this p, CPU use does not follow a line.
+const LACK_OF_FIT_P_MIN: f64 = 0.01;
+
+/// The server's CPU time per event of one configuration, its background apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slope {
+    /// The compared factors of the configuration.
+    pub arm: Levels,
+    /// The condition, without the rate.
+    pub levels: Levels,
+    /// CPU seconds per event: mean over the blocks.
+    pub value_s: Maybe<f64>,
+    /// Its t interval over the blocks; missing with one block.
+    pub interval_s: Maybe<(f64, f64)>,
+    /// CPU seconds per second that the server uses without any event, by the line: mean over the blocks.
+    pub background_ratio: Maybe<f64>,
+}
+
+/// The slopes of every configuration in every block.
+#[derive(Debug)]
+pub(crate) struct Slopes {
+    rate: String,
+    compared: Vec<String>,
+    cells: Vec<Cell>,
+    /// Beside each cell: the intercept in each block.
+    backgrounds: Vec<Vec<f64>>,
+}
+
+impl Slopes {
+    /// The factor that says the rate.
+    pub(crate) fn rate_factor(&self) -> &str {
+        &self.rate
+    }
+
+    /// One cell for each combination of the other factors' values; its values are slopes.
+    pub(crate) fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    pub(crate) fn over_blocks(&self, alpha: f64) -> Vec<Slope> {
+        let slope = |(cell, backgrounds): (&Cell, &Vec<f64>)| {
+            let known: Vec<f64> =
+                cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.judged()).collect();
+            let none = || cell.summary.clone().err().unwrap_or_else(|| Missing::because("no block has one"));
+            let unable = || cell.unable().cloned().unwrap_or_else(none);
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            let interval = Paired::of(&known).map(|p| p.interval(alpha));
+            let (arm, levels) =
+                cell.levels.clone().into_iter().partition(|(name, _)| self.compared.contains(name));
+            Slope {
+                arm,
+                levels,
+                value_s: if known.is_empty() { Err(unable()) } else { Ok(mean(&known)) },
+                interval_s: interval.ok_or_else(|| Missing::because("it takes two blocks")),
+                background_ratio: if known.is_empty() { Err(unable()) } else { Ok(mean(backgrounds)) },
+            }
+        };
+        self.cells.iter().zip(&self.backgrounds).map(slope).collect()
+    }
+}
+
+/// The slopes of a bake-off; `None` where no factor says the rate, or it says fewer than two.
+pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
+    let rate = bakeoff.factors.iter().find(|f| f.reference.is_none() && says_the_rate(bakeoff, f))?;
+    let others: Vec<&Factor> = bakeoff.factors.iter().filter(|f| f.name != rate.name).collect();
+    let seen = seen(bakeoff);
+    let mut found = Slopes {
+        rate: rate.name.clone(),
+        compared: others.iter().filter(|f| f.reference.is_some()).map(|f| f.name.clone()).collect(),
+        cells: Vec::new(),
+        backgrounds: Vec::new(),
+    };
+    for levels in combinations(&others) {
+        let at_rates: Vec<&Seen> = rate
+            .values
+            .iter()
+            .filter_map(|value| {
+                let mut levels = levels.clone();
+                levels.insert(rate.name.clone(), value.clone());
+                seen.get(&levels)
+            })
+            .collect();
+        let (cell, backgrounds) = cell(levels, &at_rates, bakeoff.judge.alpha);
+        found.cells.push(cell);
+        found.backgrounds.push(backgrounds);
+    }
+    Some(found)
+}
+
+/// Whether each value of the factor stands for one rate of its own.
+fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
+    let mut rates: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
+    for (trial, run) in bakeoff.sealed() {
+        let Some(level) = trial.levels.get(&factor.name) else { return false };
+        let Some(Rate::PerSecond(per_s)) = run.load.as_ref().map(|load| load.settings.rate) else {
+            return false;
+        };
+        rates.entry(level).or_default().insert(per_s.to_bits());
+    }
+    let distinct: BTreeSet<u64> = rates.values().flatten().copied().collect();
+    rates.values().all(|of_level| of_level.len() == 1) && distinct.len() == rates.len() && rates.len() >= 2
+}
+
+/// One configuration's slopes, block by block, and its intercepts.
+fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
+    let mut blocks: BTreeMap<u32, Vec<(&Trial, &Run)>> = BTreeMap::new();
+    for (trial, run) in at_rates.iter().flat_map(|seen| &seen.sealed) {
+        blocks.entry(trial.block).or_default().push((trial, run));
+    }
+    // A block that lacks a rate has no line: it fell out if one of its trials did, else it has not ended.
+    let fell_out = at_rates.iter().flat_map(|seen| seen.fell_out.iter().copied()).collect::<BTreeSet<u32>>();
+    let redone = at_rates.iter().flat_map(|seen| seen.redone.iter().copied()).collect();
+    blocks.retain(|block, runs| runs.len() == at_rates.len() && !fell_out.contains(block));
+
+    let lines: Vec<Maybe<Line>> = blocks.values().map(|runs| line(runs)).collect();
+    let known: Vec<&Line> = lines.iter().filter_map(|line| line.as_ref().ok()).collect();
+    let curved = lack_of_fit(&known).filter(|p| *p < LACK_OF_FIT_P_MIN).map(|p| {
+        Missing::because(format!(
+            "the server's CPU time does not grow in proportion to the rate (lack of fit, p = {p:.2e}): one number does \
+             not say what an event costs"
+        ))
+    });
+    let value = |line: &Line| {
+        if line.slope > 0.0 {
+            Ok(Value { unjudged: curved.clone(), ..Value::exact(line.slope) })
+        } else {
+            Err(Missing::because("the server's CPU time does not grow with the rate"))
+        }
+    };
+    let values = blocks
+        .values()
+        .zip(&lines)
+        .map(|(runs, line)| BlockValue {
+            block: runs[0].0.block,
+            series: runs[0].0.series,
+            run: runs[0].1.header.id,
+            value: line.as_ref().map_err(Clone::clone).and_then(value),
+        })
+        .collect();
+    let backgrounds = known.iter().map(|line| line.intercept).collect();
+    let seen = Seen { sealed: Vec::new(), fell_out, redone };
+    (Cell::with(levels, Metric::CpuPerEvent, values, &seen, alpha), backgrounds)
+}
+
+/// CPU use against the rate in one block.
+#[derive(Debug, Clone, PartialEq)]
+struct Line {
+    slope: f64,
+    intercept: f64,
+    /// What is left at each rate, as a share of the CPU use there.
+    residuals: Vec<f64>,
+}
+
+fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
+    let point = |(_, run): &(&Trial, &Run)| {
+        let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+        Ok((load.achieved_per_s, cpu_ratio(run)?))
+    };
+    fit(&runs.iter().map(point).collect::<Maybe<Vec<(f64, f64)>>>()?)
+}
+
+/// Weighted least squares: the error of CPU use is a share of it, so that each point weighs 1 / use^2.
+///
+/// - `points`: events per second, CPU seconds per second.
+fn fit(points: &[(f64, f64)]) -> Maybe<Line> {
+    if points.iter().any(|(_, used)| *used <= 0.0) {
+        return Err(Missing::because("the server used no CPU time that could be measured"));
+    }
+    let sum = |of: &dyn Fn(f64, f64) -> f64| points.iter().map(|(x, u)| of(*x, *u) / (u * u)).sum::<f64>();
+    let (w, wx, wu) = (sum(&|_, _| 1.0), sum(&|x, _| x), sum(&|_, u| u));
+    let (wxx, wxu) = (sum(&|x, _| x * x), sum(&|x, u| x * u));
+    let spread = w * wxx - wx * wx;
+    if spread <= 1e-12 * w * wxx {
+        return Err(Missing::because("the rates of a block do not differ"));
+    }
+    let slope = (w * wxu - wx * wu) / spread;
+    let intercept = (wu - slope * wx) / w;
+    let residuals = points.iter().map(|(x, u)| (u - intercept - slope * x) / u).collect();
+    Ok(Line { slope, intercept, residuals })
+}
+
+/// p of the test that what is left at each rate is only noise from block to block; `None` where nothing can be tested.
+///
+/// # Source
+///
+/// Draper and Smith, *Applied Regression Analysis*, 3rd ed. (1998), section 2.1, with blocks as repeats.
+fn lack_of_fit(lines: &[&Line]) -> Option<f64> {
+    let rates = lines.first()?.residuals.len();
+    let blocks = lines.len();
+    if rates < 3 || blocks < 2 {
+        return None;
+    }
+    let mean = |rate: usize| lines.iter().map(|l| l.residuals[rate]).sum::<f64>() / blocks as f64;
+    let means: Vec<f64> = (0..rates).map(mean).collect();
+    let free = (rates - 2) as f64;
+    let of_curve = blocks as f64 * means.iter().map(|m| m * m).sum::<f64>() / free;
+    let about: f64 = lines
+        .iter()
+        .flat_map(|l| l.residuals.iter().zip(&means).map(|(residual, mean)| (residual - mean).powi(2)))
+        .sum();
+    let df = free * (blocks as f64 - 1.0);
+    let of_noise = about / df;
+    if of_noise <= 0.0 {
+        return None;
+    }
+    Some(FisherSnedecor::new(free, df).ok()?.sf(of_curve / of_noise))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::SplitMix;
+
+    /// 200 us an event and 0.3 of a CPU without any: one point at the top would say 238 us.
+    fn points(chance: &mut SplitMix, curve: f64) -> Vec<(f64, f64)> {
+        let used = |x: f64| 0.3 + 200e-6 * x + curve * x * x;
+        [1_000.0, 3_000.0, 5_000.0, 8_000.0].map(|x| (x, used(x) * (1.0 + 0.01 * chance.normal()))).to_vec()
+    }
+
+    #[test]
+    fn the_background_is_apart_from_what_an_event_costs() {
+        let mut chance = SplitMix(7);
+        let lines: Vec<Line> = (0..400).map(|_| fit(&points(&mut chance, 0.0)).unwrap()).collect();
+        let mean = |of: fn(&Line) -> f64| lines.iter().map(of).sum::<f64>() / lines.len() as f64;
+        let (slope, intercept) = (mean(|l| l.slope), mean(|l| l.intercept));
+        assert!((slope / 200e-6 - 1.0).abs() < 0.005, "{slope}");
+        assert!((intercept - 0.3).abs() < 0.005, "{intercept}");
+    }
+
+    #[test]
+    fn a_curve_is_found_and_a_line_is_seldom_taken_for_one() {
+        let mut chance = SplitMix(8);
+        let mut share = |curve: f64| {
+            let bends = |_| {
+                let lines: Vec<Line> = (0..6).map(|_| fit(&points(&mut chance, curve)).unwrap()).collect();
+                lack_of_fit(&lines.iter().collect::<Vec<_>>()).unwrap() < LACK_OF_FIT_P_MIN
+            };
+            (0..300).map(bends).filter(|b| *b).count()
+        };
+        // Three standard errors over 1 % of 300 are 8.
+        let (line, curve) = (share(0.0), share(8e-9));
+        println!("{line} of 300 lines, {curve} of 300 curves");
+        assert!(line <= 8 && curve > 270, "{line} {curve}");
+    }
+
+    #[test]
+    fn rates_that_do_not_differ_have_no_line() {
+        assert!(fit(&[(500.0, 0.2), (500.0, 0.21)]).is_err());
+        assert!(fit(&[(500.0, 0.0), (600.0, 0.21)]).is_err());
+        assert!(fit(&[(500.0, 0.2)]).is_err());
+        assert_eq!(lack_of_fit(&[]), None);
+    }
+}
