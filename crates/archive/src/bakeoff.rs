@@ -1,6 +1,7 @@
 //! A bake-off on disk: planned once, told by its journal, and put together again from files alone.
 
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
 use record::bakeoff::{Attempt, Bakeoff, TrialState};
@@ -12,6 +13,7 @@ use crate::reader::{check_sum_line, in_file};
 use crate::schema::bakeoff::{self as form, Order};
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
+use crate::schema::manifest::check_names;
 use crate::schema::{Wrong, document};
 use crate::{Archive, checksum, disk, journal, lock, masking};
 
@@ -38,7 +40,7 @@ impl Archive {
             return Err(ArchiveError::Exists { id });
         }
         let partial = disk::partial(&folder);
-        fs::create_dir(&partial).map_err(ArchiveError::writing(&partial))?;
+        disk::make_new_folder(&partial).map_err(ArchiveError::writing(&partial))?;
         let done = store(&partial, bakeoff).and_then(|()| disk::publish(&partial, &folder));
         if done.is_err() {
             let _ = fs::remove_dir_all(&partial);
@@ -56,7 +58,8 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Where there is none of that name, or it or a run of it cannot be read, or is not what was written.
+    /// Where there is none of that name, or it cannot be read, or is not what was written. A run of it that is damaged
+    /// is a damaged attempt, and no error.
     pub fn bakeoff(&self, id: RunId) -> Result<Bakeoff, ArchiveError> {
         let folder = self.tree.bakeoff(id);
         if !folder.is_dir() {
@@ -72,12 +75,37 @@ impl Archive {
         let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         let story = read_story(&folder)?;
         bakeoff.header = story.header(bakeoff.header);
+        let mut read = BTreeSet::new();
         for told in story.attempts {
-            let run = told.run.map(|run| self.run(run)).transpose()?;
-            bakeoff.attempts.push(Attempt { trial: told.trial, state: told.state, reason: told.reason, run });
+            if let Some(run) = told.run.filter(|run| !read.insert(*run)) {
+                return Err(ArchiveError::damaged(&folder.join(EVENTS), format!("it names run {run} twice")));
+            }
+            bakeoff.attempts.push(self.attempt(told)?);
         }
         Ok(bakeoff)
     }
+
+    /// An attempt with its run. One whose run is damaged is damaged itself, and its numbers are left out.
+    fn attempt(&self, told: Told) -> Result<Attempt, ArchiveError> {
+        let Told { trial, state, reason, run, .. } = told;
+        match run.map(|id| (id, self.run(id))) {
+            None => Ok(Attempt { trial, state, reason, run: None }),
+            Some((_, Ok(run))) => Ok(Attempt { trial, state, reason, run: Some(run) }),
+            Some((id, Err(error))) if error.is_damage() => {
+                let reason = Some(format!("run {id}: {error}"));
+                Ok(Attempt { trial, state: TrialState::Damaged, reason, run: None })
+            }
+            Some((_, Err(error))) => Err(error),
+        }
+    }
+}
+
+/// The runs that a journal names, also one that no longer reads.
+pub(crate) fn runs_named(folder: &Path) -> Vec<RunId> {
+    let journal = disk::read(&folder.join(EVENTS)).unwrap_or_default();
+    let journal = String::from_utf8_lossy(&journal);
+    let named = journal.split("\"run\":\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok());
+    named.collect()
 }
 
 fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
@@ -96,7 +124,9 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
 pub(crate) fn read_order(folder: &Path) -> Result<Order, ArchiveError> {
     let bytes = disk::read(&folder.join(ORDER))?;
     check_sum_line(folder, ORDER_SUM, &bytes, ORDER)?;
-    form::FORM.read(&bytes, &folder.join(ORDER))
+    let order: Order = form::FORM.read(&bytes, &folder.join(ORDER))?;
+    check_names(&order.files).map_err(in_file(folder, ORDER))?;
+    Ok(order)
 }
 
 /// The checksum of `order.json`, which the journal continues.
@@ -163,19 +193,23 @@ pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError>
 
 /// Whether a living process has a bake-off's journal.
 pub(crate) fn is_running(folder: &Path) -> bool {
-    File::open(folder.join(EVENTS)).and_then(|f| lock::is_taken(&f)).unwrap_or(false)
+    disk::open(&folder.join(EVENTS)).and_then(|f| lock::is_taken(&f)).unwrap_or(false)
 }
 
 /// What `events` come to; `taken`: a process has the journal.
 pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
     let mut attempts: Vec<Told> = Vec::new();
+    let mut places = BTreeMap::new();
+    // Attempts before this one are of earlier processes.
+    let mut earlier = 0;
     let mut ended = None;
     for event in events {
         let end = match &event.step {
             Step::Opened { .. } => {
-                for attempt in &mut attempts {
+                for attempt in &mut attempts[earlier..] {
                     attempt.by_last_process = false;
                 }
+                earlier = attempts.len();
                 ended = None;
                 continue;
             }
@@ -188,9 +222,13 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
                 Some((TrialState::Invalid, Some(reason.clone()), Some(*run)))
             }
             Step::TrialFailed { reason } => Some((TrialState::Failed, Some(reason.clone()), None)),
-            Step::TrialAbandoned => Some((TrialState::Abandoned, Some(DIED.to_owned()), None)),
+            Step::TrialAbandoned { reason } => {
+                Some((TrialState::Abandoned, Some(reason.clone().unwrap_or_else(|| DIED.to_owned())), None))
+            }
             Step::TrialWarming | Step::TrialMeasuring | Step::TrialCooldown => None,
-            Step::SeriesSetup
+            Step::Workspace { .. }
+            | Step::PlanFile { .. }
+            | Step::SeriesSetup
             | Step::SeriesPrepare
             | Step::SeriesStart
             | Step::SeriesReady
@@ -198,8 +236,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
             | Step::SeriesFailed { .. } => continue,
         };
         let (Some(trial), number) = (event.trial, event.attempt.unwrap_or(1)) else { continue };
-        let known = attempts.iter().position(|a| (a.trial, a.number) == (trial, number));
-        let at = known.unwrap_or_else(|| {
+        let at = *places.entry((trial, number)).or_insert_with(|| {
             attempts.push(Told {
                 trial,
                 number,
@@ -222,7 +259,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         attempt.reason = Some(if interrupted { STOPPED.to_owned() } else { DIED.to_owned() });
     }
     let (state, reason) = match ended {
-        Some(Step::BakeoffDone) => (RunState::Sealed, None),
+        Some(Step::BakeoffDone) => state_when_done(&attempts),
         Some(_) => {
             (RunState::Interrupted, Some("stopped by its user; `bakeoff resume` goes on with it".to_owned()))
         }
@@ -230,6 +267,19 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
     };
     Story { state, reason, attempts }
+}
+
+/// A bake-off that is done has a result only if a trial of it is sealed.
+fn state_when_done(attempts: &[Told]) -> (RunState, Option<String>) {
+    let first = |state: TrialState| attempts.iter().find(|attempt| attempt.state == state);
+    let (state, attempt) = match (first(TrialState::Invalid), first(TrialState::Failed)) {
+        _ if first(TrialState::Sealed).is_some() => return (RunState::Sealed, None),
+        (Some(invalid), _) => (RunState::Invalid, invalid),
+        (None, Some(failed)) => (RunState::Failed, failed),
+        (None, None) => return (RunState::Sealed, None),
+    };
+    let why = attempt.reason.as_deref().unwrap_or("for a reason that was not noted");
+    (state, Some(format!("no trial is valid; the first: {why}")))
 }
 
 const DIED: &str = "the process that measured it died";
@@ -274,6 +324,29 @@ mod tests {
         assert_eq!(dead.state, RunState::Abandoned);
         assert_eq!(states(&dead), [(0, Abandoned), (0, Sealed), (1, Abandoned)]);
         assert_eq!(dead.attempts[1].run, Some(run));
+    }
+
+    #[test]
+    fn a_bake_off_without_a_valid_trial_is_not_sealed() {
+        let run: RunId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let invalid = (Some((0, 1)), Step::TrialInvalid { run, reason: "other work".into() });
+        let failed = (Some((1, 1)), Step::TrialFailed { reason: "it died".into() });
+        let sealed = (Some((2, 1)), Step::TrialSealed { run });
+        let opened = (None, Step::Opened { pid: 1 });
+        let done = (None, Step::BakeoffDone);
+        let end = |steps: &[(Option<(u32, u32)>, Step)]| {
+            let story = story(
+                &events(&[std::slice::from_ref(&opened), steps, std::slice::from_ref(&done)].concat()),
+                false,
+            );
+            (story.state, story.reason)
+        };
+        assert_eq!(
+            end(&[failed.clone(), invalid.clone()]),
+            (RunState::Invalid, Some("no trial is valid; the first: other work".into()))
+        );
+        assert_eq!(end(std::slice::from_ref(&failed)).0, RunState::Failed);
+        assert_eq!(end(&[failed, invalid, sealed]), (RunState::Sealed, None));
     }
 
     #[test]

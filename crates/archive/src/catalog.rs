@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunKind, RunState};
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
 
@@ -71,6 +72,9 @@ pub(crate) fn with<T>(
         catalog.update(tree)?;
         Ok(use_it(&catalog)?)
     };
+    if !tree.has_index_file() {
+        return in_memory(tree, use_it);
+    }
     let attempts = attempt(Hold::Shared, false).or_else(|failure| match failure {
         Failure::Damaged => attempt(Hold::Alone, true),
         other => Err(other),
@@ -84,12 +88,23 @@ pub(crate) fn with<T>(
 
 /// Builds the index anew, whatever is there; yields it as text before, where it could be read, and after.
 pub(crate) fn rebuild(tree: &Tree) -> Result<(Option<String>, String), ArchiveError> {
+    if !tree.has_index_file() {
+        return Ok((None, in_memory(tree, Catalog::dump)?));
+    }
     let held =
         lock::wait(&tree.index_lock(), Hold::Alone).map_err(ArchiveError::writing(&tree.index_lock()))?;
     let old = tree
         .index()
         .exists()
-        .then(|| Catalog::open(&tree.index()).and_then(|c| Ok(c.dump()?)).ok())
+        .then(|| {
+            Catalog::open(&tree.index())
+                .and_then(|mut index| {
+                    // What was not taken in yet is no disagreement.
+                    index.update(tree)?;
+                    Ok(index.dump()?)
+                })
+                .ok()
+        })
         .flatten();
     remove(&tree.index());
     drop(held);
@@ -97,9 +112,7 @@ pub(crate) fn rebuild(tree: &Tree) -> Result<(Option<String>, String), ArchiveEr
 }
 
 fn in_memory<T>(tree: &Tree, use_it: impl Fn(&Catalog) -> rusqlite::Result<T>) -> Result<T, ArchiveError> {
-    let built = Connection::open_in_memory().map_err(Failure::from).and_then(|db| {
-        let mut catalog = Catalog { db };
-        catalog.create()?;
+    let built = Catalog::in_memory().map_err(Failure::from).and_then(|mut catalog| {
         catalog.update(tree)?;
         Ok(use_it(&catalog)?)
     });
@@ -155,7 +168,17 @@ fn remove(index: &Path) {
 
 impl Catalog {
     fn open(path: &Path) -> Result<Self, Failure> {
+        if !path.exists() {
+            // A link to nothing would be written through.
+            disk::new_file().open(path).map_err(|_| Failure::Index)?;
+        }
+        disk::open(path).map_err(|_| Failure::Damaged)?;
         let db = Connection::open(path)?;
+        // Whatever an index from elsewhere holds, none of it is run.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
         db.busy_timeout(PATIENCE)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "NORMAL")?;
@@ -164,7 +187,22 @@ impl Catalog {
         if catalog.version()? != VERSION {
             catalog.create()?;
         }
+        if catalog.schema()? != Self::in_memory()?.schema()? {
+            return Err(Failure::Damaged);
+        }
         Ok(catalog)
+    }
+
+    fn in_memory() -> rusqlite::Result<Self> {
+        let mut catalog = Self { db: Connection::open_in_memory()? };
+        catalog.create()?;
+        Ok(catalog)
+    }
+
+    /// The statements that made the tables.
+    fn schema(&self) -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        let mut rows = self.db.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
     }
 
     fn version(&self) -> rusqlite::Result<i64> {
@@ -283,14 +321,25 @@ impl Catalog {
         let mut rows = self
             .db
             .prepare_cached("SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id DESC")?;
-        let ids: Vec<RunId> = rows.query_map(params![prefix], run_id)?.collect::<Result<_, _>>()?;
+        let mut ids: Vec<RunId> = rows.query_map(params![prefix], run_id)?.collect::<Result<_, _>>()?;
+        // Folders that do not read have their names, too: to be looked at, and to be removed.
+        let damaged = self.damage()?.into_keys().filter_map(|path| path.rsplit('/').next()?.parse().ok());
+        ids.extend(damaged.filter(|id: &RunId| id.to_string().starts_with(prefix)));
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        ids.dedup();
         Ok((ids.len(), ids.into_iter().take(3).collect()))
     }
 
-    /// The newest run or bake-off that is no part of another.
-    pub(crate) fn latest(&self) -> rusqlite::Result<Option<RunId>> {
-        let newest = "SELECT id FROM run WHERE bakeoff IS NULL ORDER BY id DESC LIMIT 1";
-        self.db.query_row(newest, [], run_id).optional()
+    /// The newest run or bake-off of one of these kinds that is no part of another.
+    ///
+    /// One from the future was made while the clock was wrong: it is the newest only where there is no other.
+    pub(crate) fn latest(&self, kinds: &[RunKind], now_unix_ns: u64) -> rusqlite::Result<Option<RunId>> {
+        let kinds: Vec<String> = kinds.iter().map(|kind| format!("'{}'", kind.word())).collect();
+        let newest = format!(
+            "SELECT id FROM run WHERE bakeoff IS NULL AND kind IN ({}) ORDER BY started_unix_ns > ?1, id DESC LIMIT 1",
+            kinds.join(", ")
+        );
+        self.db.query_row(&newest, params![now_unix_ns.cast_signed()], run_id).optional()
     }
 
     /// The runs of a bake-off, in the order they were measured.

@@ -1,9 +1,12 @@
 //! The folder tree, and how something comes to be in it: written beside, made durable, renamed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::libc;
+use nix::unistd::geteuid;
 use record::run::RunId;
 
 use crate::checksum::Summing;
@@ -33,11 +36,17 @@ pub(crate) enum Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     root: PathBuf,
+    /// The user has said that root may write here, whoever owns it.
+    is_trusted: bool,
 }
 
 impl Tree {
     pub(crate) fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), is_trusted: false }
+    }
+
+    pub(crate) fn trusted_at(root: &Path) -> Self {
+        Self { root: root.to_owned(), is_trusted: true }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -68,8 +77,30 @@ impl Tree {
         self.root.join(".index.lock")
     }
 
-    /// Keeps every other process from adding and removing folders, until it is dropped.
+    /// Whether we may write here. In a folder of another user, names may be links that lead anywhere: root, who could
+    /// write through them, does not.
+    pub(crate) fn is_written_by_us(&self) -> bool {
+        let is_roots = |folder: PathBuf| fs::metadata(folder).map_or(true, |found| found.uid() == 0);
+        self.is_trusted
+            || !geteuid().is_root()
+            || [self.root.clone(), self.runs(), self.bakeoffs()].into_iter().all(is_roots)
+    }
+
+    /// Whether the index may be a file: SQLite follows links that stand at the names of its files, so nobody else may
+    /// make any.
+    pub(crate) fn has_index_file(&self) -> bool {
+        let is_private = |found: fs::Metadata| {
+            (found.uid() == 0 || found.uid() == geteuid().as_raw()) && found.mode() & 0o022 == 0
+        };
+        fs::metadata(&self.root).is_ok_and(is_private)
+    }
+
+    /// Keeps every other process from adding and removing folders, until it is dropped. Whatever is written in the tree
+    /// begins here.
     pub(crate) fn keep_still(&self) -> Result<File, ArchiveError> {
+        if !self.is_written_by_us() {
+            return Err(ArchiveError::OfAnother { path: self.root.clone() });
+        }
         let path = self.root.join(".folders.lock");
         lock::wait(&path, Hold::Alone).map_err(ArchiveError::writing(&path))
     }
@@ -125,9 +156,70 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     Ok(names)
 }
 
-/// A whole file.
+/// Largest file of an archive that is read into memory as it is stored, in bytes. Ours are far smaller.
+const STORED_BYTES_MAX: u64 = 256 << 20;
+/// Largest journal or other text, in bytes. Reading one takes a few times as much memory.
+const TEXT_BYTES_MAX: u64 = 32 << 20;
+/// How much a packed file may unpack to: `least`, or `ratio` times its size where that is more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnpackedMax {
+    least_bytes: u64,
+    ratio: u64,
+}
+
+/// Of documents and logs, which may repeat themselves: real ones stay below 50 times their size.
+pub(crate) const OF_LINES: UnpackedMax = UnpackedMax { least_bytes: 128 << 20, ratio: 100 };
+/// Of histograms, of which each line is a load to read, and which hardly repeat themselves.
+pub(crate) const OF_HISTOGRAMS: UnpackedMax = UnpackedMax { least_bytes: 16 << 20, ratio: 32 };
+
+/// Makes a folder that only this user may enter, with those above it.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes a folder that is not there yet, for this user only.
+pub(crate) fn make_new_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Options that make a new file for this user only, and never follow a link.
+pub(crate) fn new_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
+/// Opens a file of an archive. An archive may come from a stranger: a link, a pipe or a device in it is no file of ours.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|e| match e.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(io::ErrorKind::InvalidData, "it is a link, expected a file"),
+        _ => e,
+    })?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"))
+}
+
+/// A whole document, which has a limit.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ArchiveError> {
-    fs::read(path).map_err(ArchiveError::reading(path))
+    read_up_to(path, TEXT_BYTES_MAX)
+}
+
+/// A whole stored file of at most as many bytes as its manifest says.
+pub(crate) fn read_stored(path: &Path, stored: &StoredFile) -> Result<Vec<u8>, ArchiveError> {
+    read_up_to(path, stored.bytes.min(STORED_BYTES_MAX))
+}
+
+fn read_up_to(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
+    let file = open(path).map_err(ArchiveError::reading(path))?;
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(ArchiveError::reading(path))?;
+    if bytes.len() as u64 <= bytes_max {
+        return Ok(bytes);
+    }
+    Err(ArchiveError::damaged(path, format!("it has more than the {bytes_max} bytes that it may have")))
 }
 
 /// Writes a new file in `folder`, durably.
@@ -144,19 +236,68 @@ pub(crate) fn store_packed(
     name: &str,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<StoredFile, ArchiveError> {
-    store_with(folder, name, |out| {
+    let mut unpacked_bytes = 0;
+    let mut stored = store_with(folder, name, |out| {
         let level = tamp::Level::new(3).expect("levels are 0 to 9");
-        let mut packer = tamp::Writer::new(out, &tamp::Options::zst(level))?;
+        let mut packer = Counting { out: tamp::Writer::new(out, &tamp::Options::zst(level))?, bytes: 0 };
         write(&mut packer)?;
-        Ok(packer.finish()?)
-    })
+        unpacked_bytes = packer.bytes;
+        Ok(packer.out.finish()?)
+    })?;
+    stored.unpacked_bytes = Some(unpacked_bytes);
+    Ok(stored)
 }
 
-/// The content of a file that [`store_packed`] wrote.
-pub(crate) fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    tamp::Reader::new(bytes, 1).read_to_end(&mut content)?;
-    Ok(content)
+struct Counting<W> {
+    out: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The content of a file that [`store_packed`] wrote, as a stream that ends with an error where it has more or fewer
+/// bytes than it may have.
+///
+/// - `unpacked_bytes`: how many the manifest says.
+pub(crate) fn unpack(bytes: &[u8], unpacked_bytes: Option<u64>, max: UnpackedMax) -> Unpacking<'_> {
+    let most = max.least_bytes.max((bytes.len() as u64).saturating_mul(max.ratio));
+    Unpacking { content: tamp::Reader::new(bytes, 1), most, expected: unpacked_bytes, found: 0 }
+}
+
+/// See [`unpack`].
+pub(crate) struct Unpacking<'a> {
+    content: tamp::Reader<&'a [u8]>,
+    most: u64,
+    expected: Option<u64>,
+    found: u64,
+}
+
+impl Read for Unpacking<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(into)?;
+        self.found += read as u64;
+        let wrong = |what: String| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        match self.expected {
+            Some(bytes) if self.found > bytes => wrong(format!("it unpacks to more than its {bytes} bytes")),
+            Some(bytes) if read == 0 && !into.is_empty() && self.found < bytes => {
+                wrong(format!("it unpacks to {} bytes and should to {bytes}", self.found))
+            }
+            _ if self.found > self.most => {
+                wrong(format!("it unpacks to more than {} bytes, the limit for its size", self.most))
+            }
+            _ => Ok(read),
+        }
+    }
 }
 
 fn store_with(
@@ -166,10 +307,10 @@ fn store_with(
 ) -> Result<StoredFile, ArchiveError> {
     let path = folder.join(name);
     let stored = || {
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let file = new_file().open(&path)?;
         let (file, sha256, bytes) = write(Summing::new(file))?.finish();
         file.sync_all()?;
-        Ok(StoredFile { name: name.to_owned(), bytes, sha256 })
+        Ok(StoredFile { name: name.to_owned(), bytes, sha256, unpacked_bytes: None })
     };
     stored().map_err(ArchiveError::writing(&path))
 }
@@ -215,7 +356,15 @@ mod tests {
             let file = store_packed(folder.path(), "x.zst", |out| out.write_all(text)).unwrap();
             let bytes = read(&folder.path().join("x.zst")).unwrap();
             assert_eq!((file.bytes, file.sha256), (bytes.len() as u64, crate::checksum::of(&bytes)));
-            assert_eq!(unpack(&bytes).unwrap(), text);
+            assert_eq!(file.unpacked_bytes, Some(text.len() as u64));
+            let content = |expected| {
+                let mut content = Vec::new();
+                unpack(&bytes, expected, OF_LINES).read_to_end(&mut content).map(|_| content)
+            };
+            assert_eq!(content(file.unpacked_bytes).unwrap(), text);
+            assert_eq!(content(None).unwrap(), text);
+            assert!(content(Some(text.len() as u64 + 1)).is_err());
+            assert!(text.is_empty() || content(Some(text.len() as u64 - 1)).is_err());
             fs::remove_file(folder.path().join("x.zst")).unwrap();
         }
     }

@@ -49,11 +49,23 @@ pub enum ArchiveError {
         /// The folder.
         path: PathBuf,
     },
+    /// The archive is another user's, and we are root.
+    #[error("{} belongs to another user, whose links could lead root elsewhere: run as that user, or name another folder with --archive", path.display())]
+    OfAnother {
+        /// The folder.
+        path: PathBuf,
+    },
     /// No folder is named for the archive, and the environment does not tell where a user's data goes.
     #[error(
         "no place for the archive: name a folder with --archive or $BAKEOFF_ARCHIVE ($HOME is not set either)"
     )]
     NoPlace,
+    /// `latest` was asked of some kinds of run, and the archive has none of them.
+    #[error("no run of kind {} in this archive: `bakeoff runs list` shows what there is", kinds.join(", "))]
+    NoneOfKind {
+        /// The kinds.
+        kinds: Vec<&'static str>,
+    },
     /// No run has that name.
     #[error("no run `{text}` in this archive: `bakeoff runs list` shows what there is")]
     NotFound {
@@ -137,6 +149,15 @@ impl ArchiveError {
     /// A failure to read `path`.
     pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Unreadable { path: path.to_owned(), source }
+    }
+
+    /// Whether files that were there are gone or changed, rather than kept from this process.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::NotFound { .. } | Self::Newer { .. } => true,
+            Self::Unreadable { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
     }
 
     /// `path` does not hold what it should.

@@ -2,10 +2,9 @@
 //!
 //! A thread of its own compresses and writes, because the one that hands the rows over has a load to conduct.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -23,7 +22,8 @@ use record::arrivals::Recorded;
 use record::event::EventRow;
 
 use crate::error::ArchiveError;
-use crate::{checksum, lock, series};
+use crate::whole_file::{NotBegun, SlowFile};
+use crate::{checksum, series};
 
 /// One event a row; stamps are nanoseconds of `CLOCK_MONOTONIC`.
 const EVENTS: &str = "message events {
@@ -37,16 +37,15 @@ const EVENTS: &str = "message events {
 const STAMPS: [&str; 4] = ["due_ns", "claim_ns", "start_ns", "end_ns"];
 /// Rows in a group: what the writer holds at a time.
 const GROUP_ROWS: usize = 1 << 18;
+/// Longest line of a text of due times, in bytes.
+const LINE_BYTES_MAX: u64 = 1 << 12;
 /// Batches that may wait for the writer; more are refused, and counted by whoever hands them over.
 const BATCHES_MAX: usize = 64;
 
 /// A log of events that is being written.
 #[derive(Debug)]
 pub struct EventLog {
-    path: PathBuf,
-    left_behind: Option<PathBuf>,
-    /// The file until it has its name: as long as it is open, nobody else takes it.
-    _held: File,
+    file: SlowFile,
     sender: SyncSender<Vec<EventRow>>,
     writer: JoinHandle<Result<u64, ParquetError>>,
 }
@@ -61,23 +60,24 @@ impl EventLog {
     ///
     /// Where the file cannot be made, or another load writes it.
     pub fn create(path: &Path, operations: &[String], otherwise: &str) -> Result<Self, ArchiveError> {
-        let partial = partial(path);
-        let left_behind = partial.exists().then(|| partial.clone());
-        let file = begin(&partial)?;
-        let held = file.try_clone().map_err(ArchiveError::writing(&partial))?;
+        let file = SlowFile::begin(path).map_err(|error| match error {
+            NotBegun::Busy => ArchiveError::LogBusy { path: path.to_owned() },
+            NotBegun::Refused(error) => ArchiveError::writing(path)(error),
+        })?;
+        let out = file.writer().map_err(ArchiveError::writing(path))?;
         let (sender, receiver) = sync_channel(BATCHES_MAX);
         let mut names: Vec<ByteArray> =
             operations.iter().map(|name| ByteArray::from(name.as_str())).collect();
         names.push(ByteArray::from(otherwise));
         let writer = thread::Builder::new().name("event-log".to_owned());
         let writer =
-            writer.spawn(move || write(file, &receiver, &names)).map_err(ArchiveError::writing(&partial))?;
-        Ok(Self { path: path.to_owned(), left_behind, _held: held, sender, writer })
+            writer.spawn(move || write(out, &receiver, &names)).map_err(ArchiveError::writing(path))?;
+        Ok(Self { file, sender, writer })
     }
 
-    /// What a load that was killed had left in this one's way; it is replaced.
+    /// What a killed load had left of a log of this name; it is removed.
     pub fn left_behind(&self) -> Option<&Path> {
-        self.left_behind.as_deref()
+        self.file.left_behind()
     }
 
     /// Where batches of rows are handed over.
@@ -91,22 +91,17 @@ impl EventLog {
     ///
     /// Where it could not be written; nothing half-written is left then.
     pub fn finish(self) -> Result<u64, ArchiveError> {
-        let partial = partial(&self.path);
         drop(self.sender);
+        let path = self.file.path().to_owned();
         let rows = self.writer.join().expect("the writer of the log returns its errors");
-        let rows = rows.map_err(of_writing).and_then(|rows| fs::rename(&partial, &self.path).map(|()| rows));
-        rows.map_err(|error| {
-            // The first error is the one to tell.
-            let _ = fs::remove_file(&partial);
-            ArchiveError::writing(&self.path)(error)
-        })
+        let rows = rows.map_err(of_writing).and_then(|rows| self.file.finish().map(|()| rows));
+        rows.map_err(ArchiveError::writing(&path))
     }
 
     /// Gives up: leaves nothing behind.
     pub fn abandon(self) {
         drop(self.sender);
         let _ = self.writer.join();
-        let _ = fs::remove_file(partial(&self.path));
     }
 }
 
@@ -177,8 +172,15 @@ fn read_due(path: &Path) -> Result<Vec<u64>, ReadError> {
         return whole.map_err(|_| ReadError::Wrong("a due time is negative".to_owned()));
     }
     let mut due_ns = Vec::new();
-    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let line = line?;
+    let (mut file, mut line) = (BufReader::new(file), String::new());
+    for number in 1.. {
+        line.clear();
+        if file.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
+            break;
+        }
+        if line.len() as u64 == LINE_BYTES_MAX {
+            return Err(ReadError::Wrong(format!("line {number} has more than {LINE_BYTES_MAX} bytes")));
+        }
         let text = line.split('#').next().unwrap_or("").trim();
         if !text.is_empty() {
             due_ns.push(of_seconds(text).ok_or_else(|| {
@@ -270,29 +272,11 @@ fn of_writing(error: ParquetError) -> io::Error {
     }
 }
 
-/// An empty file that nobody else writes; what was in it is of a load that was killed. The lock goes with its process.
-fn begin(partial: &Path) -> Result<File, ArchiveError> {
-    let failed = |error: io::Error| ArchiveError::writing(partial)(error);
-    let file = File::options().write(true).create(true).truncate(false).open(partial).map_err(failed)?;
-    let is_taken = lock::take(&file).map_err(failed)?;
-    // Whoever had it may have given it its name meanwhile.
-    let is_there = || fs::metadata(partial).is_ok_and(|m| file.metadata().is_ok_and(|f| f.ino() == m.ino()));
-    if !is_taken || !is_there() {
-        return Err(ArchiveError::LogBusy { path: partial.to_owned() });
-    }
-    file.set_len(0).map_err(failed)?;
-    Ok(file)
-}
-
-fn partial(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::num::NonZeroU64;
+    use std::os::unix::fs::symlink;
 
     use record::event::Fate;
 
@@ -309,17 +293,37 @@ mod tests {
     fn what_a_killed_load_left_is_replaced_and_a_living_one_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events.parquet");
-        fs::write(partial(&path), "").unwrap();
+        let left = dir.path().join(".events.parquet.0123456789abcdef0123456789abcdef.partial");
+        fs::write(&left, "").unwrap();
         let create = || EventLog::create(&path, &["get".into()], "kv");
         let log = create().unwrap();
-        assert_eq!(log.left_behind(), Some(&*partial(&path)));
+        assert_eq!(log.left_behind(), Some(&*left));
         assert!(matches!(create().unwrap_err(), ArchiveError::LogBusy { .. }));
         log.sender().send(vec![row(1_000)]).unwrap();
         assert_eq!(log.finish().unwrap(), 1);
-        assert!(!partial(&path).exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let log = create().unwrap();
         assert_eq!(log.left_behind(), None);
         log.abandon();
+    }
+
+    #[test]
+    fn no_planted_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("events.parquet"), dir.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        for planted in [
+            "events.parquet",
+            "events.parquet.partial",
+            ".events.parquet.0123456789abcdef0123456789abcdef.partial",
+        ] {
+            symlink(&victim, dir.path().join(planted)).unwrap();
+        }
+        let log = EventLog::create(&path, &["get".into()], "kv").unwrap();
+        log.sender().send(vec![row(1_000)]).unwrap();
+        assert_eq!(log.finish().unwrap(), 1);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(!path.is_symlink());
     }
 
     #[test]
@@ -354,6 +358,7 @@ mod tests {
         assert!(read("1\n-1\n").unwrap_err().contains("line 2"));
         assert!(read("").unwrap_err().contains("no due time"));
         assert!(read("PAR1 or so").is_err());
+        assert!(read(&"1".repeat(5_000)).unwrap_err().contains("line 1 has more than"));
         let none = dir.path().join("none");
         assert!(matches!(schedule(none.to_str().unwrap()), Err(ArchiveError::Unreadable { .. })));
     }

@@ -3,6 +3,10 @@
 //! The table has one row a number: what was measured over the whole run has no time, what was measured over time
 //! has. The distributions themselves are in each run's `hist.parquet`, which any SQL engine reads as it is.
 
+mod flat;
+mod openmetrics;
+
+use std::borrow::Cow;
 use std::io::Write;
 
 use parquet::data_type::ByteArray;
@@ -10,16 +14,19 @@ use record::bakeoff::{Bakeoff, Trial};
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{LoadRecord, Rate};
 use record::missing::Maybe;
+use record::printable::csv_cell;
 use record::run::{Run, RunId};
 use serde::Serialize;
 
+use crate::Archive;
 use crate::error::ArchiveError;
 use crate::schema::bakeoff::Order;
+use crate::schema::command::RecordedForm;
 use crate::schema::environment::EnvironmentFile;
 use crate::schema::manifest::Manifest;
-use crate::schema::{Real, cpu};
+use crate::schema::proof::ProofForm;
+use crate::schema::{Real, block_io, cpu, locks, nic};
 use crate::series::{self, Column, Table};
-use crate::{Archive, disk};
 
 /// In which form to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +37,7 @@ pub enum Format {
     Csv,
     /// Everything, distributions included, as one document.
     Json,
-    /// What was measured over whole runs, as an OpenMetrics text.
+    /// The table, as an OpenMetrics text; what was measured over time has its timestamps.
     OpenMetrics,
 }
 
@@ -58,7 +65,7 @@ impl Archive {
         };
         let written = match format {
             Format::Json => json(&what, out),
-            Format::OpenMetrics => openmetrics(&what, out),
+            Format::OpenMetrics => openmetrics::write(&rows(&what), out),
             Format::Csv => csv(&rows(&what), out),
             Format::Parquet => out.write_all(&parquet_table(&rows(&what))),
         };
@@ -90,8 +97,7 @@ impl Archive {
         }
         let manifest = crate::reader::read_manifest(&folder, id)?.manifest;
         let packed = format!("{name}.zst");
-        let bytes = crate::reader::checked(&folder, &manifest, &packed)?;
-        disk::unpack(&bytes).map_err(|e| ArchiveError::damaged(&folder.join(packed), e.to_string()))
+        crate::reader::unpacked(&folder, &manifest, &packed, crate::disk::OF_LINES)
     }
 }
 
@@ -115,10 +121,12 @@ impl What {
 
 /// A number with what it is of.
 struct Value {
-    name: &'static str,
-    labels: Vec<(&'static str, String)>,
+    name: Cow<'static, str>,
+    labels: Labels,
     number: f64,
 }
+
+type Labels = Vec<(Cow<'static, str>, String)>;
 
 /// One row of the table.
 struct Line<'a> {
@@ -126,8 +134,8 @@ struct Line<'a> {
     trial: Option<&'a Trial>,
     t_ms: Option<i64>,
     host: &'a str,
-    name: &'a str,
-    labels: String,
+    name: Cow<'a, str>,
+    labels: Labels,
     value: f64,
 }
 
@@ -136,17 +144,59 @@ fn rows(what: &What) -> Vec<Line<'_>> {
     for (trial, run) in what.runs() {
         let host = series::host(&run.environment);
         for Value { name, labels, number } in whole_run(run) {
-            lines.push(Line { run, trial, t_ms: None, host, name, labels: flat(&labels), value: number });
+            lines.push(Line { run, trial, t_ms: None, host, name, labels, value: number });
+        }
+        for (until_ns, leaf) in over_time(run) {
+            let t_ms = (i128::from(until_ns) - i128::from(run.header.anchor.monotonic_ns)) / 1_000_000;
+            let t_ms = Some(i64::try_from(t_ms).unwrap_or(i64::MAX));
+            let labels = leaf.labels.into_iter().map(|(name, value)| (name.into(), value)).collect();
+            lines.push(Line { run, trial, t_ms, host, name: leaf.name.into(), labels, value: leaf.value });
         }
         for sample in &run.series {
-            let (host, name, labels) = (&sample.host, &sample.name, sample.labels.clone());
-            lines.push(Line { run, trial, t_ms: Some(sample.t_ms), host, name, labels, value: sample.value });
+            let labels = sample_labels(&sample.labels);
+            let (host, name, t_ms) = (&sample.host, Cow::from(&sample.name), Some(sample.t_ms));
+            lines.push(Line { run, trial, t_ms, host, name, labels, value: sample.value });
         }
     }
     lines
 }
 
-fn flat(labels: &[(&str, String)]) -> String {
+/// `copy=3,op=read` as labels; another text is one label.
+fn sample_labels(text: &str) -> Labels {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let pairs: Option<Labels> = text
+        .split(',')
+        .map(|pair| pair.split_once('=').map(|(name, value)| (name.to_owned().into(), value.to_owned())))
+        .collect();
+    pairs.unwrap_or_else(|| vec![("labels".into(), text.to_owned())])
+}
+
+/// Everything that was measured interval by interval besides the series, and when each interval ended.
+fn over_time(run: &Run) -> Vec<(u64, flat::Leaf)> {
+    let mut all = Vec::new();
+    let mut put =
+        |until_ns: u64, leaves: Vec<flat::Leaf>| all.extend(leaves.into_iter().map(|leaf| (until_ns, leaf)));
+    let seen = &run.instruments;
+    run.cpu.iter().for_each(|i| put(i.until_ns, flat::leaves("cpu", &cpu::Interval::of(i))));
+    seen.io.iter().for_each(|i| put(i.until_ns, flat::leaves("io", &block_io::Interval::of(i))));
+    seen.nic.iter().for_each(|i| put(i.until_ns, flat::leaves("nic", &nic::Interval::of(i))));
+    seen.locks.iter().for_each(|i| put(i.until_ns, flat::leaves("locks", &locks::Interval::of(i))));
+    seen.ulocks.iter().for_each(|i| put(i.until_ns, flat::leaves("ulocks", &locks::UserInterval::of(i))));
+    for slice in run.load.iter().flat_map(|load| &load.slices) {
+        let labels = vec![("op".to_owned(), slice.operation.clone())];
+        let bucket = |(lowest_ns, count): (u64, u64)| flat::Leaf {
+            name: format!("{}_bucket_events", slice.kind.word()),
+            labels: [labels.clone(), vec![("lowest_ns".to_owned(), lowest_ns.to_string())]].concat(),
+            value: count as f64,
+        };
+        put(slice.from_ns.saturating_add(slice.for_ns), slice.histogram.buckets().map(bucket).collect());
+    }
+    all
+}
+
+fn flat(labels: &Labels) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
@@ -156,6 +206,17 @@ fn whole_run(run: &Run) -> Vec<Value> {
     if let Some(load) = &run.load {
         values.of_load(load);
     }
+    if let Some(recorded) = &run.recorded {
+        values.leaves(flat::leaves("recorded", &RecordedForm::of(recorded)));
+    }
+    for proof in &run.proofs {
+        values.leaves(flat::leaves("proof", &ProofForm::of(proof)));
+    }
+    if let Ok(throttled) = &run.throttled {
+        let cgroup = [("cgroup", throttled.cgroup.as_str())];
+        values.put("throttled_periods", &cgroup, throttled.periods as f64);
+        values.put("throttled_s", &cgroup, throttled.time_ns as f64 * 1e-9);
+    }
     values.0
 }
 
@@ -163,8 +224,16 @@ struct Values(Vec<Value>);
 
 impl Values {
     fn put(&mut self, name: &'static str, labels: &[(&'static str, &str)], number: f64) {
-        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.0.push(Value { name, labels, number });
+        let labels = labels.iter().map(|(name, value)| (Cow::from(*name), (*value).to_owned())).collect();
+        self.0.push(Value { name: name.into(), labels, number });
+    }
+
+    fn leaves(&mut self, leaves: Vec<flat::Leaf>) {
+        self.0.extend(leaves.into_iter().map(|leaf| Value {
+            name: leaf.name.into(),
+            labels: leaf.labels.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            number: leaf.value,
+        }));
     }
 
     fn of_load(&mut self, load: &LoadRecord) {
@@ -265,22 +334,13 @@ fn csv(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
             levels(line.trial),
             line.t_ms.map_or_else(String::new, |t| t.to_string()),
             line.host.to_owned(),
-            line.name.to_owned(),
-            line.labels.clone(),
+            line.name.clone().into_owned(),
+            flat(&line.labels),
             line.value.to_string(),
         ];
-        writeln!(out, "{}", fields.map(|f| quoted(&f)).join(","))?;
+        writeln!(out, "{}", fields.iter().map(|f| csv_cell(f)).collect::<Vec<_>>().join(","))?;
     }
     Ok(())
-}
-
-/// A field as RFC 4180 wants it.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
 }
 
 const TABLE: &str = "message bakeoff {
@@ -320,72 +380,11 @@ fn parquet_table(lines: &[Line<'_>]) -> Vec<u8> {
         text(&|l| levels(l.trial)),
         Column::MaybeWhole(lines.iter().map(|l| l.t_ms).collect()),
         text(&|l| l.host.to_owned()),
-        text(&|l| l.name.to_owned()),
-        text(&|l| l.labels.clone()),
+        text(&|l| l.name.clone().into_owned()),
+        text(&|l| flat(&l.labels)),
         Column::Real(lines.iter().map(|l| l.value).collect()),
     ]);
     table.finish()
-}
-
-fn openmetrics(what: &What, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut families = std::collections::BTreeMap::<String, Vec<String>>::new();
-    for (trial, run) in what.runs() {
-        let mut of_run =
-            vec![("run", run.header.id.to_string()), ("kind", run.header.kind.word().to_owned())];
-        of_run.extend(run.header.bakeoff.map(|b| ("bakeoff", b.to_string())));
-        of_run.extend(trial.map(|t| ("block", t.block.to_string())));
-        let levels =
-            trial.iter().flat_map(|t| &t.levels).map(|(f, l)| (format!("level_{}", plain(f)), l.clone()));
-        let levels: Vec<(String, String)> = levels.collect();
-        let at_ms = run.header.anchor.unix_ns / 1_000_000;
-        for Value { name, labels, number } in whole_run(run) {
-            let of_run = of_run.iter().chain(&labels).map(|(name, value)| (*name, value));
-            let all = of_run.chain(levels.iter().map(|(name, value)| (name.as_str(), value)));
-            let all: Vec<String> =
-                all.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-            let is_count = labels.iter().any(|(name, value)| *name == "stat" && value == "count");
-            let (name, value) = if is_count {
-                (format!("bakeoff_{}_samples", name.trim_end_matches("_ns")), number)
-            } else {
-                in_base_unit(name, number)
-            };
-            let line = format!("{name}{{{}}} {value} {}.{:03}", all.join(","), at_ms / 1000, at_ms % 1000);
-            families.entry(name).or_default().push(line);
-        }
-    }
-    for (family, lines) in families {
-        writeln!(out, "# TYPE {family} gauge")?;
-        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    }
-    writeln!(out, "# EOF")
-}
-
-/// Metrics have base units, written out.
-fn in_base_unit(name: &str, value: f64) -> (String, f64) {
-    if let Some(stem) = name.strip_suffix("_ns") {
-        return (format!("bakeoff_{stem}_seconds"), value * 1e-9);
-    }
-    if let Some(stem) = name.strip_suffix("_us_per_event") {
-        return (format!("bakeoff_{stem}_seconds_per_event"), value * 1e-6);
-    }
-    if let Some(stem) = name.strip_suffix("_per_s") {
-        return (format!("bakeoff_{stem}_per_second"), value);
-    }
-    (
-        format!(
-            "bakeoff_{}",
-            name.strip_suffix("_s").map_or_else(|| name.to_owned(), |s| format!("{s}_seconds"))
-        ),
-        value,
-    )
-}
-
-fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// The form of the document.
@@ -396,6 +395,14 @@ struct RunDocument {
     schema: &'static str,
     run: Manifest,
     cpu: Vec<cpu::Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    io: Vec<block_io::Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nic: Vec<nic::Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    locks: Vec<locks::Interval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ulocks: Vec<locks::UserInterval>,
     series: Vec<SampleForm>,
     slices: Vec<SliceForm>,
 }
@@ -464,6 +471,10 @@ impl RunDocument {
             schema: SCHEMA,
             run: Manifest::of(run, Vec::new()),
             cpu: run.cpu.iter().map(cpu::Interval::of).collect(),
+            io: run.instruments.io.iter().map(block_io::Interval::of).collect(),
+            nic: run.instruments.nic.iter().map(nic::Interval::of).collect(),
+            locks: run.instruments.locks.iter().map(locks::Interval::of).collect(),
+            ulocks: run.instruments.ulocks.iter().map(locks::UserInterval::of).collect(),
             series: series.collect(),
             slices: slices.collect(),
         }

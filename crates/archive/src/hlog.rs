@@ -8,14 +8,15 @@
 //! `HistogramLogWriter`, `HistogramLogReader` and `AbstractHistogram.outputPercentileDistribution` of the Java
 //! implementation define both formats.
 
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use record::clock::WallAnchor;
-use record::histogram::{CompactHistogram, Histogram};
+use record::histogram::{CompactHistogram, Histogram, SIGNIFICANT_DIGITS};
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
@@ -26,6 +27,17 @@ const NS_PER_MS: f64 = 1e6;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Lines of the percentile text between a percentile and the one half as far from 100 %: what other writers use.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
+
+/// Cookie and length before the deflated part of a V2 histogram, in bytes.
+const COMPRESSED_HEAD_BYTES: usize = 8;
+/// Head of an uncompressed V2 histogram, in bytes.
+const HEAD_BYTES: usize = 40;
+/// More than the longest V2 histogram of our layout takes: 9 bytes for each of its 56,000 buckets.
+const HISTOGRAM_BYTES_MAX: u64 = 1 << 20;
+/// Buckets that any log may fill, each 16 bytes in memory.
+const BUCKETS_MIN: u64 = 8 << 20;
+/// Buckets that a larger log may fill for each byte of its file: real ones fill about one.
+const BUCKETS_PER_BYTE_MAX: u64 = 16;
 
 /// Writes the distributions of a load as an interval log, one line per interval and tag.
 ///
@@ -53,19 +65,28 @@ pub fn write(record: &LoadRecord, anchor: WallAnchor, out: &mut dyn Write) -> io
 }
 
 /// Reads the distributions of an interval log that [`write()`] made.
-pub(crate) fn read(log: &[u8]) -> Result<Vec<HistogramSlice>, Wrong> {
+///
+/// - `packed_bytes`: the size of the file that it was unpacked from, which limits how many buckets it may fill.
+pub(crate) fn read(log: &[u8], packed_bytes: u64) -> Result<Vec<HistogramSlice>, Wrong> {
+    let buckets_max = BUCKETS_MIN.max(packed_bytes.saturating_mul(BUCKETS_PER_BYTE_MAX));
+    let mut buckets = 0;
     let mut slices = Vec::new();
     for entry in IntervalLogIterator::new(log) {
         match entry {
             Ok(LogEntry::Interval(line)) => {
                 let tag = line.tag().ok_or_else(|| Wrong("a line has no tag".to_owned()))?;
                 let (kind, operation) = untag(tag.as_str())?;
+                let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
+                buckets += histogram.buckets().count() as u64;
+                if buckets > buckets_max {
+                    return Err(Wrong(format!("its histograms fill more than {buckets_max} buckets")));
+                }
                 slices.push(HistogramSlice {
                     from_ns: crate::schema::ns(line.start_timestamp()),
                     for_ns: crate::schema::ns(line.duration()),
                     operation,
                     kind,
-                    histogram: CompactHistogram::from(&decode(line.encoded_histogram())?),
+                    histogram,
                 });
             }
             Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
@@ -113,8 +134,32 @@ pub(crate) fn encode(histogram: &Histogram) -> String {
 /// The inverse of [`encode`].
 pub(crate) fn decode(text: &str) -> Result<Histogram, Wrong> {
     let bytes = STANDARD.decode(text).map_err(|e| Wrong(format!("a histogram is not base64: {e}")))?;
-    let hdr = Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]);
+    let plain = inflated(&bytes)?;
+    let hdr = Deserializer::new().deserialize::<u64, _>(&mut &plain[..]);
     hdr.map(|h| Histogram::from_hdr(&h)).map_err(|e| Wrong(format!("a histogram does not read: {e}")))
+}
+
+/// The uncompressed V2 form in `bytes`, with the lengths and bounds in its head checked: the reader believes them.
+fn inflated(bytes: &[u8]) -> Result<Vec<u8>, Wrong> {
+    let wrong = |what: &str| Wrong(format!("a histogram does not read: {what}"));
+    let packed = bytes.get(COMPRESSED_HEAD_BYTES..).ok_or_else(|| wrong("it has no head"))?;
+    let mut plain = Vec::new();
+    let mut inflating = ZlibDecoder::new(packed).take(HISTOGRAM_BYTES_MAX + 1);
+    inflating.read_to_end(&mut plain).map_err(|e| wrong(&e.to_string()))?;
+    if plain.len() as u64 > HISTOGRAM_BYTES_MAX {
+        return Err(wrong("it unpacks to more than any histogram has"));
+    }
+    let word = |at: usize| Some(u32::from_be_bytes(plain.get(at..at + 4)?.try_into().ok()?));
+    let (Some(payload_bytes), Some(digits)) = (word(4), word(12)) else {
+        return Err(wrong("its head is cut"));
+    };
+    if payload_bytes as usize > plain.len().saturating_sub(HEAD_BYTES) {
+        return Err(wrong("it announces more bytes than it has"));
+    }
+    if digits > u32::from(SIGNIFICANT_DIGITS) {
+        return Err(wrong("it has more significant digits than ours"));
+    }
+    Ok(plain)
 }
 
 fn seconds(ns: u64) -> String {
@@ -186,8 +231,41 @@ mod tests {
         for text in ["", "AAAA", "not base64!", "HISTFAAAAA=="] {
             assert!(decode(text).is_err(), "{text}");
         }
-        assert!(read(b"1.0,2.0,3.0,AAAA\n").is_err());
-        assert!(read(b"nonsense\n").is_err());
+        assert!(read(b"1.0,2.0,3.0,AAAA\n", 17).is_err());
+        assert!(read(b"nonsense\n", 9).is_err());
+    }
+
+    #[test]
+    fn a_histogram_that_announces_gigabytes_is_refused_before_they_are_taken() {
+        let mut h = Histogram::new();
+        (0..1000u64).for_each(|i| h.record(i * i));
+        let whole = STANDARD.decode(encode(&h)).unwrap();
+        let plain = inflated(&whole).unwrap();
+        let packed = |plain: &[u8]| {
+            let mut out = whole[..COMPRESSED_HEAD_BYTES].to_vec();
+            let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            deflate.write_all(plain).unwrap();
+            let deflated = deflate.finish().unwrap();
+            out[4..8].copy_from_slice(&u32::try_from(deflated.len()).unwrap().to_be_bytes());
+            out.extend(deflated);
+            STANDARD.encode(out)
+        };
+        assert_eq!(decode(&packed(&plain)), Ok(h));
+        let changed = |at: usize, bytes: [u8; 4]| {
+            let mut plain = plain.clone();
+            plain[at..at + 4].copy_from_slice(&bytes);
+            decode(&packed(&plain))
+        };
+        assert!(changed(4, [0xff; 4]).unwrap_err().0.contains("announces"));
+        assert!(changed(12, [0, 0, 0, 5]).unwrap_err().0.contains("digits"));
+        assert!(decode(&packed(&vec![0; 2 << 20])).unwrap_err().0.contains("more than any"));
+        for at in 0..plain.len().min(200) {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut plain = plain.clone();
+                plain[at] = byte;
+                let _ = decode(&packed(&plain));
+            }
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@
 //! off when the journal is next opened; since a line is on disk before its step is taken, that step was not taken.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::libc;
 use record::clock::WallAnchor;
 use record::run::RunId;
 use record::target::mask_text;
@@ -16,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::ArchiveError;
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::{Form, Wrong};
-use crate::{Archive, bakeoff, checksum, lock, masking};
+use crate::{Archive, bakeoff, checksum, disk, lock, masking};
 
 /// The form of the first line, and by it of all.
 const FORM: Form = Form { tag: "bakeoff.events/1" };
@@ -37,6 +39,7 @@ pub struct Journal {
     end_bytes: u64,
     link: String,
     healed_bytes: u64,
+    before: Vec<JournalEvent>,
 }
 
 impl Archive {
@@ -52,13 +55,12 @@ impl Archive {
         }
         let path = folder.join(bakeoff::EVENTS);
         let seed = bakeoff::order_sum(&folder)?;
-        let opened = OpenOptions::new().read(true).write(true).open(&path);
-        let mut file = opened.map_err(ArchiveError::writing(&path))?;
-        if !lock::take(&file).map_err(ArchiveError::writing(&path))? {
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        let file = opened.map_err(ArchiveError::writing(&path))?;
+        if !lock::take_soon(&file).map_err(ArchiveError::writing(&path))? {
             return Err(ArchiveError::Busy { id });
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(ArchiveError::reading(&path))?;
+        let bytes = disk::read(&path)?;
         let told = parse(&bytes, &seed).map_err(|Wrong(what)| ArchiveError::damaged(&path, what))?;
         let mut journal = Journal {
             file,
@@ -66,6 +68,7 @@ impl Archive {
             end_bytes: told.whole_bytes,
             link: told.link,
             healed_bytes: told.torn_bytes,
+            before: told.events,
         };
         if told.torn_bytes > 0 {
             journal.file.set_len(told.whole_bytes).map_err(ArchiveError::writing(&journal.path))?;
@@ -111,6 +114,11 @@ impl Journal {
             attempt: None,
             step,
         })
+    }
+
+    /// What it held when it was opened.
+    pub fn before(&self) -> &[JournalEvent] {
+        &self.before
     }
 
     /// Bytes of a half-written last line that were cut off when the journal was opened.

@@ -11,7 +11,6 @@
 //! tools find in the files: `docs/archive.md`.
 
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 mod bakeoff;
@@ -27,11 +26,14 @@ mod journal;
 mod listing;
 mod lock;
 mod masking;
+mod pages;
+mod panics;
 mod reader;
 mod remove;
 mod schema;
 mod series;
 mod verify;
+pub mod whole_file;
 mod writer;
 
 pub use error::ArchiveError;
@@ -56,11 +58,28 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// Where the folder cannot be made or written.
+    /// Where the folder cannot be made or written, or belongs to another user and we are root.
     pub fn open(dir: &Path) -> Result<Self, ArchiveError> {
-        let archive = Self { tree: Tree::at(dir) };
+        Self::made(Tree::at(dir))
+    }
+
+    /// As [`Archive::open`], also as root in a folder of another user: only after the user has said that its owner is
+    /// trusted (`--trust`).
+    ///
+    /// # Errors
+    ///
+    /// Where the folder cannot be made or written.
+    pub fn open_trusted(dir: &Path) -> Result<Self, ArchiveError> {
+        Self::made(Tree::trusted_at(dir))
+    }
+
+    fn made(tree: Tree) -> Result<Self, ArchiveError> {
+        let archive = Self { tree };
+        if !archive.tree.is_written_by_us() {
+            return Err(ArchiveError::OfAnother { path: archive.dir().to_owned() });
+        }
         for folder in [archive.tree.runs(), archive.tree.bakeoffs()] {
-            fs::create_dir_all(&folder).map_err(ArchiveError::writing(&folder))?;
+            disk::make_folder(&folder).map_err(ArchiveError::writing(&folder))?;
         }
         archive.sweep()?;
         Ok(archive)
@@ -79,6 +98,11 @@ impl Archive {
         Err(ArchiveError::NoArchive { path: dir.to_owned() })
     }
 
+    /// The folder of a bake-off.
+    pub fn bakeoff_dir(&self, id: record::run::RunId) -> PathBuf {
+        self.tree.bakeoff(id)
+    }
+
     /// The archive's folder.
     pub fn dir(&self) -> &Path {
         self.tree.root()
@@ -90,6 +114,15 @@ impl Archive {
     pub(crate) fn refresh_index(&self) {
         let _ = catalog::with(&self.tree, |_| Ok(()));
     }
+}
+
+/// The sha256 of everything that `source` has, in hexadecimal.
+///
+/// # Errors
+///
+/// Where it cannot be read.
+pub fn sha256(source: &mut dyn std::io::Read) -> std::io::Result<String> {
+    checksum::of_all(source).map(|(sum, _)| sum)
 }
 
 /// Where a user's runs are kept unless told otherwise: `$BAKEOFF_ARCHIVE`, else `bakeoff` in the XDG data folder.

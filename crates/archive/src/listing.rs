@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 
 use crate::catalog::{self, Catalog};
@@ -109,9 +110,25 @@ impl Archive {
     ///
     /// Where there is none, or several begin so.
     pub fn find(&self, text: &str) -> Result<RunId, ArchiveError> {
+        self.find_of(text, RunKind::ALL)
+    }
+
+    /// As [`Self::find`]; `latest` is the newest of these kinds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::find`].
+    pub fn find_of(&self, text: &str, kinds: &[RunKind]) -> Result<RunId, ArchiveError> {
         let not_found = || ArchiveError::NotFound { text: text.to_owned() };
         if text == "latest" {
-            return catalog::with(&self.tree, Catalog::latest)?.ok_or_else(not_found);
+            // Clocks of two machines that share an archive differ a little.
+            let now_unix_ns = WallAnchor::now().unix_ns + 60_000_000_000;
+            return catalog::with(&self.tree, |index| index.latest(kinds, now_unix_ns))?.ok_or_else(|| {
+                if kinds == RunKind::ALL {
+                    return not_found();
+                }
+                ArchiveError::NoneOfKind { kinds: kinds.iter().map(|kind| kind.word()).collect() }
+            });
         }
         let prefix = text.to_ascii_uppercase();
         if prefix.is_empty() {
@@ -176,7 +193,7 @@ impl Archive {
         for (folder, place) in disk::places(&self.tree.runs())? {
             let Place::Partial(_) = place else { continue };
             // It may be finished, or given up, while we look: then it is not running.
-            let Ok(manifest) = std::fs::File::open(folder.join(MANIFEST)) else { continue };
+            let Ok(manifest) = disk::open(&folder.join(MANIFEST)) else { continue };
             let is_found = match lock::is_taken(&manifest) {
                 Ok(true) => writer == Writer::Alive,
                 Ok(false) => writer == Writer::Gone,

@@ -5,7 +5,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -22,7 +24,9 @@ pub(crate) enum Hold {
 
 /// Waits for the lock file `path`, made where it is missing; held until the file is dropped.
 pub(crate) fn wait(path: &Path, hold: Hold) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let file = options.open(path)?;
     loop {
         match fcntl(&file, FcntlArg::F_OFD_SETLKW(&whole_file(hold))) {
             Ok(_) => return Ok(file),
@@ -39,6 +43,19 @@ pub(crate) fn take(file: &File) -> io::Result<bool> {
         Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Takes `file` alone, as [`take`], and tries again for up to a second.
+///
+/// A process that was killed leaves the lock with its last child until that child executes its program or ends.
+pub(crate) fn take_soon(file: &File) -> io::Result<bool> {
+    for _ in 0..100 {
+        if take(file)? {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    take(file)
 }
 
 /// Whether somebody (another open file, of this process or another) has taken `file`.

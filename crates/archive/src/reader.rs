@@ -1,5 +1,6 @@
 //! How a run gets out of the archive: nothing is believed whose checksum does not agree.
 
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -8,10 +9,13 @@ use record::instruments::Instruments;
 use record::missing::Missing;
 use record::proof::Proof;
 use record::run::{Run, RunHeader, RunId};
+use record::series::HistogramSlice;
 use serde::de::DeserializeOwned;
 
+use crate::disk::{OF_HISTOGRAMS, OF_LINES, UnpackedMax};
 use crate::error::ArchiveError;
 use crate::schema::command::RecordedForm;
+use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
 use crate::schema::{Wrong, block_io, cpu, locks, nic};
@@ -44,12 +48,7 @@ impl Archive {
             Some(_) => series::read_samples(&checked(&folder, &manifest, SERIES)?)
                 .map_err(in_file(&folder, SERIES))?,
         };
-        let slices = match manifest.load {
-            None => Vec::new(),
-            Some(_) => {
-                hlog::read(&unpacked(&folder, &manifest, LATENCY)?).map_err(in_file(&folder, LATENCY))?
-            }
-        };
+        let slices = if manifest.load.is_some() { latencies(&folder, &manifest)? } else { Vec::new() };
         let load =
             manifest.load.map(|form| form.read(slices)).transpose().map_err(in_file(&folder, MANIFEST))?;
         let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>();
@@ -57,7 +56,20 @@ impl Archive {
         let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
         let recorded = manifest.recorded.map(RecordedForm::read).transpose();
         let recorded = recorded.map_err(in_file(&folder, MANIFEST))?;
-        Ok(Run { header, environment, load, cpu, instruments, series, proofs, recorded })
+        let throttled = ThrottledForm::read(manifest.throttled);
+        let server_cpu = manifest.server_cpu.read().map_err(in_file(&folder, MANIFEST))?;
+        Ok(Run {
+            header,
+            environment,
+            load,
+            cpu,
+            server_cpu,
+            instruments,
+            series,
+            proofs,
+            recorded,
+            throttled,
+        })
     }
 }
 
@@ -89,6 +101,7 @@ pub(crate) fn proofs(stored: Stored) -> Result<(Environment, Vec<Proof>), Wrong>
 pub(crate) fn read_draft(folder: &Path, bytes: &[u8]) -> Result<Stored, ArchiveError> {
     let manifest: Manifest = manifest::FORM.read(bytes, &folder.join(MANIFEST))?;
     let header = manifest.header.read().map_err(in_file(folder, MANIFEST))?;
+    manifest::check_names(&manifest.files).map_err(in_file(folder, MANIFEST))?;
     Ok(Stored { manifest, header })
 }
 
@@ -112,16 +125,31 @@ pub(crate) fn checked(folder: &Path, manifest: &Manifest, name: &str) -> Result<
     let path = folder.join(name);
     let file =
         manifest.file(name).ok_or_else(|| ArchiveError::damaged(&path, "the manifest does not name it"))?;
-    let bytes = disk::read(&path)?;
+    let bytes = disk::read_stored(&path, file)?;
     if checksum::of(&bytes) != file.sha256 {
         return Err(ArchiveError::damaged(&path, "it does not agree with its checksum in the manifest"));
     }
     Ok(bytes.into())
 }
 
-pub(crate) fn unpacked(folder: &Path, manifest: &Manifest, name: &str) -> Result<Vec<u8>, ArchiveError> {
+pub(crate) fn unpacked(
+    folder: &Path,
+    manifest: &Manifest,
+    name: &str,
+    max: UnpackedMax,
+) -> Result<Vec<u8>, ArchiveError> {
     let bytes = checked(folder, manifest, name)?;
-    disk::unpack(&bytes).map_err(|e| ArchiveError::damaged(&folder.join(name), e.to_string()))
+    let mut content = Vec::new();
+    let read = disk::unpack(&bytes, manifest.file(name).and_then(|f| f.unpacked_bytes), max)
+        .read_to_end(&mut content);
+    read.map_err(|e| ArchiveError::damaged(&folder.join(name), e.to_string()))?;
+    Ok(content)
+}
+
+fn latencies(folder: &Path, manifest: &Manifest) -> Result<Vec<HistogramSlice>, ArchiveError> {
+    let packed_bytes = manifest.file(LATENCY).map_or(0, |f| f.bytes);
+    hlog::read(&unpacked(folder, manifest, LATENCY, OF_HISTOGRAMS)?, packed_bytes)
+        .map_err(in_file(folder, LATENCY))
 }
 
 /// A value of the file `name` that its form does not allow.
@@ -140,9 +168,26 @@ fn lines<F: DeserializeOwned, T>(
     if manifest.file(name).is_none() {
         return Ok(Vec::new());
     }
-    let text = unpacked(folder, manifest, name)?;
-    let forms = serde_json::Deserializer::from_slice(&text).into_iter::<F>();
-    let all: Result<Vec<T>, Wrong> =
-        forms.map(|form| form.map_err(|e| Wrong(e.to_string())).and_then(&read)).collect();
-    all.map_err(in_file(folder, name))
+    let bytes = checked(folder, manifest, name)?;
+    let content = disk::unpack(&bytes, manifest.file(name).and_then(|f| f.unpacked_bytes), OF_LINES);
+    documents(BufReader::new(content), read).map_err(in_file(folder, name))
+}
+
+/// Longest line of such a file, in bytes.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// One document a line, read line by line: memory holds what they say, not their text.
+fn documents<F: DeserializeOwned, T>(
+    mut text: impl BufRead,
+    read: impl Fn(F) -> Result<T, Wrong>,
+) -> Result<Vec<T>, Wrong> {
+    let (mut all, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        let n = text.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if n.map_err(|e| Wrong(e.to_string()))? == 0 {
+            return Ok(all);
+        }
+        all.push(read(serde_json::from_slice(&line).map_err(|e| Wrong(e.to_string()))?)?);
+    }
 }

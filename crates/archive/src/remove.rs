@@ -1,6 +1,6 @@
 //! How runs leave the archive: out of sight at once, then off the disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use record::run::RunId;
@@ -33,7 +33,7 @@ impl Archive {
             }
             self.finish_bakeoff(id, &out_of_sight(&whole)?)?;
         } else if run.is_dir() {
-            // A manifest that does not read names no bake-off, and such a run may go.
+            // A manifest that does not read names no bake-off, and such a run may go: `resume` measures it again.
             let belongs_to = reader::read_manifest(&run, id).ok().and_then(|s| s.header.bakeoff);
             if let Some(bakeoff) = belongs_to.filter(|b| self.tree.bakeoff(*b).is_dir()) {
                 return Err(ArchiveError::PartOfBakeoff { id, bakeoff });
@@ -77,7 +77,21 @@ impl Archive {
 
     /// Removes the runs of a bake-off that is out of sight, and then what is left of itself.
     fn finish_bakeoff(&self, id: RunId, folder: &Path) -> Result<(), ArchiveError> {
-        for run in catalog::with(&self.tree, |index| index.runs_of(id))? {
+        let belongs = |run: &RunId| {
+            let stored = reader::read_manifest(&self.tree.run(*run), *run);
+            stored.map(|stored| stored.header.bakeoff == Some(id))
+        };
+        // An index that somebody changed must not have other runs removed.
+        let mut runs = catalog::with(&self.tree, |index| index.runs_of(id))?;
+        runs.retain(|run| belongs(run).unwrap_or(false));
+        // And the index does not know of a run whose manifest is damaged: the journal names it.
+        let is_damaged = |error: ArchiveError| error.is_damage();
+        runs.extend(
+            bakeoff::runs_named(folder).into_iter().filter(|run| belongs(run).unwrap_or_else(is_damaged)),
+        );
+        runs.sort_unstable();
+        runs.dedup();
+        for run in runs.into_iter().filter(|run| self.tree.run(*run).is_dir()) {
             delete(&out_of_sight(&self.tree.run(run))?)?;
         }
         delete(folder)
@@ -86,7 +100,7 @@ impl Archive {
 
 /// A partial run whose writer is gone: a living one has the manifest locked.
 fn is_left_behind(folder: &Path) -> bool {
-    match File::open(folder.join(MANIFEST)) {
+    match disk::open(&folder.join(MANIFEST)) {
         Ok(manifest) => !lock::is_taken(&manifest).unwrap_or(true),
         Err(e) => e.kind() == std::io::ErrorKind::NotFound,
     }

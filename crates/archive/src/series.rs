@@ -19,6 +19,7 @@ use record::histogram::Histogram;
 use record::series::{HistogramSlice, LatencyKind, Sample};
 
 use crate::schema::{Wrong, word};
+use crate::{pages, panics};
 
 /// `hist.parquet`: one occupied bucket of one interval.
 const HISTOGRAMS: &str = "message hist {
@@ -41,6 +42,14 @@ const SAMPLES: &str = "message series {
 
 /// Rows in a group: what a reader holds at a time.
 const GROUP_ROWS: usize = 1 << 18;
+/// More rows than any group of ours has.
+const GROUP_ROWS_MAX: usize = 1 << 20;
+/// Rows that any file may have.
+const ROWS_MIN: usize = 1 << 20;
+/// Rows that a larger file may have for each of its bytes.
+const ROWS_PER_BYTE_MAX: usize = 4;
+/// Bytes of all texts of one column in one group: a few times what ours have.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 /// The machine's name where it did not tell one.
 const HOST: &str = "localhost";
 
@@ -236,12 +245,28 @@ impl Column {
 
 fn for_each_group(
     bytes: &Bytes,
+    each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    // The reader that we use asserts what a file should hold.
+    panics::as_damage(|| each_group(bytes, each))
+}
+
+fn each_group(
+    bytes: &Bytes,
     mut each: impl FnMut(&dyn RowGroupReader, usize) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
     let reader = SerializedFileReader::new(bytes.clone()).map_err(wrong)?;
+    let rows_max = ROWS_MIN.max(bytes.len().saturating_mul(ROWS_PER_BYTE_MAX));
+    let mut all = 0_usize;
     for i in 0..reader.num_row_groups() {
         let group = reader.get_row_group(i).map_err(wrong)?;
-        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        let rows = group.metadata().num_rows();
+        let rows = usize::try_from(rows).map_err(|_| Wrong("it has a negative number of rows".to_owned()))?;
+        all = all.saturating_add(rows);
+        if rows > GROUP_ROWS_MAX || all > rows_max {
+            return Err(Wrong(format!("it announces {all} rows, more than its size allows")));
+        }
+        pages::check(bytes, group.metadata().columns())?;
         each(&*group, rows)?;
     }
     Ok(())
@@ -262,6 +287,10 @@ pub(crate) fn read_whole_column(bytes: &Bytes, name: &str) -> Result<Vec<i64>, W
 
 fn read_text(group: &dyn RowGroupReader, column: usize, rows: usize) -> Result<Vec<String>, Wrong> {
     let values: Vec<ByteArray> = read_column::<ByteArrayType>(group, column, rows)?;
+    // A dictionary lets a few bytes stand for a long text in every row.
+    if values.iter().map(ByteArray::len).sum::<usize>() > TEXT_BYTES_MAX {
+        return Err(Wrong(format!("column {column} holds more than {TEXT_BYTES_MAX} bytes of text")));
+    }
     values.iter().map(|v| v.as_utf8().map(str::to_owned).map_err(wrong)).collect()
 }
 
@@ -339,6 +368,44 @@ mod tests {
         }
         let read = read_histogram_sums(&histograms(&slices, HOST).into()).unwrap();
         assert_eq!(read, [("select".to_owned(), LatencyKind::Service, sum)]);
+    }
+
+    #[test]
+    fn a_file_changed_anywhere_is_read_or_refused_without_a_panic() {
+        let sample = |i: i64| Sample {
+            t_ms: i,
+            host: "h".into(),
+            name: format!("n{}", i % 3),
+            labels: String::new(),
+            value: i as f64,
+        };
+        let whole = samples(&(0..40).map(sample).collect::<Vec<_>>());
+        for at in 0..whole.len() {
+            for change in [0x01, 0x08, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= change;
+                let _ = read_samples(&bytes.clone().into());
+                let _ = read_histogram_sums(&bytes.into());
+            }
+            let _ = read_samples(&whole[..at].to_vec().into());
+        }
+    }
+
+    #[test]
+    fn a_file_that_becomes_too_much_is_refused() {
+        let row = |i: usize| Sample {
+            t_ms: 0,
+            host: String::new(),
+            name: if i == 0 { "x".repeat(1 << 16) } else { String::new() },
+            labels: String::new(),
+            value: 0.0,
+        };
+        let refused = |rows: Vec<Sample>| read_samples(&samples(&rows).into()).unwrap_err().0;
+        // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry.
+        assert!(refused(vec![row(0); 2_000]).contains("of text"));
+        let page = Sample { name: "x".repeat(40 << 20), ..row(1) };
+        assert!(refused(vec![page]).contains("a page announces"));
+        assert!(refused(vec![row(1); 5 * GROUP_ROWS]).contains("more than its size allows"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How a run gets into the archive: beside, whole, checked, and then under its name.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -55,12 +55,12 @@ impl Archive {
         if folder.exists() || self.tree.bakeoff(id).exists() {
             return Err(ArchiveError::Exists { id });
         }
-        fs::create_dir(&partial).map_err(|e| match e.kind() {
+        disk::make_new_folder(&partial).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => ArchiveError::Busy { id },
             _ => ArchiveError::writing(&partial)(e),
         })?;
         let path = partial.join(MANIFEST);
-        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let opened = disk::new_file().open(&path);
         let manifest = match opened {
             Ok(manifest) => manifest,
             Err(e) => {
@@ -76,10 +76,12 @@ impl Archive {
         assert!(taken, "a file that was just made is nobody else's");
         let header = RunHeader { state: RunState::Running, ..header.clone() };
         let draft = Run {
+            throttled: Err(record::limits::not_watched()),
             header,
             environment: Environment::default(),
             load: None,
             cpu: Vec::new(),
+            server_cpu: record::server_cpu::ServerCpu::not_measured(),
             instruments: Instruments::default(),
             series: Vec::new(),
             proofs: Vec::new(),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use bakeoff_archive::{Archive, ArchiveError, Filter, Format, JournalEvent, PartOf, Step};
 use example::Dice;
 use record::bakeoff::TrialState;
+use record::clock::WallAnchor;
 use record::run::{Run, RunId, RunKind, RunState};
 use record::target::Target;
 
@@ -329,6 +330,24 @@ fn the_index_follows_folders_that_come_and_go() {
 }
 
 #[test]
+fn a_run_from_a_clock_at_2100_is_not_the_latest_for_the_next_seventy_years() {
+    let (_folder, archive) = archive();
+    let mut dice = Dice(2100);
+    let mut at = |anchor: WallAnchor| {
+        let mut run = example::run(&mut dice);
+        run.header.anchor = anchor;
+        run.header.id = RunId::fresh(anchor);
+        keep(&archive, &run);
+        run.header.id
+    };
+    let now = WallAnchor::now();
+    let future = at(WallAnchor { unix_ns: 4_102_444_800_000_000_000, ..now });
+    assert_eq!(archive.find("latest").unwrap(), future, "there is no other");
+    let run = at(now);
+    assert_eq!(archive.find("latest").unwrap(), run);
+}
+
+#[test]
 fn runs_are_found_by_name_beginning_and_filter() {
     let (_folder, archive) = archive();
     let mut dice = Dice(14);
@@ -341,7 +360,10 @@ fn runs_are_found_by_name_beginning_and_filter() {
     }
     let newest: Vec<RunId> = archive.list(&Filter::default()).unwrap().iter().map(|l| l.header.id).collect();
     assert_eq!(newest, runs.iter().rev().map(|r| r.header.id).collect::<Vec<_>>());
-    assert_eq!(archive.find("latest").unwrap(), newest[0]);
+    let now_ns = WallAnchor::now().unix_ns.cast_signed();
+    let is_past = |run: &&Run| run.header.anchor.unix_ns.cast_signed() <= now_ns;
+    let latest = runs.iter().rev().find(is_past).unwrap_or(&runs[11]).header.id;
+    assert_eq!(archive.find("latest").unwrap(), latest);
     for run in &runs {
         let name = run.header.id.to_string();
         assert_eq!(archive.find(&name).unwrap(), run.header.id);

@@ -14,6 +14,8 @@ pub(crate) struct RecordedForm {
     signal: Option<i32>,
     window: Option<Interval>,
     by_events_ns: Option<u64>,
+    #[serde(default)]
+    interrupted_ns: Option<u64>,
     by_proc_ns: Option<u64>,
     by_rusage: Option<Split>,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
@@ -28,7 +30,7 @@ struct Split {
 
 impl RecordedForm {
     pub(crate) fn of(recorded: &Recorded) -> Self {
-        let Recorded { end, window, by_events_ns, by_proc_ns, by_rusage } = recorded;
+        let Recorded { end, window, by_events_ns, interrupted_ns, by_proc_ns, by_rusage } = recorded;
         let (exit_code, signal) = match end {
             CommandEnd::Code(code) => (Some(*code), None),
             CommandEnd::Signal(signal) => (None, Some(*signal)),
@@ -40,6 +42,7 @@ impl RecordedForm {
             signal,
             window: missing.split("window", window, Interval::of),
             by_events_ns: missing.split("by_events_ns", by_events_ns, |v| *v),
+            interrupted_ns: missing.split("interrupted_ns", interrupted_ns, |v| *v),
             by_proc_ns: missing.split("by_proc_ns", by_proc_ns, |v| *v),
             by_rusage: missing.split("by_rusage", by_rusage, |CpuSplit { user_ns, system_ns }| Split {
                 user_ns: *user_ns,
@@ -60,6 +63,7 @@ impl RecordedForm {
             },
             window: m.join("window", self.window, Interval::read)?,
             by_events_ns: m.join("by_events_ns", self.by_events_ns, Ok)?,
+            interrupted_ns: m.join_newer("interrupted_ns", self.interrupted_ns, Ok)?,
             by_proc_ns: m.join("by_proc_ns", self.by_proc_ns, Ok)?,
             by_rusage: m.join("by_rusage", self.by_rusage, split)?,
         })

@@ -15,7 +15,11 @@ pub(crate) struct Interval {
     rung: String,
     missed_deadline: bool,
     cpus: Vec<Cpu>,
+    #[serde(default)]
+    psi_some_ratio: Option<Real>,
     lost: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "Reasons::is_empty")]
+    missing: Reasons,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,6 +27,12 @@ struct Cpu {
     #[serde(rename = "cpu")]
     number: u32,
     event_ratio: Option<Real>,
+    #[serde(default)]
+    irq_ratio: Option<Real>,
+    #[serde(default)]
+    softirq_ratio: Option<Real>,
+    #[serde(default)]
+    run_queue_wait_ns: Option<u64>,
     tick_before_ratio: Option<Real>,
     tick_after_ratio: Option<Real>,
     sampled_ratio: Option<Real>,
@@ -52,14 +62,17 @@ struct Top {
 
 impl Interval {
     pub(crate) fn of(interval: &CpuInterval) -> Self {
-        let CpuInterval { from_ns, until_ns, rung, missed_deadline, cpus, lost } = interval;
+        let CpuInterval { from_ns, until_ns, rung, missed_deadline, cpus, psi_some_ratio, lost } = interval;
+        let mut missing = Reasons::default();
         Self {
             from_ns: *from_ns,
             until_ns: *until_ns,
             rung: rung.word().to_owned(),
             missed_deadline: *missed_deadline,
             cpus: cpus.iter().map(Cpu::of).collect(),
+            psi_some_ratio: missing.split("psi_some_ratio", psi_some_ratio, |v| Real(*v)),
             lost: lost.clone(),
+            missing,
         }
     }
 
@@ -69,6 +82,9 @@ impl Interval {
             until_ns: self.until_ns,
             rung: word("rung", &self.rung, Rung::from_word)?,
             missed_deadline: self.missed_deadline,
+            psi_some_ratio: self
+                .missing
+                .join_newer("psi_some_ratio", self.psi_some_ratio, |Real(v)| Ok(v))?,
             cpus: self.cpus.into_iter().map(Cpu::read).collect::<Result<_, _>>()?,
             lost: self.lost,
         })
@@ -80,6 +96,9 @@ impl Cpu {
         let CpuSample {
             cpu,
             event_ratio,
+            irq_ratio,
+            softirq_ratio,
+            run_queue_wait_ns,
             tick_before_ratio,
             tick_after_ratio,
             sampled_ratio,
@@ -98,6 +117,9 @@ impl Cpu {
         Self {
             number: *cpu,
             event_ratio: missing.split("event_ratio", event_ratio, real),
+            irq_ratio: missing.split("irq_ratio", irq_ratio, real),
+            softirq_ratio: missing.split("softirq_ratio", softirq_ratio, real),
+            run_queue_wait_ns: missing.split("run_queue_wait_ns", run_queue_wait_ns, |v| *v),
             tick_before_ratio: missing.split("tick_before_ratio", tick_before_ratio, real),
             tick_after_ratio: missing.split("tick_after_ratio", tick_after_ratio, real),
             sampled_ratio: missing.split("sampled_ratio", sampled_ratio, real),
@@ -120,6 +142,9 @@ impl Cpu {
         Ok(CpuSample {
             cpu: self.number,
             event_ratio: m.join("event_ratio", self.event_ratio, real)?,
+            irq_ratio: m.join_newer("irq_ratio", self.irq_ratio, real)?,
+            softirq_ratio: m.join_newer("softirq_ratio", self.softirq_ratio, real)?,
+            run_queue_wait_ns: m.join_newer("run_queue_wait_ns", self.run_queue_wait_ns, Ok)?,
             tick_before_ratio: m.join("tick_before_ratio", self.tick_before_ratio, real)?,
             tick_after_ratio: m.join("tick_after_ratio", self.tick_after_ratio, real)?,
             sampled_ratio: m.join("sampled_ratio", self.sampled_ratio, real)?,

@@ -33,6 +33,23 @@ pub enum Step {
         /// Its process id.
         pid: u32,
     },
+    /// A place for processes is about to be made: what a later process ends and removes if this one dies.
+    Workspace {
+        /// The scratch folder, whose name is random.
+        folder: String,
+        /// The user that the folder belongs to.
+        owner: u32,
+        /// The control group of the processes; absent where this machine lets us make none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        control_group: Option<String>,
+        /// The value of `BAKEOFF_SERIES` in the environment of the processes.
+        mark: String,
+    },
+    /// The file that the plan was read from.
+    PlanFile {
+        /// Its path.
+        path: String,
+    },
     /// The plan's setup commands are about to run.
     SeriesSetup,
     /// The data set is about to be built.
@@ -43,8 +60,7 @@ pub enum Step {
     SeriesReady,
     /// A trial is about to be begun.
     TrialWarming,
-    /// Its load is about to be driven: warm-up, then measured phase. Said before both, since putting a line on disk
-    /// would disturb what is measured.
+    /// Its measured phase begins.
     TrialMeasuring,
     /// Its cool-down begins; its end is on disk by then.
     TrialCooldown,
@@ -69,8 +85,12 @@ pub enum Step {
         /// Why.
         reason: String,
     },
-    /// The attempt was found without an end, left by a process that died.
-    TrialAbandoned,
+    /// The attempt has no other end: its process died, or its user stopped it.
+    TrialAbandoned {
+        /// Why; in journals of old, that its process died.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// The series could not be set up, or its server died.
     SeriesFailed {
         /// Why.

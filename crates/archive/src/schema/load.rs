@@ -5,8 +5,8 @@ mod settings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{ClientCost, Counts, ErrorCounts, LoadRecord, Operation, Outage, RateChange};
+use record::histogram::{CensoredHistogram, Histogram, bound_name};
+use record::load::{ClientCost, Counts, ErrorCounts, LoadRecord, Operation, Outage, RateChange, WakeUp};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ pub(crate) struct Load {
     measured_ns: u64,
     achieved_per_s: Real,
     counts: Fates,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    generator_made: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     outcomes: BTreeMap<String, u64>,
     errors: Errors,
@@ -86,8 +88,16 @@ struct Client {
     run_queue_wait_us_per_event: Option<Real>,
     #[serde(default)]
     keep_awake_cpu_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wake_up: Option<Early>,
     #[serde(default, skip_serializing_if = "Reasons::is_empty")]
     missing: Reasons,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Early {
+    lead_ns: u64,
+    spun_ratio: Real,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -142,6 +152,7 @@ impl Load {
             service,
             wait,
             lateness,
+            generator_made,
             failure,
             connect,
             operations,
@@ -192,6 +203,7 @@ impl Load {
             measured_ns: ns(*measured),
             achieved_per_s: Real(*achieved_per_s),
             counts: Fates { planned, done, failed, skipped, unfinished, retries },
+            generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
             outcomes: outcomes.clone(),
             errors: Errors { transient, connection, application, verify },
             error_samples: error_samples.clone(),
@@ -240,6 +252,7 @@ impl Load {
             service: censored(&totals.service, totals.service_at_least.as_ref())?,
             wait: m.join("wait", totals.wait, |known| censored(&known, totals.wait_at_least.as_ref()))?,
             lateness: m.join("lateness", totals.lateness, histogram)?,
+            generator_made: self.generator_made.iter().filter_map(|name| bound_name(name)).collect(),
             failure: hlog::decode(&totals.failure)?,
             connect: m.join_newer("connect", totals.connect, histogram)?,
             operations: totals.operations.iter().map(operation).collect::<Result<_, Wrong>>()?,
@@ -282,6 +295,7 @@ impl Client {
             starved_ratio,
             run_queue_wait_us_per_event,
             keep_awake_cpu,
+            wake_up,
         } = cost;
         let mut missing = Reasons::default();
         Self {
@@ -295,6 +309,7 @@ impl Client {
                 |v| Real(*v),
             ),
             keep_awake_cpu_ns: keep_awake_cpu.map(ns),
+            wake_up: wake_up.map(|w| Early { lead_ns: ns(w.lead), spun_ratio: Real(w.spun_ratio) }),
             missing,
         }
     }
@@ -311,6 +326,9 @@ impl Client {
                 |Real(v)| Ok(v),
             )?,
             keep_awake_cpu: self.keep_awake_cpu_ns.map(Duration::from_nanos),
+            wake_up: self
+                .wake_up
+                .map(|w| WakeUp { lead: Duration::from_nanos(w.lead_ns), spun_ratio: w.spun_ratio.0 }),
         })
     }
 }

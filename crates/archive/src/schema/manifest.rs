@@ -1,6 +1,6 @@
 //! `manifest.json`: what a run is, what it measured as a whole, and the checksums of its files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::clock::WallAnchor;
 use record::run::{Run, RunHeader, RunKind, RunState};
@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::command::RecordedForm;
 use super::environment::Facts;
+use super::limits::ThrottledForm;
 use super::load::Load;
 use super::proof::ProofForm;
+use super::server_cpu::ServerCpuForm;
 use super::{Form, Wrong, parsed, word};
 
 /// The form of `manifest.json`.
@@ -27,6 +29,10 @@ pub(crate) struct Manifest {
     pub(crate) proofs: Vec<ProofForm>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) recorded: Option<RecordedForm>,
+    #[serde(default)]
+    pub(crate) throttled: Option<ThrottledForm>,
+    #[serde(default, skip_serializing_if = "ServerCpuForm::is_unsaid")]
+    pub(crate) server_cpu: ServerCpuForm,
     /// Instruments that were asked for and could not be had, with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) not_observed: BTreeMap<String, String>,
@@ -60,6 +66,26 @@ pub(crate) struct StoredFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
+    /// Of a packed file: how many bytes its content has. Earlier versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unpacked_bytes: Option<u64>,
+}
+
+/// Refuses names that lead out of a run's folder, or that are there twice.
+pub(crate) fn check_names(files: &[StoredFile]) -> Result<(), Wrong> {
+    let mut names = BTreeSet::new();
+    for StoredFile { name, .. } in files {
+        let is_plain = !name.is_empty()
+            && !matches!(name.as_str(), "." | "..")
+            && !name.contains(|c: char| c == '/' || c.is_control());
+        if !is_plain {
+            return Err(Wrong(format!("it names the file {name:?}, which is no plain name")));
+        }
+        if !names.insert(name) {
+            return Err(Wrong(format!("it names the file {name:?} twice")));
+        }
+    }
+    Ok(())
 }
 
 impl Manifest {
@@ -73,6 +99,8 @@ impl Manifest {
             load: run.load.as_ref().map(Load::of),
             proofs: run.proofs.iter().map(ProofForm::of).collect(),
             recorded: run.recorded.as_ref().map(RecordedForm::of),
+            throttled: Some(ThrottledForm::of(&run.throttled)),
+            server_cpu: ServerCpuForm::of(&run.server_cpu),
             not_observed,
             files,
         }

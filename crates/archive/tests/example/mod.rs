@@ -13,10 +13,11 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::instruments::Instruments;
+use record::limits::Throttled;
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, Distribution, ErrorCounts, LatePolicy, LoadRecord,
-    LoadSettings, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange, Schedule, ScriptFile,
-    ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
+    LoadRecord, LoadSettings, OltpMix, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange,
+    Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
 };
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -27,6 +28,7 @@ use record::proof::{Calibration, Proof, Unit};
 use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
+use record::server_cpu::{ServerCpu, ServerTasks};
 use record::target::Target;
 use record::verdict::{Check, Validity, Verdict};
 
@@ -152,6 +154,7 @@ fn recorded(dice: &mut Dice) -> Recorded {
         end: dice.one_of(&[CommandEnd::Code(code), CommandEnd::Signal(code), CommandEnd::NoCommand]),
         window: dice.maybe(cpu_interval),
         by_events_ns: dice.maybe(Dice::next),
+        interrupted_ns: dice.maybe(Dice::next),
         by_proc_ns: dice.maybe(Dice::next),
         by_rusage: dice.maybe(|d| CpuSplit { user_ns: d.next(), system_ns: d.next() }),
     }
@@ -182,8 +185,19 @@ pub(crate) fn run(dice: &mut Dice) -> Run {
         series: dice.some(20, sample),
         proofs: dice.some(3, proof),
         recorded: dice.option(recorded),
+        throttled: dice.maybe(throttled),
         instruments: instruments(dice),
+        server_cpu: dice.maybe(server_cpu),
     }
+}
+
+fn throttled(dice: &mut Dice) -> Throttled {
+    Throttled { periods: dice.next(), time_ns: dice.next(), cgroup: dice.text() }
+}
+
+fn server_cpu(dice: &mut Dice) -> ServerCpu {
+    let tasks = dice.one_of(ServerTasks::ALL);
+    ServerCpu { cpu_s: dice.real(), from_ns: dice.next(), until_ns: dice.next(), tasks }
 }
 
 fn instruments(dice: &mut Dice) -> Instruments {
@@ -369,6 +383,9 @@ fn cpu_interval(dice: &mut Dice) -> CpuInterval {
         cpus: dice.some(4, |dice| CpuSample {
             cpu: dice.small(),
             event_ratio: dice.maybe(Dice::real),
+            irq_ratio: dice.maybe(Dice::real),
+            softirq_ratio: dice.maybe(Dice::real),
+            run_queue_wait_ns: dice.maybe(Dice::next),
             tick_before_ratio: dice.maybe(Dice::real),
             tick_after_ratio: dice.maybe(Dice::real),
             sampled_ratio: dice.maybe(Dice::real),
@@ -387,6 +404,7 @@ fn cpu_interval(dice: &mut Dice) -> CpuInterval {
                 ratio: d.real(),
             }),
         }),
+        psi_some_ratio: dice.maybe(Dice::real),
         lost: dice.some(2, |d| (d.text(), d.next())).into_iter().collect(),
     }
 }
@@ -410,6 +428,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         service: dice.censored(),
         wait: dice.maybe(Dice::censored),
         lateness: dice.maybe(Dice::histogram),
+        generator_made: vec!["p99_9", "max"],
         connect: dice.maybe(Dice::histogram),
         failure: dice.histogram(),
         operations: dice
@@ -441,6 +460,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             starved_ratio: d.maybe(Dice::real),
             run_queue_wait_us_per_event: d.maybe(Dice::real),
             keep_awake_cpu: d.option(Dice::span),
+            wake_up: d.option(|d| WakeUp { lead: d.span(), spun_ratio: d.real() }),
         }),
         slices: dice.some(20, |d| HistogramSlice {
             from_ns: d.next() >> 10,
@@ -476,6 +496,12 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             rows: dice.next(),
             point_selects: dice.small(),
             range_size: dice.next(),
+            mix: OltpMix {
+                range_selects: dice.flip(),
+                index_updates: dice.small(),
+                non_index_updates: dice.small(),
+                delete_inserts: dice.small(),
+            },
             distribution: dice.one_of(&[
                 Distribution::Uniform,
                 Distribution::Zipfian { exponent: ratio },
@@ -515,6 +541,8 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         exec: ExecSettings { environment: vec![("TZ".to_owned(), "UTC=0".to_owned())], expected_status: 3 },
         verify: dice.flip(),
         prepare: dice.one_of(PreparePolicy::ALL),
+        check: dice.one_of(DataCheck::ALL),
+        answer_bytes_max: dice.next(),
         threads: dice.small(),
         connections: dice.option(Dice::small),
         rate: dice.one_of(&[Rate::Max, Rate::PerSecond(ratio)]),
@@ -542,7 +570,12 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         ]),
         ramp_up: dice.span(),
         ramp_down: dice.span(),
-        client: ClientSettings { spin: dice.span(), fifo: dice.flip(), keep_awake: dice.flip() },
+        client: ClientSettings {
+            spin: dice.span(),
+            spin_budget_ratio: dice.real(),
+            fifo: dice.flip(),
+            keep_awake: dice.flip(),
+        },
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use record::arrivals::Recorded;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
+    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use record::target::Target;
@@ -29,6 +29,12 @@ pub(super) struct Settings {
     #[serde(default)]
     verify: bool,
     prepare: String,
+    /// Missing when every row was counted before each load.
+    #[serde(default)]
+    check: Option<String>,
+    /// Missing when there was no limit.
+    #[serde(default)]
+    answer_bytes_max: Option<u64>,
     threads: u32,
     /// Missing where each thread had one.
     #[serde(default)]
@@ -59,6 +65,9 @@ pub(super) struct Settings {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Generator {
     spin_ns: u64,
+    /// Runs of before there was a budget had none.
+    #[serde(default)]
+    spin_budget_ratio: Option<Real>,
     fifo: bool,
     keep_awake: bool,
 }
@@ -69,9 +78,32 @@ struct Oltp {
     rows: u64,
     point_selects: u32,
     range_size: u64,
+    /// Missing when a transaction had one of each.
+    #[serde(default)]
+    mix: Option<Mix>,
     distribution: Rows,
     skip_transaction: bool,
     prepared: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Mix {
+    range_selects: bool,
+    index_updates: u32,
+    non_index_updates: u32,
+    delete_inserts: u32,
+}
+
+impl Mix {
+    fn of(mix: OltpMix) -> Self {
+        let OltpMix { range_selects, index_updates, non_index_updates, delete_inserts } = mix;
+        Self { range_selects, index_updates, non_index_updates, delete_inserts }
+    }
+
+    fn read(self) -> OltpMix {
+        let Self { range_selects, index_updates, non_index_updates, delete_inserts } = self;
+        OltpMix { range_selects, index_updates, non_index_updates, delete_inserts }
+    }
 }
 
 /// Whole, so that a run can be repeated when its files have changed.
@@ -177,6 +209,8 @@ impl Settings {
             exec,
             verify,
             prepare,
+            check,
+            answer_bytes_max,
             threads,
             connections,
             rate,
@@ -197,7 +231,7 @@ impl Settings {
             ramp_down,
             client,
         } = settings;
-        let ClientSettings { spin, fifo, keep_awake } = *client;
+        let ClientSettings { spin, spin_budget_ratio, fifo, keep_awake } = *client;
         Self {
             target: target.masked(),
             workload: workload.word().to_owned(),
@@ -208,6 +242,8 @@ impl Settings {
             exec: Some(Exec::of(exec)),
             verify: *verify,
             prepare: prepare.word().to_owned(),
+            check: Some(check.word().to_owned()),
+            answer_bytes_max: Some(*answer_bytes_max),
             threads: *threads,
             connections: *connections,
             rate: match rate {
@@ -248,7 +284,12 @@ impl Settings {
             think: think.to_string(),
             ramp_up_ns: ns(*ramp_up),
             ramp_down_ns: ns(*ramp_down),
-            client: Generator { spin_ns: ns(spin), fifo, keep_awake },
+            client: Generator {
+                spin_ns: ns(spin),
+                spin_budget_ratio: Some(Real(spin_budget_ratio)),
+                fifo,
+                keep_awake,
+            },
         }
     }
 
@@ -263,6 +304,11 @@ impl Settings {
             exec: self.exec.map_or_else(ExecSettings::plain, Exec::read),
             verify: self.verify,
             prepare: word("prepare", &self.prepare, PreparePolicy::from_word)?,
+            check: match &self.check {
+                Some(check) => word("check", check, DataCheck::from_word)?,
+                None => DataCheck::Full,
+            },
+            answer_bytes_max: self.answer_bytes_max.unwrap_or(u64::MAX),
             threads: self.threads,
             connections: self.connections,
             rate: match self.rate {
@@ -305,6 +351,7 @@ impl Settings {
             ramp_down: Duration::from_nanos(self.ramp_down_ns),
             client: ClientSettings {
                 spin: Duration::from_nanos(self.client.spin_ns),
+                spin_budget_ratio: self.client.spin_budget_ratio.map_or(0.0, |ratio| ratio.0),
                 fifo: self.client.fifo,
                 keep_awake: self.client.keep_awake,
             },
@@ -339,18 +386,31 @@ impl Oltp {
             rows,
             point_selects,
             range_size,
+            mix,
             distribution,
             skip_transaction,
             prepared,
         } = *oltp;
         let distribution = Rows::of(distribution);
-        Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+        let mix = Some(Mix::of(mix));
+        Self { tables, rows, point_selects, range_size, mix, distribution, skip_transaction, prepared }
     }
 
     fn read(self) -> OltpSettings {
-        let Self { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared } = self;
+        let Self { tables, rows, point_selects, range_size, mix, distribution, skip_transaction, prepared } =
+            self;
+        let mix = mix.map_or(OltpMix::USUAL, Mix::read);
         let distribution = distribution.read();
-        OltpSettings { tables, rows, point_selects, range_size, distribution, skip_transaction, prepared }
+        OltpSettings {
+            tables,
+            rows,
+            point_selects,
+            range_size,
+            mix,
+            distribution,
+            skip_transaction,
+            prepared,
+        }
     }
 }
 

@@ -1,0 +1,107 @@
+//! The table as an OpenMetrics text.
+//!
+//! # Source
+//!
+//! OpenMetrics 1.0, "Text format": samples of a metric stand together in the order of their timestamps.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use super::Line;
+
+/// A sample of a family: its labels, and its time in milliseconds.
+type Point = (String, u64);
+
+pub(super) fn write(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
+    // Sorted, so that the samples of a metric stand together in the order of their times.
+    let mut families = BTreeMap::<String, BTreeMap<Point, f64>>::new();
+    for line in lines {
+        let is_count = line.labels.iter().any(|(name, value)| *name == "stat" && value == "count");
+        let (family, value) = if is_count {
+            (format!("bakeoff_{}_samples", plain(line.name.trim_end_matches("_ns"))), line.value)
+        } else {
+            in_base_unit(&plain(&line.name), line.value)
+        };
+        let start_ms = line.run.header.anchor.unix_ns / 1_000_000;
+        let at_ms = start_ms.saturating_add_signed(line.t_ms.unwrap_or(0));
+        let points = families.entry(family).or_default();
+        let mut labels = label_set(line, 0);
+        // Two rows that nothing tells apart, such as two locks without a name, are two metrics all the same.
+        let mut copy = 0;
+        while points.contains_key(&(labels.clone(), at_ms)) {
+            copy += 1;
+            labels = label_set(line, copy);
+        }
+        points.insert((labels, at_ms), value);
+    }
+    for (family, points) in families {
+        writeln!(out, "# TYPE {family} gauge")?;
+        for ((labels, at_ms), value) in points {
+            writeln!(out, "{family}{{{labels}}} {} {}.{:03}", number(value), at_ms / 1000, at_ms % 1000)?;
+        }
+    }
+    writeln!(out, "# EOF")
+}
+
+fn number(value: f64) -> String {
+    match value {
+        v if v.is_nan() => "NaN".to_owned(),
+        v if v.is_infinite() => if v > 0.0 { "+Inf" } else { "-Inf" }.to_owned(),
+        v => v.to_string(),
+    }
+}
+
+/// `run="...",kind="..."`, each name once.
+fn label_set(line: &Line<'_>, copy: u32) -> String {
+    let header = &line.run.header;
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in &line.labels {
+        all.insert(plain(name), value.clone());
+    }
+    for (factor, level) in line.trial.iter().flat_map(|trial| &trial.levels) {
+        all.insert(format!("level_{}", plain(factor)), level.clone());
+    }
+    all.extend(line.trial.map(|trial| ("block".to_owned(), trial.block.to_string())));
+    all.extend(header.bakeoff.map(|bakeoff| ("bakeoff".to_owned(), bakeoff.to_string())));
+    all.extend((copy > 0).then(|| ("copy_of_row".to_owned(), copy.to_string())));
+    all.extend(
+        (line.t_ms.is_some() && !line.host.is_empty()).then(|| ("host".to_owned(), line.host.to_owned())),
+    );
+    let first = [("run", header.id.to_string()), ("kind", header.kind.word().to_owned())];
+    let first = first.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let rest = all.into_iter().filter(|(name, _)| name != "run" && name != "kind");
+    first
+        .chain(rest)
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(&value)))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// Metrics have base units, written out.
+fn in_base_unit(name: &str, value: f64) -> (String, f64) {
+    if let Some(stem) = name.strip_suffix("_ns") {
+        return (format!("bakeoff_{stem}_seconds"), value * 1e-9);
+    }
+    if let Some(stem) = name.strip_suffix("_us_per_event") {
+        return (format!("bakeoff_{stem}_seconds_per_event"), value * 1e-6);
+    }
+    if let Some(stem) = name.strip_suffix("_per_s") {
+        return (format!("bakeoff_{stem}_per_second"), value);
+    }
+    (
+        format!(
+            "bakeoff_{}",
+            name.strip_suffix("_s").map_or_else(|| name.to_owned(), |s| format!("{s}_seconds"))
+        ),
+        value,
+    )
+}
+
+fn plain(name: &str) -> String {
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("_{plain}") } else { plain }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

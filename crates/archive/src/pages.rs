@@ -1,0 +1,197 @@
+//! How large the pages of a Parquet file say they are, before a reader takes that much memory.
+//!
+//! The reader that we use believes a page's head: a file of a kilobyte can announce two gigabytes. So each head is read
+//! here first. Heads are Thrift structures in the compact protocol.
+//!
+//! # Source
+//!
+//! `parquet.thrift` (`PageHeader`) of the Parquet format, and `thrift-compact-protocol.md` of Apache Thrift.
+
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use crate::schema::Wrong;
+
+/// Largest page, unpacked, in bytes. Ours have about 1 MiB.
+const PAGE_BYTES_MAX: u64 = 32 << 20;
+/// Deepest structure within a page's head; the format needs three.
+const DEPTH_MAX: u32 = 8;
+
+/// Refuses columns with a page that is larger than any of ours, or that leads out of the file.
+pub(crate) fn check(file: &[u8], columns: &[ColumnChunkMetaData]) -> Result<(), Wrong> {
+    for column in columns {
+        let start = match column.dictionary_page_offset() {
+            Some(dictionary) => dictionary.min(column.data_page_offset()),
+            None => column.data_page_offset(),
+        };
+        let bounds = usize::try_from(start).ok().zip(usize::try_from(column.compressed_size()).ok());
+        let chunk = bounds.and_then(|(start, bytes)| file.get(start..start.checked_add(bytes)?));
+        check_chunk(chunk.ok_or_else(|| Wrong("a column lies outside of the file".to_owned()))?)?;
+    }
+    Ok(())
+}
+
+fn check_chunk(mut chunk: &[u8]) -> Result<(), Wrong> {
+    while !chunk.is_empty() {
+        let mut head = Thrift { rest: chunk };
+        let page = head.page().ok_or_else(|| Wrong("the head of a page does not read".to_owned()))?;
+        if page.unpacked_bytes > PAGE_BYTES_MAX {
+            return Err(Wrong(format!(
+                "a page announces {} bytes, limit {PAGE_BYTES_MAX}",
+                page.unpacked_bytes
+            )));
+        }
+        let rest = usize::try_from(page.packed_bytes).ok().and_then(|bytes| head.rest.get(bytes..));
+        chunk = rest.ok_or_else(|| Wrong("a page is longer than its column".to_owned()))?;
+    }
+    Ok(())
+}
+
+/// Types of fields.
+const STOP: u8 = 0;
+const I32: u8 = 5;
+
+struct Page {
+    unpacked_bytes: u64,
+    packed_bytes: u64,
+}
+
+/// A reader of the compact protocol; `None` where the bytes do not follow it.
+struct Thrift<'a> {
+    rest: &'a [u8],
+}
+
+impl Thrift<'_> {
+    fn page(&mut self) -> Option<Page> {
+        let (mut unpacked_bytes, mut packed_bytes) = (None, None);
+        let mut id = 0;
+        loop {
+            match (self.field(&mut id)?, id) {
+                (STOP, _) => break,
+                (I32, 2) => unpacked_bytes = Some(self.whole()?),
+                (I32, 3) => packed_bytes = Some(self.whole()?),
+                (kind, _) => self.skip(kind, DEPTH_MAX)?,
+            }
+        }
+        Some(Page {
+            unpacked_bytes: u64::try_from(unpacked_bytes?).ok()?,
+            packed_bytes: u64::try_from(packed_bytes?).ok()?,
+        })
+    }
+
+    /// The type of the next field, whose number becomes `id`; [`STOP`] at the end of the structure.
+    fn field(&mut self, id: &mut i64) -> Option<u8> {
+        let head = self.byte()?;
+        if head == STOP {
+            return Some(STOP);
+        }
+        *id = match head >> 4 {
+            0 => self.whole()?,
+            step => id.checked_add(i64::from(step))?,
+        };
+        // A field of this type would look like the end.
+        (head & 15 != STOP).then_some(head & 15)
+    }
+
+    fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        match kind {
+            // Of a boolean field, the type is the value.
+            1 | 2 => Some(()),
+            3 => self.advance(1),
+            4..=6 => self.varint().map(drop),
+            7 => self.advance(8),
+            8 => {
+                let bytes = self.varint()?;
+                self.advance(usize::try_from(bytes).ok()?)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+                (0..count).try_for_each(|_| match head & 15 {
+                    // In a list, a boolean takes a byte.
+                    1 | 2 => self.advance(1),
+                    of => self.skip(of, depth),
+                })
+            }
+            12 => {
+                let mut id = 0;
+                loop {
+                    match self.field(&mut id)? {
+                        STOP => return Some(()),
+                        kind => self.skip(kind, depth)?,
+                    }
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn whole(&mut self) -> Option<i64> {
+        let zigzag = self.varint()?;
+        Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    fn advance(&mut self, bytes: usize) -> Option<()> {
+        self.rest = self.rest.get(bytes..)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page's head: type 0, unpacked and packed bytes, then an empty structure in field 5.
+    fn head(unpacked_bytes: u64, packed_bytes: u64) -> Vec<u8> {
+        let mut bytes = vec![0x15, 0];
+        for value in [unpacked_bytes, packed_bytes] {
+            bytes.push(0x15);
+            let mut zigzag = value << 1;
+            while zigzag >= 0x80 {
+                bytes.push(zigzag.to_le_bytes()[0] | 0x80);
+                zigzag >>= 7;
+            }
+            bytes.push(zigzag.to_le_bytes()[0]);
+        }
+        bytes.extend([0x2c, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn a_page_that_announces_gigabytes_is_refused_and_a_usual_one_is_not() {
+        let chunk = |unpacked, packed: u64| {
+            let mut bytes = head(unpacked, packed);
+            bytes.extend(vec![7; usize::try_from(packed).unwrap()]);
+            bytes
+        };
+        assert_eq!(check_chunk(&[chunk(1 << 20, 300), chunk(10, 0)].concat()), Ok(()));
+        assert!(check_chunk(&chunk(2 << 30, 300)).is_err());
+        assert!(check_chunk(&head(10, 1)).is_err(), "the page's content is not there");
+    }
+
+    #[test]
+    fn a_head_that_is_no_structure_is_refused() {
+        let list_without_end = [0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        for bytes in [&[0xff; 40][..], &[0x15], &[0], &[0x1c; 100], &list_without_end] {
+            assert!(check_chunk(bytes).is_err(), "{bytes:?}");
+        }
+    }
+}

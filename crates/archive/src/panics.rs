@@ -1,0 +1,42 @@
+//! Readers of other people's formats that panic: their panic is damage to the file, not the end of the program.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use crate::schema::Wrong;
+
+thread_local! {
+    /// This thread is inside of such a reader.
+    static READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What `read` yields, or damage where it panics. Nothing is printed then.
+pub(crate) fn as_damage<T>(read: impl FnOnce() -> Result<T, Wrong>) -> Result<T, Wrong> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |about| {
+            if !READING.get() {
+                usual(about);
+            }
+        }));
+    });
+    READING.set(true);
+    // What the closure leaves half-done is dropped with it: nothing of it is used after a panic.
+    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    READING.set(false);
+    read.unwrap_or_else(|_| Err(Wrong("it does not follow its format: its reader gave up".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_inside_is_damage_and_outside_it_stays_one() {
+        assert_eq!(as_damage(|| Ok(7)), Ok(7));
+        assert!(as_damage::<u8>(|| panic!("size <= src.len()")).unwrap_err().0.contains("gave up"));
+        assert!(panic::catch_unwind(|| panic!("ours")).is_err());
+    }
+}

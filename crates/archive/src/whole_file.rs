@@ -1,0 +1,320 @@
+//! Files that a user named: whole, or as they were, and never through another user's link.
+//!
+//! A file is written under a random name beside its later one (`O_CREAT | O_EXCL | O_NOFOLLOW`) and renamed when it is
+//! whole. The folder is opened once and every later step goes through that descriptor, so a folder that is swapped
+//! meanwhile changes nothing.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+
+use crate::lock;
+
+/// Longest name that Linux file systems take, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+const BESIDE: &str = "partial";
+/// Hexadecimal digits of the random part of a temporary name.
+const RANDOM_DIGITS: usize = 32;
+
+/// Checks that `path` can be written, without touching what it names.
+///
+/// # Errors
+///
+/// What the system says when a file is made beside `path`.
+pub fn check(path: &Path) -> io::Result<()> {
+    match Place::of(path)? {
+        Place::Through(_) => Ok(()),
+        Place::Beside(target) => target.create().map(drop),
+    }
+}
+
+/// Replaces the content of `path` in one step. A full disk leaves what was there, and never half a file.
+///
+/// A pipe, a terminal or a device that root or this user owns is written to. A link is replaced, not followed, except to
+/// such a device.
+///
+/// # Errors
+///
+/// What the system says; then the old content is as it was.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match Place::of(path)? {
+        Place::Through(mut file) => file.write_all(bytes),
+        Place::Beside(target) => {
+            let mut beside = target.create()?;
+            beside.file.write_all(bytes)?;
+            beside.rename()
+        }
+    }
+}
+
+/// How a path is written to.
+enum Place {
+    /// A pipe or a device: it keeps nothing that could be lost, and must not be replaced by a file.
+    Through(File),
+    /// A file, or nothing yet.
+    Beside(Target),
+}
+
+impl Place {
+    fn of(path: &Path) -> io::Result<Self> {
+        let target = Target::of(path)?;
+        let found = match fstatat(&target.folder, target.name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(Errno::ENOENT) => return Ok(Self::Beside(target)),
+            Err(errno) => return Err(errno.into()),
+        };
+        let kind = kind(&found);
+        // Another user's pipe or link is no place for what this user writes.
+        let is_trusted = found.st_uid == 0 || found.st_uid == geteuid().as_raw();
+        if kind == SFlag::S_IFREG || !is_trusted {
+            return Ok(Self::Beside(target));
+        }
+        let follow = if kind == SFlag::S_IFLNK { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+        let flags = OFlag::O_WRONLY | OFlag::O_CLOEXEC | OFlag::O_NOCTTY | follow;
+        match (openat(&target.folder, target.name.as_os_str(), flags, Mode::empty()), kind) {
+            (Ok(file), _) => match self::kind(&fstat(&file)?) {
+                SFlag::S_IFREG => Ok(Self::Beside(target)),
+                SFlag::S_IFBLK => Err(io::Error::new(io::ErrorKind::InvalidInput, "is a block device")),
+                _ => Ok(Self::Through(file.into())),
+            },
+            // A link to nothing, to a folder or to what cannot be opened is replaced.
+            (Err(_), SFlag::S_IFLNK) => Ok(Self::Beside(target)),
+            (Err(errno), _) => Err(errno.into()),
+        }
+    }
+}
+
+fn kind(found: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(found.st_mode & SFlag::S_IFMT.bits())
+}
+
+/// A name in an open folder.
+#[derive(Debug)]
+struct Target {
+    folder: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl Target {
+    fn of(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
+        let name = name.ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        Ok(Self { folder: open(folder_of(path), flags, Mode::empty())?, name, path: path.to_owned() })
+    }
+
+    /// Makes an empty file under a random name in the same folder.
+    fn create(self) -> io::Result<Beside> {
+        let temporary = self.temporary_name();
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(&self.folder, temporary.as_os_str(), flags, Mode::from_bits_truncate(0o666))?;
+        Ok(Beside { file: file.into(), temporary: Some(temporary), target: self })
+    }
+
+    /// `.NAME.` before, and `.partial` after the random part of the names of files that will be `NAME`.
+    fn around_random(&self) -> (OsString, OsString) {
+        let mut before = OsString::from(".");
+        let most = NAME_BYTES_MAX - RANDOM_DIGITS - BESIDE.len() - 3;
+        before.push(OsStr::from_bytes(&self.name.as_bytes()[..self.name.len().min(most)]));
+        before.push(".");
+        (before, OsString::from(format!(".{BESIDE}")))
+    }
+
+    fn temporary_name(&self) -> OsString {
+        // Keyed by the system's randomness: another user cannot guess it.
+        let draw = || RandomState::new().build_hasher().finish();
+        let (mut name, end) = self.around_random();
+        name.push(format!("{:016x}{:016x}", draw(), draw()));
+        name.push(end);
+        name
+    }
+
+    /// Names in the folder of files that were to become this one.
+    fn siblings(&self) -> io::Result<Vec<OsString>> {
+        let (before, after) = self.around_random();
+        let is_ours = |name: &[u8]| {
+            let middle = name.strip_prefix(before.as_bytes()).and_then(|n| n.strip_suffix(after.as_bytes()));
+            middle.is_some_and(|m| m.len() == RANDOM_DIGITS && m.iter().all(u8::is_ascii_hexdigit))
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder_of(&self.path))? {
+            let name = entry?.file_name();
+            if is_ours(name.as_bytes()) {
+                found.push(name);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file that is written slowly: locked while it has its temporary name, so that two writers of one name exclude each
+/// other, and what a killed one left is found.
+#[derive(Debug)]
+pub(crate) struct SlowFile {
+    beside: Beside,
+    left_behind: Option<PathBuf>,
+}
+
+/// Why a slow file cannot be begun.
+#[derive(Debug)]
+pub(crate) enum NotBegun {
+    /// Another process writes it.
+    Busy,
+    /// The system refuses.
+    Refused(io::Error),
+}
+
+impl From<io::Error> for NotBegun {
+    fn from(error: io::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl SlowFile {
+    /// Begins a file that will be `path`; what a killed process left of the same name is removed.
+    pub(crate) fn begin(path: &Path) -> Result<Self, NotBegun> {
+        let target = Target::of(path)?;
+        let mut left_behind = None;
+        for name in target.siblings()? {
+            // Only a regular file of this user counts: another user's would block or mislead.
+            let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+            let Ok(file) = openat(&target.folder, name.as_os_str(), flags, Mode::empty()) else { continue };
+            let found = fstat(&file).map_err(io::Error::from)?;
+            if kind(&found) != SFlag::S_IFREG || found.st_uid != geteuid().as_raw() {
+                continue;
+            }
+            if !lock::take(&File::from(file))? {
+                return Err(NotBegun::Busy);
+            }
+            let _ = unlinkat(&target.folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir);
+            left_behind = Some(path.with_file_name(name));
+        }
+        let beside = target.create()?;
+        lock::take(&beside.file)?;
+        Ok(Self { beside, left_behind })
+    }
+
+    /// A second handle on the file, to write to it from another thread.
+    pub(crate) fn writer(&self) -> io::Result<File> {
+        self.beside.file.try_clone()
+    }
+
+    /// What a killed process had left.
+    pub(crate) fn left_behind(&self) -> Option<&Path> {
+        self.left_behind.as_deref()
+    }
+
+    /// The name that the file will have.
+    pub(crate) fn path(&self) -> &Path {
+        &self.beside.target.path
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.beside.rename()
+    }
+}
+
+/// A file under its temporary name; removed unless it is renamed.
+#[derive(Debug)]
+struct Beside {
+    file: File,
+    temporary: Option<OsString>,
+    target: Target,
+}
+
+impl Beside {
+    fn rename(mut self) -> io::Result<()> {
+        let Some(temporary) = self.temporary.as_ref() else { return Ok(()) };
+        let folder = self.target.folder.as_fd();
+        renameat(folder, temporary.as_os_str(), folder, self.target.name.as_os_str())?;
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(temporary) = self.temporary.take() {
+            // Whatever failed before is the error to report; this only tidies up.
+            let _ = unlinkat(&self.target.folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_link_is_replaced_and_its_target_untouched() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("victim"), "precious").unwrap();
+        for planted in ["page.html", "page.html.partial", "dangling"] {
+            let to = if planted == "dangling" { "nothing" } else { "victim" };
+            symlink(at(to), at(planted)).unwrap();
+        }
+        check(&at("page.html")).unwrap();
+        write(&at("page.html"), b"page").unwrap();
+        write(&at("dangling"), b"page").unwrap();
+        assert_eq!(fs::read_to_string(at("victim")).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(at("page.html")).unwrap(), "page");
+        assert!(!at("page.html").is_symlink() && !at("nothing").exists());
+        assert_eq!(names(folder.path()), ["dangling", "page.html", "page.html.partial", "victim"]);
+    }
+
+    #[test]
+    fn a_hard_link_does_not_change_with_the_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let (victim, page) = (folder.path().join("victim"), folder.path().join("page.md"));
+        fs::write(&victim, "precious").unwrap();
+        fs::hard_link(&victim, &page).unwrap();
+        write(&page, b"page").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_a_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let null = folder.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        write(&null, b"page").unwrap();
+        assert!(null.is_symlink(), "a link of this user to a device is followed");
+        assert!(write(folder.path(), b"page").is_err());
+        assert!(write(&folder.path().join("none/page"), b"page").is_err());
+        assert!(write(Path::new("/dev/null/"), b"page").is_err());
+        assert_eq!(names(folder.path()), ["null"]);
+    }
+
+    #[test]
+    fn a_name_as_long_as_the_system_takes_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n".repeat(NAME_BYTES_MAX));
+        write(&path, b"page").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"page");
+    }
+}
