@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, ScriptSettings, Think,
+    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
+    PreparePolicy, Rate, Schedule, ScriptSettings, Think,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             rows: 1,
             point_selects: 1,
             range_size: 1,
+            mix: OltpMix::USUAL,
             distribution: Distribution::Uniform,
             skip_transaction: false,
             prepared: false,
@@ -48,6 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         exec: ExecSettings::plain(),
         verify: false,
         prepare: PreparePolicy::from_word(prepare).ok_or("auto or never")?,
+        check: DataCheck::Quick,
+        answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: threads.parse()?,
         connections: Some(connections.parse()?),
         rate: if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) },

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
+    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
@@ -30,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         spin: Duration::from_micros(spin_us),
         fifo: is_on("fifo"),
         keep_awake: is_on("keep-awake"),
+        ..ClientSettings::PLAIN
     };
     let rate = if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) };
     let oltp = OltpSettings {
@@ -37,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         rows: rows.parse()?,
         point_selects: 10,
         range_size: 100,
+        mix: OltpMix::USUAL,
         distribution: Distribution::Special,
         skip_transaction: false,
         prepared: true,
@@ -57,6 +59,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         exec: ExecSettings::plain(),
         verify: false,
         prepare: PreparePolicy::Auto,
+        check: DataCheck::Quick,
+        answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: threads.parse()?,
         connections: connections.transpose()?,
         rate,

@@ -7,8 +7,8 @@ use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
 use record::load::Operation;
 use record::series::{HistogramSlice, LatencyKind};
 
+use crate::audit::Unfinished;
 use crate::driver::OperationShare;
-use crate::engine::Unfinished;
 use crate::latency::{Fates, Late, Reader, Recorder};
 use crate::tally::Sum;
 
@@ -46,6 +46,8 @@ pub(crate) struct Distributions<H> {
     pub(crate) service: H,
     pub(crate) wait: H,
     pub(crate) lateness: H,
+    /// Of the whole only: no file has its slices.
+    pub(crate) raised: H,
     pub(crate) failure: H,
     pub(crate) warmup: H,
     pub(crate) operations: Vec<H>,
@@ -58,6 +60,7 @@ impl<H> Distributions<H> {
             service: make(),
             wait: make(),
             lateness: make(),
+            raised: make(),
             failure: make(),
             warmup: make(),
             operations: (0..operations).map(|_| make()).collect(),
@@ -81,6 +84,7 @@ impl Distributions<Sum> {
         self.service.take(&mut recorder.service);
         self.wait.take(&mut recorder.wait);
         self.lateness.take(&mut recorder.lateness);
+        self.raised.take(&mut recorder.raised);
         self.failure.take(&mut recorder.failure);
         self.warmup.take(&mut recorder.warmup);
         for (sum, operation) in self.operations.iter_mut().zip(&mut recorder.operations) {
@@ -156,6 +160,7 @@ impl Books {
         for (wait_ns, lateness_ns) in &unfinished.begun_ns {
             self.interval.wait.record(*wait_ns);
             self.interval.lateness.record(*lateness_ns);
+            self.interval.raised.record(*lateness_ns);
         }
     }
 
@@ -171,6 +176,8 @@ impl Books {
             interval.add_to(total);
             interval.clear();
         }
+        self.interval.raised.add_to(&mut self.total.raised);
+        self.interval.raised.clear();
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
             push_slice(&mut self.slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);

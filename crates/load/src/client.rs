@@ -4,9 +4,11 @@ use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nix::sched::sched_getaffinity;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 use record::clock::Clock;
 
 use crate::engine::Post;
@@ -51,7 +53,7 @@ pub(crate) fn may_open(connections: u32) -> Result<(), String> {
     let limits =
         getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| format!("reading the limit of open files: {e}"))?;
     let (soft, hard) = limits;
-    if soft >= needed {
+    if connections == 0 || soft >= needed {
         return Ok(());
     }
     if hard < needed {
@@ -130,6 +132,25 @@ pub(crate) fn on_cpu_ns(thread_id: i32) -> Option<u64> {
     schedstat(thread_id, 0)
 }
 
+/// How long the CPUs on which this process may run have been idle, together; `None` where the kernel does not say.
+///
+/// # Source
+///
+/// `/proc/stat`, fields 4 and 5 of each CPU, in ticks: proc(5).
+pub(crate) fn idle_s() -> Option<f64> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok()?? as f64;
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let idle_ticks = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu: usize = fields.next()?.parse().ok()?;
+        let is_ours = line.starts_with(&format!("cpu{cpu}")) && allowed.is_set(cpu).unwrap_or(false);
+        let ticks: u64 = fields.skip(3).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        is_ours.then_some(ticks)
+    };
+    Some(text.lines().filter_map(idle_ticks).sum::<u64>() as f64 / ticks_per_s)
+}
+
 fn schedstat(thread_id: i32, field: usize) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
     text.split_whitespace().nth(field)?.parse().ok()
@@ -149,6 +170,12 @@ mod tests {
         let after = waits(&[Some(1_500_000_000), Some(200_000_000)]);
         assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
         assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
+    }
+
+    #[test]
+    fn idle_time_does_not_fall() {
+        let before = idle_s().unwrap();
+        assert!(before > 0.0 && idle_s().unwrap() >= before);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod account;
 mod crew;
+pub(crate) mod in_system;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use record::verdict::Check;
 
 use self::account::Measured;
 use self::crew::Crew;
+use self::in_system::Looks;
 use crate::books::Books;
 use crate::client::{self, RunQueueWaits};
 use crate::control::Control;
@@ -24,6 +26,7 @@ use crate::engine::{Engine, SharedClock, Timeline, to_ns};
 use crate::error::LoadError;
 use crate::pace::Scratch;
 use crate::priority::{self, Awake};
+use crate::random::Random;
 use crate::stop::{Stop, StopLevel};
 use crate::{Beside, Event, OnEvent, aside, latency};
 
@@ -39,6 +42,10 @@ const LOG_BATCH: usize = 1 << 15;
 const LOG_WAITING_MAX: usize = 1 << 22;
 /// Events of all workers together that are logged between two looks.
 const LOG_ROOM: usize = 1 << 20;
+/// How often it looks how many CPUs are idle.
+const IDLE_EVERY_NS: u64 = 500_000_000;
+/// Tells the chance of the moments at which it looks from all other.
+const LOOK_SALT: u64 = 0x006c_6f6f_6b73;
 /// What a stopped run gives to what is in flight: with the rest, it is over within a second.
 const GRACE_NS: u64 = 700_000_000;
 /// How long workers may take to come back after their connections were cut.
@@ -69,7 +76,9 @@ pub(crate) fn look(
     aside::run(stop, on_event, move |aside, on_event| {
         let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
         let prepared = match look.store {
-            Some(mut store) => dataset::ensure(&mut *store, &settings, &|| aside.is_stopped(), on_event)?,
+            Some(mut store) => {
+                dataset::ensure(&mut *store, &*driver, &settings, &|| aside.is_stopped(), on_event)?
+            }
             None => Prepared { found: 0, built: 0, rows: 0 },
         };
         let mut seen = Seen { version: look.version, prepared, checks: Vec::new() };
@@ -126,6 +135,7 @@ pub(crate) fn run(
         account::record(&engine, &mut books, &measured, changes, beside.log.is_some(), seen);
     if let Some(log) = &beside.log {
         books.logged.extend(unfinished.rows);
+        books.unlogged += unfinished.unlogged;
         let rows = books.logged.len() as u64;
         // The load is over: now there is time to wait for the writer. One that has failed tells so by itself.
         let _ = log.send(std::mem::take(&mut books.logged));
@@ -163,6 +173,11 @@ struct Conductor<'a> {
     /// What had happened when the last interval ended.
     before: Mark,
     absence: Absence,
+    looks: Looks,
+    /// When the idle time of the CPUs was read last, and what it was then.
+    idle_before: Option<(u64, f64)>,
+    /// When to look: at no period that the load could have.
+    chance: Random,
 }
 
 /// Where an interval begins.
@@ -236,6 +251,9 @@ impl<'a> Conductor<'a> {
             awake_before: None,
             before,
             absence: Absence::default(),
+            looks: Looks::default(),
+            idle_before: None,
+            chance: Random::of(engine.settings.seed ^ LOOK_SALT, 0),
         }
     }
 
@@ -296,6 +314,7 @@ impl<'a> Conductor<'a> {
             gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
             is_interrupted: self.stop.is_requested(),
             waits: (std::mem::take(&mut self.waits_before), waits_after),
+            in_system: self.looks.mean(),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })
     }
@@ -360,9 +379,29 @@ impl<'a> Conductor<'a> {
                 (None, Some(_)) => ASKED_POLL_NS,
                 (None, None) => POLL_NS,
             };
+            // Between half and three halves of it: a load that has a period is not always met at the same place of it.
+            let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
             self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + poll_ns));
+            if phase == Phase::Measure {
+                let events = self.engine.in_system(&mut self.scratch);
+                self.looks.note(self.engine.clock.now_ns(), events);
+            }
+            self.note_idle();
             self.hand_over_log();
             self.answer();
+        }
+    }
+
+    /// Tells those who may spin how many CPUs are idle.
+    fn note_idle(&mut self) {
+        let now_ns = self.engine.clock.now_ns();
+        let is_early = self.idle_before.is_some_and(|(at_ns, _)| now_ns < at_ns + IDLE_EVERY_NS);
+        if is_early || !self.engine.lead.is_on() {
+            return;
+        }
+        let Some(idle_s) = client::idle_s() else { return };
+        if let Some((at_ns, before_s)) = self.idle_before.replace((now_ns, idle_s)) {
+            self.engine.lead.note_idle_cpus((idle_s - before_s) / seconds(at_ns, now_ns));
         }
     }
 

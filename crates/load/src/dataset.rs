@@ -5,14 +5,16 @@
 
 use std::ops::ControlFlow;
 
-use record::load::{LoadSettings, OltpSettings, PreparePolicy, Workload};
+use record::load::{DataCheck, LoadSettings, OltpSettings, PreparePolicy, Workload};
 use record::verdict::Check;
 
 use crate::Event;
-use crate::driver::{Failure, FailureClass};
+use crate::driver::{Driver, Failure, FailureClass};
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
+
+mod together;
 
 /// Tells the chance that fills tables from that which reads them.
 const DATA_SALT: u64 = 0x0064_6174_6173_6574;
@@ -24,7 +26,10 @@ const ANEW: &str =
 /// Where the tables of a target are.
 pub(crate) trait Store {
     /// What there is of table `sbtest<table>`.
-    fn find(&mut self, table: u32) -> Result<Found, Failure>;
+    ///
+    /// - `depth`: [`DataCheck::Full`] counts the rows; any other looks at the first and the last one, which touches a page
+    ///   or two, and takes the rows in between for granted.
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure>;
 
     /// Builds the table from nothing: rows, then index. Asks `on_rows` now and then whether to go on.
     ///
@@ -53,6 +58,13 @@ pub(crate) trait Cache {
 
     /// Removes its keys.
     fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError>;
+}
+
+/// The rows of a table that is numbered without gaps, by its first and its last number; 0 if it has none.
+///
+/// A table that begins with another number than 1 lacks rows: as many as stand before its first one, at least.
+pub(crate) fn rows_between(first: Option<u64>, last: Option<u64>) -> u64 {
+    first.zip(last).map_or(0, |(first, last)| last.saturating_add(1).saturating_sub(first.max(1)))
 }
 
 /// What there is of a table.
@@ -126,43 +138,77 @@ pub struct Cleaned {
     pub removed: u32,
 }
 
-/// Sees to it that the data set is there, by the policy.
+/// Sees to it that the data set is there, by the policy. Missing tables are built at the same time, as many as there are
+/// threads, if the target allows it.
 pub(crate) fn ensure(
     store: &mut dyn Store,
+    driver: &dyn Driver,
     settings: &LoadSettings,
     is_stopped: &dyn Fn() -> bool,
     on_event: &dyn Fn(Event),
 ) -> Result<Prepared, LoadError> {
     let oltp = &settings.oltp;
     let mut prepared = Prepared { found: 0, built: 0, rows: oltp.rows };
-    for table in 1..=oltp.tables {
-        let failed =
-            |doing: &str, failure| data_set_error(settings, format!("{doing} sbtest{table}"), failure);
-        let found = store.find(table).map_err(|f| failed("looking at", f))?;
-        if !must_build(settings, table, found)? {
-            prepared.found += 1;
-            continue;
-        }
-        if found != Found::Nothing {
-            store.remove(table).map_err(|f| failed("replacing", f))?;
-        }
-        let mut rows = Rows::new(oltp, table, settings.seed);
-        let mut on_rows = |rows_done| {
-            on_event(Event::Preparing {
-                table: format!("sbtest{table}"),
-                unit: "rows",
-                rows_done,
-                rows: oltp.rows,
-            });
-            if is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let built = store.build(table, &mut rows, &mut on_rows).map_err(|f| failed("building", f))?;
-        if built.is_break() {
-            return Err(LoadError::Interrupted);
-        }
-        prepared.built += 1;
+    if settings.check == DataCheck::None && settings.prepare != PreparePolicy::Always {
+        return Ok(prepared);
     }
+    let mut missing = Vec::new();
+    for table in 1..=oltp.tables {
+        let failed = |failure| data_set_error(settings, format!("looking at sbtest{table}"), failure);
+        let found = store.find(table, settings.check).map_err(failed)?;
+        if must_build(settings, table, found)? {
+            missing.push((table, found != Found::Nothing));
+        } else {
+            prepared.found += 1;
+        }
+    }
+    let builders = together::builders(settings, driver, missing.len());
+    let built = if builders > 1 {
+        together::build_all(settings, driver, &missing, builders, is_stopped, on_event)?
+    } else {
+        let mut build = |(table, is_there): &(u32, bool)| {
+            build_one(store, settings, *table, *is_there, is_stopped, on_event)
+        };
+        let mut built = ControlFlow::Continue(());
+        for table in &missing {
+            built = build(table)?;
+            if built.is_break() {
+                break;
+            }
+        }
+        built
+    };
+    if built.is_break() {
+        return Err(LoadError::Interrupted);
+    }
+    prepared.built = u32::try_from(missing.len()).expect("as many as there are tables at most");
     Ok(prepared)
+}
+
+/// Builds a table, in place of what `is_there`.
+fn build_one(
+    store: &mut dyn Store,
+    settings: &LoadSettings,
+    table: u32,
+    is_there: bool,
+    is_stopped: &dyn Fn() -> bool,
+    on_event: &dyn Fn(Event),
+) -> Result<ControlFlow<()>, LoadError> {
+    let failed = |doing: &str, failure| data_set_error(settings, format!("{doing} sbtest{table}"), failure);
+    if is_there {
+        store.remove(table).map_err(|f| failed("replacing", f))?;
+    }
+    let mut rows = Rows::new(&settings.oltp, table, settings.seed);
+    let mut on_rows = |rows_done| {
+        on_event(Event::Preparing {
+            table: format!("sbtest{table}"),
+            unit: "rows",
+            rows_done,
+            rows: settings.oltp.rows,
+        });
+        if is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    store.build(table, &mut rows, &mut on_rows).map_err(|f| failed("building", f))
 }
 
 /// Removes the tables.
@@ -222,5 +268,18 @@ pub(crate) fn data_set_error(settings: &LoadSettings, doing: String, failure: Fa
         }
         FailureClass::Machine => LoadError::Machine { target, text: format!("{doing}: {}", failure.text) },
         _ => LoadError::DataSet { target, doing, text: failure.text },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_known_by_the_first_and_the_last_number() {
+        assert_eq!(rows_between(None, None), 0);
+        assert_eq!(rows_between(Some(1), Some(1_000)), 1_000);
+        assert_eq!(rows_between(Some(11), Some(1_000)), 990);
+        assert_eq!(rows_between(Some(0), Some(u64::MAX >> 1)), u64::MAX >> 1);
     }
 }

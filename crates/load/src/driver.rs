@@ -4,6 +4,7 @@
 //! made and used on its own thread, one event at a time.
 
 mod address;
+mod broken;
 mod caching;
 pub mod dd;
 mod exec;
@@ -13,7 +14,10 @@ mod mysql;
 pub(crate) mod net;
 mod null;
 mod postgres;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod readers;
 mod redis;
+mod security;
 mod session;
 mod sqlite;
 mod tls;
@@ -39,8 +43,10 @@ pub(crate) const SCHEMES: &[&Scheme] = &[
     &mysql::SCHEME,
     &postgres::SCHEME,
     &memcached::SCHEME,
+    &memcached::TLS_SCHEME,
     &memcached::UNIX_SCHEME,
     &redis::SCHEME,
+    &redis::TLS_SCHEME,
     &redis::UNIX_SCHEME,
     &http::SCHEME,
     &http::TLS_SCHEME,
@@ -84,6 +90,16 @@ pub(crate) trait Driver: Send + Sync {
         Ok(None)
     }
 
+    /// Whether an event is a command, which starts with the priority that this process had.
+    fn starts_commands(&self) -> bool {
+        false
+    }
+
+    /// Sockets that this many connections take in this process.
+    fn sockets(&self, connections: u32) -> u32 {
+        connections
+    }
+
     /// How one thread drives many connections; `None` where each connection needs a thread of its own.
     fn multiplex(&self) -> Option<&dyn net::Multiplex> {
         None
@@ -121,11 +137,23 @@ pub(crate) trait Connection {
     /// Does one event, once; timed from the outside.
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure>;
 
-    /// Whether the server has closed it between two events, as servers do with what is not in use: no failure, but the
-    /// next event needs another. Waits for nothing.
-    fn is_over(&mut self) -> bool {
-        false
+    /// Looks, without waiting, what became of it between two events.
+    ///
+    /// - `has_rested`: its worker has slept since the last event.
+    fn idle(&mut self, _has_rested: bool) -> Idle {
+        Idle::Stands
     }
+}
+
+/// What became of a connection between two events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Idle {
+    Stands,
+    /// The server has closed it, as servers of this kind do with what is not in use: no failure, but the next event needs
+    /// another.
+    Closed,
+    /// It broke, or the server has ended it.
+    Lost(Failure),
 }
 
 /// One try of one event.

@@ -60,15 +60,15 @@ pub(crate) struct Row {
 
 /// A part of a phase between two changes of the rate.
 #[derive(Debug, Clone)]
-struct Stretch {
+pub(crate) struct Stretch {
     from_ns: u64,
     until_ns: u64,
     pace: Arc<Pace>,
     /// Its first slot.
-    first: u64,
+    pub(crate) first: u64,
     /// Events due in it.
-    count: u64,
-    is_measured: bool,
+    pub(crate) count: u64,
+    pub(crate) is_measured: bool,
     rate_per_s: f64,
 }
 
@@ -261,9 +261,14 @@ impl Row {
         measured.map(|stretch| stretch.due_before(t_ns, scratch)).sum()
     }
 
-    /// The number after the last event, where all threads share them.
-    pub(crate) fn end(&self) -> u64 {
-        self.stretches.last().map_or(0, |last| last.first + last.count)
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// The number after the last event of the stretch that slot `number` is in, where threads own their events.
+    pub(crate) fn own_end(&self, number: u64) -> u64 {
+        let stretch = &self.stretches[self.stretch_of(number)];
+        stretch.first + stretch.pace.count()
     }
 
     /// The highest rate that the measured phase had before `until_ns`.

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use record::clock::Clock;
-use record::event::{EventRow, Fate};
 use record::histogram::Histogram;
 use record::load::{LoadSettings, Rate, RateChange, Schedule};
 
 use crate::client::Usage;
 use crate::control::RateAsk;
+use crate::counting::{By, Counting};
 use crate::driver::{Cut, Driver, FailureClass};
 use crate::due::{Due, Slot};
+use crate::lead::Lead;
 use crate::outage::OutageLog;
 use crate::pace::Scratch;
 use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS, SLICE_NS};
@@ -40,6 +41,9 @@ const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 /// Everything that the threads of one run share.
 pub(crate) struct Engine {
     pub(crate) settings: LoadSettings,
+    counted_by: By,
+    /// How early its workers ask to be woken.
+    pub(crate) lead: Lead,
     /// Recorded due times, where the arrivals are such.
     pub(crate) recorded: Arc<[u64]>,
     pub(crate) driver: Arc<dyn Driver>,
@@ -88,6 +92,8 @@ pub(crate) struct Hand {
     wait_ns: AtomicU64,
     /// When its last event ended.
     pub(crate) last_end_ns: AtomicU64,
+    /// Events that it has ended, of all phases.
+    ended: AtomicU64,
 }
 
 /// What one worker's thread shows the conductor.
@@ -131,35 +137,18 @@ pub(crate) struct Taken {
 }
 
 /// What a connection holds, as its thread knows it.
-struct Held {
-    due_ns: u64,
-    is_measured: bool,
+pub(crate) struct Held {
+    pub(crate) due_ns: u64,
+    pub(crate) is_measured: bool,
     /// `None` where it has not begun.
-    begun: Option<Begun>,
+    pub(crate) begun: Option<Begun>,
 }
 
 /// What is known of an event that has begun.
 #[derive(Debug, Clone, Copy)]
-struct Begun {
-    start_ns: u64,
-    wait_ns: u64,
-}
-
-/// What became of the events that nobody ended.
-#[derive(Debug, Default)]
-pub(crate) struct Unfinished {
-    /// Of the measured phase: how long each had lasted.
-    pub(crate) at_least: Histogram,
-    /// How long each had lasted since it began, where it had.
-    pub(crate) service_at_least: Histogram,
-    /// How long each had waited, where it had not begun.
-    pub(crate) wait_at_least: Histogram,
-    /// Wait and lateness of each that had begun: these are known. In a closed loop there are none.
-    pub(crate) begun_ns: Vec<(u64, u64)>,
-    /// Of the warm-up.
-    pub(crate) warmup: u64,
-    /// Of the measured phase, as they go into the log of events.
-    pub(crate) rows: Vec<EventRow>,
+pub(crate) struct Begun {
+    pub(crate) start_ns: u64,
+    pub(crate) wait_ns: u64,
 }
 
 /// The first message of each class of error.
@@ -227,7 +216,7 @@ impl Timeline {
         Some(self.due.as_ref()?.row().rate_per_s_max(t_ns.saturating_sub(self.start_ns)))
     }
 
-    fn due_ns(&self, slot: &Slot) -> u64 {
+    pub(crate) fn due_ns(&self, slot: &Slot) -> u64 {
         slot.due_ns.map_or(NEVER_NS, |due_ns| self.start_ns + due_ns)
     }
 }
@@ -241,6 +230,12 @@ impl Engine {
     ) -> Self {
         let (threads, connections) = (settings.threads, settings.connections_in_all());
         Self {
+            counted_by: By::of(&settings),
+            lead: Lead::new(if settings.rate != Rate::Max && settings.client.spin.is_zero() {
+                settings.client.spin_budget_ratio
+            } else {
+                0.0
+            }),
             settings,
             recorded,
             catch_up_ns: AtomicU64::new(0),
@@ -285,6 +280,12 @@ impl Engine {
     /// No event is taken from here on.
     pub(crate) fn closes_ns(&self) -> u64 {
         self.closes_ns.load(Ordering::SeqCst)
+    }
+
+    /// The rule of what counts, as the phase is known now.
+    pub(crate) fn counting(&self) -> Counting {
+        let from_ns = self.timeline().measured_from_ns;
+        Counting { from_ns, until_ns: self.end_ns(), by: self.counted_by }
     }
 
     /// The part of `time` after which the connection of `hand` joins a closed loop that rises: one after the other.
@@ -473,88 +474,18 @@ impl Engine {
         Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
     }
 
-    /// Finds every event that was due and has not ended. Only after the books were closed.
-    ///
-    /// - `until_ns`: end of the measured phase.
-    /// - `looked_until_ns`: when we stopped looking at what was in flight then.
-    /// - `is_logged`: whether each goes into the log of events.
-    pub(crate) fn unfinished(
-        &self,
-        until_ns: u64,
-        looked_until_ns: u64,
-        is_logged: bool,
-        scratch: &mut Scratch,
-    ) -> Unfinished {
-        let row = |due_ns| EventRow {
-            due_ns,
-            claim_ns: None,
-            start_ns: None,
-            end_ns: None,
-            operation: None,
-            fate: Fate::Unfinished,
-        };
-        let timeline = self.timeline();
-        let mut unfinished = Unfinished::default();
-        let is_open = timeline.due.is_some();
-        let mut note = |due_ns: u64, is_measured: bool, begun: Option<Begun>, seen_until_ns: u64| {
-            if !is_measured {
-                unfinished.warmup += u64::from(due_ns < timeline.measured_from_ns);
-            } else if due_ns < until_ns {
-                let lasted_ns = seen_until_ns.saturating_sub(due_ns);
-                unfinished.at_least.record(lasted_ns);
-                if let Some(Begun { start_ns, wait_ns }) = begun {
-                    unfinished.service_at_least.record(seen_until_ns.saturating_sub(start_ns));
-                    let lateness_ns = start_ns.saturating_sub(due_ns + wait_ns);
-                    unfinished.begun_ns.extend(is_open.then_some((wait_ns, lateness_ns)));
-                } else {
-                    unfinished.wait_at_least.record(lasted_ns);
-                }
-                unfinished.rows.extend(is_logged.then(|| row(due_ns)));
-            }
-        };
-        let Some(due) = &timeline.due else {
-            for (_, _, held) in self.held() {
-                note(held.due_ns, held.is_measured, held.begun, looked_until_ns);
-            }
-            return unfinished;
-        };
-        // By the last row: whoever holds an event may not have seen yet that it is due at another time.
-        let in_force = due.row();
-        let mut next_own: Vec<u64> =
-            self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect();
-        for (worker, number, held) in self.held() {
-            if number & WARMUP_CHANCE != 0 {
-                note(held.due_ns, held.is_measured, held.begun, looked_until_ns);
-                continue;
-            }
-            let slot = due.slot(in_force, number, worker, scratch);
-            note(timeline.due_ns(&slot), slot.is_measured, held.begun, looked_until_ns);
-            if slot.number != number {
-                next_own[worker] = due.next_own(slot.number);
-            }
-        }
-        match self.settings.schedule {
-            Schedule::Shared => {
-                for number in self.next.load(Ordering::SeqCst)..in_force.end() {
-                    let slot = due.slot(in_force, number, 0, scratch);
-                    note(timeline.due_ns(&slot), slot.is_measured, None, until_ns);
-                }
-            }
-            Schedule::Own => {
-                for (worker, first) in next_own.into_iter().enumerate() {
-                    let mut slot = due.slot(in_force, first, worker, scratch);
-                    while slot.due_ns.is_some() {
-                        note(timeline.due_ns(&slot), slot.is_measured, None, until_ns);
-                        slot = due.slot(in_force, due.next_own(slot.number), worker, scratch);
-                    }
-                }
-            }
-        }
-        unfinished
+    /// Shared schedule: the first slot that was not taken.
+    pub(crate) fn next_shared(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// Own schedule: the first slot of each thread that it did not take.
+    pub(crate) fn next_own(&self) -> Vec<u64> {
+        self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect()
     }
 
     /// What the connections hold: the thread, the number of the slot, and its due time as the thread knows it.
-    fn held(&self) -> impl Iterator<Item = (usize, u64, Held)> + '_ {
+    pub(crate) fn held(&self) -> impl Iterator<Item = (usize, u64, Held)> + '_ {
         let hands =
             (0..self.posts.len()).flat_map(|worker| self.hands_of(worker).map(move |hand| (worker, hand)));
         hands.filter_map(|(worker, hand)| {
@@ -564,6 +495,15 @@ impl Engine {
             let is_measured = hand.is_measured.load(Ordering::SeqCst);
             Some((worker, number, Held { due_ns, is_measured, begun: hand.begun() }))
         })
+    }
+
+    /// Events that are due, or in a closed loop begun, and have not ended; counted without any stamp of theirs.
+    pub(crate) fn in_system(&self, scratch: &mut Scratch) -> u64 {
+        let ended: u64 = self.hands.iter().map(|hand| hand.ended.load(Ordering::Relaxed)).sum();
+        match self.timeline().due_before(self.clock.now_ns(), scratch) {
+            Some(due) => due.saturating_sub(ended),
+            None => self.in_hand(),
+        }
     }
 
     /// Events in the connections' hands.
@@ -594,6 +534,7 @@ impl Hand {
     /// The event in hand has its fate in the recorder.
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
+        self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.slot.store(NONE, Ordering::SeqCst);
     }
 }

@@ -188,6 +188,7 @@ impl EventLoop {
                 self.engine.samples.note(FailureClass::Machine, &text);
                 break;
             }
+            self.note_wake(deadline_ns, now_ns);
             for index in 0..self.ready.count() {
                 let (number, flags) = self.ready.found(index);
                 if number == WAKE {
@@ -252,13 +253,28 @@ impl EventLoop {
             let end_ns = ends_ns.into_iter().find(|end_ns| *end_ns > now_ns);
             deadline_ns = deadline_ns.min(end_ns.unwrap_or(now_ns));
             if let Some(next) = &self.next {
-                deadline_ns = deadline_ns.min(next.from_ns.saturating_sub(self.spin_ns));
+                deadline_ns = deadline_ns.min(self.wakes_ns(next));
             }
         }
         if let Some(Reverse((timer_ns, _))) = self.timers.peek() {
             deadline_ns = deadline_ns.min(*timer_ns);
         }
         deadline_ns
+    }
+
+    /// When to be woken for the next event, so as to begin it when it is due.
+    fn wakes_ns(&self, next: &Next) -> u64 {
+        next.from_ns.saturating_sub(self.spin_ns.max(self.engine.lead.ns()))
+    }
+
+    /// Learns how late it was woken for the next event, if it was.
+    fn note_wake(&self, asked_ns: u64, slept_from_ns: u64) {
+        let lead = &self.engine.lead;
+        let Some(next) = self.next.filter(|_| lead.is_on() && self.ready.count() == 0) else { return };
+        // It may have asked for something else, or not have slept.
+        if asked_ns > slept_from_ns && asked_ns < next.from_ns && asked_ns == self.wakes_ns(&next) {
+            lead.note(asked_ns, self.engine.clock.now_ns(), next.from_ns);
+        }
     }
 
     /// Open loop: begins every event that is due and has a connection; takes the next one.

@@ -27,6 +27,8 @@ pub(crate) struct Recorder {
     pub(crate) wait: Tally,
     /// From then until the actual start.
     pub(crate) lateness: Tally,
+    /// The generator's part of the response: the lateness, and of the wait what the lateness before it caused.
+    pub(crate) raised: Tally,
     /// Service time of tries that failed.
     pub(crate) failure: Tally,
     /// Latency of events of the warm-up and of the falling load: shown, never counted.
@@ -51,6 +53,7 @@ impl Recorder {
             service: Tally::new(),
             wait: Tally::new(),
             lateness: Tally::new(),
+            raised: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
             late: Late::new(operations, Tally::new),
@@ -126,20 +129,23 @@ impl Log {
 /// What became of events, as sums that can be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fates {
-    /// Closed loop only: events started in the measured phase.
+    /// Closed loop only: events taken that may belong to the measured phase: all until its end, or, with a number of
+    /// events, those taken in it.
     pub(crate) started: u64,
     pub(crate) done: u64,
+    /// Those of the done that began before the phase.
+    pub(crate) done_carried_in: u64,
+    /// Of events that an edge of the phase cuts and that ended well: the shares that lie in it, in billionths.
+    pub(crate) part_e9: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
     /// Measured events that ended or were skipped, and had been taken after they were due.
     pub(crate) found_no_worker: u64,
     pub(crate) retries: u64,
     pub(crate) errors: ErrorCounts,
-    /// Time that done events spent in the system, from their stamps: Little's other side.
-    pub(crate) in_system_ns: u128,
-    /// Events of the warm-up that have ended, however.
+    /// Events of the warm-up that have ended, however, and do not belong to the measured phase.
     pub(crate) warmup_ended: u64,
-    /// Those of them that ended in the measured phase.
+    /// Events of the warm-up that ended later than it.
     pub(crate) warmup_ended_late: u64,
     /// Events of the warm-up and of the falling load that ended well.
     pub(crate) warmup_done: u64,
@@ -155,6 +161,8 @@ impl Fates {
     pub(crate) fn add(&mut self, other: &Self) {
         self.started += other.started;
         self.done += other.done;
+        self.done_carried_in += other.done_carried_in;
+        self.part_e9 += other.part_e9;
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.found_no_worker += other.found_no_worker;
@@ -163,7 +171,6 @@ impl Fates {
         self.errors.connection += other.errors.connection;
         self.errors.application += other.errors.application;
         self.errors.verify += other.errors.verify;
-        self.in_system_ns += other.in_system_ns;
         self.warmup_ended += other.warmup_ended;
         self.warmup_ended_late += other.warmup_ended_late;
         self.warmup_done += other.warmup_done;

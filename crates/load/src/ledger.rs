@@ -9,6 +9,7 @@ use record::event::{EventRow, Fate};
 use record::load::ErrorCounts;
 
 use crate::client::{self, Usage};
+use crate::counting::{By, Counting, Place};
 use crate::driver::{Failure, FailureClass, Laps};
 use crate::engine::{Engine, Taken};
 use crate::latency::{Recorder, Writer};
@@ -20,6 +21,8 @@ pub(crate) struct Ledger {
     engine: Arc<Engine>,
     writer: Writer,
     scratch: Scratch,
+    /// By hand: what the generator raised the response of its last event by.
+    raised_ns: Vec<u64>,
     /// CPU time at the first event of the measured phase.
     usage_before: Option<Usage>,
     /// CPU time at the first event after it.
@@ -36,7 +39,21 @@ pub(crate) struct Started {
     pub(crate) start_ns: u64,
 }
 
+/// The event that a connection carried when it broke.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carried {
+    pub(crate) taken: Taken,
+    pub(crate) try_start_ns: u64,
+    /// An earlier connection has broken under it.
+    pub(crate) is_hit: bool,
+}
+
 impl Started {
+    /// The same event on a connection that was made for it at `now_ns`: until then it has waited.
+    pub(crate) fn on_new_connection(self, now_ns: u64) -> Self {
+        Self { claim_ns: now_ns.max(self.taken.due_ns), start_ns: now_ns.max(self.taken.due_ns), ..self }
+    }
+
     /// How long it waited for a free worker.
     fn wait_ns(&self) -> u64 {
         self.claim_ns.saturating_sub(self.taken.due_ns)
@@ -50,7 +67,9 @@ impl Started {
 
 impl Ledger {
     pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
-        Self { engine, writer, scratch: Scratch::default(), usage_before: None, usage_after: None }
+        let raised_ns = vec![0; engine.hands.len()];
+        let scratch = Scratch::default();
+        Self { engine, writer, scratch, raised_ns, usage_before: None, usage_after: None }
     }
 
     /// Takes the next event of an open loop into `hand`; `None` where there is none, or the books are closed.
@@ -82,7 +101,8 @@ impl Ledger {
     pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
         let taken = self.engine.take_closed(hand, now_ns)?;
-        section.recorder.fates.started += u64::from(taken.is_measured);
+        let counting = self.engine.counting();
+        section.recorder.fates.started += u64::from(counting.has_taken(taken.due_ns, taken.is_measured));
         note_usage(&mut self.usage_before, &taken);
         note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
         Some(taken)
@@ -97,87 +117,117 @@ impl Ledger {
     /// The event is too late to be done.
     pub(crate) fn skip(&mut self, hand: usize, taken: &Taken) {
         let now_ns = self.engine.clock.now_ns();
-        let end_ns = self.engine.end_ns();
+        let counting = self.engine.counting();
         let Some(section) = self.writer.enter() else { return };
-        if !taken.is_measured {
-            note_uncounted(section.recorder, &self.engine, taken, now_ns, None);
-        } else if taken.due_ns >= end_ns {
-            return; // As in `done`.
-        } else if now_ns >= end_ns {
-            let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
-            section.recorder.late.wait.record(now_ns - taken.due_ns);
-            note_late(section.recorder, row, false);
-        } else {
-            section.recorder.log.push(row_of_untaken(taken, now_ns));
-            section.recorder.fates.skipped += 1;
-            section.recorder.fates.found_no_worker += 1;
+        let recorder = &mut *section.recorder;
+        let place = counting.place(taken, now_ns);
+        match place {
+            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
+            Place::Cut => return,
+            Place::CarriedOut => {
+                let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
+                recorder.late.wait.record(now_ns - taken.due_ns);
+                note_late(recorder, row, false);
+            }
+            Place::CarriedIn | Place::Within => {
+                recorder.log.push(row_of_untaken(taken, now_ns));
+                recorder.fates.skipped += 1;
+                recorder.fates.found_no_worker += 1;
+            }
         }
+        note_backlog(recorder, &counting, taken, place);
         self.engine.hands[hand].release(now_ns);
     }
 
     /// The event in `hand` begins: what is known of it should it never end.
-    pub(crate) fn begun(&self, hand: usize, event: &Started) {
+    pub(crate) fn begun(&mut self, hand: usize, event: &Started) {
+        // A late start ends late, and what waits for it starts later by as much, if it waits that long.
+        let caused_ns = event.wait_ns().min(self.raised_ns[hand]);
+        self.raised_ns[hand] = event.lateness_ns() + caused_ns;
         self.engine.hands[hand].begin(event.wait_ns(), event.start_ns);
     }
 
     /// The event in `hand` ended well at `end_ns`; its operations and its outcome are in `laps`.
     pub(crate) fn done(&mut self, hand: usize, event: &Started, end_ns: u64, laps: &Laps) {
         let engine = &*self.engine;
-        let phase_end_ns = engine.end_ns();
+        let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
+        let recorder = &mut *section.recorder;
         let Started { taken, claim_ns, start_ns } = *event;
+        let raised_ns = self.raised_ns[hand];
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
-        let is_open = engine.timeline().due.is_some();
-        if !taken.is_measured {
-            let shown_ns = if is_open { response_ns } else { service_ns };
-            note_uncounted(section.recorder, engine, &taken, end_ns, Some(shown_ns));
-        } else if taken.due_ns >= phase_end_ns {
-            return; // Stays in hand: whether it belongs to the phase is known when the phase is over.
-        } else if end_ns >= phase_end_ns {
-            note_begun_late(section.recorder, event, end_ns, is_open);
-            for (operation, took_ns) in laps.taken() {
-                section.recorder.late.operations[*operation].record(*took_ns);
+        let is_open = counting.by == By::Due;
+        let place = counting.place(&taken, end_ns);
+        match place {
+            Place::Before { .. } | Place::After => {
+                let shown_ns = if is_open { response_ns } else { service_ns };
+                // The phase is not credited with the event, but its rate is with the time that the event took of it.
+                if place == (Place::Before { ended_in_phase: true }) && !is_open {
+                    recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                }
+                note_uncounted(recorder, place, Some(shown_ns));
             }
-            note_late(section.recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
-        } else {
-            let recorder = &mut *section.recorder;
-            recorder.fates.done += 1;
-            recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
-            recorder.fates.in_system_ns += u128::from(response_ns);
-            recorder.service.record(service_ns);
-            if is_open {
-                recorder.response.record(response_ns);
-                recorder.wait.record(event.wait_ns());
-                recorder.lateness.record(event.lateness_ns());
+            // It stays in hand: no phase has it.
+            Place::Cut => return,
+            Place::CarriedOut => {
+                recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                note_begun_late(recorder, event, end_ns, is_open);
+                recorder.raised.record(raised_ns);
+                for (operation, took_ns) in laps.taken() {
+                    recorder.late.operations[*operation].record(*took_ns);
+                }
+                note_late(recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
             }
-            recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
-            for (operation, took_ns) in laps.taken() {
-                recorder.operations[*operation].record(*took_ns);
+            Place::CarriedIn => {
+                recorder.fates.done += 1;
+                recorder.fates.done_carried_in += 1;
+                recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             }
-            if let Some(outcome) = laps.outcome() {
-                recorder.outcomes[outcome] += 1;
+            Place::Within => {
+                recorder.fates.done += 1;
+                recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
+                recorder.service.record(service_ns);
+                if is_open {
+                    recorder.response.record(response_ns);
+                    recorder.wait.record(event.wait_ns());
+                    recorder.lateness.record(event.lateness_ns());
+                    recorder.raised.record(raised_ns);
+                }
+                recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
+                for (operation, took_ns) in laps.taken() {
+                    recorder.operations[*operation].record(*took_ns);
+                }
             }
         }
+        if let (Place::Within | Place::CarriedIn, Some(outcome)) = (place, laps.outcome()) {
+            recorder.outcomes[outcome] += 1;
+        }
+        note_backlog(recorder, &counting, &taken, place);
         engine.hands[hand].release(end_ns);
     }
 
     /// The event in `hand` is given up after an error, at `end_ns`.
     pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64) {
         let engine = &*self.engine;
-        let phase_end_ns = engine.end_ns();
+        let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
-        if !event.taken.is_measured {
-            note_uncounted(section.recorder, engine, &event.taken, end_ns, None);
-        } else if event.taken.due_ns >= phase_end_ns {
-            return; // As above.
-        } else if end_ns >= phase_end_ns {
-            note_begun_late(section.recorder, event, end_ns, engine.timeline().due.is_some());
-            note_late(section.recorder, row(event, end_ns, &[], Fate::Unfinished), false);
-        } else {
-            section.recorder.log.push(row(event, end_ns, &[], Fate::Failed));
-            section.recorder.fates.failed += 1;
-            section.recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+        let recorder = &mut *section.recorder;
+        let place = counting.place(&event.taken, end_ns);
+        match place {
+            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
+            Place::Cut => return,
+            Place::CarriedOut => {
+                note_begun_late(recorder, event, end_ns, counting.by == By::Due);
+                note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
+            }
+            Place::CarriedIn | Place::Within => {
+                recorder.log.push(row(event, end_ns, &[], Fate::Failed));
+                recorder.fates.failed += 1;
+                recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+            }
         }
+        note_backlog(recorder, &counting, &event.taken, place);
         engine.hands[hand].release(end_ns);
     }
 
@@ -187,7 +237,7 @@ impl Ledger {
         if !self.engine.is_abandoned() {
             self.engine.samples.note(failure.class, &failure.text);
         }
-        if !taken.is_measured || end_ns >= self.engine.end_ns() {
+        if !self.engine.counting().has_try(taken, end_ns) {
             return;
         }
         if let Some(section) = self.writer.enter() {
@@ -199,10 +249,41 @@ impl Ledger {
         }
     }
 
+    /// Counts a connection that broke, whoever waits for it.
+    ///
+    /// - `carried`: the event that it carried; `None` if it broke between two events.
+    pub(crate) fn note_lost(
+        &mut self,
+        failure: &Failure,
+        made_ns: u64,
+        at_ns: u64,
+        carried: Option<&Carried>,
+    ) {
+        match carried {
+            Some(event) => self.note_failure(failure, &event.taken, event.try_start_ns, at_ns),
+            None => self.note_connection(failure, at_ns),
+        }
+        let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
+        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
+    }
+
+    /// Counts a failure of a connection that carried no event.
+    fn note_connection(&mut self, failure: &Failure, at_ns: u64) {
+        // What fails because we cut it is not the server's failure.
+        if self.engine.is_abandoned() {
+            return;
+        }
+        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
+        self.engine.samples.note(FailureClass::Connection, &failure.text);
+        let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
+        if is_measured && let Some(section) = self.writer.enter() {
+            count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
+        }
+    }
+
     /// Counts a try beyond the first that begins at `start_ns`.
     pub(crate) fn note_retry(&mut self, taken: &Taken, start_ns: u64) {
-        if taken.is_measured
-            && start_ns < self.engine.end_ns()
+        if self.engine.counting().has_try(taken, start_ns)
             && let Some(section) = self.writer.enter()
         {
             section.recorder.fates.retries += 1;
@@ -211,13 +292,8 @@ impl Ledger {
 
     /// Counts a connection that could not be made again.
     pub(crate) fn note_unconnected(&mut self, failure: &Failure, began_ns: u64, now_ns: u64) {
-        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
-        self.engine.samples.note(FailureClass::Connection, &failure.text);
+        self.note_connection(failure, now_ns);
         self.engine.outages.failed(Failed::Refused { began_ns, at_ns: now_ns });
-        let is_measured = now_ns >= self.engine.timeline().measured_from_ns && now_ns < self.engine.end_ns();
-        if is_measured && let Some(section) = self.writer.enter() {
-            count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
-        }
     }
 }
 
@@ -250,23 +326,28 @@ fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
     recorder.log.push(row);
 }
 
-/// Notes the end of an event that does not count, of the warm-up or of the falling load.
-fn note_uncounted(
-    recorder: &mut Recorder,
-    engine: &Engine,
-    taken: &Taken,
-    end_ns: u64,
-    done_ns: Option<u64>,
-) {
-    let measured_from_ns = engine.timeline().measured_from_ns;
-    if taken.due_ns < measured_from_ns {
-        return note_warmup(recorder, end_ns >= measured_from_ns, done_ns);
+/// Notes the end of an event that does not count, of the warm-up or of the falling load; `done_ns` is its latency if it
+/// ended well.
+fn note_uncounted(recorder: &mut Recorder, place: Place, done_ns: Option<u64>) {
+    if place == Place::After {
+        recorder.fates.after_ended += 1;
+    } else {
+        recorder.fates.warmup_ended += 1;
     }
-    recorder.fates.after_ended += 1;
     if let Some(latency_ns) = done_ns {
         recorder.fates.warmup_done += 1;
         recorder.warmup.record(latency_ns);
     }
+}
+
+/// Counts an event of the warm-up that had not ended when the warm-up did.
+fn note_backlog(recorder: &mut Recorder, counting: &Counting, taken: &Taken, place: Place) {
+    let is_backlog = match place {
+        Place::Before { ended_in_phase } => ended_in_phase,
+        Place::CarriedIn | Place::CarriedOut => taken.due_ns < counting.from_ns,
+        Place::Within | Place::After | Place::Cut => false,
+    };
+    recorder.fates.warmup_ended_late += u64::from(is_backlog);
 }
 
 /// The event as it goes into the log.
@@ -295,16 +376,6 @@ fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
 fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
     if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
         *usage_after = client::thread_usage();
-    }
-}
-
-/// Notes the end of an event of the warm-up; `done_ns` is its latency where it ended well.
-fn note_warmup(recorder: &mut Recorder, is_late: bool, done_ns: Option<u64>) {
-    recorder.fates.warmup_ended += 1;
-    recorder.fates.warmup_ended_late += u64::from(is_late);
-    if let Some(latency_ns) = done_ns {
-        recorder.fates.warmup_done += 1;
-        recorder.warmup.record(latency_ns);
     }
 }
 

@@ -14,24 +14,30 @@
 //! lock and writes no log, whether it goes to a database or to `null:`; `exec:` starts a process, which is in the service
 //! time. A failed try carries its message in a string, and a lost connection is noted under a lock.
 //!
-//! An event counts where its due time and its end lie in the measured phase. What was due and has not ended counts as
+//! Which events count is one rule, in the module `counting`. An event of the measured phase that has not ended counts as
 //! unfinished, with how long it had lasted: nothing is ever dropped, and `planned = done + failed + skipped +
 //! unfinished` is asserted at the end of every run.
 
 mod aside;
+mod audit;
 mod books;
+pub mod capabilities;
 mod client;
 mod closed;
 mod conduct;
 mod control;
+mod counting;
 mod dataset;
 mod driver;
 mod due;
 mod engine;
 mod error;
 mod event_loop;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod kv;
 mod latency;
+mod lead;
 mod ledger;
 mod oltp;
 mod open;
@@ -53,6 +59,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use record::belongs;
 use record::clock::Monotonic;
 use record::event::EventRow;
 use record::load::{
@@ -209,6 +216,33 @@ pub fn check_target(target: &Target) -> Result<(), LoadError> {
 /// What events do where nobody says: the mixed transaction for SQL, the target itself for others.
 pub fn default_workload(target: &Target) -> Workload {
     driver::scheme_of(target).map_or(Workload::Native, |scheme| scheme.workloads[0])
+}
+
+/// What a user should know of before a load goes on: nobody checks who the server is, or anybody may read a password.
+pub fn notices(settings: &LoadSettings) -> Vec<String> {
+    const UNCHECKED: &str =
+        "the server's certificate is not checked: whoever is on the way could answer in its place";
+    let mut notices = Vec::new();
+    if settings.http.insecure {
+        notices.push(format!("--insecure: {UNCHECKED}"));
+    }
+    // The parameters of a web server's target are its own.
+    let query = match belongs::Family::of(&settings.target) {
+        Some(belongs::Family::Database | belongs::Family::Cache) => {
+            settings.target.expose().split_once('?').map_or("", |(_, query)| query)
+        }
+        _ => "",
+    };
+    for parameter in query.split('&') {
+        match parameter {
+            "tls=require" | "sslmode=require" => notices.push(format!("{parameter}: {UNCHECKED}")),
+            "cleartext=1" | "cleartext=yes" | "cleartext=true" => notices.push(format!(
+                "{parameter}: the password may go over the network as it is, for anybody on the way to read"
+            )),
+            _ => {}
+        }
+    }
+    notices
 }
 
 fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {

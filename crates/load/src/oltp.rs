@@ -129,8 +129,11 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn new(settings: &LoadSettings) -> Self {
-        let oltp = &settings.oltp;
-        let per_event = Statement::ALL.map(|s| per_event(s, settings.workload, oltp));
+        Self::of(settings.workload, &settings.oltp)
+    }
+
+    fn of(workload: Workload, oltp: &OltpSettings) -> Self {
+        let per_event = Statement::ALL.map(|s| per_event(s, workload, oltp));
         let mut operation = [0; Statement::ALL.len()];
         let mut first_text = [0; Statement::ALL.len()];
         let mut texts = Vec::new();
@@ -165,7 +168,8 @@ impl Shape {
 
     /// Whether transactions write.
     pub(crate) fn writes(&self) -> bool {
-        self.has_transactions() && self.uses(Statement::UpdateIndex)
+        let writing = [Statement::UpdateIndex, Statement::UpdateNonIndex, Statement::Delete];
+        self.has_transactions() && writing.into_iter().any(|statement| self.uses(statement))
     }
 
     /// Whether its statements stand in a transaction.
@@ -192,6 +196,8 @@ pub(crate) struct Course {
     /// How often that one was asked.
     asked: u32,
     table: usize,
+    /// Its row is deleted and not inserted again yet.
+    is_deleted: bool,
     id: i64,
     c: Digits<C_LENGTH>,
     pad: Digits<PAD_LENGTH>,
@@ -200,12 +206,13 @@ pub(crate) struct Course {
 impl Course {
     pub(crate) fn new() -> Self {
         let (c, pad) = (Digits::new(), Digits::new());
-        Self { random: Random::of(0, 0), statement: 0, asked: 0, table: 0, id: 1, c, pad }
+        Self { random: Random::of(0, 0), statement: 0, asked: 0, table: 0, is_deleted: false, id: 1, c, pad }
     }
 
     /// Begins a transaction with its own chance.
     pub(crate) fn begin(&mut self, random: Random) {
         (self.random, self.statement, self.asked, self.table, self.id) = (random, 0, 0, 0, 1);
+        self.is_deleted = false;
     }
 
     /// Asks the next statement, in sysbench's order; yields its operation, and `None` after the last.
@@ -218,15 +225,40 @@ impl Course {
                 (self.statement, self.asked) = (self.statement + 1, 0);
                 continue;
             }
-            // An insert puts back the row that the delete before it took.
-            if self.asked == 0 && statement != Statement::Insert {
-                self.table = usize::try_from(self.random.below(shape.tables.into())).expect("below a u32");
+            if statement == Statement::Delete && shape.uses(Statement::Insert) {
+                return self.ask_pair(shape, ask).map(Some);
+            }
+            if self.asked == 0 {
+                self.draw_table(shape);
             }
             self.asked += 1;
             self.ask_one(shape, statement, ask)?;
             return Ok(Some(shape.operation[statement as usize]));
         }
         Ok(None)
+    }
+
+    /// Asks the next statement of the rows that are deleted and inserted again, one row after the other; the last insert
+    /// ends the group.
+    fn ask_pair(&mut self, shape: &Shape, ask: &mut Ask<'_>) -> Result<usize, Failure> {
+        if self.asked == 0 && !self.is_deleted {
+            self.draw_table(shape);
+        }
+        let statement = if self.is_deleted { Statement::Insert } else { Statement::Delete };
+        if self.is_deleted {
+            self.asked += 1;
+            if self.asked == shape.per_event[Statement::Delete as usize] {
+                // The insert's own place in the order is passed over.
+                (self.statement, self.asked) = (Statement::Insert as usize + 1, 0);
+            }
+        }
+        self.is_deleted = !self.is_deleted;
+        self.ask_one(shape, statement, ask)?;
+        Ok(shape.operation[statement as usize])
+    }
+
+    fn draw_table(&mut self, shape: &Shape) {
+        self.table = usize::try_from(self.random.below(shape.tables.into())).expect("below a u32");
     }
 
     fn ask_one(&mut self, shape: &Shape, statement: Statement, ask: &mut Ask<'_>) -> Result<(), Failure> {
@@ -269,18 +301,23 @@ fn per_event(statement: Statement, workload: Workload, oltp: &OltpSettings) -> u
         Statement::PointSelect if reads => oltp.point_selects,
         Statement::PointSelect => is(Workload::OltpPointSelect),
         Statement::SimpleRange | Statement::SumRange | Statement::OrderRange | Statement::DistinctRange => {
-            u32::from(reads)
+            u32::from(reads && oltp.mix.range_selects)
         }
-        Statement::UpdateIndex => u32::from(writes) + is(Workload::OltpUpdateIndex),
-        Statement::UpdateNonIndex => u32::from(writes) + is(Workload::OltpUpdateNonIndex),
-        Statement::Delete => u32::from(writes) + is(Workload::OltpDelete),
-        Statement::Insert => u32::from(writes),
+        Statement::UpdateIndex if writes => oltp.mix.index_updates,
+        Statement::UpdateIndex => is(Workload::OltpUpdateIndex),
+        Statement::UpdateNonIndex if writes => oltp.mix.non_index_updates,
+        Statement::UpdateNonIndex => is(Workload::OltpUpdateNonIndex),
+        Statement::Delete | Statement::Insert if writes => oltp.mix.delete_inserts,
+        Statement::Delete => is(Workload::OltpDelete),
+        Statement::Insert => 0,
         Statement::Append => is(Workload::OltpInsert),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use record::load::OltpMix;
+
     use super::*;
 
     #[test]
@@ -290,5 +327,41 @@ mod tests {
         assert_eq!(text(Statement::SimpleRange), "SELECT c FROM sbtest3 WHERE id BETWEEN ? AND ?");
         assert_eq!(text(Statement::Begin), "BEGIN");
         assert_eq!(Statement::UpdateNonIndex.text(1).parameters(), 2);
+    }
+
+    /// What a transaction asks: each statement's name and the table in its text.
+    fn asked(mix: OltpMix) -> Vec<String> {
+        let oltp = OltpSettings {
+            tables: 5,
+            rows: 1_000,
+            point_selects: 10,
+            range_size: 100,
+            mix,
+            distribution: record::load::Distribution::Special,
+            skip_transaction: false,
+            prepared: true,
+        };
+        let shape = Shape::of(Workload::OltpWriteOnly, &oltp);
+        let (mut course, mut asked) = (Course::new(), Vec::new());
+        course.begin(Random::of(3, 3));
+        let mut ask = |number: usize, _: &[Parameter<'_>], _: Option<&mut crate::sql::Row>| {
+            asked.push(shape.statements()[number].with_marks(|_| "?".to_owned()));
+            Ok(())
+        };
+        while course.ask(&shape, &mut ask).unwrap().is_some() {}
+        asked
+    }
+
+    #[test]
+    fn rows_are_deleted_and_inserted_one_after_the_other_on_one_table() {
+        let mix = OltpMix { index_updates: 2, non_index_updates: 0, delete_inserts: 3, ..OltpMix::USUAL };
+        let all = asked(mix);
+        let verbs: Vec<&str> = all.iter().map(|sql| sql.split(' ').next().unwrap()).collect();
+        let pair = ["DELETE", "INSERT"];
+        let expected = [&["BEGIN", "UPDATE", "UPDATE"][..], &pair, &pair, &pair, &["COMMIT"]].concat();
+        assert_eq!(verbs, expected);
+        let table = |sql: &str| sql.split_once("sbtest").unwrap().1.split(' ').next().unwrap().to_owned();
+        assert!(all[3..9].iter().all(|sql| table(sql) == table(&all[3])), "{all:?}");
+        assert!(!asked(OltpMix { delete_inserts: 0, ..mix }).iter().any(|sql| sql.starts_with("DELETE")));
     }
 }

@@ -53,12 +53,18 @@ pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
     fn of_slot_ns(&self, slot: u64, scratch: &mut Scratch) -> u64 {
         self.in_order_ns(slot, scratch)
     }
+
+    /// Two ranks between which the number of events due before `t_ns` lies; both may be that number.
+    fn ranks_around(&self, _t_ns: u64) -> (u64, u64) {
+        (0, self.count())
+    }
 }
 
 /// Room for a computation on due times, so that it allocates nothing; one a thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
     window_ns: Vec<u64>,
+    path: poisson::Path,
 }
 
 /// What a phase is to its load.
@@ -116,7 +122,7 @@ impl Pace {
 
     /// How many events are due before `t_ns`.
     pub fn count_before(&self, t_ns: u64, scratch: &mut Scratch) -> u64 {
-        let (mut low, mut high) = (0, self.count());
+        let (mut low, mut high) = self.0.ranks_around(t_ns);
         while low < high {
             let middle = low.midpoint(high);
             if self.in_order_ns(middle, scratch) < t_ns {
@@ -255,6 +261,31 @@ mod tests {
                 assert!(own.is_sorted(), "jitter {ratio}, thread {thread} of {threads}");
             }
         }
+    }
+
+    #[test]
+    fn a_billion_arrivals_are_laid_out_like_a_thousand() {
+        let pace = pace(Arrivals::Poisson, 1_000_000.0, 8, 3_600);
+        let mut scratch = Scratch::default();
+        // Mean 3.6 billion, standard deviation 60,000.
+        assert!(pace.count().abs_diff(3_600_000_000) < 300_000, "{}", pace.count());
+        let mut random = crate::random::Random::of(11, 0);
+        let mut gaps = Vec::new();
+        for _ in 0..2_000 {
+            let rank = random.below(pace.count() - 1);
+            let (due_ns, next_ns) =
+                (pace.in_order_ns(rank, &mut scratch), pace.in_order_ns(rank + 1, &mut scratch));
+            assert!(due_ns <= next_ns && next_ns < 3_600 * SECOND_NS);
+            // The same event is due at the same time, however it is asked for.
+            assert_eq!(pace.in_order_ns(rank, &mut Scratch::default()), due_ns);
+            let before = pace.count_before(due_ns, &mut scratch);
+            assert!(before <= rank && pace.count_before(next_ns + 1, &mut scratch) >= rank + 2);
+            gaps.push((next_ns - due_ns) as f64);
+        }
+        // Gaps next to an event of random rank are exponential with mean 1 us.
+        assert!(anderson_darling(&gaps, 1e3) < 6.0);
+        assert_eq!(pace.count_before(u64::MAX, &mut scratch), pace.count());
+        assert_eq!(pace.count_before(0, &mut scratch), 0);
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub(crate) fn real_time() -> io::Result<()> {
     set(libc::SCHED_FIFO, 1)
 }
 
+/// Makes the calling thread an ordinary one again, with the niceness that it had.
+pub(crate) fn ordinary() -> io::Result<()> {
+    set(libc::SCHED_OTHER, 0)
+}
+
 /// Whether a thread of this process may do that; asked on a thread of its own, which ends with its priority.
 pub(crate) fn may_be_real_time() -> io::Result<()> {
     thread::Builder::new().name("load-may-fifo".to_owned()).spawn(real_time)?.join().expect("it cannot panic")

@@ -63,7 +63,7 @@ pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
 /// As the verdict of a load has it: one in a thousand.
 const RATE_LIMIT_RATIO: f64 = 0.001;
 
-/// As the verdict of a load has it: 100 us, or 1 % of a thread's period where that is more.
+/// 100 us, or 1 % of a thread's period where that is more.
 fn late_limit_ns(period_ns: f64) -> f64 {
     if period_ns.is_finite() { (0.01 * period_ns).max(100_000.0) } else { 100_000.0 }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use record::load::{LoadSettings, Workload};
 
-use crate::driver::{Attempt, Connection, Failure, FailureClass, Laps, OperationShare};
+use crate::driver::{Attempt, Connection, Failure, FailureClass, Idle, Laps, OperationShare};
 use crate::oltp::{self, Shape};
 use crate::random::Random;
 use crate::script::{self, Scripts};
@@ -125,6 +125,11 @@ pub(crate) trait Sql {
 
     /// Whether a transaction is open, as far as the server has said.
     fn is_in_transaction(&self) -> bool;
+
+    /// As [`Connection::idle`].
+    fn idle(&mut self, _has_rested: bool) -> Idle {
+        Idle::Stands
+    }
 }
 
 /// What the events of a load do; shared by all workers.
@@ -311,6 +316,10 @@ impl<S: Sql> Worker<S> {
 impl<S: Sql> Connection for Worker<S> {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
         run(&mut self.session, &self.work, &mut self.course, attempt)
+    }
+
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        self.session.idle(has_rested)
     }
 }
 

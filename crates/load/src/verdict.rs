@@ -1,34 +1,27 @@
 //! Whether a load may be used: what was found, against which limit.
 //!
-//! Connected, counts-balance, mix and littles-law check our own bookkeeping: both sides of each are what our workers
-//! noted, so one that fails is a defect of ours, and one that holds says nothing of the server.
-//!
 //! Steadiness is not judged here: that needs the whole series and is the analysis' part.
+
+pub(crate) mod lateness;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::histogram::Histogram;
 use record::load::{Counts, LatePolicy, LoadSettings, Rate};
 use record::verdict::Check;
 
+use crate::conduct::in_system::InSystem;
 use crate::driver::OperationShare;
 
 /// Least share of the offered events that must be done in time.
 const ACHIEVED_MIN: f64 = 0.999;
 /// Share of the offered events that may be in flight at the end, where the server takes that long: an event is forgiven always.
 const IN_FLIGHT_MAX: f64 = 0.1;
-/// Quantile of the lateness that is judged.
-const LATENESS_QUANTILE: f64 = 0.99;
-/// A generator may be this late whatever the period: what sleeping costs on a good machine.
-const LATENESS_FLOOR_NS: f64 = 100_000.0;
-/// Lateness that is allowed, as a share of a thread's period.
-const LATENESS_OF_PERIOD: f64 = 0.01;
 /// Share of the phase that the worst-off worker may have waited for a CPU, in an open loop.
 const STARVED_MAX: f64 = 0.05;
 /// Preemptions per second of the workers that are taken for starvation where the kernel does not count waits.
 const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
-/// Share of the phase that a worker may have been on a CPU, in an open loop.
+/// Share of the phase that a worker may have been on a CPU.
 const CLIENT_CPU_MAX: f64 = 0.8;
 /// How far the mix may be from the one asked for.
 const MIX_MAX: f64 = 0.02;
@@ -36,6 +29,12 @@ const MIX_MAX: f64 = 0.02;
 const SPREADS_MAX: f64 = 5.0;
 /// How far the two sides of Little's law may be apart.
 const LITTLE_MAX: f64 = 0.03;
+/// Standard errors of the count by which chance may move them further apart.
+const LOOK_ERRORS_MAX: f64 = 5.0;
+/// Fewer looks do not tell how far chance moves them.
+const LOOKS_MIN: u64 = 10;
+/// Share of events in a closed loop whose end may be unknown.
+const UNKNOWN_MAX: f64 = 0.05;
 
 /// What the checks look at.
 pub(crate) struct Findings<'a> {
@@ -43,20 +42,29 @@ pub(crate) struct Findings<'a> {
     /// The highest rate that the phase had; `None` in a closed loop.
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) counts: &'a Counts,
-    /// Time that done events spent in the system, from their stamps.
-    pub(crate) in_system_ns: u128,
+    /// The published rate.
+    pub(crate) achieved_per_s: f64,
+    /// Events in the system, counted at random moments; `None` if too few.
+    pub(crate) in_system: Option<InSystem>,
+    /// Events whose operations are counted: done, and begun in the phase.
+    pub(crate) service_count: u64,
+    /// Events that had not ended when the load was over.
+    pub(crate) never_ended: u64,
     pub(crate) connected: u32,
     pub(crate) measured_s: f64,
     /// Events that were in flight at the end of the phase and ended within the drain.
     pub(crate) drained: u64,
-    /// The highest quantile up to the 99th percentile that its sample holds, and its value; `None` in a closed loop or where
-    /// fewer than two events were done.
-    pub(crate) lateness: Option<(f64, u64)>,
-    /// Mean of the response, or of the service in a closed loop; `None` where nothing was done.
+    /// Whether the generator was on time; `None` in a closed loop or with fewer than two events.
+    pub(crate) lateness: Option<Check>,
+    /// The published mean of the response, or of the service in a closed loop; `None` where there is none.
     pub(crate) in_system_mean_ns: Option<f64>,
     pub(crate) starved_ratio: Option<f64>,
     /// The target would also take all connections on fewer threads.
     pub(crate) may_have_loops: bool,
+    /// The workers wait for a server, and do not do its work themselves as those of an embedded database do.
+    pub(crate) waits_for_server: bool,
+    /// Connections that broke or could not be made.
+    pub(crate) connection_errors: u64,
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU.
     pub(crate) busiest_ratio: f64,
@@ -69,19 +77,25 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     let mut checks = vec![connected(findings), balance(findings), errors(findings)];
     if let Some(rate_per_s) = findings.rate_per_s {
         checks.push(achieved(findings, rate_per_s));
-        checks.extend(findings.lateness.map(|found| lateness(findings, found, rate_per_s)));
+        checks.extend(findings.lateness.clone());
         // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they
         // waited is part of what was measured, and is in the record.
         checks.push(starvation(findings));
-        if findings.settings.client.spin.is_zero() {
-            checks.push(client_cpu(findings));
-        }
+    }
+    // A closed loop whose workers are always on a CPU measures itself, unless the work is theirs.
+    let is_judged = findings.rate_per_s.is_some() || findings.waits_for_server;
+    if is_judged && findings.settings.client.spin.is_zero() {
+        checks.push(client_cpu(findings));
     }
     if findings.settings.rate == Rate::Max {
-        checks.push(any_event(findings));
+        checks.push(if findings.settings.events_max.is_some() {
+            any_event(findings)
+        } else {
+            phase_length(findings)
+        });
     }
-    checks.extend(findings.in_system_mean_ns.map(|mean_ns| little(findings, mean_ns)));
-    if findings.counts.done > 0 {
+    checks.extend(little(findings));
+    if findings.service_count > 0 {
         checks.extend(mix(findings));
     }
     checks
@@ -136,6 +150,34 @@ fn any_event(f: &Findings<'_>) -> Check {
     at_least("events", done as f64, 1.0, format!("{done} events done in the measured phase"))
 }
 
+/// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of
+/// each that lies in the phase is part of the rate.
+fn phase_length(f: &Findings<'_>) -> Check {
+    let ends = f.counts.done + f.never_ended;
+    let unknown = f.never_ended as f64 / ends.max(1) as f64;
+    let mean_s = f.in_system_mean_ns.map_or(f64::INFINITY, |mean_ns| mean_ns / 1e9);
+    if f.counts.done == 0 {
+        let text = format!("no event was done in the {:.3} s of the measured phase", f.measured_s);
+        return at_least("phase-length", 0.0, 1.0, text);
+    }
+    if unknown > UNKNOWN_MAX {
+        let text = format!(
+            "{} of {ends} events had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
+             longer --time or --drain",
+            f.never_ended,
+            record::quantity::written_duration(f.settings.drain),
+            percent(unknown),
+            percent(UNKNOWN_MAX)
+        );
+        return at_most("phase-length", unknown, UNKNOWN_MAX, text);
+    }
+    let text = format!(
+        "an event took {mean_s:.3} s on average, {:.3} s of measured phase allow for a rate of events up to that length",
+        f.measured_s
+    );
+    at_most("phase-length", mean_s, f.measured_s, text)
+}
+
 /// What of events that were in flight when the phase ended, and came back within the drain, does not speak against the
 /// server: at 10 events a second one of them would be the tenth of a percent.
 ///
@@ -180,28 +222,6 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     at_least("achieved-rate", found, ACHIEVED_MIN, text)
 }
 
-/// The quantile of the lateness that is judged, and its value: where one event more than a hundredth of the sample would
-/// decide, the highest that leaves an event above it. `None` of fewer than two events: of one, no such is left.
-pub(crate) fn judged_quantile(lateness: &Histogram) -> Option<(f64, u64)> {
-    if lateness.count() < 2 {
-        return None;
-    }
-    let quantile = LATENESS_QUANTILE.min(1.0 - 1.0 / lateness.count() as f64);
-    Some((quantile, lateness.quantile_ns(quantile)?))
-}
-
-fn lateness(f: &Findings<'_>, (quantile, found_ns): (f64, u64), rate_per_s: f64) -> Check {
-    let period_ns = 1e9 * f64::from(f.settings.threads) / rate_per_s;
-    let limit_ns = (LATENESS_OF_PERIOD * period_ns).max(LATENESS_FLOOR_NS);
-    let text = format!(
-        "the generator was {:.0} us late at p{}, {:.0} us allowed",
-        found_ns as f64 / 1e3,
-        (1_000.0 * quantile).round() / 10.0,
-        limit_ns / 1e3
-    );
-    at_most("lateness", found_ns as f64, limit_ns, text)
-}
-
 fn starvation(f: &Findings<'_>) -> Check {
     if let Some(ratio) = f.starved_ratio {
         let mut text = format!(
@@ -226,37 +246,56 @@ fn starvation(f: &Findings<'_>) -> Check {
 
 /// By the kernel's account, not by ours: a worker that is hardly ever off its CPU is the bottleneck itself.
 fn client_cpu(f: &Findings<'_>) -> Check {
-    let text = format!(
+    let mut text = format!(
         "the busiest worker was on a CPU {} of the time, {} allowed",
         percent(f.busiest_ratio),
         percent(CLIENT_CPU_MAX)
     );
+    if f.busiest_ratio > CLIENT_CPU_MAX && f.rate_per_s.is_none() {
+        text.push_str("; the load is limited by the generator: more --threads give it more CPUs");
+    }
     at_most("client-cpu", f.busiest_ratio, CLIENT_CPU_MAX, text)
 }
 
-/// Little's law on the done events: the mean number in the system, summed from their stamps, against their rate times
-/// the mean that the histogram gives. Both sides come from the same stamps: this finds a record that lost or clipped
-/// what the workers saw, not stamps that are wrong.
-fn little(f: &Findings<'_>, mean_ns: f64) -> Check {
-    let in_system = f.in_system_ns as f64 / 1e9 / f.measured_s;
-    let rate_times_mean = f.counts.done as f64 / f.measured_s * mean_ns / 1e9;
-    // Nanoseconds count as one at least in a histogram: an event that does nothing is not out by 3 %.
-    let floor = f.counts.done as f64 / f.measured_s / 1e9;
-    let found = (in_system - rate_times_mean).abs() / in_system.max(floor);
-    let found = if (in_system - rate_times_mean).abs() <= floor { 0.0 } else { found };
+/// Little's law: the number of events in the system, counted at random moments, against the published rate times the
+/// published mean. The count does not come from the stamps that rate and mean come from, so a latency that is stamped too
+/// short, an event that is recorded twice or not at all, makes the check fail.
+///
+/// Beside the 3 %, the limit allows for what chance does to the count, and for the events that the ends of the phase cut.
+/// `None` if there were too few looks, or if so many events failed or never ended that the law does not apply.
+fn little(f: &Findings<'_>) -> Option<Check> {
+    let (counted, mean_ns) = (f.in_system?, f.in_system_mean_ns?);
+    // In a closed loop an event that waits for a new connection is counted, and its service does not hold that wait.
+    if f.rate_per_s.is_none() && f.connection_errors > 0 {
+        return None;
+    }
+    let counts = f.counts;
+    let others = counts.failed
+        + counts.skipped
+        + if f.rate_per_s.is_some() { counts.unfinished } else { f.never_ended };
+    let expected = f.achieved_per_s * mean_ns / 1e9;
+    if counted.looks < LOOKS_MIN || others * 100 > counts.done || expected <= 0.0 {
+        return None;
+    }
+    let found = (counted.mean - expected).abs() / expected;
+    let chance = LOOK_ERRORS_MAX * counted.error.max(1.0 / counted.looks as f64) / expected;
+    let limit = LITTLE_MAX + chance + mean_ns / 1e9 / f.measured_s;
     let text = format!(
-        "{in_system:.4} events in the system, rate times mean latency {rate_times_mean:.4}: {} apart, {} allowed",
+        "{:.4} events in the system, counted at {} random moments; the rate times the mean latency is {expected:.4}: {} \
+         apart, {} allowed",
+        counted.mean,
+        counted.looks,
         percent(found),
-        percent(LITTLE_MAX)
+        percent(limit)
     );
-    at_most("littles-law", found, LITTLE_MAX, text)
+    Some(at_most("littles-law", found, limit, text))
 }
 
 /// `None` where no operation has a share of its own.
 fn mix(f: &Findings<'_>) -> Option<Check> {
     let judged = f.operations.iter().filter_map(|(share, count)| {
         let per_event = share.per_event.filter(|share| *share > 0.0)?;
-        let expected = per_event * f.counts.done as f64;
+        let expected = per_event * f.service_count as f64;
         // Where chance decides which operation an event does, so many draws spread that far by themselves.
         let spread = ((1.0 - per_event).max(0.0) / expected).sqrt();
         Some(((*count as f64 / expected - 1.0).abs(), MIX_MAX + SPREADS_MAX * spread, &share.name))

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::driver::{Attempt, Connection, Failure, FailureClass, Laps};
+use crate::driver::{Attempt, Connection, Failure, FailureClass, Idle, Laps};
 use crate::engine::{Engine, to_ns};
 use crate::latency::Writer;
-use crate::ledger::{Ledger, Started};
-use crate::outage::Failed;
+use crate::ledger::{Carried, Ledger, Started};
 use crate::random::Random;
 
 /// A wait is cut into slices of this, so that a stop is seen.
@@ -28,6 +27,8 @@ pub(crate) struct Worker {
     /// When the newest connection was made.
     connected_ns: u64,
     pauses: Random,
+    /// It has slept since it last looked at its connection.
+    has_rested: bool,
     /// How long before a due time it stops sleeping.
     spin_ns: u64,
 }
@@ -46,7 +47,7 @@ impl Worker {
         let connected_ns = engine.clock.now_ns();
         let spin_ns = to_ns(engine.settings.client.spin);
         let ledger = Ledger::new(Arc::clone(&engine), writer);
-        Self { index, engine, ledger, laps, connection, connected_ns, pauses, spin_ns }
+        Self { index, engine, ledger, laps, connection, connected_ns, pauses, has_rested: false, spin_ns }
     }
 
     /// Whether it has a connection, made again where it was lost, while events may be taken.
@@ -54,16 +55,23 @@ impl Worker {
         self.is_connected() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
     }
 
-    /// Whether it has a connection. One that the server has closed between two events is none.
+    /// Whether it has a connection. One that has ended between two events is none, and what ended it is counted.
     pub(crate) fn is_connected(&mut self) -> bool {
-        if self.connection.as_mut().is_some_and(|connection| connection.is_over()) {
-            self.connection = None;
+        let Some(connection) = &mut self.connection else { return false };
+        match connection.idle(std::mem::take(&mut self.has_rested)) {
+            Idle::Stands => return true,
+            Idle::Closed => {}
+            Idle::Lost(failure) => {
+                let at_ns = self.engine.clock.now_ns();
+                self.ledger.note_lost(&failure, self.connected_ns, at_ns, None);
+            }
         }
-        self.connection.is_some()
+        self.connection = None;
+        false
     }
 
     /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
-    pub(crate) fn wait_until(&self, due_ns: u64) -> Option<u64> {
+    pub(crate) fn wait_until(&mut self, due_ns: u64) -> Option<u64> {
         loop {
             let now_ns = self.wait_a_slice(due_ns)?;
             if now_ns >= due_ns {
@@ -74,9 +82,10 @@ impl Worker {
 
     /// Waits until `due_ns` or for a slice of time, and returns the time then; `None` where the run ends before.
     ///
-    /// Sleeps, and where the settings say so spins the last stretch: a sleep ends tens of microseconds late.
-    pub(crate) fn wait_a_slice(&self, due_ns: u64) -> Option<u64> {
-        let spin_from_ns = due_ns.saturating_sub(self.spin_ns);
+    /// A sleep ends tens of microseconds late: it asks to be woken early, and spins the rest.
+    pub(crate) fn wait_a_slice(&mut self, due_ns: u64) -> Option<u64> {
+        let lead = &self.engine.lead;
+        let spin_from_ns = due_ns.saturating_sub(self.spin_ns.max(lead.ns()));
         let mut has_slept = false;
         loop {
             let now_ns = self.engine.clock.now_ns();
@@ -88,38 +97,44 @@ impl Worker {
             }
             if now_ns >= spin_from_ns {
                 std::hint::spin_loop();
-            } else if has_slept {
+                continue;
+            }
+            if has_slept {
                 return Some(now_ns);
-            } else {
-                self.engine.clock.sleep_until_ns(spin_from_ns.min(now_ns + SLICE_NS));
-                has_slept = true;
+            }
+            let asked_ns = spin_from_ns.min(now_ns + SLICE_NS);
+            self.engine.clock.sleep_until_ns(asked_ns);
+            (has_slept, self.has_rested) = (true, true);
+            if lead.is_on() && asked_ns == spin_from_ns {
+                lead.note(asked_ns, self.engine.clock.now_ns(), due_ns);
             }
         }
     }
 
     /// Tries the event until it ends well, may not be tried again, or the run is given up.
+    ///
+    /// What an event waits for a connection to be made again is wait, and its service is that of the try that comes after.
     pub(crate) fn perform(&mut self, event: &Started) {
-        self.ledger.begun(self.index, event);
+        let mut event = *event;
+        self.ledger.begun(self.index, &event);
         let mut tries_left = self.engine.settings.retries_max;
         let mut try_start_ns = event.start_ns;
         let mut is_hit = false;
         loop {
-            let Some(failure) = self.attempt(event, try_start_ns) else { return };
+            let Some(failure) = self.attempt(&event, try_start_ns) else { return };
             let end_ns = self.engine.clock.now_ns();
-            self.ledger.note_failure(&failure, &event.taken, try_start_ns, end_ns);
-            if failure.class == FailureClass::Connection {
+            let is_lost = failure.class == FailureClass::Connection;
+            if is_lost {
                 self.connection = None;
-                let due_ns = (!is_hit).then_some(event.taken.due_ns);
-                self.engine.outages.failed(Failed::Lost {
-                    made_ns: self.connected_ns,
-                    at_ns: end_ns,
-                    due_ns,
-                });
+                let carried = Carried { taken: event.taken, try_start_ns, is_hit };
+                self.ledger.note_lost(&failure, self.connected_ns, end_ns, Some(&carried));
                 is_hit = true;
+            } else {
+                self.ledger.note_failure(&failure, &event.taken, try_start_ns, end_ns);
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
             if !may_pass || !failure.may_repeat || tries_left == 0 {
-                return self.ledger.failed(self.index, event, end_ns);
+                return self.ledger.failed(self.index, &event, end_ns);
             }
             let can_try = self.is_connected() || self.connect_again(Engine::is_abandoned);
             if !can_try || self.engine.is_abandoned() {
@@ -127,6 +142,10 @@ impl Worker {
             }
             tries_left -= 1;
             try_start_ns = self.engine.clock.now_ns();
+            if is_lost {
+                event = event.on_new_connection(try_start_ns);
+                self.ledger.begun(self.index, &event);
+            }
             self.ledger.note_retry(&event.taken, try_start_ns);
         }
     }

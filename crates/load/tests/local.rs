@@ -146,6 +146,71 @@ fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
 }
 
 #[test]
+fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
+    // Two or three commands a connection: by those that begin and end in the phase, the rate would be a third too low.
+    let settings = LoadSettings {
+        rate: Rate::Max,
+        threads: 8,
+        warmup: Duration::from_millis(370),
+        time: Duration::from_millis(1_650),
+        ..settings("exec:sleep 0.5")
+    };
+    let mut completions = 0.0;
+    let mut on_progress = |event: &Event| {
+        if let Event::Interval(progress) = event
+            && progress.phase == Phase::Measure
+        {
+            completions += progress.achieved_per_s * progress.interval_s;
+        }
+    };
+    let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
+    assert_books(&record);
+    assert!((completions - record.counts.done as f64).abs() < 1e-6, "{completions}: {:?}", record.counts);
+    // However slow the machine is: eight are under way all the time but for what lies between two commands.
+    let mean_s = record.service.summary().unwrap().mean_ns / 1e9;
+    let truth = 8.0 / mean_s;
+    let n = truth * record.measured.as_secs_f64();
+    assert!(
+        (record.achieved_per_s / truth - 1.0).abs() <= 1.0 / n + 0.02,
+        "{}/s of {truth}",
+        record.achieved_per_s
+    );
+    assert!(
+        check_of(&record, "littles-law").ok && check_of(&record, "phase-length").ok,
+        "{:?}",
+        record.verdict
+    );
+}
+
+#[test]
+fn a_phase_shorter_than_its_events_has_no_rate() {
+    let time = Duration::from_millis(200);
+    let record = run(&LoadSettings { rate: Rate::Max, time, ..settings("exec:sleep 0.5") });
+    assert!(!check_of(&record, "phase-length").ok, "{:?}", record.verdict);
+    assert_eq!(record.verdict.state, Validity::Invalid);
+}
+
+#[test]
+fn a_stop_is_heard_with_billions_of_events_ahead() {
+    for schedule in [Schedule::Shared, Schedule::Own] {
+        for arrivals in [Arrivals::Poisson, Arrivals::Jitter { ratio: 0.1 }] {
+            let stop = Stop::new();
+            let (rate, time) = (Rate::PerSecond(1e6), Duration::from_hours(1));
+            let settings = LoadSettings { arrivals, schedule, rate, time, ..settings("null:") };
+            let mut on_progress = |event: &Event| {
+                if let Event::Interval(_) = event {
+                    stop.request();
+                }
+            };
+            let record = load::run(&settings, &stop, &mut on_progress).unwrap();
+            assert_books(&record);
+            assert_eq!(record.verdict.state, Validity::Interrupted);
+            assert!(record.counts.planned > 0, "{:?}", record.counts);
+        }
+    }
+}
+
+#[test]
 fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
     let dir = tempfile::tempdir().unwrap();
     let marks = dir.path().join("marks");

@@ -16,7 +16,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Stop};
 use mysql::prelude::Queryable;
 use record::clock::{Clock, Monotonic};
-use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
+use record::load::{DataCheck, LoadSettings, PreparePolicy, Rate, Workload};
 use support::mariadb::{MariaDb, PASSWORD, installed};
 use support::{
     STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_transfers, check_of, error_of, insert_accounts, run,
@@ -153,14 +153,15 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
     // How long the server was away is what the event took that it froze in; it is a little over a second.
     let stalled_s = record.service.known.quantile_ns(1.0).unwrap() as f64 / 1e9;
     assert!(stalled_s > 0.99, "{stalled_s}");
-    // A stall of T in a run of L puts a share T / L of the events evenly between 0 and T.
+    // An event due at t into a stall of T ends at T plus the time that the backlog before it takes to drain. At five times
+    // the offered rate or more, that is at most t / 5: of the L = 10 s of the run, the share 1 - q that is slower than the
+    // quantile was due in the first (1 - q) L of the stall, and its fastest event took T - (1 - q) L or up to a fifth of
+    // (1 - q) L more.
     for quantile in [0.95, 0.99, 0.999] {
-        let expected_s = stalled_s - (1.0 - quantile) * 10.0;
+        let share_s = (1.0 - quantile) * 10.0;
         let found_s = response.quantile_ns(quantile).unwrap() as f64 / 1e9;
-        assert!(
-            (found_s / expected_s - 1.0).abs() < 0.02,
-            "{quantile}: {found_s} s, expected {expected_s} s"
-        );
+        let (low, high) = ((stalled_s - share_s) * 0.98, (stalled_s - 0.8 * share_s) * 1.02);
+        assert!((low..=high).contains(&found_s), "{quantile}: {found_s} s, expected {low} to {high} s");
     }
     // Only those that were in the server when it froze saw it in their service time.
     let slow = record.service.known.count() - record.service.known.count_at_or_below(900_000_000);
@@ -188,7 +189,8 @@ fn a_crash_and_a_restart_cost_no_event() {
     });
     assert_eq!(record.counts.planned, 1_500);
     assert_eq!(record.counts.failed, 0, "{:?}", record.error_samples);
-    assert!(record.errors.connection > 0 && record.counts.retries > 0);
+    // Connections that are idle at that moment are made again without a retry of any event.
+    assert!(record.errors.connection > 0, "{:?}", record.error_samples);
     let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
     assert!(outage.ended);
     assert!(outage.from_s > 1.9, "{outage:?}");
@@ -316,4 +318,56 @@ fn the_example_script_of_the_docs_runs_prepared_and_as_text() {
     let error = error_of(&wrong);
     assert_eq!(error.class(), ErrorClass::Usage, "{error}");
     assert!(error.to_string().contains("error in your SQL syntax"), "{error}");
+}
+
+#[test]
+fn tables_are_built_at_the_same_time() {
+    let Some(server) = MariaDb::start() else { return };
+    let mut settings = LoadSettings { threads: 4, ..settings(server.url()) };
+    (settings.oltp.tables, settings.oltp.rows) = (4, 30_000);
+    let mut told = Vec::new();
+    let prepared = load::prepare(&settings, &Stop::new(), &mut |event| {
+        if let load::Event::Preparing { table, .. } = event {
+            told.push(table.clone());
+        }
+    });
+    assert_eq!(prepared.unwrap().built, 4);
+    // One after the other, no table would be told of again when another has been.
+    let mut runs = told.clone();
+    runs.dedup();
+    assert!(runs.len() > 4, "{told:?}");
+    let mut root = server.connect("root", None, "bench");
+    for table in 1..=4 {
+        let rows: Option<u64> = root.query_first(format!("SELECT COUNT(*) FROM sbtest{table}")).unwrap();
+        assert_eq!(rows, Some(30_000));
+    }
+    // What is there is found, and only what is missing is built.
+    root.query_drop("DROP TABLE sbtest3").unwrap();
+    let prepared = load::prepare(&settings, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!((prepared.found, prepared.built), (3, 1));
+}
+
+#[test]
+fn a_quick_check_finds_what_is_too_short_and_takes_the_rest_for_granted() {
+    let Some(server) = MariaDb::start() else { return };
+    let base = LoadSettings { prepare: PreparePolicy::Never, ..settings(server.url()) };
+    let at = |check| LoadSettings { check, ..base.clone() };
+    let prepare = |settings: &LoadSettings| load::prepare(settings, &Stop::new(), &mut |_| {});
+    let problem = |check| prepare(&at(check)).unwrap_err().to_string();
+    for check in [DataCheck::Quick, DataCheck::Full] {
+        assert!(problem(check).contains("there is no table sbtest1"));
+    }
+    assert!(prepare(&at(DataCheck::None)).is_ok());
+    prepare(&LoadSettings { prepare: PreparePolicy::Auto, ..base.clone() }).unwrap();
+    let mut root = server.connect("root", None, "bench");
+    // Rows in between are not looked at.
+    root.query_drop("DELETE FROM sbtest1 WHERE id BETWEEN 500 AND 510").unwrap();
+    assert_eq!(prepare(&at(DataCheck::Quick)).unwrap().found, 2);
+    assert!(problem(DataCheck::Full).contains("sbtest1 holds 989 of 1000 rows"));
+    for (delete, holds) in [("id > 900", 900), ("id <= 100", 800)] {
+        root.query_drop(format!("DELETE FROM sbtest2 WHERE {delete}")).unwrap();
+        let text = problem(DataCheck::Quick);
+        assert!(text.contains(&format!("sbtest2 holds {holds} of 1000 rows")), "{text}");
+    }
+    assert!(prepare(&at(DataCheck::None)).is_ok());
 }

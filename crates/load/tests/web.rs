@@ -111,13 +111,12 @@ fn what_cannot_be_asked_is_told_before_anything_is_measured() {
     let error_of = |settings: &LoadSettings| load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err();
     for (target, word) in [
         ("http:127.0.0.1", "http://host:port/path"),
-        ("http://me:secret@127.0.0.1/", "--header"),
         ("http://127.0.0.1/a b", "%20"),
         ("http://127.0.0.1:port/", "port"),
     ] {
         let error = error_of(&settings(target));
         assert_eq!(error.class(), ErrorClass::Usage, "{error}");
-        assert!(error.to_string().contains(word) && !error.to_string().contains("secret"), "{error}");
+        assert!(error.to_string().contains(word), "{error}");
     }
     let requests = Some("/nonexistent/requests.toml".to_owned());
     let no_file = LoadSettings {

@@ -5,18 +5,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
-use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange};
+use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange, WakeUp};
 use record::missing::{Maybe, Missing};
 use record::series::{HistogramSlice, LatencyKind};
 use record::verdict::{Check, Validity, Verdict};
 
+use super::in_system::InSystem;
 use super::{Seen, closed_loop, seconds};
+use crate::audit::{self, Unfinished};
 use crate::books::Books;
 use crate::client::{RunQueueWaits, Usage};
+use crate::counting::By;
 use crate::driver::OperationShare;
-use crate::engine::{Engine, Unfinished};
+use crate::engine::Engine;
+use crate::latency::Fates;
 use crate::pace::Scratch;
-use crate::verdict::{self, Findings};
+use crate::verdict::{self, Findings, lateness};
 
 /// The measured phase as it was.
 pub(super) struct Measured {
@@ -29,6 +33,8 @@ pub(super) struct Measured {
     pub(super) is_interrupted: bool,
     /// How long the workers had waited for a CPU when the phase began, and when it ended.
     pub(super) waits: (RunQueueWaits, RunQueueWaits),
+    /// Events in the system, counted at random moments of the phase.
+    pub(super) in_system: Option<InSystem>,
     /// CPU time of the threads that kept the CPUs awake.
     pub(super) awake_cpu: Option<Duration>,
 }
@@ -46,7 +52,8 @@ pub(super) fn record(
     let mut scratch = Scratch::default();
     let until_ns = measured.until_ns;
     let is_open = timeline.due.is_some();
-    let mut unfinished = engine.unfinished(until_ns, measured.looked_until_ns, is_logged, &mut scratch);
+    let mut unfinished =
+        audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     // Those that ended late are not among them yet: what of their operations lasted how long, they have told.
     let in_flight = unfinished.service_at_least.count();
     books.take_unfinished(&unfinished);
@@ -56,7 +63,11 @@ pub(super) fn record(
     books.late.service.add_to(&mut unfinished.service_at_least);
     books.late.wait.add_to(&mut unfinished.wait_at_least);
     let fates = &books.fates;
-    let planned = if is_open { timeline.measured_due_before(until_ns, &mut scratch) } else { fates.started };
+    let planned = match engine.counting().by {
+        By::Due => timeline.measured_due_before(until_ns, &mut scratch),
+        By::Start => fates.started,
+        By::Part => fates.started - fates.warmup_ended,
+    };
     let counts = Counts {
         planned,
         done: fates.done,
@@ -68,6 +79,7 @@ pub(super) fn record(
     assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
     let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
     let measured_s = span.as_secs_f64();
+    let achieved_per_s = events_in_phase(engine.counting().by, fates) / measured_s;
     let cost = Cost::of(engine, measured, counts.done);
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
@@ -83,18 +95,18 @@ pub(super) fn record(
             histogram: CompactHistogram::from(&unfinished.at_least),
         });
     }
-    let verdict = judge(engine, books, &counts, measured, &cost, seen.checks);
-    let record = LoadRecord {
+    let mut record = LoadRecord {
         settings: engine.settings.clone(),
         server_version: seen.version,
         measured_from_ns: timeline.measured_from_ns,
         measured: span,
-        achieved_per_s: counts.done as f64 / measured_s,
+        achieved_per_s,
         counts,
         response,
         service: with(books.total.service.clone(), &unfinished.service_at_least),
         wait: of_open(&books.total.wait).map(|known| with(known, &unfinished.wait_at_least)),
         lateness: of_open(&books.total.lateness),
+        generator_made: Vec::new(),
         failure: books.total.failure.clone(),
         connect: Ok(engine.connects.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         operations: books.operations(in_flight),
@@ -106,40 +118,58 @@ pub(super) fn record(
         found_no_worker: fates.found_no_worker,
         rate_changes: changes,
         connected: engine.settings.connections_in_all(),
-        client: cost.client,
+        client: cost.client.clone(),
         slices,
-        verdict,
+        verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
+    if let Ok(response) = &record.response {
+        record.generator_made = lateness::generator_made(&response.merged(), &books.total.raised);
+    }
+    record.verdict = judge(engine, books, &record, measured, &cost, seen.checks);
     (record, unfinished)
+}
+
+/// The number of events that the phase is credited with, for the rate: see [`crate::counting`].
+fn events_in_phase(by: By, fates: &Fates) -> f64 {
+    match by {
+        By::Due => fates.done as f64,
+        By::Start | By::Part => (fates.done - fates.done_carried_in) as f64 + fates.part_e9 as f64 / 1e9,
+    }
 }
 
 fn judge(
     engine: &Engine,
     books: &Books,
-    counts: &Counts,
+    record: &LoadRecord,
     measured: &Measured,
     cost: &Cost,
     seen: Vec<Check>,
 ) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
-    let mean_of = |h: &Histogram| h.summary().map(|s| s.mean_ns);
-    let is_open = engine.timeline().due.is_some();
-    let in_system = if is_open { &books.total.response } else { &books.total.service };
+    let published = record.response.as_ref().unwrap_or(&record.service);
     let operations: Vec<(&OperationShare, u64)> = books.operation_counts().collect();
     let findings = Findings {
         settings: &engine.settings,
         rate_per_s: engine.timeline().rate_per_s_max(measured.until_ns),
-        counts,
-        in_system_ns: books.fates.in_system_ns,
+        counts: &record.counts,
+        achieved_per_s: record.achieved_per_s,
+        in_system: measured.in_system,
+        service_count: record.service.known.count(),
+        never_ended: record.counts.unfinished.saturating_sub(books.fates.ended_late),
         connected: engine.settings.connections_in_all(),
         measured_s,
         drained: books.fates.drained,
-        lateness: verdict::judged_quantile(&books.total.lateness),
-        in_system_mean_ns: mean_of(in_system),
+        lateness: record.response.as_ref().ok().and_then(|response| {
+            let is_nothing = engine.settings.target.scheme() == "null";
+            lateness::check(&response.merged(), &books.total.raised, is_nothing)
+        }),
+        in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.driver.multiplex().is_some()
             && engine.settings.threads > 1
             && !engine.settings.has_loops(),
+        waits_for_server: engine.driver.multiplex().is_some(),
+        connection_errors: record.errors.connection,
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
         operations: &operations,
@@ -190,6 +220,10 @@ impl Cost {
                     .map(|w| w.iter().sum::<u64>() as f64 / 1e3 / done as f64)
                     .ok_or_else(not_counted),
                 keep_awake_cpu: measured.awake_cpu,
+                wake_up: engine.lead.spent(measured.until_ns).map(|spent| WakeUp {
+                    lead: Duration::from_nanos(spent.lead_ns),
+                    spun_ratio: spent.spun_ratio,
+                }),
             })
         };
         let busiest_ratio = usages.iter().map(Usage::cpu_s).fold(0.0, f64::max) / measured_s;

@@ -17,10 +17,10 @@ use crate::error::LoadError;
 use crate::event_loop::EventLoop;
 use crate::latency::{self, Recorder, Writer};
 use crate::ledger::Ledger;
-use crate::priority;
 use crate::stop::Stop;
 use crate::worker::Worker;
 use crate::{Event, OnEvent, closed, open};
+use crate::{capabilities, priority};
 
 /// Tries of a worker to get its first connection: in a storm, some are turned away.
 const CONNECT_TRIES: u32 = 3;
@@ -64,7 +64,7 @@ impl Crew {
         on_event: OnEvent<'_>,
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
-        if let Err(text) = client::may_open(settings.connections_in_all()) {
+        if let Err(text) = client::may_open(engine.driver.sockets(settings.connections_in_all())) {
             return Err(LoadError::Machine { target: settings.target.clone(), text });
         }
         let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
@@ -175,6 +175,9 @@ fn worker_thread(
     post.thread_id.store(nix::unistd::gettid().as_raw(), Ordering::SeqCst);
     // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
     let _ = nix::sys::prctl::set_timerslack(1);
+    // A server may be hostile: what talks to it has no power over the machine.
+    let _ =
+        if engine.settings.client.fifo { capabilities::keep_priority() } else { capabilities::keep_files() };
     if gate.enter() {
         let member = Member::connect(engine, index, writer, gate, report);
         gate.leave();
@@ -182,8 +185,10 @@ fn worker_thread(
             && gate.await_start()
         {
             if engine.settings.client.fifo {
-                // It was tried before; where it is refused now, the lateness tells.
-                let _ = priority::real_time();
+                // It was tried before; where it is refused now, the lateness tells. Who starts commands changes it again for each.
+                let keep =
+                    || if engine.driver.starts_commands() { Ok(()) } else { capabilities::keep_files() };
+                let _ = priority::real_time().and_then(|()| keep());
             }
             let ledger = member.work(engine);
             let waited_ns = client::run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst));

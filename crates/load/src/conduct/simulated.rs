@@ -1,5 +1,6 @@
 //! The loops under a clock that is moved by hand: one worker, no thread, no sleep, exact answers.
 
+mod closed_rate;
 mod end;
 mod outages;
 mod rates;
@@ -11,8 +12,8 @@ use std::sync::{Mutex, OnceLock};
 use record::clock::Clock;
 use record::histogram::Histogram;
 use record::load::{
-    Arrivals, ClientSettings, Counts, Distribution, LatePolicy, OltpSettings, PreparePolicy, Schedule,
-    ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Counts, DataCheck, Distribution, LatePolicy, OltpMix, OltpSettings,
+    PreparePolicy, Schedule, ScriptSettings, Think, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::LatencyKind;
@@ -21,9 +22,9 @@ use record::verdict::Validity;
 
 use super::*;
 use crate::control::RateAsk;
-use crate::driver::{Attempt, Connection, Cut, Look, OperationShare};
+use crate::driver::{Attempt, Connection, Cut, Idle, Look, OperationShare};
 use crate::latency::Recorder;
-use crate::verdict::{Findings, judged_quantile};
+use crate::verdict::Findings;
 use crate::worker::Worker;
 use crate::{closed, open};
 
@@ -124,8 +125,9 @@ impl Connection for Server {
         Ok(())
     }
 
-    fn is_over(&mut self) -> bool {
-        self.0.clock.now_ns() - self.0.used_ns.load(Ordering::SeqCst) >= self.0.keeping.for_ns
+    fn idle(&mut self, _: bool) -> Idle {
+        let idle_ns = self.0.clock.now_ns() - self.0.used_ns.load(Ordering::SeqCst);
+        if idle_ns >= self.0.keeping.for_ns { Idle::Closed } else { Idle::Stands }
     }
 }
 
@@ -138,6 +140,7 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
             rows: 1,
             point_selects: 1,
             range_size: 1,
+            mix: OltpMix::USUAL,
             distribution: Distribution::Uniform,
             skip_transaction: false,
             prepared: false,
@@ -148,6 +151,8 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
         exec: ExecSettings::plain(),
         verify: false,
         prepare: PreparePolicy::Never,
+        check: DataCheck::Quick,
+        answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: 1,
         connections: None,
         rate,
@@ -202,28 +207,37 @@ fn play(
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
 
-    let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
-    let connection = driver.connect(&engine.posts[0].cut).ok().unwrap();
-    let mut worker = Worker::new(0, Arc::clone(&engine), writer, connection);
-    if is_open {
-        open::work(&mut worker);
-    } else {
-        closed::work(&mut worker);
+    let mut readers = Vec::new();
+    let mut over_ns = 0;
+    for index in 0..engine.posts.len() {
+        // Each worker lives through the same time: nothing but the numbers of events ties them together.
+        clock.0.store(0, Ordering::SeqCst);
+        let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
+        readers.push(reader);
+        let connection = driver.connect(&engine.posts[index].cut).ok().unwrap();
+        let mut worker = Worker::new(index, Arc::clone(&engine), writer, connection);
+        if is_open {
+            open::work(&mut worker);
+        } else {
+            closed::work(&mut worker);
+        }
+        engine.working.fetch_sub(1, Ordering::SeqCst);
+        over_ns = over_ns.max(clock.now_ns());
     }
-    engine.working.fetch_sub(1, Ordering::SeqCst);
 
-    let mut books = Books::new(vec![reader], driver.operations(), &[], is_open, 0);
+    let mut books = Books::new(readers, driver.operations(), &[], is_open, 0);
     books.close();
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
     let waits = || RunQueueWaits { of_each_ns: vec![Some(0)], ..RunQueueWaits::default() };
     let measured = Measured {
         until_ns,
-        looked_until_ns: clock.now_ns().max(until_ns),
+        looked_until_ns: over_ns.max(until_ns),
         interval_from_ns: timeline.measured_from_ns,
         gave_up_for: None,
         is_interrupted: false,
         waits: (waits(), waits()),
+        in_system: None,
         awake_cpu: None,
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };

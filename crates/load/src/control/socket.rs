@@ -5,8 +5,8 @@ use std::net::Shutdown;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use nix::sys::stat::{Mode, fchmod};
@@ -100,33 +100,91 @@ fn bind(path: &Path) -> Result<UnixListener, ControlError> {
     Ok(UnixListener::from(std::os::fd::OwnedFd::from(socket)))
 }
 
+/// The connections that are open, in the order in which they last said something.
+#[derive(Debug, Default)]
+struct Open(Mutex<Vec<Connection>>);
+
+#[derive(Debug)]
+struct Connection {
+    number: u64,
+    stream: UnixStream,
+    /// A line of it is being answered.
+    is_busy: bool,
+}
+
+impl Open {
+    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one more. If there are too many, the one that has been idle longest makes room; `false` if all are busy.
+    fn enter(&self, number: u64, stream: &UnixStream) -> io::Result<bool> {
+        let mut all = self.lock();
+        if all.len() >= CONNECTIONS_MAX {
+            let Some(idle) = all.iter().position(|connection| !connection.is_busy) else { return Ok(false) };
+            let dropped = all.remove(idle);
+            // The peer may have gone, or may not read: it is not waited for.
+            let _ = dropped.stream.set_nonblocking(true);
+            let _ = (&dropped.stream)
+                .write_all(b"error: idle too long, another connection took this one's place\n");
+            let _ = dropped.stream.shutdown(Shutdown::Both);
+        }
+        all.push(Connection { number, stream: stream.try_clone()?, is_busy: false });
+        Ok(true)
+    }
+
+    /// A line of this connection is being answered, or has been; `false` if it was dropped.
+    fn set_busy(&self, number: u64, is_busy: bool) -> bool {
+        let mut all = self.lock();
+        let Some(at) = all.iter().position(|connection| connection.number == number) else { return false };
+        let connection = all.remove(at);
+        all.push(Connection { is_busy, ..connection });
+        true
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().retain(|connection| connection.number != number);
+    }
+}
+
 fn accept(listener: &UnixListener, is_over: &AtomicBool, answer: &Answer) {
-    let connections = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
+    let open = Arc::new(Open::default());
+    for (number, stream) in (0..).zip(listener.incoming()) {
         if is_over.load(Ordering::SeqCst) {
             return;
         }
         let Ok(mut stream) = stream else { continue };
-        if connections.load(Ordering::SeqCst) >= CONNECTIONS_MAX {
-            // Whoever it was may have gone.
-            let _ = stream.write_all(b"error: too many connections\n");
-            continue;
+        match open.enter(number, &stream) {
+            Ok(true) => {}
+            Ok(false) => {
+                // The peer may have gone.
+                let _ = stream.write_all(b"error: too many connections\n");
+                continue;
+            }
+            Err(_) => continue,
         }
-        connections.fetch_add(1, Ordering::SeqCst);
-        let (theirs, answer) = (Arc::clone(&connections), Arc::clone(answer));
+        let (theirs, answer) = (Arc::clone(&open), Arc::clone(answer));
         let body = move || {
             // A connection that breaks is over.
-            let _ = converse(&stream, &*answer);
-            theirs.fetch_sub(1, Ordering::SeqCst);
+            let _ = converse(&stream, &theirs, number, &*answer);
+            theirs.leave(number);
         };
         if thread::Builder::new().name("load-control".to_owned()).spawn(body).is_err() {
-            connections.fetch_sub(1, Ordering::SeqCst);
+            open.leave(number);
         }
     }
 }
 
 /// Answers line by line until the other side has said everything.
-fn converse(stream: &UnixStream, answer: &dyn Fn(&str) -> String) -> io::Result<()> {
+///
+/// A command ends with its newline. What a client that died left behind is a part of a command, and another command:
+/// `rate 20` of `rate 2000/s`.
+fn converse(
+    stream: &UnixStream,
+    open: &Open,
+    number: u64,
+    answer: &dyn Fn(&str) -> String,
+) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     loop {
@@ -135,10 +193,16 @@ fn converse(stream: &UnixStream, answer: &dyn Fn(&str) -> String) -> io::Result<
         if bytes == 0 {
             return Ok(());
         }
-        if bytes as u64 == LINE_MAX && line.last() != Some(&b'\n') {
-            return (&*stream).write_all(b"error: the line is too long\n");
+        if line.last() != Some(&b'\n') {
+            let why =
+                if bytes as u64 == LINE_MAX { "is too long" } else { "does not end with a newline: ignored" };
+            return (&*stream).write_all(format!("error: the line {why}\n").as_bytes());
+        }
+        if !open.set_busy(number, true) {
+            return Ok(());
         }
         let text = answer(&String::from_utf8_lossy(&line));
+        open.set_busy(number, false);
         (&*stream).write_all(format!("{text}\n").as_bytes())?;
     }
 }
@@ -165,12 +229,46 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
         let listening = Listening::begin(&path, echo()).unwrap();
-        assert_eq!(ask(&path, "one\ntwo"), "ok one\nok two\n");
+        assert_eq!(ask(&path, "one\ntwo\n"), "ok one\nok two\n");
         assert_eq!(ask(&path, &"x".repeat(300)), "error: the line is too long\n");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "others may not talk to it");
         drop(listening);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_line_without_its_end_is_no_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&heard);
+        let note: Answer = Arc::new(move |line: &str| {
+            theirs.lock().unwrap().push(line.to_owned());
+            "ok".to_owned()
+        });
+        let _listening = Listening::begin(&path, note).unwrap();
+        // A client that dies in the middle of `rate 2000/s`.
+        let said = ask(&path, "status\nrate 20");
+        assert_eq!(said, "ok\nerror: the line does not end with a newline: ignored\n");
+        assert_eq!(*heard.lock().unwrap(), ["status\n"]);
+    }
+
+    #[test]
+    fn idle_connections_make_room_for_one_that_asks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let _listening = Listening::begin(&path, echo()).unwrap();
+        let idle: Vec<UnixStream> =
+            (0..CONNECTIONS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        assert_eq!(ask(&path, "still there\n"), "ok still there\n");
+        // One of them was dropped, and learns why; the others are open.
+        let dropped = io::read_to_string(&idle[0]).unwrap();
+        assert_eq!(dropped, "error: idle too long, another connection took this one's place\n");
+        (&idle[1]).write_all(b"me too\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(&idle[1]).read_line(&mut answer).unwrap();
+        assert_eq!(answer, "ok me too\n");
     }
 
     #[test]

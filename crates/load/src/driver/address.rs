@@ -73,7 +73,7 @@ fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
 }
 
 /// The text with `%XX` read as bytes.
-fn decoded(text: &str) -> Result<String, String> {
+pub(crate) fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -7,7 +7,10 @@ use record::load::{LoadSettings, PreparePolicy};
 use record::missing::Missing;
 use record::verdict::Check;
 
+use super::broken::too_long_text;
 use super::net::{Answer, Dialogue, Exchange, Heard, Place, Wire};
+use super::security::Plan;
+use super::tls::Secured;
 use super::{Failure, FailureClass, Look, OperationShare};
 use crate::Event;
 use crate::dataset::{Cache, Cleaned, Prepared};
@@ -17,6 +20,10 @@ use crate::random::Random;
 
 /// The words of a protocol for keys and values. Pure: bytes in, bytes out.
 pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
+    /// Whether servers of this kind read many requests at once inside of TLS.
+    fn takes_batches_in_tls(&self) -> bool {
+        true
+    }
     fn write_greeting(&self, out: &mut Vec<u8>);
     /// Answers that a greeting gets.
     fn greeting_answers(&self) -> usize;
@@ -27,7 +34,9 @@ pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
     /// Asks for the counters that [`Self::read_counters`] understands.
     fn write_counters(&self, out: &mut Vec<u8>);
     /// Reads one answer.
-    fn read<'a>(&self, input: &'a [u8]) -> Read<'a>;
+    ///
+    /// - `bytes_max`: a longer value is not waited for.
+    fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a>;
     /// Reads the answer to [`Self::write_counters`]: what the server is, and what it has evicted. `None`: more comes.
     fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)>;
 }
@@ -52,6 +61,8 @@ pub(crate) enum Read<'a> {
     Refused { taken: usize, class: FailureClass, text: String },
     /// No answer of this protocol.
     Garbage,
+    /// It announces so many bytes, more than are accepted.
+    TooLong { bytes: usize },
 }
 
 /// What a server tells of itself.
@@ -67,6 +78,7 @@ struct Speaker<C> {
     kv: Arc<Kv>,
     deed: Deed,
     greetings_left: usize,
+    bytes_max: usize,
 }
 
 /// A cache as a target.
@@ -76,12 +88,22 @@ pub(crate) struct Caching<C> {
     pub(crate) kv: Arc<Kv>,
     /// What the server calls itself: `memcached`, `Redis`.
     pub(crate) name: &'static str,
+    /// The longest value that is accepted.
+    pub(crate) bytes_max: usize,
+    pub(crate) tls: Option<Plan>,
 }
 
 impl<C: Codec> Caching<C> {
-    pub(crate) fn new(codec: C, place: Place, name: &'static str, settings: &LoadSettings) -> Self {
+    pub(crate) fn new(
+        codec: C,
+        place: Place,
+        tls: Option<Plan>,
+        name: &'static str,
+        settings: &LoadSettings,
+    ) -> Self {
         let kv = Arc::new(Kv::new(&settings.kv, settings.seed, settings.verify));
-        Self { codec, place, kv, name }
+        let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        Self { codec, place, kv, name, bytes_max, tls }
     }
 }
 
@@ -92,7 +114,12 @@ impl<C: Codec> Exchange for Caching<C> {
 
     fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
         let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
-        Ok(Box::new(Speaker { codec, kv, deed: Deed::Get { key: 0 }, greetings_left: 0 }))
+        let (deed, bytes_max) = (Deed::Get { key: 0 }, self.bytes_max);
+        let speaker: Box<dyn Dialogue> = Box::new(Speaker { codec, kv, deed, greetings_left: 0, bytes_max });
+        match &self.tls {
+            None => Ok(speaker),
+            Some(plan) => Ok(Box::new(Secured::new(plan, Box::new(move |_| Ok(speaker)))?)),
+        }
     }
 
     fn operations(&self) -> Vec<OperationShare> {
@@ -111,18 +138,28 @@ impl<C: Codec> Exchange for Caching<C> {
 
     fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
         let version = counters(&self.codec, wire)?.version;
-        let version = version.map(|version| format!("{} {version}", self.name));
+        let version = version.map(|version| format!("{} {version}{}", self.name, wire.spoken_version()));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
         Ok(Look { version, store: None })
     }
 
     fn cache(&self, wire: Wire) -> Option<Box<dyn Cache>> {
-        Some(Box::new(Filler { codec: self.codec.clone(), kv: Arc::clone(&self.kv), wire }))
+        let (codec, kv, bytes_max) = (self.codec.clone(), Arc::clone(&self.kv), self.bytes_max);
+        let is_one_by_one = self.tls.is_some() && !codec.takes_batches_in_tls();
+        let batch = if is_one_by_one { 1 } else { BATCH };
+        Some(Box::new(Filler { codec, kv, wire, bytes_max, batch }))
     }
 
     fn closes_idle(&self) -> bool {
         false
     }
+}
+
+/// A dialogue by itself, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn speaker<C: Codec>(codec: C, kv: Arc<Kv>, bytes_max: u64) -> Box<dyn Dialogue> {
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    Box::new(Speaker { codec, kv, deed: Deed::Get { key: 1 }, greetings_left: 0, bytes_max })
 }
 
 impl<C: Codec> Dialogue for Speaker<C> {
@@ -134,7 +171,7 @@ impl<C: Codec> Dialogue for Speaker<C> {
     fn hear_greeting(&mut self, input: &[u8]) -> Heard {
         let mut taken_all = 0;
         while self.greetings_left > 0 {
-            match self.codec.read(&input[taken_all..]) {
+            match self.codec.read(&input[taken_all..], GREETING_BYTES_MAX) {
                 Read::More => return Heard { taken: taken_all, answer: None },
                 Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
                     taken_all += taken;
@@ -147,6 +184,7 @@ impl<C: Codec> Dialogue for Speaker<C> {
                     };
                     return Heard::failure(taken_all + taken, class, text);
                 }
+                Read::TooLong { bytes } => return too_long(bytes, GREETING_BYTES_MAX),
                 Read::Garbage => return Heard::garbage(input),
             }
             self.greetings_left -= 1;
@@ -163,7 +201,8 @@ impl<C: Codec> Dialogue for Speaker<C> {
     }
 
     fn hear(&mut self, input: &[u8], _: bool) -> Heard {
-        match (self.codec.read(input), self.deed) {
+        match (self.codec.read(input, self.bytes_max), self.deed) {
+            (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
             (Read::More, _) => Heard::MORE,
             (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
                 match names(named, key).and_then(|()| self.kv.check(key, value)) {
@@ -177,6 +216,13 @@ impl<C: Codec> Dialogue for Speaker<C> {
             _ => Heard::garbage(input),
         }
     }
+}
+
+/// What a greeting may be answered with.
+const GREETING_BYTES_MAX: usize = 64 << 10;
+
+fn too_long(bytes: usize, bytes_max: usize) -> Heard {
+    Heard::failure(0, FailureClass::Connection, too_long_text(bytes, bytes_max))
 }
 
 fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {
@@ -197,9 +243,8 @@ fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
 fn counters<C: Codec>(codec: &C, wire: &mut Wire) -> Result<Counters, Failure> {
     let mut out = Vec::new();
     codec.write_counters(&mut out);
-    wire.send(&out)?;
     let mut counters = Counters::default();
-    wire.receive(|_, input, _| match codec.read_counters(input) {
+    wire.ask_aside(&out, |input| match codec.read_counters(input) {
         Some((taken, found)) => {
             counters = found;
             Heard::well(taken, GET, None)
@@ -218,11 +263,14 @@ struct Filler<C> {
     codec: C,
     kv: Arc<Kv>,
     wire: Wire,
+    bytes_max: usize,
+    /// Requests that are sent before their answers are read.
+    batch: u64,
 }
 
 /// The key that tells what the cache was filled with; no event touches it.
 const MARK: u64 = 0;
-/// Requests that are sent before their answers are read.
+/// How many of them there are where the server takes as many.
 const BATCH: u64 = 128;
 /// A batch ends earlier with this many bytes.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -289,12 +337,11 @@ impl<C: Codec> Cache for Filler<C> {
 impl<C: Codec> Filler<C> {
     /// Whether it was filled with these values already; some may have been evicted since.
     fn is_filled(&mut self) -> Result<bool, Failure> {
-        let (codec, spec) = (self.codec.clone(), self.kv.spec());
+        let (codec, spec, bytes_max) = (self.codec.clone(), self.kv.spec(), self.bytes_max);
         let mut out = Vec::new();
         codec.write_get(MARK, &mut out);
-        self.wire.send(&out)?;
         let mut is_filled = false;
-        self.wire.receive(|_, input, _| match codec.read(input) {
+        self.wire.ask_aside(&out, |input| match codec.read(input, bytes_max) {
             Read::More => Heard::MORE,
             Read::Value { taken, value, .. } => {
                 is_filled = value == spec.as_bytes();
@@ -302,6 +349,7 @@ impl<C: Codec> Filler<C> {
             }
             Read::Nothing { taken } => Heard::well(taken, GET, None),
             Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::TooLong { bytes } => too_long(bytes, bytes_max),
             Read::Done { .. } | Read::Garbage => Heard::garbage(input),
         })?;
         Ok(is_filled)
@@ -333,19 +381,19 @@ impl<C: Codec> Filler<C> {
 
     /// Sends `count` requests, as many at a time as fit a batch; returns how many were done.
     fn in_batches(&mut self, count: u64, write: &mut dyn FnMut(u64, &mut Vec<u8>)) -> Result<u64, Failure> {
-        let codec = self.codec.clone();
+        let (codec, bytes_max) = (self.codec.clone(), self.bytes_max);
         let (mut asked, mut done) = (0, 0);
         let mut out = Vec::with_capacity(BATCH_BYTES + 64 * 1024);
         while asked < count {
             out.clear();
             let first = asked;
-            while asked < count && asked - first < BATCH && out.len() < BATCH_BYTES {
+            while asked < count && asked - first < self.batch && out.len() < BATCH_BYTES {
                 write(asked, &mut out);
                 asked += 1;
             }
-            self.wire.send(&out)?;
+            self.wire.say_aside(&out)?;
             for _ in first..asked {
-                self.wire.receive(|_, input, _| match codec.read(input) {
+                self.wire.hear_aside(|input| match codec.read(input, bytes_max) {
                     Read::More => Heard::MORE,
                     Read::Done { taken } => {
                         done += 1;
@@ -353,6 +401,7 @@ impl<C: Codec> Filler<C> {
                     }
                     Read::Nothing { taken } | Read::Value { taken, .. } => Heard::well(taken, SET, None),
                     Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+                    Read::TooLong { bytes } => too_long(bytes, bytes_max),
                     Read::Garbage => Heard::garbage(input),
                 })?;
             }

@@ -3,7 +3,13 @@
 //! As make does it: a command without any character that means something to a shell is run directly, any other by
 //! `sh -c`. Its output is discarded, its input is empty. It runs in a process group of its own, so that a Ctrl-C at
 //! the terminal does not look like its failure and a hung one can be killed with all its children. It ends well with
-//! the exit status that is asked for, 0 where nobody asks; by a signal it never does.
+//! the expected exit status, 0 by default; a signal is always a failure.
+//!
+//! A command starts as a shell would start it: with this process' scheduling policy, priority, timer slack and limits, an
+//! empty signal mask and no descriptors beyond the first three. What the worker's own thread does to be on time does not
+//! reach it. Its standard error is read, and the last lines of it stand in the failure.
+
+mod child;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -17,6 +23,8 @@ use record::missing::Missing;
 use record::requests::ExecSettings;
 use record::target::Target;
 
+use self::child::{Errors, Start};
+use super::net::connection_failure;
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 
 pub(super) const SCHEME: Scheme = Scheme {
@@ -31,7 +39,8 @@ pub(super) const SCHEME: Scheme = Scheme {
     },
     open: |settings| {
         let (words, exec) = (words(command_of(&settings.target)), settings.exec.clone());
-        Ok(Arc::new(Exec { words, exec }))
+        let start = Start::of(&settings.client);
+        Ok(Arc::new(Exec { words, settings: exec, start }))
     },
 };
 
@@ -43,11 +52,14 @@ const SHELL: &[char] = &[
 
 struct Exec {
     words: Vec<String>,
-    exec: ExecSettings,
+    settings: ExecSettings,
+    start: Start,
 }
 
 struct Runner {
     command: Command,
+    start: Start,
+    errors: Errors,
     expected_status: i32,
     /// The process group of the command that runs; 0 while none does.
     group: Arc<AtomicI32>,
@@ -66,9 +78,11 @@ impl Driver for Exec {
         });
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).process_group(0);
-        command.envs(self.exec.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Box::new(Runner { command, expected_status: self.exec.expected_status.into(), group }))
+        command.envs(self.settings.environment.iter().map(|(name, value)| (name, value)));
+        let (errors, to_write) = Errors::pipe().map_err(|e| connection_failure("cannot make a pipe", &e))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(to_write);
+        let (start, expected_status) = (self.start, self.settings.expected_status.into());
+        Ok(Box::new(Runner { command, start, errors, expected_status, group }))
     }
 
     fn look(&self, _: &Cut) -> Result<Look, Failure> {
@@ -83,25 +97,38 @@ impl Driver for Exec {
     fn operations(&self) -> Vec<OperationShare> {
         Vec::new()
     }
+
+    fn starts_commands(&self) -> bool {
+        true
+    }
+
+    /// A command's limit of open files is the one that this process was started with, which is therefore not raised.
+    fn sockets(&self, _: u32) -> u32 {
+        0
+    }
 }
 
 impl Connection for Runner {
     fn run(&mut self, _: &mut Attempt<'_>) -> Result<(), Failure> {
         let failed = |text| Failure::new(FailureClass::Application, text);
-        let mut child = self.command.spawn().map_err(|e| failed(format!("cannot start the command: {e}")))?;
+        self.errors.clear();
+        let child = self.start.spawn(&mut self.command);
+        let mut child = child.map_err(|e| failed(format!("cannot start the command: {e}")))?;
         self.group.store(child.id().cast_signed(), Ordering::SeqCst);
-        let status = child.wait();
+        let status = self.errors.wait_for(&mut child);
         self.group.store(0, Ordering::SeqCst);
-        match status {
-            Ok(status) if status.code() == Some(self.expected_status) => Ok(()),
-            Ok(status) if self.expected_status == 0 => {
-                Err(failed(format!("the command ended with {status}")))
-            }
-            Ok(status) => {
-                Err(failed(format!("the command ended with {status}, not with {}", self.expected_status)))
-            }
-            Err(e) => Err(failed(format!("cannot wait for the command: {e}"))),
+        let status = status.map_err(|e| failed(format!("cannot wait for the command: {e}")))?;
+        if status.code() == Some(self.expected_status) {
+            return Ok(());
         }
+        let mut text = format!("the command ended with {status}");
+        if self.expected_status != 0 {
+            text = format!("{text}, not with {}", self.expected_status);
+        }
+        if let Some(last) = self.errors.last_lines() {
+            text = format!("{text}; it said: {last}");
+        }
+        Err(failed(text))
     }
 }
 

@@ -14,7 +14,9 @@ use record::missing::Missing;
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
+use super::address::decoded;
 use super::net::{Answer, Dialogue, Exchange, Net, Place, Wire, host_and_port};
+use super::security::Plan;
 use super::tls::{self, Secured, Trust};
 use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::Cache;
@@ -43,12 +45,12 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let site = Site::read(&settings.target).map_err(wrong)?;
     let requests = requests(&site, settings).map_err(wrong)?;
-    let place = Place::tcp(site.authority, site.port())?;
+    let place = Place::tcp(site.authority.host, site.port())?;
     let headers = settings.http.headers.iter().map(String::as_str);
     let look = Request {
         name: "look".to_owned(),
         weight: 1.0,
-        bytes: bytes_of("HEAD", site.authority, &site.path_or_root(), headers, ""),
+        bytes: bytes_of("HEAD", &site.authority, &site.path_or_root(), headers, ""),
         may_repeat: true,
         has_answer_body: false,
         expected_status: None,
@@ -70,8 +72,47 @@ const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// A target's parts.
 struct Site<'a> {
     is_secure: bool,
-    authority: &'a str,
+    authority: Authority<'a>,
     path: &'a str,
+}
+
+/// Whom requests are for, and who asks.
+#[derive(Debug, Clone)]
+struct Authority<'a> {
+    /// `host:port`, as in the target.
+    host: &'a str,
+    /// Proof of the user in the target, as `Authorization` has it; none if no user is named.
+    basic: Option<String>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `[user:password@]host[:port]`.
+    fn read(written: &'a str) -> Result<Self, String> {
+        let Some((user_info, host)) = written.rsplit_once('@') else {
+            return Ok(Self { host: written, basic: None });
+        };
+        let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+        let proof = format!("{}:{}", decoded(user)?, decoded(password)?);
+        Ok(Self { host, basic: Some(format!("Basic {}", base64(proof.as_bytes()))) })
+    }
+}
+
+/// # Source
+///
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let mut group = [0; 4];
+        group[1..=three.len()].copy_from_slice(three);
+        let bits = u32::from_be_bytes(group);
+        for place in 0..4 {
+            let index = (bits >> (18 - 6 * place)) as usize & 63;
+            text.push(if place <= three.len() { char::from(LETTERS[index]) } else { '=' });
+        }
+    }
+    text
 }
 
 impl<'a> Site<'a> {
@@ -81,13 +122,8 @@ impl<'a> Site<'a> {
         let is_secure = scheme == "https";
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        if authority.contains('@') {
-            return Err(
-                "a user in the target is not understood: give a header, `--header 'Authorization: ...'`"
-                    .into(),
-            );
-        }
-        host_and_port(authority, PORT)?;
+        let authority = Authority::read(authority)?;
+        host_and_port(authority.host, PORT)?;
         if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
             return Err(format!("the path `{path}` holds a blank: write it as %20"));
         }
@@ -99,31 +135,25 @@ impl<'a> Site<'a> {
     }
 
     /// How TLS is spoken; `None` where it is not.
-    fn tls(&self, http: &HttpSettings) -> Result<Option<Tls>, String> {
+    fn tls(&self, http: &HttpSettings) -> Result<Option<Plan>, String> {
         if !self.is_secure {
             return Ok(None);
         }
-        let (host, _) = host_and_port(self.authority, TLS_PORT)?;
+        let (host, _) = host_and_port(self.authority.host, TLS_PORT)?;
         let trust = if http.insecure { Trust::Anybody } else { Trust::ChainAndName };
         let protocols: &[&[u8]] = match http.version {
             HttpVersion::Any => &[TWO, ONE],
             HttpVersion::One => &[ONE],
             HttpVersion::Two => &[TWO],
         };
-        let config = tls::config(trust, http.ca.as_deref(), protocols)?;
-        Ok(Some(Tls { config, name: tls::server_name(host)? }))
+        let config = tls::config(trust, http.ca.as_deref(), None, protocols)?;
+        Ok(Some(Plan { config, name: tls::server_name(host)?, hint: TRUST_HINT }))
     }
 }
 
 /// The versions by the names under which they are agreed on.
 const ONE: &[u8] = b"http/1.1";
 const TWO: &[u8] = b"h2";
-
-/// How TLS is spoken.
-struct Tls {
-    config: Arc<rustls::ClientConfig>,
-    name: rustls::pki_types::ServerName<'static>,
-}
 
 /// Requests to choose from, as each version of HTTP sends them.
 #[derive(Clone)]
@@ -165,17 +195,27 @@ impl Site<'_> {
 fn requests(place: &Site<'_>, settings: &LoadSettings) -> Result<Vec<Request>, String> {
     let http = &settings.http;
     let requests = match &http.requests {
-        Some(file) => requests::read_file(file, place.authority, settings.verify)?,
+        Some(file) => requests::read_file(file, &place.authority, settings.verify)?,
         None => {
-            vec![Request::of(place.authority, &place.path_or_root(), http)]
+            vec![Request::of(&place.authority, &place.path_or_root(), http)]
         }
     };
     Ok(requests)
 }
 
+/// A dialogue by itself, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
+    let authority = Authority { host: "localhost", basic: None };
+    let site = Site { is_secure: false, authority, path: "/" };
+    let request = Request::of(&site.authority, site.path, &HttpSettings::plain());
+    let dialogue = Set::new(vec![request], &site, true).dialogue(is_two);
+    dialogue.expect("a plain request can be sent by either version")
+}
+
 struct Web {
     place: Place,
-    tls: Option<Tls>,
+    tls: Option<Plan>,
     version: HttpVersion,
     /// What is asked before any event: the head of a page alone.
     look: Set,
@@ -193,8 +233,7 @@ impl Web {
             }
             (_, is_two) => set.dialogue(is_two),
         };
-        let name = tls.name.clone();
-        Ok(Box::new(Secured::new(&tls.config, name, TRUST_HINT, Box::new(speak))?))
+        Ok(Box::new(Secured::new(tls, Box::new(speak))?))
     }
 }
 
@@ -311,7 +350,7 @@ impl Checksum {
 
 impl Request {
     /// A single request, from the command line.
-    fn of(authority: &str, path: &str, http: &HttpSettings) -> Self {
+    fn of(authority: &Authority<'_>, path: &str, http: &HttpSettings) -> Self {
         let headers = http.headers.iter().map(String::as_str);
         Self {
             name: "request".to_owned(),
@@ -342,7 +381,7 @@ fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a str>) -> b
 /// A request as it goes over the wire; what is set by nobody and must be there, is added.
 fn bytes_of<'a>(
     method: &str,
-    authority: &str,
+    authority: &Authority<'_>,
     path: &str,
     headers: impl Iterator<Item = &'a str>,
     body: &str,
@@ -351,15 +390,19 @@ fn bytes_of<'a>(
     // Writing into memory does not fail.
     let _ = write!(out, "{method} {path} HTTP/1.1\r\n");
     let mut has_host = false;
-    let mut has_length = false;
+    let (mut has_length, mut has_proof) = (false, false);
     for header in headers {
         let name = header.split(':').next().unwrap_or_default().trim();
         has_host |= name.eq_ignore_ascii_case("host");
         has_length |= name.eq_ignore_ascii_case("content-length");
+        has_proof |= name.eq_ignore_ascii_case("authorization");
         let _ = write!(out, "{}\r\n", header.trim());
     }
     if !has_host {
-        let _ = write!(out, "Host: {authority}\r\n");
+        let _ = write!(out, "Host: {}\r\n", authority.host);
+    }
+    if let (Some(basic), false) = (&authority.basic, has_proof) {
+        let _ = write!(out, "Authorization: {basic}\r\n");
     }
     if !has_length && (!body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH")) {
         let _ = write!(out, "Content-Length: {}\r\n", body.len());
@@ -376,11 +419,31 @@ mod tests {
     #[test]
     fn a_request_has_what_it_must_have_once() {
         let written = |method, headers: &[&str], body| {
-            String::from_utf8(bytes_of(method, "h:1", "/x?y", headers.iter().copied(), body)).unwrap()
+            let authority = Authority::read("h:1").unwrap();
+            String::from_utf8(bytes_of(method, &authority, "/x?y", headers.iter().copied(), body)).unwrap()
         };
         assert_eq!(written("GET", &[], ""), "GET /x?y HTTP/1.1\r\nHost: h:1\r\n\r\n");
         let expected = "POST /x?y HTTP/1.1\r\nhost: z\r\nContent-Length: 2\r\n\r\n{}";
         assert_eq!(written("POST", &["host: z"], "{}"), expected);
+    }
+
+    #[test]
+    fn a_user_in_the_target_is_a_header() {
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+        let target = Target::new("https://Aladdin:open%20sesame@h:1/x");
+        let site = Site::read(&target).unwrap();
+        let written = |headers: &[&str]| {
+            let bytes = bytes_of("GET", &site.authority, site.path, headers.iter().copied(), "");
+            String::from_utf8(bytes).unwrap()
+        };
+        let expected =
+            "GET /x HTTP/1.1\r\nHost: h:1\r\nAuthorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n";
+        assert_eq!(written(&[]), expected);
+        assert!(!written(&["authorization: Bearer x"]).contains("Basic"));
     }
 
     #[test]

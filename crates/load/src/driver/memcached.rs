@@ -10,14 +10,16 @@ use std::sync::Arc;
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
+use super::address::decoded;
 use super::caching::{Caching, Codec, Counters, Read};
 use super::net::{Net, Place, host_and_port, line};
+use super::security::Security;
 use super::{Driver, Failure, FailureClass, Scheme};
 use crate::kv::{write_key, write_number};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "memcached",
-    form: "memcached://host:port[?protocol=text|meta]",
+    form: "memcached://host:port[?protocol=text|meta&tls=...]",
     workloads: &[Workload::Kv],
     check: |target| {
         let parts = parts(target)?;
@@ -26,6 +28,10 @@ pub(super) const SCHEME: Scheme = Scheme {
     },
     open,
 };
+
+/// The same inside of TLS.
+pub(super) const TLS_SCHEME: Scheme =
+    Scheme { name: "memcaches", form: "memcaches://host:port[?protocol=text|meta&ca=FILE]", ..SCHEME };
 
 pub(super) const UNIX_SCHEME: Scheme = Scheme {
     name: "memcached+unix",
@@ -55,31 +61,61 @@ enum Words {
 struct Parts<'a> {
     place: &'a str,
     words: Words,
+    security: Security,
 }
 
 fn parts(target: &Target) -> Result<Parts<'_>, String> {
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let words = match query {
-        "" | "protocol=text" => Words::Text,
-        "protocol=meta" => Words::Meta,
-        other => return Err(format!("`{other}` is no option: write `protocol=text` or `protocol=meta`")),
-    };
-    Ok(Parts { place, words })
+    let (mut words, mut security) = (Words::Text, Security::of_scheme(target.scheme() == TLS_SCHEME.name));
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("protocol", "text")) => words = Words::Text,
+            Some(("protocol", "meta")) => words = Words::Meta,
+            Some((name, value)) if security.take(name, &decoded(value)?)? => {}
+            _ => {
+                return Err(format!(
+                    "`{pair}` is no option: write `protocol=text` or `protocol=meta`, {}",
+                    Security::PARAMETERS
+                ));
+            }
+        }
+    }
+    security.check()?;
+    Ok(Parts { place, words, security })
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
-    let parts = parts(&settings.target).map_err(|text| Failure::new(FailureClass::Configuration, text))?;
-    let place = match parts.place.strip_prefix("//") {
-        Some(host) if settings.target.scheme() == SCHEME.name => {
-            Place::tcp(host.trim_end_matches('/'), PORT)?
+    let wrong = |text| Failure::new(FailureClass::Configuration, text);
+    let parts = parts(&settings.target).map_err(wrong)?;
+    let (place, host) = match parts.place.strip_prefix("//") {
+        Some(host) if settings.target.scheme() != UNIX_SCHEME.name => {
+            let host = host.trim_end_matches('/');
+            (Place::tcp(host, PORT)?, host_and_port(host, PORT).map_err(wrong)?.0)
         }
-        _ => Place::Unix(parts.place.into()),
+        _ => (Place::Unix(parts.place.into()), "localhost"),
     };
-    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, "memcached", settings)))))
+    let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "memcached", settings)))))
+}
+
+/// A dialogue by itself, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn speaker(
+    target: &Target,
+    kv: Arc<crate::kv::Kv>,
+    bytes_max: u64,
+) -> Box<dyn super::net::Dialogue> {
+    let words = parts(target).expect("a good target").words;
+    super::caching::speaker(words, kv, bytes_max)
 }
 
 impl Codec for Words {
+    /// memcached 1.6.18 does not look at requests that TLS has decrypted and it has not read: they wait for the next byte.
+    fn takes_batches_in_tls(&self) -> bool {
+        false
+    }
+
     /// So that a connection counts when the server has answered on it, not when the kernel has taken it.
     fn write_greeting(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"version\r\n");
@@ -130,7 +166,7 @@ impl Codec for Words {
         out.extend_from_slice(b"stats\r\n");
     }
 
-    fn read<'a>(&self, input: &'a [u8]) -> Read<'a> {
+    fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a> {
         let Some((line, taken)) = line(&input[..input.len().min(LINE_MAX)]) else {
             return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
         };
@@ -144,12 +180,24 @@ impl Codec for Words {
             b"STORED" | b"HD" | b"DELETED" | b"VERSION" => Read::Done { taken },
             b"VALUE" => {
                 let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
-                bytes.map_or(Read::Garbage, |bytes| value(input, taken, bytes, b"\r\nEND\r\n", key))
+                bytes.map_or(Read::Garbage, |bytes| {
+                    if bytes > bytes_max {
+                        Read::TooLong { bytes }
+                    } else {
+                        value(input, taken, bytes, b"\r\nEND\r\n", key)
+                    }
+                })
             }
             b"VA" => {
                 let bytes = words.next().and_then(number);
                 let key = words.find_map(|flag| flag.strip_prefix(b"k"));
-                bytes.map_or(Read::Garbage, |bytes| value(input, taken, bytes, b"\r\n", key))
+                bytes.map_or(Read::Garbage, |bytes| {
+                    if bytes > bytes_max {
+                        Read::TooLong { bytes }
+                    } else {
+                        value(input, taken, bytes, b"\r\n", key)
+                    }
+                })
             }
             b"NOT_STORED" | b"NS" | b"EXISTS" | b"EX" | b"SERVER_ERROR" | b"CLIENT_ERROR" | b"ERROR" => {
                 refused(FailureClass::Application)
@@ -227,9 +275,9 @@ mod tests {
             (Words::Meta, b"HD\r\n", Read::Done { taken: 4 }),
         ];
         for (words, input, expected) in whole {
-            assert_eq!(words.read(input), expected);
+            assert_eq!(words.read(input, 1 << 20), expected);
             for cut in 0..input.len() {
-                assert_eq!(words.read(&input[..cut]), Read::More, "{cut} bytes of {input:?}");
+                assert_eq!(words.read(&input[..cut], 1 << 20), Read::More, "{cut} bytes of {input:?}");
             }
         }
     }
@@ -242,14 +290,24 @@ mod tests {
             b"VALUE k 0 1\r\nabcdefghij\r\n",
             b"\r\n",
         ] {
-            assert_eq!(Words::Text.read(input), Read::Garbage, "{input:?}");
+            assert_eq!(Words::Text.read(input, 1 << 20), Read::Garbage, "{input:?}");
         }
-        assert_eq!(Words::Text.read(&[b'x'; LINE_MAX]), Read::Garbage);
-        let refused = Words::Text.read(b"SERVER_ERROR out of memory storing object\r\n");
+        assert_eq!(Words::Text.read(&[b'x'; LINE_MAX], 1 << 20), Read::Garbage);
+        let refused = Words::Text.read(b"SERVER_ERROR out of memory storing object\r\n", 1 << 20);
         assert!(
             matches!(refused, Read::Refused { taken: 43, class: FailureClass::Application, .. }),
             "{refused:?}"
         );
+    }
+
+    #[test]
+    fn a_value_of_more_than_is_accepted_is_not_waited_for() {
+        for (words, input) in
+            [(Words::Text, &b"VALUE k 0 4294967295\r\n"[..]), (Words::Meta, b"VA 4294967295 kfoo\r\n")]
+        {
+            assert_eq!(words.read(input, 1 << 20), Read::TooLong { bytes: 4_294_967_295 });
+        }
+        assert_eq!(Words::Text.read(b"VALUE k 0 4294967296\r\n", 1 << 20), Read::Garbage);
     }
 
     #[test]

@@ -1,52 +1,57 @@
-//! `mysql://user:password@host:port/database[?socket=PATH]`: MariaDB and MySQL.
+//! `mysql://user:password@host:port/database[?socket=PATH&tls=...]`: MariaDB and MySQL.
 //!
-//! The connection goes where the target says: over TCP to `host`, also where that is `localhost`, or, with `socket`,
-//! through that socket. Statements are prepared on the server when a worker connects for the first time; after an
-//! outage, each when it is needed again.
-//!
-//! The crate logs in, prepares and builds tables; what every event does goes through a codec of our own on the same
-//! socket, which is idle whenever the crate is not called.
+//! The connection goes where the target says: over TCP to `host`, also if that is `localhost`, or, with `socket`, through that
+//! socket. Statements are prepared on the server when a worker connects for the first time; after an outage, each when it is
+//! needed again.
 
+mod answer;
 mod codec;
+mod login;
+mod proof;
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use ::mysql::consts::{CapabilityFlags, ColumnFlags};
-use ::mysql::prelude::Queryable;
-use ::mysql::{Conn, DriverError, Error, Opts, OptsBuilder};
+use record::load::DataCheck;
+use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
 
-use self::codec::{Broken, Column, Form, Prepared, Wanted};
+use self::answer::{Broken, Column, Form, Reader, Wanted};
+use self::codec::Prepared;
+use self::login::Credentials;
 use super::address::{self, Address};
-use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening};
-use super::session::{Protocol, Sessions, Unread, take_as_long_as_it_takes};
-use super::wire::{Source, Wire, no_answer};
+use super::broken::too_long_text;
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
+use super::security::{Plan, Security};
+use super::session::{Protocol, Sessions, take_as_long_as_it_takes};
+use super::wire::Wire;
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
-use crate::dataset::{Found, Rows, Store};
+use crate::dataset::{Found, Rows, Store, rows_between};
 use crate::oltp;
 use crate::sql::{Parameter, Quoting, Row, Work};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "mysql",
-    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH]",
+    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(MySql { place, sessions: Sessions::new(settings)? }))
+        let tls = place.security.plan(&place.host, &[]).map_err(wrong)?;
+        Ok(Arc::new(MySql { place, tls, sessions: Sessions::new(settings)? }))
     },
 };
 
 const PORT: u16 = 3306;
+/// The longest message that is accepted while nothing is asked, and in answer to what is asked beside events.
+const ASIDE_BYTES_MAX: usize = 1 << 20;
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
-/// What the server answers where a kind of statement cannot be prepared.
+/// What the server answers if a kind of statement cannot be prepared.
 const CANNOT_BE_PREPARED: u16 = 1295;
 /// Inserts that one transaction of a build carries.
 const INSERTS_A_TRANSACTION: u64 = 10;
@@ -60,83 +65,88 @@ struct Place {
     port: u16,
     database: String,
     socket: Option<String>,
+    security: Security,
 }
 
 impl Place {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, host, port, path: database, parameters } =
             Address::of_database(target, &SCHEME)?;
-        let mut socket = None;
+        let (mut socket, mut security) = (None, Security::default());
         for (name, value) in parameters {
             match name.as_str() {
                 "socket" if !value.is_empty() => socket = Some(value),
-                _ => return Err(format!("unknown parameter `{name}`: expected socket=PATH")),
+                _ if security.take(&name, &value)? => {}
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`: expected one of socket=PATH, {}",
+                        Security::PARAMETERS
+                    ));
+                }
             }
         }
+        security.check()?;
         let user = user.unwrap_or_else(|| "root".to_owned());
         let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
-        Ok(Self { user, password, host, port: port.unwrap_or(PORT), database, socket })
+        Ok(Self { user, password, host, port: port.unwrap_or(PORT), database, socket, security })
     }
 
-    fn options(&self) -> Opts {
-        OptsBuilder::new()
-            .user(Some(&self.user))
-            .pass(self.password.as_ref())
-            .ip_or_hostname(Some(&self.host))
-            .tcp_port(self.port)
-            .db_name(Some(&self.database))
-            .socket(self.socket.as_ref())
-            // Left on, a connection to a local server would silently move from TCP to its socket.
-            .prefer_socket(false)
-            .stmt_cache_size(0)
-            .tcp_connect_timeout(Some(CONNECT_TIMEOUT))
-            .read_timeout(Some(CONNECT_TIMEOUT))
-            .additional_capabilities(CapabilityFlags::empty())
-            .into()
+    /// Where it is, as people know it.
+    fn shown(&self) -> String {
+        self.socket.clone().unwrap_or_else(|| format!("{}:{}", self.host, self.port))
     }
 
-    /// A connection, and its socket once more. Its answers may only take so long, until it is made ready.
-    fn connect(&self, cut: &Cut) -> Result<(Conn, Wire), Failure> {
-        let connection = Conn::new(self.options()).map_err(|e| {
-            let failure = failure(&e);
-            let what = if is_too_late(&e) { ": is this a MariaDB or MySQL server?" } else { "" };
-            Failure { text: failure.text + what, ..failure }
-        })?;
-        // SAFETY: the connection is alive, and with it its descriptor, until the copy is made.
-        let socket = unsafe { BorrowedFd::borrow_raw(connection.as_raw_fd()) };
-        let copy = || -> std::io::Result<(Wire, OwnedFd)> {
-            let mut wire = Wire::new(socket.try_clone_to_owned()?);
-            // An option of the socket, whatever its family: the crate has set it, too.
-            wire.set_timeout(Some(CONNECT_TIMEOUT))?;
-            Ok((wire, socket.try_clone_to_owned()?))
+    fn peer(&self) -> Result<Peer, Failure> {
+        match &self.socket {
+            Some(path) => Ok(Peer::Unix(path.into())),
+            None => Peer::named(&self.host, self.port),
+        }
+    }
+
+    /// A session, and what the server calls itself. Its answers may only take so long, until it is made ready.
+    fn connect(&self, tls: Option<&Plan>, cut: &Cut) -> Result<(Wire, String), Failure> {
+        let cannot = |e: &io::Error| {
+            let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
+            Failure::new(FailureClass::Connection, text)
         };
-        let (wire, to_cut) = copy().map_err(|e| lost(&e))?;
-        cut.arm_socket(to_cut);
-        Ok((connection, wire))
+        let socket = self.peer()?.connect().map_err(|e| cannot(&e))?;
+        cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
+        let mut wire = Wire::new(socket.into());
+        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
+        let who = Credentials {
+            user: &self.user,
+            password: self.password.as_deref().unwrap_or_default(),
+            database: &self.database,
+            is_private: self.socket.is_some(),
+        };
+        let version = login::log_in(&mut wire, &who, tls)?;
+        Ok((wire, version))
     }
 }
 
 struct MySql {
     place: Place,
+    tls: Option<Plan>,
     sessions: Sessions,
 }
 
 impl Driver for MySql {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        let (connection, wire) = self.place.connect(cut)?;
-        self.sessions.connection(Speech::new(connection, &self.sessions), wire)
+        let (wire, _) = self.place.connect(self.tls.as_ref(), cut)?;
+        self.sessions.connection(Speech::new(&self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
         if self.place.socket.is_none() {
             address::look_up(&self.place.host, self.place.port)?;
         }
-        let (mut connection, mut wire) = self.place.connect(cut)?;
-        let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(|e| failure(&e))?;
-        let version = version.map(|v| version_name(&v));
-        let version = version.ok_or_else(|| record::missing::Missing::because("the server does not say"));
+        let (mut wire, version) = self.place.connect(self.tls.as_ref(), cut)?;
         take_as_long_as_it_takes(&mut wire)?;
-        let tables = || Box::new(Tables { connection, sql: String::new() }) as Box<dyn Store>;
+        let version = match version.as_str() {
+            "" => Err(Missing::because("the server does not say")),
+            version => Ok(version_name(version) + wire.tls_version()),
+        };
+        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
     }
 
@@ -151,8 +161,8 @@ impl Driver for MySql {
 
 impl Multiplex for MySql {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
-        let (connection, wire) = self.place.connect(cut)?;
-        self.sessions.conversation(Speech::new(connection, &self.sessions), wire)
+        let (wire, _) = self.place.connect(self.tls.as_ref(), cut)?;
+        self.sessions.conversation(Speech::new(&self.sessions), wire)
     }
 
     fn begin_open(&self, _: usize) -> io::Result<Opening> {
@@ -172,10 +182,34 @@ fn version_name(version: &str) -> String {
     format!("{product} {}", version.split('-').next().unwrap_or(version))
 }
 
+/// What a reader does with rows, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ReadForm {
+    Passed,
+    Binary,
+    Text,
+}
+
+/// The reader of answers by itself.
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    let mut reader = Reader::new(bytes_max);
+    let (mut row, mut columns) = (Row::default(), Vec::new());
+    move |input| {
+        let form = match form {
+            ReadForm::Passed => None,
+            ReadForm::Binary => Some(Form::Binary),
+            ReadForm::Text => Some(Form::Text),
+        };
+        let mut wanted = form.map(|form| Wanted { row: &mut row, columns: &mut columns, form });
+        let (taken, end) = reader.hear(input, &mut wanted);
+        (taken, end.map(|end| end.is_ok()))
+    }
+}
+
 /// What one connection says and hears.
 struct Speech {
-    /// For what is rare.
-    connection: Conn,
     work: Arc<Work>,
     is_prepared: bool,
     /// By their numbers; `None` until one is needed.
@@ -183,6 +217,9 @@ struct Speech {
     /// The statement that was asked last; `None` where it was none of those.
     asked: Option<usize>,
     is_in_transaction: bool,
+    reader: Reader,
+    /// Columns of an answer to something else.
+    of_none: Vec<Column>,
     /// Room for a statement with its values in it.
     sql: String,
 }
@@ -195,11 +232,19 @@ enum Ready {
 }
 
 impl Speech {
-    fn new(connection: Conn, sessions: &Sessions) -> Self {
+    fn new(sessions: &Sessions) -> Self {
         let (work, is_prepared) = (Arc::clone(&sessions.work), sessions.is_prepared);
         let statements = work.statements().iter().map(|_| None).collect();
-        let sql = String::new();
-        Self { connection, work, is_prepared, statements, asked: None, is_in_transaction: false, sql }
+        Self {
+            work,
+            is_prepared,
+            statements,
+            asked: None,
+            is_in_transaction: false,
+            reader: Reader::new(sessions.answer_bytes_max),
+            of_none: Vec::new(),
+            sql: String::new(),
+        }
     }
 }
 
@@ -209,16 +254,14 @@ impl Protocol for Speech {
     }
 
     #[cold]
-    fn make_ready(&mut self, statement: usize, _: &mut Wire) -> Result<(), Failure> {
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure> {
         let as_text = Ready::Text(Vec::new());
         let ready = if self.is_prepared {
-            match self.connection.prep(self.work.statements()[statement].with_marks(|_| "?".to_owned())) {
-                Ok(prepared) => {
-                    let columns = prepared.columns().iter().map(column_of).collect();
-                    Ready::Prepared(Prepared::new(prepared.id(), columns))
-                }
-                Err(Error::MySqlError(e)) if e.code == CANNOT_BE_PREPARED => as_text,
-                Err(e) => return Err(failure(&e)),
+            let sql = self.work.statements()[statement].with_marks(|_| "?".to_owned());
+            match prepare(wire, &sql) {
+                Ok(prepared) => Ready::Prepared(prepared),
+                Err(Broken::Refused { code: CANNOT_BE_PREPARED, .. }) => as_text,
+                Err(broken) => return Err(broken_failure(broken)),
             }
         } else {
             as_text
@@ -233,46 +276,70 @@ impl Protocol for Speech {
         parameters: &[Parameter<'_>],
         request: &mut Vec<u8>,
     ) -> Result<(), Failure> {
-        let fits = if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
-            codec::write_execute(prepared, parameters, request)
+        if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
+            codec::write_execute(prepared, parameters, request);
         } else {
             let text = &self.work.statements()[statement];
             text.write_values(parameters, Quoting::Backslash, &mut self.sql);
-            codec::write_query(&self.sql, request)
-        };
+            codec::write_query(&self.sql, request);
+        }
         self.asked = Some(statement);
-        let too_long =
-            || Failure::new(FailureClass::Application, "a statement of more than 16 MiB was not sent");
-        if fits { Ok(()) } else { Err(too_long()) }
+        self.reader.begin();
+        Ok(())
     }
 
     fn write_rollback(&mut self, request: &mut Vec<u8>) {
         self.asked = None;
-        assert!(codec::write_query("ROLLBACK", request), "it is short");
+        self.reader.begin();
+        codec::write_query("ROLLBACK", request);
     }
 
-    fn read(&mut self, source: &mut impl Source, wanted: Option<&mut Row>) -> Result<(), Unread> {
-        let mut of_none = Vec::new();
-        let (form, columns) = match self.asked.and_then(|statement| self.statements[statement].as_mut()) {
+    fn hear(
+        &mut self,
+        input: &[u8],
+        _: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>) {
+        let Self { statements, asked, reader, of_none, .. } = self;
+        let ready = asked.and_then(|statement| statements[statement].as_mut());
+        let (form, columns) = match ready {
             Some(Ready::Prepared(prepared)) => (Form::Binary, &mut prepared.columns),
             Some(Ready::Text(columns)) => (Form::Text, columns),
-            None => (Form::Text, &mut of_none),
+            None => (Form::Text, of_none),
         };
-        let wanted = wanted.map(|row| Wanted { row, columns, form });
-        match codec::read_answer(source, wanted) {
-            Ok(status) => {
+        let mut wanted = wanted.map(|row| Wanted { row, columns, form });
+        let (taken, end) = reader.hear(input, &mut wanted);
+        let answer = match end {
+            None => None,
+            Some(Ok(status)) => {
                 self.is_in_transaction = status.is_in_transaction();
-                Ok(())
+                Some(Ok(()))
             }
-            Err(Broken::Lost(e)) if e.kind() == ErrorKind::WouldBlock => Err(Unread::NotYet),
-            Err(broken) => {
+            Some(Err(broken)) => {
                 let ready = self.asked.and_then(|statement| self.statements[statement].as_mut());
                 if let Some(Ready::Prepared(prepared)) = ready {
                     prepared.forget_types();
                 }
-                Err(Unread::Failed(broken_failure(broken)))
+                Some(Err(broken_failure(broken)))
             }
-        }
+        };
+        (taken, answer)
+    }
+
+    /// An error is why the server ends the session; nothing else comes unasked.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
+        let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
+            Ok(None) => (0, None),
+            Ok(Some((payload @ [answer::ERR, ..], taken))) => {
+                (taken, Some(broken_failure(answer::refusal(payload))))
+            }
+            Ok(Some(_)) => {
+                let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                (0, Some(broken_failure(unasked)))
+            }
+            Err(broken) => (0, Some(broken_failure(broken))),
+        };
+        (taken, failure.map(|failure| Failure { class: FailureClass::Connection, ..failure }))
     }
 
     fn is_in_transaction(&self) -> bool {
@@ -285,34 +352,48 @@ impl Protocol for Speech {
     }
 }
 
-fn column_of(column: &::mysql::Column) -> Column {
-    Column {
-        name: column.name_str().into_owned(),
-        kind: column.column_type() as u8,
-        is_unsigned: column.flags().contains(ColumnFlags::UNSIGNED_FLAG),
-    }
+/// Has a statement prepared, waiting for the server.
+fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
+    let mut request = Vec::new();
+    codec::write_prepare(sql, &mut request);
+    wire.send(&request)?;
+    let mut reader = answer::PreparedReader::new(ASIDE_BYTES_MAX);
+    let (id, columns) = wire.hear(|input, _| reader.hear(input))??;
+    Ok(Prepared::new(id, columns))
 }
 
-/// Sends a text and reads the answer to its end.
-fn query(connection: &mut Conn, sql: &str) -> Result<(), Error> {
-    let mut rows = connection.query_iter(sql)?;
-    rows.try_for_each(|row| row.map(drop))
+/// Sends a text and reads its answer to the end.
+fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Row>) -> Result<(), Broken> {
+    codec::write_query(sql, request);
+    wire.send(request)?;
+    let mut columns = Vec::new();
+    let mut wanted = row.map(|row| Wanted { row, columns: &mut columns, form: Form::Text });
+    let mut reader = Reader::new(ASIDE_BYTES_MAX);
+    wire.hear(|input, _| reader.hear(input, &mut wanted))?.map(drop)
 }
 
 /// The tables in the database.
 struct Tables {
-    connection: Conn,
+    wire: Wire,
+    request: Vec<u8>,
     sql: String,
 }
 
 impl Tables {
+    /// The last row that answers a question, as numbers.
+    fn numbers(&mut self, sql: &str) -> Result<Vec<Option<u64>>, Broken> {
+        let mut row = Row::default();
+        ask(&mut self.wire, sql, &mut self.request, Some(&mut row))?;
+        Ok(row.values.iter().map(|value| value.as_ref()?.parse().ok()).collect())
+    }
+
     fn count(&mut self, sql: &str) -> Result<u64, Failure> {
-        let count: Option<u64> = self.connection.query_first(sql).map_err(|e| failure(&e))?;
-        Ok(count.unwrap_or(0))
+        let numbers = self.numbers(sql).map_err(broken_failure)?;
+        Ok(numbers.first().copied().flatten().unwrap_or(0))
     }
 
     fn send(&mut self, sql: &str) -> Result<(), Failure> {
-        query(&mut self.connection, sql).map_err(|e| failure(&e))
+        ask(&mut self.wire, sql, &mut self.request, None).map_err(broken_failure)
     }
 
     /// Writes one INSERT of the next rows; false where there are none left.
@@ -331,7 +412,7 @@ impl Tables {
 }
 
 impl Store for Tables {
-    fn find(&mut self, table: u32) -> Result<Found, Failure> {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
         let named = format!("table_schema = DATABASE() AND table_name = 'sbtest{table}'");
         if self.count(&format!("SELECT COUNT(*) FROM information_schema.tables WHERE {named}"))? == 0 {
             return Ok(Found::Nothing);
@@ -339,13 +420,15 @@ impl Store for Tables {
         let index = format!("{named} AND column_name = 'k'");
         let has_index =
             self.count(&format!("SELECT COUNT(*) FROM information_schema.statistics WHERE {index}"))? > 0;
-        let rows: Option<u64> =
-            match self.connection.query_first(format!("SELECT COUNT(*) FROM sbtest{table}")) {
-                // Somebody's DROP TABLE was under way, and now it is gone.
-                Err(Error::MySqlError(error)) if error.code == NO_SUCH_TABLE => return Ok(Found::Nothing),
-                counted => counted.map_err(|e| failure(&e))?,
-            };
-        Ok(Found::Table { rows: rows.unwrap_or(0), has_index })
+        let what = if depth == DataCheck::Full { "1, COUNT(*)" } else { "MIN(id), MAX(id)" };
+        let numbers = match self.numbers(&format!("SELECT {what} FROM sbtest{table}")) {
+            // Somebody's DROP TABLE was under way, and now it is gone.
+            Err(Broken::Refused { code: NO_SUCH_TABLE, .. }) => return Ok(Found::Nothing),
+            numbers => numbers.map_err(broken_failure)?,
+        };
+        let number = |column: usize| numbers.get(column).copied().flatten();
+        let (first, last) = (number(0), number(1));
+        Ok(Found::Table { rows: rows_between(first, last), has_index })
     }
 
     fn build(
@@ -362,7 +445,7 @@ impl Store for Tables {
             self.send("BEGIN")?;
             let mut inserts = 0;
             while inserts < INSERTS_A_TRANSACTION && self.write_insert(table, rows) {
-                query(&mut self.connection, &self.sql).map_err(|e| failure(&e))?;
+                ask(&mut self.wire, &self.sql, &mut self.request, None).map_err(broken_failure)?;
                 inserts += 1;
             }
             self.send("COMMIT")?;
@@ -388,15 +471,14 @@ impl Store for Tables {
     }
 }
 
-fn lost(error: &std::io::Error) -> Failure {
-    Failure::new(FailureClass::Connection, error.to_string())
-}
-
 fn broken_failure(broken: Broken) -> Failure {
     match broken {
-        Broken::Lost(error) => lost(&error),
+        Broken::Lost(error) => Failure::new(FailureClass::Connection, error.to_string()),
         Broken::Refused { code, message } => refused(code, &message),
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+        Broken::TooLong { bytes, bytes_max } => {
+            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
+        }
     }
 }
 
@@ -404,44 +486,6 @@ fn refused(code: u16, message: &str) -> Failure {
     let (class, advice) = class_of(code);
     let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(message) } else { advice };
     Failure::new(class, format!("{message} (error {code}){advice}"))
-}
-
-/// The error of a socket that is in an error of the crate.
-fn socket_error(error: &Error) -> Option<&io::Error> {
-    match error {
-        Error::IoError(e) => Some(e),
-        Error::CodecError(e) => std::error::Error::source(e)?.downcast_ref(),
-        _ => None,
-    }
-}
-
-/// Whether an answer that may only take so long has taken longer.
-fn is_too_late(error: &Error) -> bool {
-    let kind = socket_error(error).map(io::Error::kind);
-    matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
-}
-
-fn failure(error: &Error) -> Failure {
-    let (class, advice) = match error {
-        Error::MySqlError(e) => return refused(e.code, &e.message),
-        Error::DriverError(DriverError::UnknownAuthPlugin(_) | DriverError::OldMysqlPasswordDisabled) => {
-            (FailureClass::Configuration, ": give the user a password that mysql_native_password checks")
-        }
-        // Beside a refused connection: answers out of order, as a connection gives that broke in the middle of one.
-        Error::IoError(_) | Error::CodecError(_) | Error::DriverError(_) => (FailureClass::Connection, ""),
-        _ => (FailureClass::Application, ""),
-    };
-    let text = match error {
-        Error::DriverError(DriverError::CouldNotConnect(Some((address, description, _)))) => {
-            format!("cannot connect to {address}: {description}; is the server running?")
-        }
-        other if is_too_late(other) => no_answer(CONNECT_TIMEOUT),
-        other => match socket_error(other) {
-            Some(error) => error.to_string(),
-            None => format!("{other}{advice}"),
-        },
-    };
-    Failure::new(class, text)
 }
 
 /// `ER_NO_SUCH_TABLE`.
@@ -493,6 +537,8 @@ mod tests {
         assert_eq!((place.database.as_str(), place.socket.as_deref()), ("bench", Some("/run/x.sock")));
         let place = read("mysql://app:p@ss@[::1]/bench").unwrap();
         assert_eq!((place.password.as_deref(), place.host.as_str(), place.port), (Some("p@ss"), "::1", PORT));
+        let place = read("mysql://app@db/bench?tls=verify-full&ca=/etc/ca.pem").unwrap();
+        assert!(place.security.is_on());
         let place = read("mysql:///bench").unwrap();
         assert_eq!((place.user.as_str(), place.password, place.host.as_str()), ("root", None, "127.0.0.1"));
     }

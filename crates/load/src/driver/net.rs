@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::libc::{MSG_DONTWAIT, MSG_PEEK};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
-use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Laps, Look, OperationShare};
+use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Idle, Laps, Look, OperationShare};
 use crate::dataset::Cache;
 use crate::random::Random;
 
@@ -68,6 +68,26 @@ pub(crate) trait Dialogue: Send {
     /// Writes what has to be said to what was heard, beside requests. Asked after each hearing.
     fn reply(&mut self, _: &mut Vec<u8>) {}
 
+    /// Writes what is to be said beside events as it goes over the wire.
+    fn wrap(&mut self, said: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(said);
+    }
+
+    /// Has `hear` read what has come, in place of the dialogue: the answer to what was said beside events.
+    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Heard {
+        hear(input, is_end)
+    }
+
+    /// Whether it holds something that came and was not taken.
+    fn has_left(&self) -> bool {
+        false
+    }
+
+    /// What of TLS stands behind the server's name; nothing without it.
+    fn spoken_version(&self) -> &'static str {
+        ""
+    }
+
     /// What the server calls itself, as far as it was heard.
     fn server(&self) -> Option<String> {
         None
@@ -83,6 +103,9 @@ pub(crate) trait Dialogue: Send {
         false
     }
 }
+
+/// Reads what has come; whether nothing follows is its second argument.
+pub(crate) type Hear<'a> = dyn FnMut(&[u8], bool) -> Heard + 'a;
 
 /// What a dialogue made of what has come.
 #[derive(Debug, PartialEq, Eq)]
@@ -206,6 +229,13 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// The addresses of a host. The name is looked up now.
+    pub(crate) fn named(host: &str, port: u16) -> Result<Self, Failure> {
+        let found = (host, port).to_socket_addrs();
+        let unknown = |e| Failure::new(FailureClass::Connection, format!("there is no host `{host}`: {e}"));
+        found.map(|found| Self::Tcp(found.collect())).map_err(unknown)
+    }
+
     /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port. The name is looked up now, once.
     pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, Failure> {
         let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
@@ -300,6 +330,25 @@ pub(crate) fn closed() -> Failure {
     Failure::new(FailureClass::Connection, "the server closed the connection")
 }
 
+/// Whether something has come on a socket, without waiting.
+///
+/// # Errors
+///
+/// The server has closed the connection, or it broke.
+pub(crate) fn has_input<'s>(socket: impl Into<SockRef<'s>>) -> Result<bool, Failure> {
+    let socket = socket.into();
+    loop {
+        let mut byte = [MaybeUninit::uninit()];
+        match socket.recv_with_flags(&mut byte, MSG_PEEK | MSG_DONTWAIT) {
+            Ok(0) => return Err(closed()),
+            Ok(_) => return Ok(true),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(e) => return Err(connection_failure("cannot receive", &e)),
+        }
+    }
+}
+
 /// The server took the connection and said nothing.
 fn silent() -> Failure {
     let text = format!("no answer within {CONNECT_TIMEOUT:?}: does the server speak what the target says?");
@@ -389,8 +438,35 @@ impl Wire {
         (self.socket, self.dialogue)
     }
 
+    /// What of TLS stands behind the server's name.
+    pub(crate) fn spoken_version(&self) -> &'static str {
+        self.dialogue.spoken_version()
+    }
+
+    /// Says something beside events, and has `hear` read the answer.
+    pub(crate) fn ask_aside(
+        &mut self,
+        said: &[u8],
+        hear: impl FnMut(&[u8]) -> Heard,
+    ) -> Result<Answer, Failure> {
+        self.say_aside(said)?;
+        self.hear_aside(hear)
+    }
+
+    pub(crate) fn say_aside(&mut self, said: &[u8]) -> Result<(), Failure> {
+        let mut out = Vec::new();
+        self.dialogue.wrap(said, &mut out);
+        self.send(&out)
+    }
+
+    pub(crate) fn hear_aside(&mut self, mut hear: impl FnMut(&[u8]) -> Heard) -> Result<Answer, Failure> {
+        self.receive(|dialogue, input, is_end| {
+            dialogue.hear_with(input, is_end, &mut |input: &[u8], _: bool| hear(input))
+        })
+    }
+
     /// Sends all of it.
-    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
             match (&self.socket).write(bytes) {
                 Ok(sent) => {
@@ -404,18 +480,15 @@ impl Wire {
         Ok(())
     }
 
-    /// Hears what came while nothing was asked, without waiting; true where the server takes no other request here.
-    fn is_over(&mut self) -> bool {
+    /// Hears what came while nothing was asked, without waiting. Fails if the server takes no other request here.
+    fn look_idle(&mut self) -> Result<(), Failure> {
         while !self.dialogue.closes() {
-            let mut byte = [MaybeUninit::uninit()];
-            match self.socket.recv_with_flags(&mut byte, MSG_PEEK | MSG_DONTWAIT) {
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return false,
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Ok(1) if self.hear_unasked().is_ok() => {}
-                _ => break,
+            if !has_input(&self.socket)? {
+                return Ok(());
             }
+            self.hear_unasked()?;
         }
-        true
+        Err(closed())
     }
 
     /// Hears what has come, and nobody asked for.
@@ -432,15 +505,14 @@ impl Wire {
     }
 
     /// Reads until `hear` has its answer.
-    pub(crate) fn receive(
+    fn receive(
         &mut self,
         mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Heard,
     ) -> Result<Answer, Failure> {
         let dialogue = &mut *self.dialogue;
         let out = &mut self.out;
-        if !self.input.is_empty()
-            && let Some(answer) = self.input.hear(&[], |input| hear(dialogue, input, false))
-        {
+        let has_left = !self.input.is_empty() || dialogue.has_left();
+        if has_left && let Some(answer) = self.input.hear(&[], |input| hear(dialogue, input, false)) {
             return answer;
         }
         READ_BUFFER.with_borrow_mut(|buffer| {
@@ -551,8 +623,15 @@ impl Connection for Blocking {
         answer.map(drop)
     }
 
-    fn is_over(&mut self) -> bool {
-        self.closes_idle && self.wire.is_over()
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        if !has_rested && !self.closes_idle {
+            return Idle::Stands;
+        }
+        match self.wire.look_idle() {
+            Ok(()) => Idle::Stands,
+            Err(_) if self.closes_idle => Idle::Closed,
+            Err(failure) => Idle::Lost(failure),
+        }
     }
 }
 

@@ -1,36 +1,38 @@
-//! `postgres://user:password@host:port/database[?sslmode=disable]`: PostgreSQL.
+//! `postgres://user:password@host:port/database[?tls=verify-full]`: PostgreSQL.
 //!
 //! A folder as host (`%2Frun%2Fpostgresql`, or `?host=/run/postgresql`) is where the server's socket is. Statements are
 //! prepared when a worker connects for the first time; after an outage, each when it is needed again. A statement that
 //! hangs is cut: its socket is shut down, and the server is asked to cancel it.
 
+mod answer;
 mod codec;
 mod login;
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
+use record::load::DataCheck;
 use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
 
-use self::codec::{Broken, Ready, TooLong, Wanted};
+use self::answer::{Broken, Reader, Ready, Wanted};
+use self::codec::TooLong;
 use self::login::{Credentials, LoginError, Welcome};
 use super::address::{self, Address};
-use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening};
-use super::session::{Protocol, Sessions, Unread, take_as_long_as_it_takes};
-use super::wire::{Source, Wire};
+use super::broken::too_long_text;
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
+use super::security::{Plan, Security};
+use super::session::{Protocol, Sessions, take_as_long_as_it_takes};
+use super::wire::Wire;
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
-use crate::dataset::{Found, Rows, Store};
+use crate::dataset::{Found, Rows, Store, rows_between};
 use crate::oltp;
 use crate::sql::{Parameter, Quoting, Row, Work};
 
@@ -42,11 +44,15 @@ pub(super) const SCHEME: Scheme = Scheme {
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        Ok(Arc::new(Postgres { place, sessions: Sessions::new(settings)? }))
+        let host = if let Host::Named(host) = &place.host { host } else { "localhost" };
+        let tls = place.security.plan(host, &[]).map_err(wrong)?;
+        Ok(Arc::new(Postgres { place: Reached { place, tls }, sessions: Sessions::new(settings)? }))
     },
 };
 
 const PORT: u16 = 5432;
+/// The longest message that is accepted in a login, and in answer to what is asked beside events.
+const ASIDE_BYTES_MAX: usize = 1 << 20;
 const UNIQUE_VIOLATION: &str = "23505";
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
@@ -62,6 +68,16 @@ struct Place {
     port: u16,
     database: String,
     options: Option<String>,
+    /// The password may go over the wire as it is.
+    may_be_cleartext: bool,
+    security: Security,
+}
+
+/// A target, and how TLS is spoken there.
+#[derive(Clone)]
+struct Reached {
+    place: Place,
+    tls: Option<Plan>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -75,7 +91,7 @@ impl Place {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, mut host, mut port, path: database, parameters } =
             Address::of_database(target, &SCHEME)?;
-        let mut options = None;
+        let (mut options, mut may_be_cleartext, mut security) = (None, false, Security::default());
         for (name, value) in parameters {
             match name.as_str() {
                 "host" if !value.is_empty() => host = value,
@@ -84,21 +100,31 @@ impl Place {
                     port = Some(value.parse().map_err(problem)?);
                 }
                 "options" => options = Some(value),
-                "sslmode" => check_ssl_mode(&value)?,
+                // As libpq has them.
+                "sslmode" => take_ssl_mode(&value, &mut security)?,
+                "sslrootcert" => security.take("ca", &value).map(drop)?,
+                "sslcert" => security.take("cert", &value).map(drop)?,
+                "sslkey" => security.take("key", &value).map(drop)?,
+                "cleartext" => may_be_cleartext = is_yes(&name, &value)?,
+                _ if security.take(&name, &value)? => {}
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}`: expected one of host, port, sslmode, options"
+                        "unknown parameter `{name}`: expected one of host, port, sslmode, options, cleartext, {}",
+                        Security::PARAMETERS
                     ));
                 }
             }
         }
+        security.check()?;
         let host = match host.as_str() {
             "" => Host::Named("127.0.0.1".to_owned()),
             folder if folder.starts_with('/') => Host::Folder(folder.into()),
             _ => Host::Named(host),
         };
         let (user, port) = (user.unwrap_or_else(|| "postgres".to_owned()), port.unwrap_or(PORT));
-        Ok(Self { user, password, host, port, database, options })
+        // Through a socket of this machine nobody reads along, and neither does anybody inside of TLS.
+        let may_be_cleartext = may_be_cleartext || matches!(host, Host::Folder(_)) || security.is_on();
+        Ok(Self { user, password, host, port, database, options, may_be_cleartext, security })
     }
 
     /// Where it is, as people know it.
@@ -114,72 +140,87 @@ impl Place {
         folder.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    fn reach(&self) -> io::Result<OwnedFd> {
-        let Host::Named(host) = &self.host else {
-            return UnixStream::connect(self.socket()).map(OwnedFd::from);
-        };
-        let mut refused = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in (host.as_str(), self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-                Ok(stream) => {
-                    // A request is one message: nothing is gained by waiting for more to send.
-                    stream.set_nodelay(true)?;
-                    return Ok(stream.into());
-                }
-                Err(error) => refused = error,
-            }
+    fn peer(&self) -> Result<Peer, Failure> {
+        match &self.host {
+            Host::Named(host) => Peer::named(host, self.port),
+            Host::Folder(_) => Ok(Peer::Unix(self.socket())),
         }
-        Err(refused)
+    }
+}
+
+impl Reached {
+    /// A connection that speaks TLS where the target says so.
+    fn reach(&self, cut: &Cut) -> Result<Wire, Failure> {
+        let cannot = |e: &io::Error| {
+            let text = format!("cannot connect to {}: {e}; is the server running?", self.place.shown());
+            Failure::new(FailureClass::Connection, text)
+        };
+        let socket = self.place.peer()?.connect().map_err(|e| cannot(&e))?;
+        cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
+        let mut wire = Wire::new(socket.into());
+        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
+        if let Some(plan) = &self.tls {
+            login::ask_for_tls(&mut wire).map_err(login_failure)?;
+            wire.start_tls(plan)?;
+        }
+        Ok(wire)
     }
 
     /// A session. Its answers may only take so long, until it is made ready.
     fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
-        let cannot = |e: &io::Error| {
-            let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
-            Failure::new(FailureClass::Connection, text)
-        };
-        let socket = self.reach().map_err(|e| cannot(&e))?;
-        let to_cut = socket.try_clone().map_err(|e| cannot(&e))?;
-        cut.arm_socket(to_cut.try_clone().map_err(|e| cannot(&e))?);
-        let mut wire = Wire::new(socket);
-        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
+        let mut wire = self.reach(cut)?;
+        let place = &self.place;
         let who = Credentials {
-            user: &self.user,
-            password: self.password.as_deref(),
-            database: &self.database,
-            options: self.options.as_deref(),
+            user: &place.user,
+            password: place.password.as_deref(),
+            database: &place.database,
+            options: place.options.as_deref(),
+            may_be_cleartext: place.may_be_cleartext,
         };
         let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
-        let (place, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
-        cut.arm_socket_and(to_cut, move || place.cancel(process_id, secret_key));
+        let to_cut = wire.try_clone().map_err(|e| broken_failure(e.into()))?;
+        let (reached, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
+        cut.arm_socket_and(to_cut, move || reached.cancel(process_id, secret_key));
         Ok((wire, welcome))
     }
 
     /// Asks the server to cancel what a session does; aside, since the server may hang.
     fn cancel(&self, process_id: i32, secret_key: i32) {
-        let place = self.clone();
-        let ask = move || -> io::Result<()> {
+        let reached = self.clone();
+        let ask = move || -> Result<(), Failure> {
             let mut out = BytesMut::new();
             frontend::cancel_request(process_id, secret_key, &mut out);
-            Wire::new(place.reach()?).send(&out)
+            reached.reach(&Cut::default())?.send(&out).map_err(|e| broken_failure(e.into()))
         };
         // It is a courtesy: without it the server finds out when it next sends something.
         let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
     }
 }
 
-fn check_ssl_mode(mode: &str) -> Result<(), String> {
-    match mode {
-        "disable" | "allow" | "prefer" => Ok(()),
-        "require" | "verify-ca" | "verify-full" => Err(format!(
-            "sslmode={mode} cannot be kept: this version talks to PostgreSQL without TLS; write sslmode=disable"
-        )),
-        _ => Err(format!("`{mode}` is no sslmode: expected disable, allow or prefer")),
+fn is_yes(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "yes" | "true" => Ok(true),
+        "0" | "no" | "false" => Ok(false),
+        _ => Err(format!("`{value}` is no value of {name}: expected 1 or 0")),
     }
 }
 
+/// libpq tries TLS with `allow` and `prefer`, and goes on without it: so does this, without trying.
+fn take_ssl_mode(mode: &str, security: &mut Security) -> Result<(), String> {
+    let tls = match mode {
+        "disable" | "allow" | "prefer" => "off",
+        "require" | "verify-ca" | "verify-full" => mode,
+        _ => {
+            return Err(format!(
+                "`{mode}` is no sslmode: expected disable, allow, prefer, require, verify-ca or verify-full"
+            ));
+        }
+    };
+    security.take("tls", tls).map(drop)
+}
+
 struct Postgres {
-    place: Place,
+    place: Reached,
     sessions: Sessions,
 }
 
@@ -190,14 +231,14 @@ impl Driver for Postgres {
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        if let Host::Named(host) = &self.place.host {
-            address::look_up(host, self.place.port)?;
+        if let Host::Named(host) = &self.place.place.host {
+            address::look_up(host, self.place.place.port)?;
         }
         let (mut wire, welcome) = self.place.connect(cut)?;
         take_as_long_as_it_takes(&mut wire)?;
         // `15.18 (Debian 15.18-0+deb12u1)`
         let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
-        let version = number.map(|v| format!("PostgreSQL {v}"));
+        let version = number.map(|v| format!("PostgreSQL {v}{}", wire.tls_version()));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
         let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
         Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
@@ -232,20 +273,35 @@ fn ask(
     wire: &mut Wire,
     written: Result<(), TooLong>,
     request: &[u8],
-    wanted: Option<Wanted<'_>>,
+    mut wanted: Option<Wanted<'_>>,
 ) -> Result<Ready, Failure> {
     written.map_err(too_long)?;
     wire.send(request).map_err(|e| broken_failure(e.into()))?;
-    codec::read_answer(wire, wanted).map_err(broken_failure)
+    // What is asked beside events has short answers.
+    let mut reader = Reader::new(ASIDE_BYTES_MAX);
+    let heard = wire.hear(|input, is_end| reader.hear(input, is_end, &mut wanted));
+    heard.map_err(|e| broken_failure(e.into()))?.map_err(broken_failure)
 }
 
 fn too_long(_: TooLong) -> Failure {
     Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
 }
 
+/// The reader of answers by itself, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    let mut reader = Reader::new(bytes_max);
+    let (mut row, mut columns) = (Row::default(), Vec::new());
+    move |input, is_end| {
+        let mut wanted = keeps.then_some(Wanted { row: &mut row, columns: &mut columns });
+        let (taken, end) = reader.hear(input, is_end, &mut wanted);
+        (taken, end.map(|end| end.is_ok()))
+    }
+}
+
 /// What one connection says and hears.
 struct Speech {
-    place: Place,
+    place: Reached,
     /// By which what the server does can be cancelled.
     process_id: i32,
     secret_key: i32,
@@ -256,12 +312,15 @@ struct Speech {
     /// The statement that was asked last; `None` where it was none of those.
     asked: Option<usize>,
     ready: Ready,
+    reader: Reader,
+    /// Nothing of the answer was read yet.
+    begins: bool,
     /// Room for a statement with its values in it.
     sql: String,
 }
 
 impl Speech {
-    fn new(place: &Place, welcome: &Welcome, sessions: &Sessions) -> Self {
+    fn new(place: &Reached, welcome: &Welcome, sessions: &Sessions) -> Self {
         let work = Arc::clone(&sessions.work);
         Self {
             place: place.clone(),
@@ -271,9 +330,16 @@ impl Speech {
             columns: work.statements().iter().map(|_| None).collect(),
             asked: None,
             ready: Ready::Idle,
+            reader: Reader::new(sessions.answer_bytes_max),
+            begins: true,
             sql: String::new(),
             work,
         }
+    }
+
+    fn begin_answer(&mut self) {
+        self.begins = true;
+        self.reader.begin();
     }
 
     fn refused(&self, broken: Broken) -> Failure {
@@ -316,6 +382,7 @@ impl Protocol for Speech {
         request: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         self.asked = Some(statement);
+        self.begin_answer();
         let written = if self.is_prepared {
             codec::write_execute(statement, parameters, request)
         } else {
@@ -328,25 +395,53 @@ impl Protocol for Speech {
 
     fn write_rollback(&mut self, request: &mut Vec<u8>) {
         self.asked = None;
+        self.begin_answer();
         codec::write_query("ROLLBACK", request).expect("it is short");
     }
 
-    fn read(&mut self, source: &mut impl Source, mut wanted: Option<&mut Row>) -> Result<(), Unread> {
-        if let Some(row) = &mut wanted {
-            row.clear();
-        }
+    fn hear(
+        &mut self,
+        input: &[u8],
+        is_end: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>) {
         let columns = self.asked.and_then(|statement| self.columns[statement].as_mut());
-        let wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
-        match codec::read_answer(source, wanted) {
-            Ok(ready) => {
+        let mut wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
+        if let (Some(wanted), true) = (&mut wanted, std::mem::take(&mut self.begins)) {
+            wanted.row.clear();
+        }
+        let (taken, end) = self.reader.hear(input, is_end, &mut wanted);
+        let answer = match end {
+            None => None,
+            Some(Ok(ready)) => {
                 self.ready = ready;
-                Ok(())
+                Some(Ok(()))
             }
-            Err(Broken::Lost(e)) if e.kind() == ErrorKind::WouldBlock => Err(Unread::NotYet),
-            Err(broken) => {
+            Some(Err(broken)) => {
                 // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
                 self.ready = Ready::InFailedTransaction;
-                Err(Unread::Failed(self.refused(broken)))
+                Some(Err(self.refused(broken)))
+            }
+        };
+        (taken, answer)
+    }
+
+    /// A server may tell of its settings, notify, and warn at any time; an error is why it ends the session.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
+        let mut taken = 0;
+        loop {
+            match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
+                Ok(None) => return (taken, None),
+                Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
+                Ok(Some((b'E', body, _))) => {
+                    let failure = broken_failure(answer::refusal(body));
+                    return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
+                }
+                Ok(Some(_)) => {
+                    let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                    return (taken, Some(broken_failure(unasked)));
+                }
+                Err(broken) => return (taken, Some(broken_failure(broken))),
             }
         }
     }
@@ -383,10 +478,17 @@ impl Tables {
 
     /// The number that a question has for an answer.
     fn number(&mut self, sql: &str) -> Result<u64, Failure> {
+        self.number_or_null(sql)?.ok_or_else(|| no_number(sql))
+    }
+
+    fn number_or_null(&mut self, sql: &str) -> Result<Option<u64>, Failure> {
         let (mut row, mut columns) = (Row::default(), Vec::new());
         self.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
-        let value = row.values.first().and_then(|v| v.as_ref()?.parse().ok());
-        value.ok_or_else(|| Failure::new(FailureClass::Application, format!("no number answers `{sql}`")))
+        match row.values.first() {
+            Some(None) => Ok(None),
+            Some(Some(text)) => text.parse().map(Some).map_err(|_| no_number(sql)),
+            None => Err(no_number(sql)),
+        }
     }
 
     fn has(&mut self, relation: &str) -> Result<bool, Failure> {
@@ -434,11 +536,17 @@ impl Tables {
 }
 
 impl Store for Tables {
-    fn find(&mut self, table: u32) -> Result<Found, Failure> {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
         if !self.has(&format!("sbtest{table}"))? {
             return Ok(Found::Nothing);
         }
-        let rows = self.number(&format!("SELECT count(*) FROM sbtest{table}"))?;
+        let rows = if depth == DataCheck::Full {
+            self.number(&format!("SELECT count(*) FROM sbtest{table}"))?
+        } else {
+            let (first, last) =
+                (format!("SELECT min(id) FROM sbtest{table}"), format!("SELECT max(id) FROM sbtest{table}"));
+            rows_between(self.number_or_null(&first)?, self.number_or_null(&last)?)
+        };
         let has_index = self.number(&format!(
             "SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
              WHERE i.indrelid = 'sbtest{table}'::regclass AND a.attname = 'k' AND i.indisvalid"
@@ -471,6 +579,10 @@ impl Store for Tables {
     }
 }
 
+fn no_number(sql: &str) -> Failure {
+    Failure::new(FailureClass::Application, format!("no number answers `{sql}`"))
+}
+
 fn login_failure(error: LoginError) -> Failure {
     let configuration = |text: String| Failure::new(FailureClass::Configuration, text);
     match error {
@@ -478,9 +590,19 @@ fn login_failure(error: LoginError) -> Failure {
             Failure::new(FailureClass::Connection, format!("{e}: is this a PostgreSQL server?"))
         }
         LoginError::Broken(broken) => broken_failure(broken),
+        LoginError::NoTls => configuration(
+            "the server does not speak TLS: give it a certificate (ssl = on), or leave tls= out".to_owned(),
+        ),
         LoginError::NoPassword => {
             configuration("the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE".to_owned())
         }
+        LoginError::Cleartext => configuration(
+            "the server asks for the password as it is, and without TLS anybody on the way can read it: let this user in by \
+             scram-sha-256, or write ?cleartext=1 into the target to send it all the same".to_owned(),
+        ),
+        LoginError::TooMuchWork(count) => configuration(format!(
+            "the server asks for a password to be hashed {count} times, which no login takes"
+        )),
         LoginError::Unknown(method) => configuration(format!(
             "the server asks for {method}, which is not known here: let this user in by scram-sha-256, md5, password or trust"
         )),
@@ -497,6 +619,9 @@ fn broken_failure(broken: Broken) -> Failure {
             Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
         }
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+        Broken::TooLong { bytes, bytes_max } => {
+            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
+        }
     }
 }
 
@@ -554,8 +679,8 @@ mod tests {
             ("postgres:bench", "write postgres://"),
             ("postgres://app:secret@db", "no database is named"),
             ("postgres://app:secret@db:x/bench", "`x` is no port"),
-            ("postgres://app:secret@db/bench?sslmode=verify-full", "without TLS; write sslmode=disable"),
-            ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow or prefer"),
+            ("postgres://app:secret@db/bench?sslrootcert=/x", "write tls=verify-full"),
+            ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow, prefer"),
             ("postgres://app:secret@db/bench?hots=/x", "expected one of host, port"),
             ("postgres://app:secret%2@db/bench", "write `%25`"),
         ] {

@@ -10,17 +10,19 @@ use std::sync::Arc;
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
+use super::address::decoded;
 use super::caching::{Caching, Codec, Counters, Read};
 use super::net::{Net, Place, host_and_port, line};
+use super::security::Security;
 use super::{Driver, Failure, FailureClass, Scheme};
 use crate::kv::{KEY_BYTES, write_key, write_number};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "redis",
-    form: "redis://[user:password@]host:port[/db][?resp=2|3]",
+    form: "redis://[user:password@]host:port[/db][?resp=2|3&tls=...]",
     workloads: &[Workload::Kv],
     check: |target| {
-        if !target.expose().starts_with("redis://") {
+        if !target.expose().contains("://") {
             return Err("write `redis://host:port/db`".to_owned());
         }
         let parts = parts(target)?;
@@ -28,6 +30,10 @@ pub(super) const SCHEME: Scheme = Scheme {
     },
     open,
 };
+
+/// The same inside of TLS.
+pub(super) const TLS_SCHEME: Scheme =
+    Scheme { name: "rediss", form: "rediss://[user:password@]host:port[/db][?ca=FILE]", ..SCHEME };
 
 pub(super) const UNIX_SCHEME: Scheme = Scheme {
     name: "redis+unix",
@@ -47,6 +53,7 @@ const LINE_MAX: usize = 2048;
 struct Parts<'a> {
     place: &'a str,
     words: Words,
+    security: Security,
 }
 
 /// How this server is spoken to.
@@ -66,6 +73,7 @@ impl std::fmt::Debug for Words {
 
 fn parts(target: &Target) -> Result<Parts<'_>, String> {
     let mut words = Words { user: None, password: None, db: 0, is_resp3: false };
+    let mut security = Security::of_scheme(target.scheme() == TLS_SCHEME.name);
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let db_of =
@@ -80,8 +88,8 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
                 let (user, password) = user_info.split_once(':').ok_or(
                     "there is a user and no password: write `redis://user:password@host`, `redis://:password@host`",
                 )?;
-                words.user = (!user.is_empty()).then(|| unescaped(user));
-                words.password = Some(unescaped(password));
+                words.user = if user.is_empty() { None } else { Some(decoded(user)?) };
+                words.password = Some(decoded(password)?);
             }
             let (host, db) = host.split_once('/').unwrap_or((host, ""));
             if !db.is_empty() {
@@ -95,47 +103,43 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
             Some(("resp", "2")) => words.is_resp3 = false,
             Some(("resp", "3")) => words.is_resp3 = true,
             Some(("db", db)) => words.db = db_of(db)?,
-            Some(("user", user)) => words.user = Some(unescaped(user)),
-            Some(("password", password)) => words.password = Some(unescaped(password)),
+            Some(("user", user)) => words.user = Some(decoded(user)?),
+            Some(("password", password)) => words.password = Some(decoded(password)?),
+            Some((name, value)) if security.take(name, &decoded(value)?)? => {}
             _ => {
                 let name = pair.split('=').next().unwrap_or_default();
                 return Err(format!(
-                    "`{name}` is no option, or has no such value: there are resp=2|3, db, user, password"
+                    "`{name}` is no option, or has no such value: there are resp=2|3, db, user, password, {}",
+                    Security::PARAMETERS
                 ));
             }
         }
     }
-    Ok(Parts { place, words })
-}
-
-/// `%40` is `@`; what is no such escape stays as it is.
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let hex = tail.get(..2).and_then(|h| u8::from_str_radix(std::str::from_utf8(h).ok()?, 16).ok());
-        match hex {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    security.check()?;
+    Ok(Parts { place, words, security })
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
-    let parts = parts(&settings.target).map_err(|text| Failure::new(FailureClass::Configuration, text))?;
-    let place = if settings.target.scheme() == SCHEME.name {
-        Place::tcp(parts.place, PORT)?
+    let wrong = |text| Failure::new(FailureClass::Configuration, text);
+    let parts = parts(&settings.target).map_err(wrong)?;
+    let (place, host) = if settings.target.scheme() == UNIX_SCHEME.name {
+        (Place::Unix(parts.place.into()), "localhost")
     } else {
-        Place::Unix(parts.place.into())
+        (Place::tcp(parts.place, PORT)?, host_and_port(parts.place, PORT).map_err(wrong)?.0)
     };
-    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, "Redis", settings)))))
+    let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))))
+}
+
+/// A dialogue by itself, for [`super::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn speaker(
+    target: &Target,
+    kv: Arc<crate::kv::Kv>,
+    bytes_max: u64,
+) -> Box<dyn super::net::Dialogue> {
+    let words = parts(target).expect("a good target").words;
+    super::caching::speaker(words, kv, bytes_max)
 }
 
 /// A command: an array of bulk strings.
@@ -199,7 +203,7 @@ impl Codec for Words {
         command(&["INFO"], out);
     }
 
-    fn read<'a>(&self, input: &'a [u8]) -> Read<'a> {
+    fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a> {
         let Some((kind, line, taken)) = first_line(input) else {
             return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
         };
@@ -207,6 +211,7 @@ impl Codec for Words {
             (b':', b"0") | (b'_', b"") | (b'$', b"-1") => Read::Nothing { taken },
             (b'+' | b':', _) => Read::Done { taken },
             (b'$', digits) => match number(digits) {
+                Some(bytes) if bytes > bytes_max => Read::TooLong { bytes },
                 Some(bytes) => match input.get(taken..taken + bytes + 2) {
                     None => Read::More,
                     Some(found) if found.ends_with(b"\r\n") => {
@@ -221,7 +226,12 @@ impl Codec for Words {
                 Read::Refused { taken, class: class_of(&text), text }
             }
             // The answer to HELLO: a map, or in an old server an array.
-            (b'%' | b'*', _) => skip(input).map_or(Read::More, |taken| Read::Done { taken }),
+            (b'%' | b'*', _) => match end_of(input, bytes_max.min(NESTED_BYTES_MAX)) {
+                End::At(taken) => Read::Done { taken },
+                End::More => Read::More,
+                End::TooLong(bytes) => Read::TooLong { bytes },
+                End::Nowhere => Read::Garbage,
+            },
             _ => Read::Garbage,
         }
     }
@@ -263,22 +273,55 @@ fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
     Some((*kind, line, taken))
 }
 
-/// Where an answer of any kind ends; `None` where it has not come whole.
-fn skip(input: &[u8]) -> Option<usize> {
-    let (kind, line, mut at) = first_line(input)?;
-    let members = match kind {
-        b'*' | b'~' | b'>' => number(line)?,
-        b'%' => 2 * number(line)?,
-        b'$' | b'=' => {
-            let end = at + number(line).map_or(0, |bytes| bytes + 2);
-            return (input.len() >= end).then_some(end);
+/// The longest nested answer that is waited for: nothing that we ask has a longer one, and it is read again from its beginning.
+const NESTED_BYTES_MAX: usize = 64 << 10;
+
+/// Where an answer ends that holds others.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    At(usize),
+    More,
+    /// It announces so many bytes, more than are accepted.
+    TooLong(usize),
+    /// It is no answer of this protocol.
+    Nowhere,
+}
+
+/// Where an answer of any kind ends. How deep its members are nested does not matter: those that are still to come are
+/// counted, and each takes 3 bytes at least.
+fn end_of(input: &[u8], bytes_max: usize) -> End {
+    const MEMBER_BYTES_MIN: usize = 3;
+    let (mut at, mut members_left) = (0usize, 1usize);
+    while members_left > 0 {
+        let bytes = at.saturating_add(members_left.saturating_mul(MEMBER_BYTES_MIN));
+        if bytes > bytes_max {
+            return End::TooLong(bytes);
         }
-        _ => 0,
-    };
-    for _ in 0..members {
-        at += skip(&input[at..])?;
+        let Some(rest) = input.get(at..) else { return End::More };
+        let Some((kind, line, taken)) = first_line(rest) else {
+            return if rest.len() < LINE_MAX { End::More } else { End::Nowhere };
+        };
+        (at, members_left) = (at + taken, members_left - 1);
+        let count = match (kind, line) {
+            (b'*' | b'~' | b'>' | b'%' | b'$' | b'=', b"-1")
+            | (b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(', _) => continue,
+            (b'*' | b'~' | b'>' | b'%' | b'$' | b'=', digits) => match number(digits) {
+                Some(count) => count,
+                None => return End::Nowhere,
+            },
+            _ => return End::Nowhere,
+        };
+        match kind {
+            b'$' | b'=' => at += count + 2,
+            b'%' => members_left += 2 * count,
+            _ => members_left += count,
+        }
     }
-    Some(at)
+    match at {
+        at if at > bytes_max => End::TooLong(at),
+        at if at > input.len() => End::More,
+        at => End::At(at),
+    }
 }
 
 fn number(digits: &[u8]) -> Option<usize> {
@@ -336,17 +379,34 @@ mod tests {
             (b"%1\r\n$1\r\na\r\n*2\r\n:1\r\n+b\r\n", Read::Done { taken: 23 }),
         ];
         for (input, expected) in whole {
-            assert_eq!(plain().read(input), expected);
+            assert_eq!(plain().read(input, 1 << 20), expected);
             for cut in 0..input.len() {
-                assert_eq!(plain().read(&input[..cut]), Read::More, "{cut} bytes of {input:?}");
+                assert_eq!(plain().read(&input[..cut], 1 << 20), Read::More, "{cut} bytes of {input:?}");
             }
         }
-        assert_eq!(plain().read(b"HTTP/1.1 400\r\n"), Read::Garbage);
+        assert_eq!(plain().read(b"HTTP/1.1 400\r\n", 1 << 20), Read::Garbage);
+    }
+
+    #[test]
+    fn what_no_server_announces_is_not_waited_for() {
+        let read = |input: &[u8]| match plain().read(input, 1 << 20) {
+            Read::TooLong { bytes } => Ok(bytes),
+            other => Err(format!("{other:?}")),
+        };
+        assert_eq!(read(b"$4294967295\r\n"), Ok(4_294_967_295));
+        assert!(read(b"*4294967295\r\n").is_ok() && read(b"%4294967295\r\n").is_ok());
+        assert!(read(b"*1\r\n$4294967295\r\n").is_ok());
+        // However deep: what is nested is counted, not followed.
+        let deep = "*1\r\n".repeat(1_000_000);
+        assert!(read(deep.as_bytes()).is_ok());
+        assert_eq!(plain().read(&deep.as_bytes()[..40_000], 1 << 20), Read::More);
+        assert_eq!(plain().read(b"*1\r\n?\r\n", 1 << 20), Read::Garbage);
+        assert_eq!(plain().read(b"*2\r\n*-1\r\n$-1\r\n", 1 << 20), Read::Done { taken: 14 });
     }
 
     #[test]
     fn a_server_that_is_loading_may_be_asked_again() {
-        let of = |line: &[u8]| match plain().read(line) {
+        let of = |line: &[u8]| match plain().read(line, 1 << 20) {
             Read::Refused { class, .. } => class,
             other => panic!("{other:?}"),
         };

@@ -3,6 +3,7 @@
 //! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
 //! waits for each answer; a thread that waits for many connections keeps a [`Course`] for each, in a [`Conversation`].
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,8 +12,9 @@ use record::load::LoadSettings;
 use socket2::Socket;
 
 use super::net::{Answer, Dialogue, Go, Heard};
-use super::wire::{Come, Source, Wire};
-use super::{Connection, Failure, FailureClass, Laps};
+use super::tls::Secured;
+use super::wire::Wire;
+use super::{Connection, Failure, FailureClass, Idle, Laps};
 use crate::random::Random;
 use crate::sql::{Course, Parameter, Row, Sql, Turn, Work, Worker};
 
@@ -35,10 +37,21 @@ pub(super) trait Protocol: Send {
     /// Writes the request that gives up the transaction, in place of what is in `request`.
     fn write_rollback(&mut self, request: &mut Vec<u8>);
 
-    /// Reads the answer to the request that was written last, to its end; keeps its last row where one is wanted.
+    /// Reads on in the answer to the request that was written last; keeps its last row if one is wanted.
     ///
-    /// It is read again from its beginning where it had not come whole.
-    fn read(&mut self, source: &mut impl Source, wanted: Option<&mut Row>) -> Result<(), Unread>;
+    /// Yields the bytes that were taken, and at the end of the answer what it is.
+    ///
+    /// - `is_end`: the server has closed its side.
+    fn hear(
+        &mut self,
+        input: &[u8],
+        is_end: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>);
+
+    /// Reads what came while nothing was asked: yields the bytes that were taken, and why the connection is of no use any
+    /// more, if it is.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>);
 
     /// Whether a transaction is open, as far as the server has said.
     fn is_in_transaction(&self) -> bool;
@@ -50,18 +63,12 @@ pub(super) trait Protocol: Send {
     fn give_up(&self) {}
 }
 
-/// Why there is no answer.
-#[derive(Debug)]
-pub(super) enum Unread {
-    /// It has not come whole.
-    NotYet,
-    Failed(Failure),
-}
-
 /// The sessions of a load.
 pub(super) struct Sessions {
     pub(super) work: Arc<Work>,
     pub(super) is_prepared: bool,
+    /// The longest message or row that is accepted.
+    pub(super) answer_bytes_max: usize,
     /// First connections that are still to be made: those prepare everything at once.
     first_connects: AtomicU32,
 }
@@ -70,7 +77,8 @@ impl Sessions {
     pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
         let first_connects = AtomicU32::new(settings.connections_in_all());
         let work = Arc::new(Work::new(settings)?);
-        Ok(Self { work, is_prepared: settings.oltp.prepared, first_connects })
+        let answer_bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        Ok(Self { work, is_prepared: settings.oltp.prepared, answer_bytes_max, first_connects })
     }
 
     /// A connection for a thread of its own, from one that has just been made, whose answers may only take so long.
@@ -107,7 +115,12 @@ impl Sessions {
             work: Arc::clone(&self.work),
             stage: Stage::Turn,
         };
-        Ok((wire.into_socket(), Box::new(conversation)))
+        let parts = wire.into_parts();
+        let (socket, tls) = parts.map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))?;
+        match tls {
+            None => Ok((socket, Box::new(conversation))),
+            Some(tls) => Ok((socket, Box::new(Secured::standing(tls, Box::new(conversation))))),
+        }
     }
 
     fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
@@ -132,13 +145,11 @@ struct Session<P> {
 }
 
 impl<P: Protocol> Session<P> {
-    fn exchange(&mut self, wanted: Option<&mut Row>) -> Result<(), Failure> {
-        let lost = |text: String| Failure::new(FailureClass::Connection, text);
-        self.wire.send(&self.request).map_err(|e| lost(e.to_string()))?;
-        self.protocol.read(&mut self.wire, wanted).map_err(|unread| match unread {
-            Unread::NotYet => lost("the server did not answer in time".to_owned()),
-            Unread::Failed(failure) => failure,
-        })
+    fn exchange(&mut self, mut wanted: Option<&mut Row>) -> Result<(), Failure> {
+        let lost = |e: io::Error| Failure::new(FailureClass::Connection, e.to_string());
+        let Self { protocol, wire, request } = self;
+        wire.send(request).map_err(lost)?;
+        wire.hear(|input, is_end| protocol.hear(input, is_end, wanted.as_deref_mut())).map_err(lost)?
     }
 }
 
@@ -166,6 +177,14 @@ impl<P: Protocol> Sql for Session<P> {
 
     fn is_in_transaction(&self) -> bool {
         self.protocol.is_in_transaction()
+    }
+
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        if !has_rested {
+            return Idle::Stands;
+        }
+        let Self { protocol, wire, .. } = self;
+        wire.hear_unasked(|input| protocol.hear_unasked(input)).map_or_else(Idle::Lost, |()| Idle::Stands)
     }
 }
 
@@ -244,15 +263,10 @@ impl<P: Protocol> Dialogue for Conversation<P> {
     }
 
     fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
-        let mut come = Come::new(input, is_end);
         let wanted = if matches!(self.stage, Stage::Asked(_)) { self.course.wanted() } else { None };
-        let read = self.protocol.read(&mut come, wanted);
-        let taken = come.taken();
-        let failure = match read {
-            Err(Unread::NotYet) => return Heard::MORE,
-            Ok(()) => None,
-            Err(Unread::Failed(failure)) => Some(failure),
-        };
+        let (taken, answer) = self.protocol.hear(input, is_end, wanted);
+        let Some(answer) = answer else { return Heard { taken, answer: None } };
+        let failure = answer.err();
         self.stage = match (std::mem::replace(&mut self.stage, Stage::Turn), failure) {
             (_, Some(failure)) if failure.class == FailureClass::Connection => {
                 return Heard { taken, answer: Some(Err(failure)) };
@@ -282,6 +296,11 @@ impl<P: Protocol> Dialogue for Conversation<P> {
                 Go::Wait
             }
         }
+    }
+
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        let (taken, failure) = self.protocol.hear_unasked(input);
+        Heard { taken, answer: failure.map(Err) }
     }
 
     fn laps(&self) -> Option<&Laps> {

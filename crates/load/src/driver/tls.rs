@@ -10,15 +10,16 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
     SignatureScheme,
 };
 
-use super::net::{Dialogue, Heard};
-use super::{Failure, FailureClass};
+use super::net::{Dialogue, Go, Hear, Heard};
+use super::security::Plan;
+use super::{Failure, FailureClass, Laps};
 use crate::random::Random;
 
 /// What of a server's certificate is checked.
@@ -26,8 +27,17 @@ use crate::random::Random;
 pub(crate) enum Trust {
     /// Nothing: the connection is encrypted, and may be anybody's.
     Anybody,
+    /// An authority that we trust has signed it, whatever host it is made out to.
+    Chain,
     /// Somebody whom we trust has signed it, and it is made out to the host that we asked for.
     ChainAndName,
+}
+
+/// The files of a client's own certificate, in PEM.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) certificate: &'a str,
+    pub(crate) key: &'a str,
 }
 
 /// A client's side of TLS.
@@ -37,6 +47,7 @@ pub(crate) enum Trust {
 pub(crate) fn config(
     trust: Trust,
     ca: Option<&str>,
+    identity: Option<Identity<'_>>,
     protocols: &[&[u8]],
 ) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(ring::default_provider());
@@ -53,8 +64,19 @@ pub(crate) fn config(
             named = trusted;
         }
     }
-    let verifier = Arc::new(Verifier { chain, named, provider });
-    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    let asks_name = trust == Trust::ChainAndName;
+    let verifier = Arc::new(Verifier { chain, asks_name, named, provider });
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let certificates = certificates(Some(certificate))?;
+            let private = PrivateKeyDer::from_pem_file(key)
+                .map_err(|e| format!("{key} holds no private key that can be read: {e}"))?;
+            let fits = builder.with_client_auth_cert(certificates, private);
+            fits.map_err(|e| format!("{certificate} and {key} do not belong together: {e}"))?
+        }
+    };
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
@@ -110,7 +132,8 @@ fn in_words(why: &CertificateError) -> String {
         Why::NotValidForName | Why::NotValidForNameContext { .. } => {
             "it is made out to another name than the target's".to_owned()
         }
-        Why::UnknownIssuer => "nobody who is trusted has signed it".to_owned(),
+        // The second: an authority of the same name as one that is trusted, with another key.
+        Why::UnknownIssuer | Why::BadSignature => "nobody who is trusted has signed it".to_owned(),
         Why::Other(_) if is_authority(why) => "it is that of an authority, and signed by itself".to_owned(),
         other => other.to_string(),
     }
@@ -127,6 +150,8 @@ fn is_authority(why: &CertificateError) -> bool {
 struct Verifier {
     /// Who must have signed it; `None`: anybody.
     chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Whether it must be made out to the host that we asked for.
+    asks_name: bool,
     /// Certificates that the user has named one by one: a server that shows one of them is the one that was meant.
     named: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
@@ -148,9 +173,15 @@ impl ServerCertVerifier for Verifier {
                 if (why == CertificateError::UnknownIssuer || is_authority(&why))
                     && self.named.contains(certificate) =>
             {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                if self.asks_name {
+                    verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                }
                 Ok(ServerCertVerified::assertion())
             }
+            // The name is the last thing that the library looks at: all else is as it should be.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.asks_name => Ok(ServerCertVerified::assertion()),
             other => other,
         }
     }
@@ -183,10 +214,67 @@ impl ServerCertVerifier for Verifier {
 /// Makes the dialogue that is spoken inside, from the protocol that was agreed on.
 pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue>, Failure> + Send>;
 
+/// One connection's TLS, in memory: what comes goes in, what is to go comes out.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    connection: ClientConnection,
+    hint: &'static str,
+}
+
+impl Tls {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, Failure> {
+        let Plan { config, name, hint } = plan;
+        let connection = ClientConnection::new(Arc::clone(config), name.clone());
+        let mut connection = connection.map_err(|e| failure(&e, hint))?;
+        // A request leaves as a whole, whatever its size.
+        connection.set_buffer_limit(None);
+        Ok(Self { connection, hint })
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// The version, as it stands behind a server's name.
+    pub(crate) fn version(&self) -> &'static str {
+        match self.connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => ", TLS 1.2",
+            _ => ", TLS 1.3",
+        }
+    }
+
+    /// Takes in what has come from the network; what was said to us goes behind what is in `heard`.
+    pub(crate) fn take_in(&mut self, mut input: &[u8], heard: &mut Vec<u8>) -> Result<(), Failure> {
+        while !input.is_empty() {
+            let broken = |e: io::Error| Failure::new(FailureClass::Connection, format!("TLS: {e}"));
+            if self.connection.read_tls(&mut input).map_err(broken)? == 0 {
+                break;
+            }
+            let state = self.connection.process_new_packets().map_err(|e| failure(&e, self.hint))?;
+            let fresh = state.plaintext_bytes_to_read();
+            if fresh > 0 {
+                let start = heard.len();
+                heard.resize(start + fresh, 0);
+                self.connection.reader().read_exact(&mut heard[start..]).map_err(broken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is to be said, and what TLS has to say itself, as it goes out.
+    pub(crate) fn seal(&mut self, said: &[u8], out: &mut Vec<u8>) {
+        if !said.is_empty() {
+            self.connection.writer().write_all(said).expect("there is no limit to what it takes");
+        }
+        while self.connection.wants_write() {
+            self.connection.write_tls(out).expect("memory takes all that is written to it");
+        }
+    }
+}
+
 /// A dialogue inside of TLS.
 pub(crate) struct Secured {
-    tls: ClientConnection,
-    hint: &'static str,
+    tls: Tls,
     inside: Inside,
     /// What was said to us and not taken yet.
     heard: Vec<u8>,
@@ -203,46 +291,24 @@ enum Inside {
 }
 
 impl Secured {
-    pub(crate) fn new(
-        config: &Arc<ClientConfig>,
-        name: ServerName<'static>,
-        hint: &'static str,
-        speak: Speak,
-    ) -> Result<Self, Failure> {
-        let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(|e| failure(&e, hint))?;
-        // A request leaves as a whole, whatever its size.
-        tls.set_buffer_limit(None);
+    pub(crate) fn new(plan: &Plan, speak: Speak) -> Result<Self, Failure> {
         let inside = Inside::Waiting(Some(speak));
-        Ok(Self { tls, hint, inside, heard: Vec::new(), said: Vec::new() })
+        Ok(Self { tls: Tls::new(plan)?, inside, heard: Vec::new(), said: Vec::new() })
     }
 
-    /// Takes in what has come from the network.
-    fn take_in(&mut self, mut input: &[u8]) -> Result<(), Failure> {
-        while !input.is_empty() {
-            let broken = |e: io::Error| Failure::new(FailureClass::Connection, format!("TLS: {e}"));
-            if self.tls.read_tls(&mut input).map_err(broken)? == 0 {
-                break;
-            }
-            let state = self.tls.process_new_packets().map_err(|e| failure(&e, self.hint))?;
-            let fresh = state.plaintext_bytes_to_read();
-            if fresh > 0 {
-                let start = self.heard.len();
-                self.heard.resize(start + fresh, 0);
-                self.tls.reader().read_exact(&mut self.heard[start..]).map_err(broken)?;
-            }
-        }
-        Ok(())
+    /// A dialogue that is spoken already, inside of TLS that stands.
+    pub(crate) fn standing(tls: Tls, dialogue: Box<dyn Dialogue>) -> Self {
+        Self { tls, inside: Inside::Speaking(dialogue), heard: Vec::new(), said: Vec::new() }
+    }
+
+    fn take_in(&mut self, input: &[u8]) -> Result<(), Failure> {
+        self.tls.take_in(input, &mut self.heard)
     }
 
     /// Puts what is to be said into the bytes that go out.
     fn seal(&mut self, out: &mut Vec<u8>) {
-        if !self.said.is_empty() {
-            self.tls.writer().write_all(&self.said).expect("there is no limit to what it takes");
-            self.said.clear();
-        }
-        while self.tls.wants_write() {
-            self.tls.write_tls(out).expect("memory takes all that is written to it");
-        }
+        self.tls.seal(&self.said, out);
+        self.said.clear();
     }
 
     /// Goes on with the handshake, and then with the greeting inside.
@@ -252,7 +318,7 @@ impl Secured {
         }
         if let Inside::Waiting(speak) = &mut self.inside {
             let speak = speak.take().expect("one dialogue is spoken");
-            let mut dialogue = speak(self.tls.alpn_protocol())?;
+            let mut dialogue = speak(self.tls.connection.alpn_protocol())?;
             dialogue.greet(&mut self.said);
             let has_to_wait = !self.said.is_empty();
             self.inside = if has_to_wait { Inside::Greeting(dialogue) } else { Inside::Speaking(dialogue) };
@@ -334,6 +400,47 @@ impl Dialogue for Secured {
         self.seal(out);
     }
 
+    fn wrap(&mut self, said: &[u8], out: &mut Vec<u8>) {
+        self.tls.seal(said, out);
+    }
+
+    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Heard {
+        self.pass_on(input, |_, heard| hear(heard, is_end))
+    }
+
+    fn has_left(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
+    fn spoken_version(&self) -> &'static str {
+        self.tls.version()
+    }
+
+    fn begin(&mut self, start_ns: u64) {
+        self.dialogue().begin(start_ns);
+    }
+
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Go {
+        let mut said = std::mem::take(&mut self.said);
+        let go = self.dialogue().go_on(&mut said);
+        self.said = said;
+        self.seal(out);
+        go
+    }
+
+    fn laps(&self) -> Option<&Laps> {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.laps(),
+            _ => None,
+        }
+    }
+
+    fn give_up(&self) {
+        if let Inside::Speaking(dialogue) = &self.inside {
+            dialogue.give_up();
+        }
+    }
+
     fn may_repeat(&self) -> bool {
         match &self.inside {
             Inside::Speaking(dialogue) => dialogue.may_repeat(),
@@ -350,11 +457,7 @@ impl Dialogue for Secured {
 
     fn server(&self) -> Option<String> {
         let Inside::Speaking(dialogue) = &self.inside else { return None };
-        let version = match self.tls.protocol_version() {
-            Some(rustls::ProtocolVersion::TLSv1_2) => "TLS 1.2",
-            _ => "TLS 1.3",
-        };
         let name = dialogue.server().unwrap_or_else(|| "a server that does not say its name".to_owned());
-        Some(format!("{name}, {version}"))
+        Some(name + self.tls.version())
     }
 }

@@ -1,7 +1,7 @@
 //! A blocking socket with room to read into: what the codecs of the SQL servers stand on.
 //!
 //! One `send` for a request, one `recv` for an answer that fits the room; no allocation once the room is as large as
-//! the largest message.
+//! the largest message that is kept.
 //!
 //! On a socket of this machine it waits in `poll` and not in `recv`: there the kernel also wakes a `recv` when the
 //! other side has read our request, half an event too early, and each event would cost two switches in place of one.
@@ -14,61 +14,15 @@ use std::time::Duration;
 use nix::libc;
 use socket2::{Domain, SockRef, Socket};
 
-/// Why there is no answer; `Code` is how the server numbers its refusals.
-#[derive(Debug)]
-pub(crate) enum Broken<Code> {
-    /// The connection is gone.
-    Lost(io::Error),
-    /// The server says no; whether the connection is as good as before, the code says.
-    Refused { code: Code, message: String },
-    /// What came is no answer to what was sent: the connection cannot be used any more.
-    Garbled(&'static str),
-}
-
-impl<Code> From<io::Error> for Broken<Code> {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
-    }
-}
-
-/// Where the bytes of an answer come from.
-pub(crate) trait Source {
-    /// The next `count` bytes; [`ErrorKind::WouldBlock`] where they have not come yet and nobody waits for them.
-    fn take(&mut self, count: usize) -> io::Result<&[u8]>;
-}
-
-/// What has come so far, on a socket that nobody waits for.
-pub(crate) struct Come<'a> {
-    bytes: &'a [u8],
-    taken: usize,
-    /// Nothing follows.
-    is_end: bool,
-}
-
-impl<'a> Come<'a> {
-    pub(crate) fn new(bytes: &'a [u8], is_end: bool) -> Self {
-        Self { bytes, taken: 0, is_end }
-    }
-
-    /// How many bytes were taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken
-    }
-}
-
-impl Source for Come<'_> {
-    fn take(&mut self, count: usize) -> io::Result<&[u8]> {
-        let end = self.taken.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let Some(end) = end else {
-            return Err(if self.is_end { closed() } else { ErrorKind::WouldBlock.into() });
-        };
-        let from = std::mem::replace(&mut self.taken, end);
-        Ok(&self.bytes[from..end])
-    }
-}
+use super::net::{closed, connection_failure, has_input};
+use super::security::Plan;
+use super::tls::Tls;
+use super::{Failure, FailureClass};
 
 /// An answer of a hundred rows is some 12 KiB.
 const ROOM_BYTES: usize = 32 * 1024;
+/// Room beyond this was made for a message that is gone.
+const ROOM_KEPT_BYTES: usize = 1 << 20;
 
 /// The socket, and what was received and not read yet.
 #[derive(Debug)]
@@ -79,10 +33,35 @@ pub(crate) struct Wire {
     is_local: bool,
     /// How long an answer may take.
     timeout: Option<Duration>,
+    /// What is said and heard goes through it, where it is spoken.
+    tls: Option<Box<Spoken>>,
     room: Vec<u8>,
     /// What was received and not read is `room[start..end]`.
     start: usize,
     end: usize,
+}
+
+/// What came of one look at the socket.
+enum Received {
+    /// Something of TLS among itself.
+    Nothing,
+    Bytes,
+    End,
+}
+
+/// Why nothing came out of TLS.
+enum Unheard {
+    Lost(io::Error),
+    Refused(Failure),
+}
+
+/// TLS, and what is on its way into it and out of it.
+#[derive(Debug)]
+struct Spoken {
+    tls: Tls,
+    come: Vec<u8>,
+    heard: Vec<u8>,
+    out: Vec<u8>,
 }
 
 impl Wire {
@@ -90,7 +69,12 @@ impl Wire {
         let stream = TcpStream::from(socket);
         let is_local =
             SockRef::from(&stream).local_addr().is_ok_and(|address| address.domain() == Domain::UNIX);
-        Self { stream, is_local, timeout: None, room: vec![0; ROOM_BYTES], start: 0, end: 0 }
+        Self { stream, is_local, timeout: None, tls: None, room: vec![0; ROOM_BYTES], start: 0, end: 0 }
+    }
+
+    /// The socket once more, for what cuts it from outside.
+    pub(crate) fn try_clone(&self) -> io::Result<OwnedFd> {
+        self.stream.try_clone().map(OwnedFd::from)
     }
 
     /// Says how long an answer may take; `None`: as long as it takes.
@@ -100,47 +84,164 @@ impl Wire {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        let Some(spoken) = &mut self.tls else { return self.stream.write_all(bytes) };
+        spoken.out.clear();
+        spoken.tls.seal(bytes, &mut spoken.out);
+        self.stream.write_all(&spoken.out)
     }
 
-    /// The socket, for whoever waits for many; whatever was received is read.
-    pub(crate) fn into_socket(self) -> Socket {
-        assert!(self.start == self.end, "an answer was read to its end");
-        Socket::from(OwnedFd::from(self.stream))
+    /// Speaks TLS from now on: shakes hands, waiting for it.
+    pub(crate) fn start_tls(&mut self, plan: &Plan) -> Result<(), Failure> {
+        if self.start < self.end {
+            // Whoever is on the way might have put it there, for us to read as if it were the server's.
+            let text = "the server said something before TLS that nobody asked for";
+            return Err(Failure::new(FailureClass::Connection, text));
+        }
+        let (come, heard, out) = (vec![0; ROOM_BYTES], Vec::new(), Vec::new());
+        self.tls = Some(Box::new(Spoken { tls: Tls::new(plan)?, come, heard, out }));
+        let lost = |e: io::Error| connection_failure("cannot begin TLS", &e);
+        self.send(&[]).map_err(lost)?;
+        while self.tls.as_ref().is_some_and(|spoken| spoken.tls.is_handshaking()) {
+            match self.receive_tls() {
+                Ok(0) => return Err(closed()),
+                Ok(_) => {}
+                Err(Unheard::Lost(e)) => return Err(lost(e)),
+                Err(Unheard::Refused(failure)) => return Err(failure),
+            }
+        }
+        Ok(())
     }
 
-    /// Makes room for `count` unread bytes.
-    #[cold]
-    #[inline(never)]
-    fn make_room(&mut self, count: usize) {
-        self.room.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        if self.room.len() < count {
-            self.room.resize(count.next_power_of_two(), 0);
+    /// What of TLS stands behind the server's name.
+    pub(crate) fn tls_version(&self) -> &'static str {
+        self.tls.as_ref().map_or("", |spoken| spoken.tls.version())
+    }
+
+    /// The socket and the TLS on it, for a loop that waits for many.
+    ///
+    /// # Errors
+    ///
+    /// The server has said more than it was asked.
+    pub(crate) fn into_parts(self) -> io::Result<(Socket, Option<Tls>)> {
+        if self.start < self.end || self.tls.as_ref().is_some_and(|spoken| !spoken.heard.is_empty()) {
+            return Err(io::Error::other("the server sent something that nobody asked for"));
+        }
+        Ok((Socket::from(OwnedFd::from(self.stream)), self.tls.map(|spoken| spoken.tls)))
+    }
+
+    /// Hands what has come to `hear`, and receives more, until that has its answer.
+    ///
+    /// - `hear`: yields the bytes that it has taken, which it does not see again, and its answer; whether nothing follows is
+    ///   its second argument.
+    pub(crate) fn hear<T>(
+        &mut self,
+        mut hear: impl FnMut(&[u8], bool) -> (usize, Option<T>),
+    ) -> io::Result<T> {
+        let mut is_end = false;
+        loop {
+            if is_end || self.start < self.end {
+                let (taken, answer) = hear(&self.room[self.start..self.end], is_end);
+                self.start += taken;
+                if let Some(answer) = answer {
+                    return Ok(answer);
+                }
+            }
+            if is_end {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
+            }
+            is_end = matches!(self.receive()?, Received::End);
         }
     }
 
-    /// Receives until at least `count` bytes are unread.
-    fn receive(&mut self, count: usize) -> io::Result<()> {
+    /// Receives once.
+    fn receive(&mut self) -> io::Result<Received> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
+            self.room.truncate(ROOM_KEPT_BYTES);
         }
-        if self.room.len() - self.start < count {
-            self.make_room(count);
+        if self.end == self.room.len() {
+            self.make_room();
         }
-        while self.end - self.start < count {
+        if self.tls.is_some() {
+            return self.receive_from_tls();
+        }
+        let bytes = self.read(|wire| wire.stream.read(&mut wire.room[wire.end..]))?;
+        self.end += bytes;
+        Ok(if bytes == 0 { Received::End } else { Received::Bytes })
+    }
+
+    fn receive_from_tls(&mut self) -> io::Result<Received> {
+        let bytes = self.receive_tls().map_err(|unheard| match unheard {
+            Unheard::Lost(e) => e,
+            Unheard::Refused(failure) => io::Error::other(failure.text),
+        })?;
+        let spoken = self.tls.as_mut().expect("it is spoken");
+        if spoken.heard.is_empty() {
+            return Ok(if bytes == 0 { Received::End } else { Received::Nothing });
+        }
+        // What was unread stands in front of it.
+        self.room.truncate(self.end);
+        self.room.append(&mut spoken.heard);
+        self.end = self.room.len();
+        Ok(Received::Bytes)
+    }
+
+    /// Reads once what TLS says, and answers it.
+    fn receive_tls(&mut self) -> Result<usize, Unheard> {
+        let read = |wire: &mut Self| {
+            let spoken = wire.tls.as_mut().expect("it is spoken");
+            wire.stream.read(&mut spoken.come)
+        };
+        let bytes = self.read(read).map_err(Unheard::Lost)?;
+        let Spoken { tls, come, heard, out } = &mut **self.tls.as_mut().expect("it is spoken");
+        let taken = tls.take_in(&come[..bytes], heard).map_err(Unheard::Refused);
+        // What it has to say to that: also why it goes.
+        out.clear();
+        tls.seal(&[], out);
+        let said = self.stream.write_all(out).map_err(Unheard::Lost);
+        taken.and(said).map(|()| bytes)
+    }
+
+    fn read(&mut self, mut read: impl FnMut(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
             if self.is_local {
                 self.wait()?;
             }
-            match self.stream.read(&mut self.room[self.end..]) {
-                Ok(0) => {
-                    return Err(io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
-                }
-                Ok(n) => self.end += n,
+            match read(self) {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(self.too_late()),
-                Err(e) => return Err(e),
+                read => return read,
+            }
+        }
+    }
+
+    /// Makes room behind what is unread: as much again as has come, which is how nothing is taken for what is only announced.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.room.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.end > self.room.len() / 2 {
+            self.room.resize((2 * self.room.len()).max(ROOM_BYTES), 0);
+        }
+    }
+
+    /// Hands what came while nothing was asked to `hear`, without waiting. Fails if the connection is over.
+    ///
+    /// - `hear`: yields the bytes that it has taken, and why the connection is of no use any more.
+    pub(crate) fn hear_unasked(
+        &mut self,
+        mut hear: impl FnMut(&[u8]) -> (usize, Option<Failure>),
+    ) -> Result<(), Failure> {
+        while has_input(&self.stream)? {
+            if matches!(self.receive().map_err(|e| connection_failure("cannot receive", &e))?, Received::End)
+            {
+                return Err(closed());
+            }
+            let (taken, failure) = hear(&self.room[self.start..self.end]);
+            self.start += taken;
+            if let Some(failure) = failure {
+                return Err(failure);
             }
         }
         Ok(())
@@ -167,24 +268,9 @@ impl Wire {
     }
 }
 
-impl Source for Wire {
-    fn take(&mut self, count: usize) -> io::Result<&[u8]> {
-        if self.end - self.start < count {
-            self.receive(count)?;
-        }
-        let from = self.start;
-        self.start += count;
-        Ok(&self.room[from..self.start])
-    }
-}
-
 /// What is said where an answer may only take so long.
 pub(crate) fn no_answer(within: Duration) -> String {
     format!("no answer within {within:?}")
-}
-
-fn closed() -> io::Error {
-    io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")
 }
 
 #[cfg(test)]
@@ -195,20 +281,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_of_any_size_arrive_whole() {
+    fn messages_of_any_size_arrive_whole_and_large_rooms_are_given_back() {
         let (mut theirs, ours) = UnixStream::pair().unwrap();
         let mut wire = Wire::new(ours.into());
-        let sizes = [1, ROOM_BYTES - 1, ROOM_BYTES, 3, 5 * ROOM_BYTES + 7, 2];
+        let sizes = [1, ROOM_BYTES - 1, ROOM_BYTES, 3, 5 * ROOM_BYTES + 7, 2 * ROOM_KEPT_BYTES, 2];
         let sent = thread::spawn(move || {
             for (n, size) in (1u8..).zip(sizes) {
                 theirs.write_all(&vec![n; size]).unwrap();
             }
         });
         for (n, size) in (1u8..).zip(sizes) {
-            assert!(wire.take(size).unwrap().iter().all(|b| *b == n));
+            let message = |input: &[u8], _: bool| match input.get(..size) {
+                Some(found) => (size, Some(found.iter().all(|b| *b == n))),
+                None => (0, None),
+            };
+            assert!(wire.hear(message).unwrap());
         }
         sent.join().unwrap();
-        assert_eq!(wire.take(1).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(wire.hear(|_, _| (0, None::<()>)).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert!(wire.room.len() <= ROOM_KEPT_BYTES);
     }
 
     #[test]
@@ -218,22 +309,11 @@ mod tests {
         wire.set_timeout(Some(Duration::from_millis(1))).unwrap();
         for is_local in [true, false] {
             wire.is_local = is_local;
-            let error = wire.take(1).unwrap_err();
+            let error = wire.hear(|_, _| (0, None::<()>)).unwrap_err();
             assert_eq!(
                 (error.kind(), error.to_string().as_str()),
                 (ErrorKind::TimedOut, "no answer within 1ms")
             );
         }
-    }
-
-    #[test]
-    fn what_has_not_come_is_not_waited_for() {
-        let mut come = Come::new(b"abc", false);
-        assert_eq!(come.take(2).unwrap(), b"ab");
-        assert_eq!(come.take(2).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(come.take(1).unwrap(), b"c");
-        assert_eq!(come.taken(), 3);
-        assert_eq!(Come::new(b"abc", false).take(usize::MAX).unwrap_err().kind(), ErrorKind::WouldBlock);
-        assert_eq!(Come::new(b"abc", true).take(4).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 }

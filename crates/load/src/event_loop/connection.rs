@@ -6,10 +6,10 @@ use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
 use super::link::State;
+use crate::driver::Failure;
 use crate::driver::net::{CONNECT_TIMEOUT, Multiplex, Opening, closed, connection_failure};
-use crate::driver::{Failure, FailureClass};
 use crate::engine::to_ns;
-use crate::outage::Failed;
+use crate::ledger::Carried;
 use crate::worker::PAUSE_FIRST_NS;
 
 /// What every connection is watched for: something to read, or the server's end.
@@ -145,25 +145,23 @@ impl EventLoop {
             return self.on_unconnected(number, failure);
         }
         let at_ns = self.engine.clock.now_ns();
-        let link = &self.links[number];
+        let link = &mut self.links[number];
         let (made_ns, may_repeat) = (link.made_ns, !link.is_sent || link.dialogue.may_repeat());
-        let mut due_ns = None;
-        match self.links[number].event {
-            Some(mut event) => {
-                let taken = event.started.taken;
-                self.ledger.note_failure(failure, &taken, event.try_start_ns, at_ns);
-                due_ns = (!event.is_hit).then_some(taken.due_ns);
-                event.is_hit = true;
-                self.links[number].event = Some(event);
+        match &mut link.event {
+            Some(event) => {
+                let is_hit = std::mem::replace(&mut event.is_hit, true);
+                let event = *event;
+                let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
+                let carried = Carried { taken, try_start_ns, is_hit };
+                self.ledger.note_lost(failure, made_ns, at_ns, Some(&carried));
                 if event.tries_left == 0 || !may_repeat {
                     self.links[number].event = None;
                     self.busy -= 1;
                     self.ledger.failed(self.first_hand + number, &event.started, at_ns);
                 }
             }
-            None => self.engine.samples.note(FailureClass::Connection, &failure.text),
+            None => self.ledger.note_lost(failure, made_ns, at_ns, None),
         }
-        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
         self.replace(number);
     }
 
@@ -278,7 +276,10 @@ impl EventLoop {
         let link = &mut self.links[number];
         link.made_ns = now_ns;
         (link.attempts, link.timer_ns, link.has_answered) = (0, 0, false);
-        if link.event.is_some() {
+        if let Some(event) = &mut link.event {
+            // What it waited for this connection is wait, as on a thread.
+            event.started = event.started.on_new_connection(now_ns);
+            self.ledger.begun(self.first_hand + number, &event.started);
             return self.try_again(number);
         }
         self.on_ended(number, now_ns);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::certificates::Certificate;
 use super::mariadb::installed;
 
 /// A server that a test started.
@@ -24,6 +25,38 @@ impl Cache {
             let rest = ["-l", "127.0.0.1", "-p", &port.to_string(), "-m", &megabytes.to_string(), "-t", "2"];
             user.into_iter().chain(rest.map(str::to_owned)).collect()
         })
+    }
+
+    /// `memcached` that speaks TLS and nothing else.
+    pub(crate) fn memcached_secured(shows: &Certificate) -> Option<Self> {
+        let files = format!("ssl_chain_cert={},ssl_key={}", shows.certificate.display(), shows.key.display());
+        Self::start("memcached", |port, _| {
+            let port = port.to_string();
+            let options = ["-u", "root", "-l", "127.0.0.1", "-p", &port, "-m", "64", "-Z", "-o", &files];
+            options.map(str::to_owned).to_vec()
+        })
+    }
+
+    /// A Redis that also speaks TLS, at `tls_port`; `asks`: it wants a certificate of its clients.
+    pub(crate) fn redis_secured(
+        shows: &Certificate,
+        authority: &str,
+        tls_port: u16,
+        asks: &str,
+    ) -> Option<Self> {
+        let (certificate, key) = (shows.certificate.display().to_string(), shows.key.display().to_string());
+        Self::redis(&[
+            "--tls-port",
+            &tls_port.to_string(),
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            authority,
+            "--tls-auth-clients",
+            asks,
+        ])
     }
 
     /// `memcached` on a socket.

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, User};
 use tempfile::TempDir;
+
+use super::certificates::Certificate;
 
 /// Password of the user `app`, who owns the database `bench`.
 pub(crate) const PASSWORD: &str = "s3cret";
@@ -20,19 +22,43 @@ const STARTUP_TRIES: u32 = 600;
 pub(crate) struct MariaDb {
     dir: TempDir,
     port: u16,
+    options: Vec<String>,
     process: Option<Child>,
 }
 
 impl MariaDb {
     /// Starts one; `None`, and a line that says so, where it is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(Vec::new())
+    }
+
+    /// The same, with TLS.
+    pub(crate) fn start_secured(shows: &Certificate, authority: &str) -> Option<Self> {
+        // Copies in the server's folder: its user may not read the authority's.
+        let dir = TempDir::new().unwrap();
+        let file = |option: &str, path: &Path| {
+            let copy = dir.path().join(option);
+            fs::copy(path, &copy).unwrap();
+            format!("--ssl-{option}={}", copy.display())
+        };
+        let options =
+            vec![file("cert", &shows.certificate), file("key", &shows.key), file("ca", Path::new(authority))];
+        Self::start_in(dir, options)
+    }
+
+    /// The same, with more options.
+    pub(crate) fn start_with(options: Vec<String>) -> Option<Self> {
+        Self::start_in(TempDir::new().unwrap(), options)
+    }
+
+    /// The same, in a folder that is there.
+    fn start_in(dir: TempDir, options: Vec<String>) -> Option<Self> {
         let Some(program) = installed("mariadbd") else {
             println!("skipped: mariadbd is not installed (apt-get install mariadb-server)");
             return None;
         };
-        let dir = TempDir::new().unwrap();
         copy_tree(&template(&program), &dir.path().join("data"));
-        let mut server = Self { dir, port: 0, process: None };
+        let mut server = Self { dir, port: 0, options, process: None };
         server.launch(&program);
         let mut root = server.connect("root", None, "mysql");
         root.query_drop("CREATE DATABASE bench").unwrap();
@@ -91,7 +117,13 @@ impl MariaDb {
         }
         let log = fs::File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
         let mut command = Command::new(program);
-        command.arg("--no-defaults").arg("--user=root").arg("--bind-address=127.0.0.1");
+        command.arg("--no-defaults").arg("--bind-address=127.0.0.1");
+        if let Some(user) = server_user() {
+            give_away(self.dir.path(), &user);
+            command.arg(format!("--user={}", user.name));
+        }
+        // Its root has no password, and anyone on this machine reaches its port: nothing is written for them.
+        command.arg(format!("--secure-file-priv={}", self.dir.path().display())).arg("--local-infile=0");
         command.arg(format!("--datadir={}", self.dir.path().join("data").display()));
         command.arg(format!("--socket={}", self.socket().display())).arg(format!("--port={}", self.port));
         command.arg(format!("--pid-file={}", self.dir.path().join("pid").display()));
@@ -100,7 +132,7 @@ impl MariaDb {
             "--innodb-flush-log-at-trx-commit=2",
             "--skip-log-bin",
         ]);
-        command.args(["--skip-name-resolve", "--max-connections=200"]);
+        command.args(["--skip-name-resolve", "--max-connections=200"]).args(&self.options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(command.spawn().unwrap());
         for _ in 0..STARTUP_TRIES {
@@ -156,6 +188,23 @@ fn template(program: &Path) -> PathBuf {
         assert!(kept.is_dir(), "{error}");
     }
     kept
+}
+
+/// The user that the server runs as where root starts it.
+fn server_user() -> Option<User> {
+    if !nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    ["mysql", "nobody"].iter().find_map(|name| User::from_name(name).unwrap())
+}
+
+fn give_away(path: &Path, user: &User) {
+    std::os::unix::fs::lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            give_away(&entry.unwrap().path(), user);
+        }
+    }
 }
 
 /// Where a program is, also one that only root's PATH has.

@@ -12,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User};
 use tempfile::TempDir;
 
+use super::certificates::Certificate;
+
 /// Password of the user `app`, who owns the database `bench`.
 pub(crate) const PASSWORD: &str = "s3cret";
 /// A minute, for a server to come up on a busy machine.
@@ -22,12 +24,22 @@ pub(crate) struct Postgres {
     dir: TempDir,
     programs: PathBuf,
     port: u16,
+    settings: Vec<String>,
     process: Option<Child>,
 }
 
 impl Postgres {
     /// Starts one; `None`, and a line that says so, where it is not installed.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// The same, with TLS.
+    pub(crate) fn start_secured(shows: &Certificate) -> Option<Self> {
+        Self::start_with(Some(shows))
+    }
+
+    fn start_with(shows: Option<&Certificate>) -> Option<Self> {
         let Some(programs) = programs() else {
             println!("skipped: PostgreSQL is not installed (apt-get install postgresql)");
             return None;
@@ -36,9 +48,19 @@ impl Postgres {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         copy_tree(&template(&programs), &dir.path().join("data"));
         fs::create_dir(dir.path().join("socket")).unwrap();
+        let mut settings = Vec::new();
+        if let Some(Certificate { certificate, key }) = shows {
+            settings.push("ssl=on".to_owned());
+            for (setting, file, name) in [("cert", certificate, "certificate.pem"), ("key", key, "key.pem")] {
+                let copy = dir.path().join(name);
+                fs::copy(file, &copy).unwrap();
+                fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+                settings.push(format!("ssl_{setting}_file={}", copy.display()));
+            }
+        }
         give_away(dir.path());
         let port = super::port::free();
-        let mut server = Self { dir, programs, port, process: None };
+        let mut server = Self { dir, programs, port, settings, process: None };
         server.launch();
         server.ask("postgres", &format!("CREATE USER app PASSWORD '{PASSWORD}'"));
         server.ask("postgres", "CREATE DATABASE bench OWNER app");
@@ -121,7 +143,7 @@ impl Postgres {
             // In the data folder, which goes with the test: a server that is killed leaves its segments behind.
             "dynamic_shared_memory_type=mmap",
         ];
-        for setting in settings {
+        for setting in settings.into_iter().chain(self.settings.iter().map(String::as_str)) {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

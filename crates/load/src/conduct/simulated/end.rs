@@ -40,7 +40,8 @@ fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations()
         let record = simulate(settings(rate, 10), hang);
         assert_eq!((record.counts.done, record.counts.unfinished), (done, unfinished));
         assert_eq!((record.service.known.count(), record.service.at_least.count()), (done, 1));
-        assert_near(record.service.at_least.quantile_ns(1.0), 500 * MS);
+        // Its service is that of the try on its newest connection; what came before is wait.
+        assert_near(record.service.at_least.quantile_ns(1.0), 200 * MS);
         let bounds = record.service.summary().unwrap().lower_bounds;
         assert!(bounds.contains(&"max") && !bounds.contains(&"p50"), "{bounds:?}");
         // Which operation it hangs in, nobody knows.
@@ -83,7 +84,10 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             settings: &settings,
             rate_per_s: Some(per_s),
             counts: &counts,
-            in_system_ns: 0,
+            achieved_per_s: done as f64 * per_s / planned as f64,
+            in_system: None,
+            service_count: done,
+            never_ended: 0,
             connected: 1,
             measured_s: planned as f64 / per_s,
             drained,
@@ -91,6 +95,8 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             in_system_mean_ns: Some(mean_ms * 1e6),
             starved_ratio: None,
             may_have_loops: false,
+            waits_for_server: true,
+            connection_errors: 0,
             preemptions: 0,
             busiest_ratio: 0.0,
             operations: &[],
@@ -99,18 +105,6 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
         let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
         assert_eq!(found.ok, ok, "{}", found.text);
     }
-}
-
-#[test]
-fn one_late_event_of_a_few_does_not_make_the_generator_late() {
-    let late: Histogram = [(1_000, 19), (2_000_000, 1)].into_iter().collect();
-    let (quantile, found_ns) = judged_quantile(&late).unwrap();
-    assert!((quantile - 0.95).abs() < 1e-9 && found_ns < 1_100, "{quantile} {found_ns}");
-    let late: Histogram = [(1_000, 980), (2_000_000, 20)].into_iter().collect();
-    let (quantile, found_ns) = judged_quantile(&late).unwrap();
-    assert!((quantile - 0.99).abs() < 1e-9 && found_ns >= 2_000_000, "{quantile} {found_ns}");
-    let late: Histogram = [(2_000_000, 1)].into_iter().collect();
-    assert_eq!((judged_quantile(&late), judged_quantile(&Histogram::new())), (None, None));
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
     assert!(record.backlog_after_warmup > 0);
     // A closed loop counts between the ramps as well.
     let record = rising_and_falling(Rate::Max, 1);
-    // The last one ends with the phase, and so not in it.
-    assert_eq!((record.counts.planned, record.counts.done), (10_000, 9_999));
+    // One ends as the phase begins, and so in it; the last one ends with the phase, and so not in it.
+    assert_eq!((record.counts.planned, record.counts.done), (10_001, 10_000));
 }
 
 /// A server that answers at once; at `at_ns` somebody asks for another rate.

@@ -289,7 +289,8 @@ mod tests {
 
     fn asker(method: &str) -> Asker {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
-        let requests = Arc::new(vec![Request::of("h:1", "/x", &http)]);
+        let requests =
+            Arc::new(vec![Request::of(&super::super::Authority::read("h:1").unwrap(), "/x", &http)]);
         Asker::new(requests, false)
     }
 

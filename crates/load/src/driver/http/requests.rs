@@ -18,7 +18,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Checksum, bytes_of, may_repeat};
+use super::{Authority, Checksum, bytes_of, may_repeat};
 
 /// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,11 @@ pub(super) struct Request {
 const KEYS: &str = "name, method, path, headers, body, status, answer, weight";
 
 /// Reads the requests of a file; the problem names file, line and what was expected there.
-pub(super) fn read_file(file: &str, authority: &str, verifies: bool) -> Result<Vec<Request>, String> {
+pub(super) fn read_file(
+    file: &str,
+    authority: &Authority<'_>,
+    verifies: bool,
+) -> Result<Vec<Request>, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("cannot read {file}: {e}"))?;
     read(&text, authority, verifies).map_err(|Wrong { at, text: problem }| {
         let line = 1 + text[..at.min(text.len())].matches('\n').count();
@@ -60,7 +64,7 @@ fn wrong(value: &Value<'_>, text: impl Into<String>) -> Wrong {
     Wrong { at: value.span().start, text: text.into() }
 }
 
-fn read(text: &str, authority: &str, verifies: bool) -> Result<Vec<Request>, Wrong> {
+fn read(text: &str, authority: &Authority<'_>, verifies: bool) -> Result<Vec<Request>, Wrong> {
     let root = DeTable::parse(text)
         .map_err(|e| Wrong { at: e.span().map_or(0, |span| span.start), text: e.message().to_owned() })?;
     let mut requests = Vec::new();
@@ -86,7 +90,12 @@ fn read(text: &str, authority: &str, verifies: bool) -> Result<Vec<Request>, Wro
     Ok(requests)
 }
 
-fn request(table: &Value<'_>, authority: &str, verifies: bool, number: usize) -> Result<Request, Wrong> {
+fn request(
+    table: &Value<'_>,
+    authority: &Authority<'_>,
+    verifies: bool,
+    number: usize,
+) -> Result<Request, Wrong> {
     let fields = table.get_ref().as_table().ok_or_else(|| wrong(table, "expected a table"))?;
     let (mut name, mut method, mut path) = (format!("request-{number}"), "GET".to_owned(), None);
     let (mut headers, mut body, mut status, mut answer, mut weight) =
@@ -192,13 +201,13 @@ body = '{"item":1}'
 status = 201
 answer = "created"
 "#;
-        let requests = read(text, "h:1", true).unwrap();
+        let requests = read(text, &Authority::read("h:1").unwrap(), true).unwrap();
         assert_eq!((requests[0].name.as_str(), requests[0].weight), ("front-page", 9.0));
         assert_eq!(requests[0].bytes, b"GET / HTTP/1.1\r\nHost: h:1\r\n\r\n");
         assert_eq!((requests[1].name.as_str(), requests[1].expected_status), ("request-2", Some(201)));
         assert!(requests[1].bytes.ends_with(b"Content-Length: 10\r\n\r\n{\"item\":1}"));
         assert!(requests[1].body_checksum.is_some() && requests[0].body_checksum.is_none());
-        assert_eq!(read(text, "h:1", false).unwrap()[1].body_checksum, None);
+        assert_eq!(read(text, &Authority::read("h:1").unwrap(), false).unwrap()[1].body_checksum, None);
     }
 
     #[test]
@@ -218,7 +227,8 @@ answer = "created"
         ] {
             let file = folder.path().join("requests.toml");
             std::fs::write(&file, text).unwrap();
-            let problem = read_file(file.to_str().unwrap(), "h:1", false).unwrap_err();
+            let problem =
+                read_file(file.to_str().unwrap(), &Authority::read("h:1").unwrap(), false).unwrap_err();
             assert!(problem.contains(expected), "{problem} has no {expected}");
         }
     }

@@ -23,6 +23,8 @@ use crate::random::Random;
 
 /// Windows so large that no answer waits for us to open them.
 const WINDOW_BYTES: u32 = 16 << 20;
+/// The longest head of an answer that is accepted.
+const HEADERS_BYTES_MAX: u32 = 64 << 10;
 
 /// One connection's dialogue.
 pub(super) struct AskerTwo {
@@ -185,6 +187,7 @@ impl Dialogue for AskerTwo {
             .initial_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
             .enable_push(false)
+            .max_header_list_size(HEADERS_BYTES_MAX)
             .handshake(self.pipe.clone());
         // It writes the preface, and waits for nothing.
         match pin!(handshake).poll(&mut context()) {

@@ -8,7 +8,8 @@ use bytes::BytesMut;
 use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::frontend;
 
-use super::codec::{self, Broken};
+use super::ASIDE_BYTES_MAX;
+use super::answer::{self, Broken};
 use crate::driver::wire::Wire;
 
 /// Who logs in, and where.
@@ -18,6 +19,8 @@ pub(super) struct Credentials<'a> {
     pub(super) database: &'a str,
     /// Settings of the session: `-c name=value ...`.
     pub(super) options: Option<&'a str>,
+    /// The password may go over the wire as it is.
+    pub(super) may_be_cleartext: bool,
 }
 
 /// What the server says at the beginning of a session.
@@ -33,8 +36,14 @@ pub(super) struct Welcome {
 #[derive(Debug)]
 pub(super) enum LoginError {
     Broken(Broken),
+    /// The server does not speak TLS.
+    NoTls,
     /// The server asks for a password, and the target has none.
     NoPassword,
+    /// The server asks for the password as it is, and anybody on the way could read it.
+    Cleartext,
+    /// The server asks for more work than a login takes.
+    TooMuchWork(u64),
     /// The server asks for something that is not known here.
     Unknown(String),
     /// The server does not know the password that it accepted.
@@ -60,6 +69,22 @@ const SASL: u32 = 10;
 const SASL_CONTINUE: u32 = 11;
 const SASL_FINAL: u32 = 12;
 
+/// Asks whether TLS may begin, on a connection that was just made.
+pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), LoginError> {
+    let mut out = BytesMut::new();
+    frontend::ssl_request(&mut out);
+    wire.send(&out)?;
+    let answer = wire.hear(|input, _| match input.first() {
+        None => (0, None),
+        Some(answer) => (1, Some(*answer)),
+    })?;
+    match answer {
+        b'S' => Ok(()),
+        b'N' => Err(LoginError::NoTls),
+        _ => Err(Broken::Garbled("this is no PostgreSQL server").into()),
+    }
+}
+
 /// Begins a session on a connection that was just made.
 pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, LoginError> {
     let mut out = BytesMut::new();
@@ -70,8 +95,7 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
     let mut scram = None;
     let mut welcome = Welcome::default();
     loop {
-        let (kind, body) = codec::next(wire)?;
-        let body = body.to_vec();
+        let (kind, body) = next(wire)?;
         match kind {
             b'R' => authenticate(wire, &body, who, &mut scram)?,
             b'S' => {
@@ -85,12 +109,21 @@ pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, 
                 welcome.process_id = number(0).map_or(0, i32::from_be_bytes);
                 welcome.secret_key = number(4).map_or(0, i32::from_be_bytes);
             }
-            b'E' => return Err(codec::refusal(&body).into()),
+            b'E' => return Err(answer::refusal(&body).into()),
             b'Z' => return Ok(welcome),
             b'N' => {}
             _ => return Err(Broken::Garbled("this is no PostgreSQL server").into()),
         }
     }
+}
+
+/// The next message: its kind and its body.
+fn next(wire: &mut Wire) -> Result<(u8, Vec<u8>), Broken> {
+    wire.hear(|input, _| match answer::message(input, ASIDE_BYTES_MAX) {
+        Ok(None) => (0, None),
+        Ok(Some((kind, body, taken))) => (taken, Some(Ok((kind, body.to_vec())))),
+        Err(broken) => (0, Some(Err(broken))),
+    })?
 }
 
 fn authenticate(
@@ -105,6 +138,7 @@ fn authenticate(
     let mut out = BytesMut::new();
     match u32::from_be_bytes(*method) {
         AUTHENTICATED => return Ok(()),
+        CLEARTEXT if !who.may_be_cleartext => return Err(LoginError::Cleartext),
         CLEARTEXT => frontend::password_message(password()?.as_bytes(), &mut out)?,
         MD5 => {
             let salt = rest.try_into().map_err(|_| CUT_SHORT)?;
@@ -123,6 +157,7 @@ fn authenticate(
         }
         SASL_CONTINUE => {
             let scram = scram.as_mut().ok_or(CUT_SHORT)?;
+            check_work(rest)?;
             scram.update(rest).map_err(LoginError::Impostor)?;
             frontend::sasl_response(scram.message(), &mut out)?;
         }
@@ -141,4 +176,35 @@ fn authenticate(
         }
     }
     Ok(wire.send(&out)?)
+}
+
+/// How often a server may have a password hashed: 4,096 times is usual, and this takes about a second.
+const ITERATIONS_MAX: u64 = 1_000_000;
+
+/// Whether the server asks for no more hashing than a login takes.
+///
+/// # Source
+///
+/// RFC 5802, Salted Challenge Response Authentication Mechanism, section 5.1: `i`.
+fn check_work(challenge: &[u8]) -> Result<(), LoginError> {
+    let count = challenge.split(|b| *b == b',').find_map(|part| part.strip_prefix(b"i="));
+    let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse::<u64>().ok());
+    match count {
+        Some(count) if count > ITERATIONS_MAX => Err(LoginError::TooMuchWork(count)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_not_keep_us_hashing() {
+        assert!(check_work(b"r=abc,s=def,i=4096").is_ok());
+        for count in ["1000001", "4294967295"] {
+            let challenge = format!("r=abc,s=def,i={count}");
+            assert!(matches!(check_work(challenge.as_bytes()), Err(LoginError::TooMuchWork(_))));
+        }
+    }
 }

@@ -1,0 +1,5 @@
+//! Any bytes, as the answer of a server.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|answer: &[u8]| load::fuzz::postgres(answer));

@@ -1,0 +1,208 @@
+//! Capabilities: the parts of root's power, given up one by one.
+//!
+//! They belong to threads: a thread that is started later inherits what its maker has left. Programs that we start get
+//! what their own user may have; which user that is, the plan decides.
+//!
+//! # Source
+//!
+//! capabilities(7), capset(2); `include/uapi/linux/capability.h`.
+
+use std::io;
+
+use nix::libc;
+
+/// Numbers of `linux/capability.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Capability {
+    DacOverride = 1,
+    DacReadSearch = 2,
+    Chown = 0,
+    Fowner = 3,
+    Kill = 5,
+    SetGid = 6,
+    SetUid = 7,
+    SetPcap = 8,
+    NetAdmin = 12,
+    IpcLock = 14,
+    SysPtrace = 19,
+    SysAdmin = 21,
+    SysNice = 23,
+    SysResource = 24,
+    Syslog = 34,
+    Perfmon = 38,
+    Bpf = 39,
+    CheckpointRestore = 40,
+}
+
+use Capability::{
+    Bpf, CheckpointRestore, Chown, DacOverride, DacReadSearch, Fowner, IpcLock, Kill, NetAdmin, Perfmon,
+    SetGid, SetPcap, SetUid, SysAdmin, SysNice, SysPtrace, SysResource, Syslog,
+};
+
+/// To read and write a user's files as root: an archive, a database or a page may lie in that user's folder.
+const OF_FILES: [Capability; 2] = [DacOverride, DacReadSearch];
+
+/// All that any command that measures needs: to load programs and open samplers, to start servers as other users and
+/// without privileges, to stop them, to bind priorities.
+const OF_MEASURING: [Capability; 18] = [
+    SetPcap,
+    CheckpointRestore,
+    Bpf,
+    Chown,
+    DacOverride,
+    DacReadSearch,
+    Fowner,
+    IpcLock,
+    Kill,
+    NetAdmin,
+    Perfmon,
+    SetGid,
+    SetUid,
+    SysAdmin,
+    SysNice,
+    SysPtrace,
+    SysResource,
+    Syslog,
+];
+
+/// What is left when instruments run: reading other users' `/proc` and what their processes have mapped, naming the
+/// kernel's functions, and the priority of threads that are still to start.
+const OF_WATCHING: [Capability; 6] =
+    [CheckpointRestore, DacOverride, DacReadSearch, SysNice, SysPtrace, Syslog];
+
+/// Gives up what no measuring command needs: loading modules, raw devices, the clock, rebooting and the like.
+pub fn at_start() {
+    // Where it is refused, nothing is worse than before.
+    let _ = keep(&OF_MEASURING);
+}
+
+/// Gives up what only setting up needs: call it when all programs are loaded and all samplers open, before threads are
+/// started.
+pub fn after_setup() {
+    let mut kept = OF_WATCHING.to_vec();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    // Reading a program's maps takes no capability since commit c8644cd0efe7.
+    if !is_since(&release, (5, 19)) {
+        kept.push(Bpf);
+    }
+    // Before CheckpointRestore, `/proc/PID/map_files` was for SysAdmin alone.
+    if !is_since(&release, (5, 9)) {
+        kept.push(SysAdmin);
+    }
+    let _ = keep(&kept);
+}
+
+/// Gives up all, in this thread.
+pub fn drop_all() {
+    let _ = keep(&[]);
+}
+
+/// As [`keep_files`], and the right to set this thread's priority, which it is about to do.
+///
+/// # Errors
+///
+/// As [`keep_files`].
+pub(crate) fn keep_priority() -> io::Result<()> {
+    keep(&[DacOverride, DacReadSearch, SysNice])
+}
+
+/// Gives up all but reading and writing a user's files, in this thread: what talks to servers, or reads what others wrote,
+/// needs no more.
+///
+/// # Errors
+///
+/// The kernel's, where it knows no capabilities of 64 bits.
+pub fn keep_files() -> io::Result<()> {
+    keep(&OF_FILES)
+}
+
+/// Whether a kernel's release, such as `6.1.0-18-amd64`, is that version or a later one.
+fn is_since(release: &str, version: (u32, u32)) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|found| found >= version)
+}
+
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Data {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// `_LINUX_CAPABILITY_VERSION_3`: 64 bits in two words.
+const VERSION: u32 = 0x2008_0522;
+
+/// Gives up every capability of this thread but these.
+///
+/// # Errors
+///
+/// The kernel's, where it knows no capabilities of 64 bits.
+fn keep(kept: &[Capability]) -> io::Result<()> {
+    let mask = kept.iter().fold(0_u64, |mask, capability| mask | 1 << *capability as u8);
+    let mut header = Header { version: VERSION, pid: 0 };
+    let mut data = [Data::default(); 2];
+    // SAFETY: both point to what capget(2) writes: a header and, for version 3, two data words.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
+    if got != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    for (word, data) in data.iter_mut().enumerate() {
+        let part = u32::try_from(mask >> (32 * word) & 0xffff_ffff).expect("32 bits are left");
+        data.permitted &= part;
+        data.effective &= part;
+        data.inheritable = 0;
+    }
+    // SAFETY: a prctl(2) without pointers.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64, 0_u64, 0_u64, 0_u64) };
+    // SAFETY: as for capget(2); the kernel only reads them.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The permitted and effective capabilities of this thread, as the kernel shows them.
+    fn of_this_thread() -> (u64, u64) {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let mask = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            u64::from_str_radix(line.trim(), 16).unwrap()
+        };
+        (mask("CapPrm:"), mask("CapEff:"))
+    }
+
+    #[test]
+    fn releases_are_compared_by_number() {
+        assert!(
+            is_since("6.1.0-18-amd64", (5, 19))
+                && is_since("5.19", (5, 19))
+                && is_since("5.100.1\n", (5, 19))
+        );
+        assert!(!is_since("5.9.16", (5, 19)) && !is_since("", (5, 9)) && !is_since("4.20", (5, 9)));
+    }
+
+    #[test]
+    fn a_thread_keeps_what_is_named_and_what_it_starts_has_no_more() {
+        std::thread::spawn(|| {
+            let (before, _) = of_this_thread();
+            keep(&[DacReadSearch, Bpf]).unwrap();
+            let wanted = before & (1 << 2 | 1 << 39);
+            assert_eq!(of_this_thread(), (wanted, wanted));
+            drop_all();
+            assert_eq!(of_this_thread(), (0, 0));
+            assert_eq!(std::thread::spawn(of_this_thread).join().unwrap(), (0, 0));
+        })
+        .join()
+        .unwrap();
+    }
+}

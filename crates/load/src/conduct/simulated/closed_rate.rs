@@ -1,0 +1,103 @@
+//! The rate of a closed loop, where the ends of the phase cut events.
+
+use super::*;
+use crate::random::Random;
+
+const CONNECTIONS: [u32; 3] = [1, 8, 1_000];
+
+fn closed(connections: u32, warmup: Duration, time: Duration) -> LoadSettings {
+    LoadSettings { threads: connections, warmup, time, ..settings(Rate::Max, 1) }
+}
+
+#[test]
+fn the_rate_is_within_one_event_of_the_truth_wherever_the_phase_begins_and_ends() {
+    for service_ns in [1_000, 10 * MS, 500 * MS, SECOND] {
+        for time_ms in [300, 1_500, 10_000] {
+            for warmup_ms in [0, 200, 730, 2_000] {
+                for connections in CONNECTIONS {
+                    // Millions of events only where that is quick.
+                    let events = u64::from(connections) * (warmup_ms + time_ms) * MS / service_ns;
+                    let is_quick = connections < 1_000 || warmup_ms == 730;
+                    if events > 100_000 || !is_quick {
+                        continue;
+                    }
+                    let (warmup, time) = (Duration::from_millis(warmup_ms), Duration::from_millis(time_ms));
+                    let record = simulate(closed(connections, warmup, time), move |_| (service_ns, Ok(())));
+                    let truth = f64::from(connections) * 1e9 / service_ns as f64;
+                    let about = format!(
+                        "{connections} connections, {service_ns} ns, {time_ms} ms after {warmup_ms} ms: {}/s",
+                        record.achieved_per_s
+                    );
+                    let is_long_enough = service_ns <= time_ms * MS;
+                    assert_eq!(check(&record, "phase-length"), is_long_enough, "{about}");
+                    assert_eq!(record.verdict.state == Validity::Valid, is_long_enough, "{about}");
+                    if is_long_enough {
+                        let n = truth * time.as_secs_f64();
+                        assert!((record.achieved_per_s / truth - 1.0).abs() <= 1.0 / n + 1e-9, "{about}");
+                    }
+                    assert!(record.counts.balance(), "{about}: {:?}", record.counts);
+                }
+            }
+        }
+    }
+}
+
+/// A service of two modes: nine in ten take 20 ms, one takes 820 ms; 100 ms on average.
+fn of_two_modes(scene: &Scene<'_>) -> (u64, Result<(), FailureClass>) {
+    let is_long = Random::of(scene.chance, scene.now_ns).below(10) == 0;
+    (if is_long { 820 * MS } else { 20 * MS }, Ok(()))
+}
+
+#[test]
+fn a_tail_that_reaches_over_both_ends_biases_neither_rate_nor_service_time() {
+    // Warmed up: each connection is somewhere in an event when the phase begins, most in a long one.
+    let record = simulate(closed(4_000, Duration::from_secs(20), Duration::from_millis(1_300)), of_two_modes);
+    // 52,000 events of mean 100 ms and standard deviation 240 ms: the rate is known to about 1 %.
+    let truth = 4_000.0 / 0.1;
+    assert!((record.achieved_per_s / truth - 1.0).abs() < 0.04, "{}/s", record.achieved_per_s);
+    let service = record.service.summary().unwrap();
+    assert!((service.mean_ns / 100e6 - 1.0).abs() < 0.04, "{service:?}");
+    let long = 1.0 - record.service.merged().count_at_or_below(21 * MS) as f64 / service.count as f64;
+    assert!((long / 0.1 - 1.0).abs() < 0.06, "a tenth of the events is long: {long}");
+    // By the events that both begin and end in the phase, the rate would be 8 % too low.
+    assert!((record.service.known.count() as f64 / 1.3) < 0.95 * truth);
+}
+
+#[test]
+fn completions_rate_and_intervals_are_of_the_same_events() {
+    let warmed = closed(8, Duration::from_millis(700), Duration::from_millis(5_300));
+    let record = simulate(warmed, |_| (500 * MS, Ok(())));
+    // Begun at 0.5 s and ended at 1 s, in the phase: done; 10 or 11 of each connection are.
+    assert_eq!((record.counts.done, record.counts.unfinished, record.counts.planned), (80, 8, 88));
+    assert!((record.achieved_per_s - 16.0).abs() < 1e-6, "{}/s", record.achieved_per_s);
+    assert_eq!(record.backlog_after_warmup, 8);
+    assert_eq!(record.service.known.count(), 72, "service times are of events that began in the phase");
+    assert_eq!(record.service.at_least.count(), 8);
+}
+
+#[test]
+fn a_number_of_events_counts_those_that_begin_in_the_phase() {
+    let settings = LoadSettings {
+        events_max: Some(20),
+        ..closed(4, Duration::from_millis(300), Duration::from_mins(1))
+    };
+    let record = simulate(settings, |_| (200 * MS, Ok(())));
+    assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (20, 20, 0));
+}
+
+#[test]
+fn an_event_that_never_ends_leaves_the_rate_unknown() {
+    // The second connection hangs in its second event: how many events its last 2.5 s hold is not known.
+    let calls = AtomicU64::new(0);
+    let serve = move |scene: &Scene<'_>| {
+        if calls.fetch_add(1, Ordering::SeqCst) == 7 {
+            scene.engine.abandon();
+            return (0, Err(FailureClass::Connection));
+        }
+        (500 * MS, Ok(()))
+    };
+    let settings = closed(2, Duration::ZERO, Duration::from_secs(3));
+    let record = simulate_with_outage(settings, 500 * MS..u64::MAX, Box::new(serve));
+    assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (8, 6, 2));
+    assert!(!check(&record, "phase-length"), "{:?}", record.verdict);
+}

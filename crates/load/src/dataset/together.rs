@@ -1,0 +1,134 @@
+//! Several tables are built at the same time, each by a thread with a connection of its own.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use record::load::LoadSettings;
+
+use super::{Store, build_one, data_set_error};
+use crate::Event;
+use crate::driver::{Cut, Driver, Failure, FailureClass};
+use crate::error::LoadError;
+
+/// How often a stop is looked for.
+const POLL: Duration = Duration::from_millis(20);
+/// Polls after which connections that do not come back are cut.
+const POLLS_TO_FINISH: u32 = 40;
+/// More are of no use to any server that is worth measuring, and each takes a connection.
+const BUILDERS_MAX: usize = 32;
+
+/// How many threads build so many tables.
+pub(super) fn builders(settings: &LoadSettings, driver: &dyn Driver, tables: usize) -> usize {
+    // An embedded database has one writer at a time.
+    let may_be_many = driver.multiplex().is_some();
+    let threads = settings.threads as usize;
+    if may_be_many { threads.min(tables).clamp(1, BUILDERS_MAX) } else { 1 }
+}
+
+/// What the builders share.
+struct Site<'a> {
+    settings: &'a LoadSettings,
+    driver: &'a dyn Driver,
+    /// Tables to build: number, and whether something stands in its place.
+    tables: &'a [(u32, bool)],
+    next: AtomicUsize,
+    /// Nobody begins or goes on.
+    is_stopped: AtomicBool,
+    cuts: Vec<Cut>,
+    /// The first of them.
+    failed: Mutex<Option<LoadError>>,
+}
+
+/// Builds the tables, `builders` at a time; [`ControlFlow::Break`] if it was stopped before.
+pub(super) fn build_all(
+    settings: &LoadSettings,
+    driver: &dyn Driver,
+    tables: &[(u32, bool)],
+    builders: usize,
+    is_stopped: &dyn Fn() -> bool,
+    on_event: &dyn Fn(Event),
+) -> Result<ControlFlow<()>, LoadError> {
+    let site = Site {
+        settings,
+        driver,
+        tables,
+        next: AtomicUsize::new(0),
+        is_stopped: AtomicBool::new(false),
+        cuts: (0..builders).map(|_| Cut::default()).collect(),
+        failed: Mutex::new(None),
+    };
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for cut in &site.cuts {
+            let (sender, site) = (sender.clone(), &site);
+            scope.spawn(move || {
+                if let Err(error) = site.work(cut, &sender) {
+                    site.is_stopped.store(true, Ordering::SeqCst);
+                    let mut failed = site.failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.get_or_insert(error);
+                }
+            });
+        }
+        drop(sender);
+        site.watch(&receiver, is_stopped, on_event);
+    });
+    if is_stopped() {
+        return Ok(ControlFlow::Break(()));
+    }
+    match site.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(ControlFlow::Continue(())),
+    }
+}
+
+impl Site<'_> {
+    /// Builds one table after the other until none is left.
+    fn work(&self, cut: &Cut, events: &Sender<Event>) -> Result<(), LoadError> {
+        let connecting = |failure: Failure| {
+            data_set_error(self.settings, "connecting to build tables".to_owned(), failure)
+        };
+        let mut store = self.open(cut).map_err(connecting)?;
+        while !self.is_stopped.load(Ordering::SeqCst) {
+            let Some((table, is_there)) = self.tables.get(self.next.fetch_add(1, Ordering::SeqCst)) else {
+                break;
+            };
+            let is_stopped = || self.is_stopped.load(Ordering::SeqCst);
+            // Nobody listens any more if the run was left behind.
+            let on_event = |event| drop(events.send(event));
+            if build_one(&mut *store, self.settings, *table, *is_there, &is_stopped, &on_event)?.is_break() {
+                break;
+            }
+        }
+        cut.disarm();
+        Ok(())
+    }
+
+    fn open(&self, cut: &Cut) -> Result<Box<dyn Store>, Failure> {
+        let store = self.driver.look(cut)?.store;
+        store.ok_or_else(|| Failure::new(FailureClass::Application, "this target has no tables"))
+    }
+
+    /// Hands on what the builders tell until the last has ended; a stop reaches all of them.
+    fn watch(&self, events: &Receiver<Event>, is_stopped: &dyn Fn() -> bool, on_event: &dyn Fn(Event)) {
+        let mut polls_stopped = 0;
+        loop {
+            match events.recv_timeout(POLL) {
+                Ok(event) => on_event(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if is_stopped() {
+                self.is_stopped.store(true, Ordering::SeqCst);
+                polls_stopped += 1;
+                if polls_stopped == POLLS_TO_FINISH {
+                    self.cuts.iter().for_each(Cut::cut);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The readers of every protocol by themselves, for [`crate::fuzz`].
+
+use std::sync::{Arc, OnceLock};
+
+use record::requests::KvSettings;
+use record::target::Target;
+
+use super::net::Dialogue;
+use super::{http, memcached, mysql, postgres, redis};
+use crate::kv::Kv;
+
+pub(crate) use mysql::ReadForm as MySqlForm;
+
+/// A reader of answers to statements: the bytes taken, and at the end whether it is an answer.
+pub(crate) fn mysql(form: MySqlForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    mysql::reader(form, bytes_max)
+}
+
+/// - `keeps`: the rows are kept.
+pub(crate) fn postgres(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    postgres::reader(keeps, bytes_max)
+}
+
+/// The dialogue with a cache, by its target.
+pub(crate) fn cache(target: &Target, bytes_max: u64) -> Box<dyn Dialogue> {
+    static KV: OnceLock<Arc<Kv>> = OnceLock::new();
+    let kv = Arc::clone(KV.get_or_init(|| Arc::new(Kv::new(&KvSettings::usual(), 1, true))));
+    if target.scheme() == redis::SCHEME.name {
+        redis::speaker(target, kv, bytes_max)
+    } else {
+        memcached::speaker(target, kv, bytes_max)
+    }
+}
+
+/// The dialogue of a plain request.
+pub(crate) fn http(is_two: bool) -> Box<dyn Dialogue> {
+    http::plain_dialogue(is_two)
+}

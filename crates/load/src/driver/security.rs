@@ -1,0 +1,157 @@
+//! What a target says of TLS: `?tls=verify-full&ca=FILE&cert=FILE&key=FILE&server-name=NAME`.
+
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::tls::{self, Identity, Trust};
+
+/// How TLS is spoken with a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) name: ServerName<'static>,
+    /// What lets a certificate pass that is not trusted.
+    pub(super) hint: &'static str,
+}
+
+/// What a target says of TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Security {
+    mode: Option<Mode>,
+    ca: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+    server_name: Option<String>,
+}
+
+/// Whether TLS is spoken, and what of the server's certificate is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Off,
+    /// Nothing is checked.
+    Require,
+    /// Its chain.
+    VerifyCa,
+    /// Its chain and its name.
+    VerifyFull,
+}
+
+/// What to do about a certificate that is not trusted.
+const HINT: &str = "name the file of its authority with ca=FILE, or take any certificate with tls=require";
+
+impl Security {
+    pub(crate) const PARAMETERS: &str =
+        "tls=verify-full|verify-ca|require|off, ca=FILE, cert=FILE, key=FILE, server-name=NAME";
+
+    /// TLS with everything checked, as the scheme says; parameters may say otherwise.
+    pub(crate) fn of_scheme(is_secure: bool) -> Self {
+        Self { mode: is_secure.then_some(Mode::VerifyFull), ..Self::default() }
+    }
+
+    /// Takes a parameter that is one of these; false if it is none.
+    pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let file = || {
+            let problem = || format!("`{name}` names no file");
+            if value.is_empty() { Err(problem()) } else { Ok(Some(value.to_owned())) }
+        };
+        match name {
+            "tls" => self.mode = Some(Mode::read(value)?),
+            "ca" => self.ca = file()?,
+            "cert" => self.cert = file()?,
+            "key" => self.key = file()?,
+            "server-name" => {
+                tls::server_name(value)?;
+                self.server_name = Some(value.to_owned());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether the parameters go together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.cert.is_some() != self.key.is_some() {
+            return Err("a client's certificate is two files: write both cert=FILE and key=FILE".to_owned());
+        }
+        let says_more = [&self.ca, &self.cert, &self.server_name].into_iter().any(Option::is_some);
+        if says_more && !self.is_on() {
+            return Err(
+                "`ca`, `cert`, `key` and `server-name` are for TLS: write tls=verify-full beside them"
+                    .to_owned(),
+            );
+        }
+        if self.ca.is_some() && self.mode == Some(Mode::Require) {
+            return Err("tls=require trusts any certificate, so `ca` says nothing: write tls=verify-ca or tls=verify-full".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether TLS is spoken.
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self.mode, None | Some(Mode::Off))
+    }
+
+    /// How TLS is spoken with `host`; `None` if it is not.
+    pub(crate) fn plan(&self, host: &str, protocols: &[&[u8]]) -> Result<Option<Plan>, String> {
+        let trust = match self.mode {
+            None | Some(Mode::Off) => return Ok(None),
+            Some(Mode::Require) => Trust::Anybody,
+            Some(Mode::VerifyCa) => Trust::Chain,
+            Some(Mode::VerifyFull) => Trust::ChainAndName,
+        };
+        let identity = self.cert.as_deref().zip(self.key.as_deref());
+        let identity = identity.map(|(certificate, key)| Identity { certificate, key });
+        let config = tls::config(trust, self.ca.as_deref(), identity, protocols)?;
+        let name = tls::server_name(self.server_name.as_deref().unwrap_or(host))?;
+        Ok(Some(Plan { config, name, hint: HINT }))
+    }
+}
+
+impl Mode {
+    fn read(value: &str) -> Result<Self, String> {
+        match value {
+            "off" => Ok(Self::Off),
+            "require" => Ok(Self::Require),
+            "verify-ca" => Ok(Self::VerifyCa),
+            "verify-full" => Ok(Self::VerifyFull),
+            _ => {
+                Err(format!("`{value}` is no value of tls: expected verify-full, verify-ca, require or off"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(parameters: &[(&str, &str)]) -> Result<Security, String> {
+        let mut security = Security::default();
+        for (name, value) in parameters {
+            assert!(security.take(name, value)?);
+        }
+        security.check().map(|()| security)
+    }
+
+    #[test]
+    fn parameters_that_do_not_go_together_are_refused() {
+        assert!(!read(&[]).unwrap().is_on());
+        assert!(read(&[("tls", "verify-full"), ("ca", "/x")]).unwrap().is_on());
+        assert!(read(&[("tls", "require")]).unwrap().is_on());
+        for (parameters, says) in [
+            (&[("tls", "yes")][..], "expected verify-full"),
+            (&[("ca", "/x")], "write tls=verify-full"),
+            (&[("tls", "off"), ("ca", "/x")], "write tls=verify-full"),
+            (&[("tls", "require"), ("ca", "/x")], "trusts any"),
+            (&[("tls", "verify-ca"), ("cert", "/x")], "two files"),
+            (&[("tls", "verify-ca"), ("ca", "")], "names no file"),
+            (&[("tls", "verify-ca"), ("server-name", "a b")], "is no name"),
+        ] {
+            let problem = read(parameters).unwrap_err();
+            assert!(problem.contains(says), "{problem}");
+        }
+        assert!(!Security::default().take("port", "1").unwrap());
+    }
+}

@@ -1,0 +1,69 @@
+//! Commands under load: how they are started, and what is kept of what they say. A process of their own, whose limits nothing
+//! else changes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{LoadError, Stop};
+use record::load::{ClientSettings, LoadSettings, Rate};
+
+use support::{run, settings};
+
+/// What a process sees of how it was started.
+const SEEN: &str = "cat /proc/self/timerslack_ns; cut -d' ' -f18,19,40,41 /proc/self/stat; grep ^Sig /proc/self/status; \
+                    cat /proc/self/limits; ls /proc/self/fd; taskset -p $$ | sed 's/.*mask/mask/'";
+
+#[test]
+fn a_command_sees_what_a_shell_gives_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let by_shell = dir.path().join("shell");
+    let script = |file: &std::path::Path| format!("( {SEEN} ) > {} 2> /dev/null", file.display());
+    let status = std::process::Command::new("sh").args(["-c", &script(&by_shell)]).status().unwrap();
+    assert!(status.success());
+    let expected = std::fs::read_to_string(&by_shell).unwrap();
+    for fifo in [false, true] {
+        let seen = dir.path().join(format!("seen-{fifo}"));
+        let base = settings(format!("exec:{}", script(&seen)));
+        let loaded = load::run(
+            &LoadSettings {
+                threads: 1,
+                rate: Rate::PerSecond(10.0),
+                client: ClientSettings { fifo, ..ClientSettings::PLAIN },
+                time: Duration::from_millis(500),
+                ..base
+            },
+            &Stop::new(),
+            &mut |_| {},
+        );
+        match loaded {
+            Err(LoadError::RealTime { .. }) if fifo => {
+                println!("skipped: no right to real-time priority here");
+                continue;
+            }
+            other => assert!(other.unwrap().counts.done > 0),
+        }
+        assert_eq!(std::fs::read_to_string(&seen).unwrap(), expected, "fifo: {fifo}");
+    }
+}
+
+#[test]
+fn what_a_command_says_last_stands_with_its_failure() {
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(3),
+        errors_ratio_max: 1.0,
+        threads: 1,
+        ..settings("exec:echo first >&2; echo no such table >&2; exit 3")
+    });
+    assert_eq!((record.counts.failed, record.errors.application), (3, 3));
+    let sample = &record.error_samples[0];
+    assert!(sample.contains("exit status: 3") && sample.contains("first / no such table"), "{sample}");
+}

@@ -1,0 +1,122 @@
+//! The same faults under threads and under event loops: the same counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::Stop;
+use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate, Think, Workload};
+
+use support::fake::serve;
+use support::postgres::Postgres;
+use support::{run, run_with_trouble, settings};
+
+/// Eight connections: one each on eight threads, and all of them on two.
+fn both_ways(settings: &LoadSettings) -> [LoadSettings; 2] {
+    let threads = LoadSettings { threads: 8, connections: None, ..settings.clone() };
+    [threads, LoadSettings { threads: 2, connections: Some(8), ..settings.clone() }]
+}
+
+#[test]
+fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
+    let Some(server) = Postgres::start() else { return };
+    let base = LoadSettings {
+        workload: Workload::OltpPointSelect,
+        // Half a second lies between two events of a connection.
+        rate: Rate::PerSecond(16.0),
+        time: Duration::from_secs(4),
+        ..settings(server.url())
+    };
+    load::prepare(&base, &Stop::new(), &mut |_| {}).unwrap();
+    for settings in both_ways(&base) {
+        let (record, ()) = run_with_trouble(&settings, || {
+            thread::sleep(Duration::from_secs(1));
+            let killed =
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'app'";
+            assert_eq!(server.ask("bench", killed), "8");
+        });
+        assert_eq!((record.counts.planned, record.counts.failed), (64, 0), "{:?}", record.error_samples);
+        assert_eq!(record.errors.connection, 8, "{:?}", record.error_samples);
+        // One that was just under way is tried again.
+        assert!(record.counts.retries <= 2, "{:?}", record.counts);
+        assert!(record.error_samples.iter().any(|text| text.contains("57P01")), "{:?}", record.error_samples);
+        assert!(!record.outages.is_empty());
+    }
+}
+
+/// A cache whose first eight connections end in mid-answer, each at its third event, and are slow to be replaced.
+fn cutting_cache(cut: &'static [u8]) -> u16 {
+    let made = Arc::new(AtomicUsize::new(0));
+    serve(move |peer| {
+        let mut events = 0;
+        while let Some(request) = peer.hear() {
+            let text = String::from_utf8_lossy(&request);
+            if text.contains("PING") {
+                // The look at the server, the one of its data set, and the eight: whatever comes later is made again.
+                if made.fetch_add(1, Ordering::SeqCst) >= 10 {
+                    thread::sleep(PAUSE);
+                }
+                peer.say(b"+PONG\r\n");
+            } else if text.contains("INFO") {
+                peer.say(b"$0\r\n\r\n");
+            } else {
+                events += 1;
+                if events == 3 && (2..10).contains(&peer.number) {
+                    peer.say(cut);
+                    return;
+                }
+                peer.say(b"$-1\r\n");
+            }
+        }
+    })
+}
+
+/// How long the making of a connection takes again.
+const PAUSE: Duration = Duration::from_millis(1_500);
+
+fn cut_answers(cut: &'static [u8], open: bool) -> [LoadRecord; 2] {
+    both_ways(&settings("redis://127.0.0.1:1")).map(|base| {
+        let port = cutting_cache(cut);
+        let mut settings = LoadSettings {
+            target: record::target::Target::new(format!("redis://127.0.0.1:{port}")),
+            prepare: PreparePolicy::Never,
+            rate: if open { Rate::PerSecond(80.0) } else { Rate::Max },
+            think: if open { Think::None } else { Think::Constant(Duration::from_millis(50)) },
+            time: Duration::from_secs(6),
+            connects_at_once: 1,
+            ..base
+        };
+        settings.kv.get_ratio = 1.0;
+        run(&settings)
+    })
+}
+
+#[test]
+fn answers_and_links_that_are_cut_count_the_same() {
+    for cut in [&b"$10\r\nabc"[..], b""] {
+        for open in [true, false] {
+            for record in cut_answers(cut, open) {
+                let (counts, errors) = (record.counts, record.errors);
+                assert_eq!((errors.connection, counts.retries), (8, 8), "{open}: {:?}", record.error_samples);
+                assert_eq!((counts.failed, errors.application, errors.verify), (0, 0, 0), "{errors:?}");
+                // What an event waited for its new connection is wait, and no service.
+                let service_max = record.service.known.quantile_ns(1.0).unwrap();
+                assert!(u128::from(service_max) < PAUSE.as_nanos(), "{open}: {service_max} ns");
+                if let Ok(wait) = &record.wait {
+                    let wait_max = wait.known.quantile_ns(1.0).unwrap();
+                    assert!(u128::from(wait_max) >= PAUSE.as_nanos() * 99 / 100, "{wait_max} ns");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Servers that announce more than they should, never end, or ask for what no server should be given: each breaks a
+//! connection, the load goes on, and memory stays within bounds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use load::ErrorClass;
+use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate, ScriptFile, ScriptSettings, Workload};
+
+use bakeoff_load as load;
+
+use support::fake::{
+    MYSQL_OK, POSTGRES_ANSWER, POSTGRES_WELCOME, Peer, mysql_answer, mysql_greeting, mysql_login,
+    mysql_packet, mysql_request, postgres_login, postgres_request, postgres_start, serve,
+};
+use support::{error_of, run, settings};
+
+/// What a server does in place of an answer.
+type Attack = Arc<dyn Fn(&mut Peer) + Send + Sync>;
+
+fn says(bytes: impl Into<Vec<u8>>) -> Attack {
+    let bytes = bytes.into();
+    Arc::new(move |peer| {
+        peer.say(&bytes);
+        // It does not close: whoever waits for the rest waits for ever.
+        while peer.hear().is_some() {}
+    })
+}
+
+/// Says it, and then another thing until the client goes.
+fn says_and_goes_on(bytes: impl Into<Vec<u8>>, for_ever: &'static [u8]) -> Attack {
+    let bytes = bytes.into();
+    Arc::new(move |peer| {
+        peer.say(&bytes);
+        peer.say_for_ever(for_ever);
+    })
+}
+
+/// Closed loops of 60 events, by threads and by loops: all of them end well, on connections that were made again.
+fn survives(name: &str, base: &LoadSettings) {
+    let base = LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(60),
+        time: Duration::from_mins(10),
+        threads: 2,
+        retries_max: 1_000,
+        prepare: PreparePolicy::Never,
+        ..base.clone()
+    };
+    for connections in [None, Some(4)] {
+        let record = run(&LoadSettings { connections, ..base.clone() });
+        let (counts, errors) = (record.counts, record.errors);
+        assert_eq!((counts.done, counts.failed), (60, 0), "{name}: {:?}", record.error_samples);
+        assert!(errors.connection >= 4, "{name}: {errors:?}");
+        assert_eq!((errors.application, errors.verify), (0, 0), "{name}: {:?}", record.error_samples);
+        assert!(is_said(&record), "{name}: {:?}", record.error_samples);
+    }
+    let kib = peak_kib();
+    assert!(kib < 300 << 10, "{name}: {kib} KiB");
+}
+
+fn is_said(record: &LoadRecord) -> bool {
+    let reasons = [
+        "are accepted (--answer-max)",
+        "no server returns",
+        "which is no answer",
+        "has no length",
+        "to copy",
+        "a file of this machine",
+    ];
+    record.error_samples.iter().any(|sample| reasons.iter().any(|reason| sample.contains(reason)))
+}
+
+/// The most memory that this process has had.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Every second request on a connection is answered by the attack.
+fn cache_server(greeted: &'static [u8], well: &'static [u8], told: &'static [u8], attack: Attack) -> u16 {
+    serve(move |peer| {
+        let mut events = 0usize;
+        while let Some(request) = peer.hear() {
+            let text = String::from_utf8_lossy(&request).into_owned();
+            let is_event = text.contains("GET")
+                || text.contains("SET")
+                || text.starts_with("get")
+                || text.starts_with("set");
+            events += usize::from(is_event);
+            match (is_event, text.contains("INFO") || text.starts_with("stats")) {
+                (true, _) if events.is_multiple_of(2) => return attack(peer),
+                (true, _) => drop(peer.say(well)),
+                (false, true) => drop(peer.say(told)),
+                (false, false) => drop(peer.say(greeted)),
+            }
+        }
+    })
+}
+
+#[test]
+fn caches_that_announce_too_much_or_never_end() {
+    let reads_only = |target: String| {
+        let mut settings = settings(target);
+        settings.kv.get_ratio = 1.0;
+        settings
+    };
+    let deep = "*1\r\n".repeat(1_000_000);
+    for (name, attack) in [
+        ("redis: 4 GiB", says_and_goes_on("$4294967295\r\n", b"xxxxxxxx")),
+        ("redis: nested", says(deep)),
+        ("redis: members", says_and_goes_on("*4294967295\r\n", b":1\r\n")),
+        ("redis: a line without end", says_and_goes_on("+", b"xxxxxxxx")),
+    ] {
+        let port = cache_server(b"+PONG\r\n", b"$-1\r\n", b"$0\r\n\r\n", attack);
+        survives(name, &reads_only(format!("redis://127.0.0.1:{port}")));
+    }
+    for (name, attack) in [
+        ("memcached: 4 GiB", says_and_goes_on("VALUE k 0 4294967295\r\n", b"xxxxxxxx")),
+        ("memcached: a line without end", says_and_goes_on("VALUE ", b"xxxxxxxx")),
+    ] {
+        let port = cache_server(b"VERSION 1\r\n", b"END\r\n", b"END\r\n", attack);
+        survives(name, &reads_only(format!("memcached://127.0.0.1:{port}")));
+    }
+}
+
+#[test]
+fn web_servers_whose_answers_have_no_end() {
+    for (name, attack) in [
+        ("http: a head without end", says_and_goes_on("HTTP/1.1 200 OK\r\n", b"a: b\r\n")),
+        ("http: a header without end", says_and_goes_on("HTTP/1.1 200 OK\r\na: ", b"bbbb")),
+        (
+            "http: the length of a chunk without end",
+            says_and_goes_on("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0000"),
+        ),
+    ] {
+        let port = serve(move |peer| {
+            let mut events = 0;
+            while let Some(request) = peer.hear() {
+                events += usize::from(request.starts_with(b"GET"));
+                if events == 2 {
+                    return attack(peer);
+                }
+                peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        });
+        survives(name, &settings(format!("http://127.0.0.1:{port}/")));
+    }
+}
+
+/// A script of one statement, whose row is kept.
+fn script(target: String, prepared: bool) -> LoadSettings {
+    let text = "SELECT n FROM t \\gset\n".to_owned();
+    let mut settings = LoadSettings {
+        workload: Workload::Script,
+        scripts: ScriptSettings {
+            files: vec![ScriptFile { name: "one.sql".to_owned(), weight: 1, text }],
+            defines: Vec::new(),
+        },
+        ..settings(target)
+    };
+    settings.oltp.prepared = prepared;
+    settings
+}
+
+#[test]
+fn a_postgresql_that_announces_too_much_or_wants_to_copy() {
+    for (name, attack) in [
+        ("postgres: a row of 2 GiB", says_and_goes_on(b"D\x7f\xff\xff\xff".to_vec(), b"xxxxxxxx")),
+        ("postgres: a description of 2 GiB", says_and_goes_on(b"T\x7f\xff\xff\xff".to_vec(), b"xxxxxxxx")),
+        ("postgres: an error of 4 GiB", says_and_goes_on(b"E\xff\xff\xff\xff".to_vec(), b"xxxxxxxx")),
+        ("postgres: no length", says(b"Z\0\0\0\x01".to_vec())),
+        ("postgres: copies", says(b"G\0\0\0\x07\0\0\0".to_vec())),
+    ] {
+        let port = serve(move |peer| {
+            let Some(()) = postgres_login(peer) else { return };
+            let mut events = 0;
+            while let Some(kind) = postgres_request(peer) {
+                events += usize::from(kind == b'Q');
+                match events {
+                    2 => return attack(peer),
+                    _ => drop(peer.say(POSTGRES_ANSWER)),
+                }
+            }
+        });
+        survives(name, &script(format!("postgres://app@127.0.0.1:{port}/bench"), false));
+    }
+}
+
+#[test]
+fn a_postgresql_that_floods_its_login_is_left() {
+    for (name, attack, says) in [
+        ("length", says_and_goes_on(b"R\x7f\xff\xff\xff".to_vec(), b"xxxx"), "are accepted"),
+        ("other", says(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), "are accepted"),
+    ] {
+        let port = serve(move |peer| {
+            if postgres_start(peer).is_some() {
+                attack(peer);
+            }
+        });
+        let error = error_of(&script(format!("postgres://app@127.0.0.1:{port}/bench"), false)).to_string();
+        assert!(error.contains(says), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_password_goes_out_as_it_is_only_if_the_user_says_so() {
+    let port = serve(|peer| {
+        let Some(()) = postgres_start(peer) else { return };
+        peer.say(b"R\0\0\0\x08\0\0\0\x03");
+        // `p`, its length, the password, a zero.
+        let Some(password) = peer.hear_exactly(5 + 7) else { return };
+        assert_eq!(password[5..], *b"s3cret\0");
+        peer.say(POSTGRES_WELCOME);
+        while postgres_request(peer).is_some() {
+            peer.say(POSTGRES_ANSWER);
+        }
+    });
+    let target = format!("postgres://app:s3cret@127.0.0.1:{port}/bench");
+    let error = error_of(&script(target.clone(), false));
+    assert_eq!(error.class(), ErrorClass::Usage);
+    let text = error.to_string();
+    assert!(text.contains("anybody on the way can read it") && text.contains("?cleartext=1"), "{text}");
+    let settings = script(format!("{target}?cleartext=1"), false);
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(10),
+        time: Duration::from_mins(10),
+        ..settings
+    });
+    assert_eq!(record.counts.done, 10, "{:?}", record.error_samples);
+}
+
+#[test]
+fn a_server_may_not_keep_us_hashing_a_password() {
+    let port = serve(|peer| {
+        let Some(()) = postgres_start(peer) else { return };
+        peer.say(b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0");
+        let Some(first) = peer.hear() else { return };
+        let text = String::from_utf8_lossy(&first).into_owned();
+        let nonce = text.split("r=").nth(1).unwrap().trim_end_matches('\0').to_owned();
+        let challenge = format!("r={nonce}more,s=c2FsdA==,i=4294967295");
+        let mut message = vec![b'R'];
+        message.extend_from_slice(&u32::try_from(challenge.len() + 8).unwrap().to_be_bytes());
+        message.extend_from_slice(&11u32.to_be_bytes());
+        message.extend_from_slice(challenge.as_bytes());
+        peer.say(&message);
+        while peer.hear().is_some() {}
+    });
+    let error = error_of(&script(format!("postgres://app:s3cret@127.0.0.1:{port}/bench"), false)).to_string();
+    assert!(error.contains("hashed 4294967295 times"), "{error}");
+}
+
+#[test]
+fn a_mysql_that_announces_too_much() {
+    let columns = |count: u64| {
+        let mut payload = vec![0xfe];
+        payload.extend_from_slice(&count.to_le_bytes());
+        mysql_packet(1, &payload)
+    };
+    let file = mysql_packet(1, b"\xfb/etc/passwd");
+    // A row that goes on and on, in packets of 16 MiB each.
+    let mut row = mysql_answer();
+    row.truncate(row.len() - 9 - 6);
+    // What begins with the same byte as all that follows would be an error.
+    row.extend_from_slice(&[0xff, 0xff, 0xff, 9, 1]);
+    for (name, attack) in [
+        ("mysql: 2^62 columns", says_and_goes_on(columns(1 << 62), b"xxxxxxxx")),
+        ("mysql: a million columns", says_and_goes_on(columns(1 << 20), b"xxxxxxxx")),
+        ("mysql: no column", says(columns(0))),
+        ("mysql: a file of ours", says(file)),
+        ("mysql: a row without end", says_and_goes_on(row, &[0xff])),
+    ] {
+        let port = serve(move |peer| {
+            let Some(()) = mysql_login(peer) else { return };
+            let mut events = 0;
+            while mysql_request(peer).is_some() {
+                events += 1;
+                if events == 2 {
+                    return attack(peer);
+                }
+                peer.say(&mysql_answer());
+            }
+        });
+        let base = script(format!("mysql://app@127.0.0.1:{port}/bench"), false);
+        // Each connection may hold so much: a packet, and what it continues.
+        survives(name, &LoadSettings { answer_bytes_max: 17 << 20, ..base });
+    }
+}
+
+#[test]
+fn a_mysql_that_wants_the_password_gets_it_by_proof_alone() {
+    // What the server keeps of the password; the client proves that it knows what that was made from.
+    let nonce = b"abcdefghijklmnopqrst";
+    let expected = mysql_common::scramble::scramble_sha256(nonce, b"s3cret").unwrap();
+    let knows = serve(move |peer| {
+        peer.say(&mysql_greeting("caching_sha2_password"));
+        let Some(response) = mysql_request(peer) else { return };
+        let is_proven = response.windows(32).any(|window| window == expected);
+        peer.say(&mysql_packet(2, if is_proven { &[1, 3] } else { &[1, 4] }));
+        peer.say(&mysql_packet(3, MYSQL_OK));
+        while mysql_request(peer).is_some() {
+            peer.say(&mysql_answer());
+        }
+    });
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(10),
+        time: Duration::from_mins(10),
+        ..script(format!("mysql://app:s3cret@127.0.0.1:{knows}/bench"), false)
+    });
+    assert_eq!(record.counts.done, 10, "{:?}", record.error_samples);
+    for (plugin, says) in
+        [("caching_sha2_password", &[1u8, 4][..]), ("mysql_clear_password", &[]), ("dialog", &[])]
+    {
+        let port = serve(move |peer| {
+            peer.say(&mysql_greeting(plugin));
+            let heard = mysql_request(peer).unwrap_or_default();
+            assert!(!heard.windows(6).any(|window| window == b"s3cret"), "the password went out");
+            peer.say(&mysql_packet(2, says));
+            let more = mysql_request(peer).unwrap_or_default();
+            assert!(!more.windows(6).any(|window| window == b"s3cret"), "the password went out");
+        });
+        let error = error_of(&script(format!("mysql://app:s3cret@127.0.0.1:{port}/bench"), false));
+        assert_eq!(error.class(), ErrorClass::Usage, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("without TLS anybody") || text.contains("not known here"), "{text}");
+    }
+}

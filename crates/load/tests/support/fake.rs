@@ -1,0 +1,144 @@
+//! Servers that say what a test wants them to say.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// One connection of a fake server.
+pub(crate) struct Peer {
+    stream: TcpStream,
+    /// How many connections were made before it.
+    pub(crate) number: usize,
+    come: Vec<u8>,
+}
+
+impl Peer {
+    /// What the client says next, some of it; `None` if it has gone.
+    pub(crate) fn hear(&mut self) -> Option<Vec<u8>> {
+        let mut room = vec![0; 64 << 10];
+        if !self.come.is_empty() {
+            return Some(std::mem::take(&mut self.come));
+        }
+        let bytes = self.stream.read(&mut room).ok().filter(|bytes| *bytes > 0)?;
+        room.truncate(bytes);
+        Some(room)
+    }
+
+    /// Exactly so many bytes.
+    pub(crate) fn hear_exactly(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        while self.come.len() < bytes {
+            let mut all = std::mem::take(&mut self.come);
+            all.extend(self.hear()?);
+            self.come = all;
+        }
+        let rest = self.come.split_off(bytes);
+        Some(std::mem::replace(&mut self.come, rest))
+    }
+
+    /// False if the client has gone.
+    pub(crate) fn say(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Says the same until the client goes.
+    pub(crate) fn say_for_ever(&mut self, bytes: &[u8]) {
+        let many = bytes.repeat((64 << 10) / bytes.len() + 1);
+        while self.say(&many) {}
+    }
+}
+
+/// Listens, and lets `serve` have each connection on a thread of its own, until the test ends. Yields the port.
+pub(crate) fn serve(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (serve, count) = (Arc::new(serve), Arc::new(AtomicUsize::new(0)));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            let (serve, number) = (Arc::clone(&serve), count.fetch_add(1, Ordering::SeqCst));
+            let body = move || {
+                let _ = stream.set_nodelay(true);
+                serve(&mut Peer { stream, number, come: Vec::new() });
+            };
+            thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap();
+        }
+    });
+    port
+}
+
+/// A PostgreSQL that believes everybody: reads the start of a session and lets the client in; `None` if it has gone.
+pub(crate) fn postgres_login(peer: &mut Peer) -> Option<()> {
+    postgres_start(peer)?;
+    peer.say(POSTGRES_WELCOME).then_some(())
+}
+
+/// Reads the start of a session.
+pub(crate) fn postgres_start(peer: &mut Peer) -> Option<()> {
+    let length = peer.hear_exactly(4)?;
+    let length = u32::from_be_bytes(length.try_into().unwrap()) as usize;
+    peer.hear_exactly(length - 4).map(drop)
+}
+
+/// Whoever it is, it is let in.
+pub(crate) const POSTGRES_WELCOME: &[u8] =
+    b"R\0\0\0\x08\0\0\0\0S\0\0\0\x18server_version\x0015.0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+
+/// The kind of the client's next message; `None` if it has gone.
+pub(crate) fn postgres_request(peer: &mut Peer) -> Option<u8> {
+    let header = peer.hear_exactly(5)?;
+    let length = u32::from_be_bytes(header[1..].try_into().unwrap()) as usize;
+    peer.hear_exactly(length - 4)?;
+    Some(header[0])
+}
+
+/// A row, and the end of its answer.
+pub(crate) const POSTGRES_ANSWER: &[u8] =
+    b"T\0\0\0\x1a\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+/// A packet of MySQL's protocol.
+pub(crate) fn mysql_packet(number: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_le_bytes();
+    [&length[..3], &[number], payload].concat()
+}
+
+/// As a MySQL greets, asking for a proof by `plugin`; the nonce is the letters from a to t.
+pub(crate) fn mysql_greeting(plugin: &str) -> Vec<u8> {
+    let mut payload = b"\x0a8.0.36\0\x04\0\0\0abcdefgh\0".to_vec();
+    // PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH and what MySQL has in any case.
+    let capabilities =
+        (1u32 | 1 << 2 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15 | 0b111 << 16 | 1 << 19 | 1 << 21).to_le_bytes();
+    payload.extend_from_slice(&capabilities[..2]);
+    payload.extend_from_slice(&[45, 2, 0]);
+    payload.extend_from_slice(&capabilities[2..]);
+    payload.push(21);
+    payload.extend_from_slice(&[0; 10]);
+    payload.extend_from_slice(b"ijklmnopqrst\0");
+    payload.extend_from_slice(plugin.as_bytes());
+    payload.push(0);
+    mysql_packet(0, &payload)
+}
+
+/// The payload of the client's next packet; `None` if it has gone.
+pub(crate) fn mysql_request(peer: &mut Peer) -> Option<Vec<u8>> {
+    let header = peer.hear_exactly(4)?;
+    peer.hear_exactly(usize::from(header[0]) | usize::from(header[1]) << 8 | usize::from(header[2]) << 16)
+}
+
+/// Lets the client in, whoever it is.
+pub(crate) fn mysql_login(peer: &mut Peer) -> Option<()> {
+    peer.say(&mysql_greeting("mysql_native_password"));
+    mysql_request(peer)?;
+    peer.say(&mysql_packet(2, MYSQL_OK)).then_some(())
+}
+
+pub(crate) const MYSQL_OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
+
+/// A row, and the end of its answer.
+pub(crate) fn mysql_answer() -> Vec<u8> {
+    let column = b"\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0";
+    let end = [0xfe, 0, 0, 2, 0];
+    let payloads = [&[1][..], column, &end, &[1, b'7'], &end];
+    (1..).zip(payloads).flat_map(|(number, payload)| mysql_packet(number, payload)).collect()
+}
