@@ -28,12 +28,22 @@ static __always_inline __u32 log2_of(__u64 v)
 	return n + (v >> 1);
 }
 
+/* The index, or the last of `n` where it is not below `n`. In assembly: compilers check one
+ * register and use a copy of it, which verifiers before Linux 6.8 do not know to be the same. */
+static __always_inline __u64 at_most_last(__u64 index, __u64 n)
+{
+	__u64 last = n - 1;
+
+	asm volatile("if %[index] < %[n] goto +1\n\t%[index] = %[last]"
+		     : [index] "+r"(index)
+		     : [n] "r"(n), [last] "r"(last));
+	return index;
+}
+
 /* Into the bucket, or into the last one where there is none of that number. */
 static __always_inline void count_in(__u32 *buckets, __u32 n, __u32 bucket)
 {
-	if (bucket >= n)
-		bucket = n - 1;
-	__sync_fetch_and_add(&buckets[bucket], 1);
+	__sync_fetch_and_add(&buckets[at_most_last(bucket, n)], 1);
 }
 
 static __always_inline void raise_to(__u64 *max, __u64 value)

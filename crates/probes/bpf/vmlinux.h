@@ -113,6 +113,11 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct sched_info {
+	long long unsigned int run_delay;
+	long long unsigned int last_queued;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
@@ -124,8 +129,24 @@ struct task_struct {
 	long unsigned int nvcsw;
 	long unsigned int nivcsw;
 	u64 start_time;
+	struct pid *thread_pid;
+	struct signal_struct *signal;
 	struct sighand_struct *sighand;
+	struct sched_info sched_info;
 	char comm[16];
+};
+
+struct pid_namespace;
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+struct pid {
+	unsigned int level;
+	struct upid numbers[0];
+};
+struct signal_struct {
+	struct pid *pids[4];
 };
 
 struct timerqueue_node {

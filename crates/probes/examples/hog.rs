@@ -1,13 +1,15 @@
 //! A workload with a known truth, as a process of its own: `hog hide CPU PERCENT SECONDS`, `hog antihide CPU SECONDS`,
-//! `hog spin CPU[,CPU...] SECONDS`, `hog ping-pong CPU ROUNDS`.
+//! `hog spin CPU[,CPU...] SECONDS`, `hog ping-pong CPU ROUNDS`, `hog packets CPU FROM_CPU PER_SECOND SECONDS [spin]`.
 //!
-//! Prints `ready` when the work starts, and at its end what it says of itself. Ends early when its input ends.
+//! Prints `ready` when the work starts, `seen NS` for each byte that it reads (see `hog::seen_ns`), and at its end what it
+//! says of itself. Ends early when its input ends.
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{env, thread};
 
+use bakeoff_probes::hog::packets::{self, Packets};
 use bakeoff_probes::hog::{self, Tick, Truth, Work};
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -16,7 +18,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     thread::spawn(|| {
-        let _ = io::stdin().read(&mut [0]);
+        while io::stdin().read(&mut [0]).is_ok_and(|n| n == 1) {
+            if writeln!(io::stdout(), "seen {}", hog::seen_ns()).is_err() {
+                break;
+            }
+        }
         STOP.store(true, Ordering::Relaxed);
     });
     let truth = match words[..] {
@@ -39,7 +45,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ready()?;
             hog::ping_pong(Some(cpu.parse()?), rounds.parse()?)?
         }
-        _ => return Err("usage: hog hide CPU PERCENT SECONDS | antihide CPU SECONDS | spin CPUS SECONDS | ping-pong CPU ROUNDS".into()),
+        ["packets", cpu, from_cpu, per_s, seconds, ref rest @ ..] => {
+            let packets = Packets {
+                cpu: cpu.parse()?,
+                from_cpu: from_cpu.parse()?,
+                per_s: per_s.parse()?,
+                beside_spinner: rest == ["spin"],
+            };
+            packets::can_be_sent(packets.cpu)?;
+            ready()?;
+            packets::packets(packets, &work(seconds)?)?
+        }
+        _ => return Err("usage: hog hide CPU PERCENT SECONDS | antihide CPU SECONDS | spin CPUS SECONDS | ping-pong CPU ROUNDS | packets CPU FROM_CPU PER_SECOND SECONDS [spin]".into()),
     };
     let Truth { wall_ns, cpu_ns, switches } = truth;
     writeln!(io::stdout(), "wall_ns {wall_ns} cpu_ns {cpu_ns} switches {switches}")?;

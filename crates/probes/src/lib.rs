@@ -7,15 +7,18 @@ pub mod block_io;
 pub mod cpu_list;
 pub mod cpu_time;
 mod cycles;
+mod descriptors;
 pub mod environment;
 pub mod hog;
 #[cfg(feature = "bpf")]
 mod kernel_symbols;
+pub mod limits;
 pub mod locks;
 pub mod nic;
 pub mod observe;
 mod peers;
 pub mod proc_stat;
+mod process_ids;
 pub mod process_time;
 #[cfg(feature = "bpf")]
 mod program;

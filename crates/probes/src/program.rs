@@ -31,6 +31,9 @@ impl RunTime {
         Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
     }
 
+    /// Of programs together.
+    pub(crate) const NONE: Self = Self { ns: 0, runs: 0 };
+
     /// What came to it since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self { ns: self.ns - before.ns, runs: self.runs - before.runs }
@@ -55,6 +58,12 @@ impl RunTime {
     /// Missing where there was none.
     pub(crate) fn ns_per_run_since(self, before: Self) -> Maybe<f64> {
         self.since(before).ns_per_run()
+    }
+}
+
+impl std::iter::Sum for RunTime {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::NONE, |sum, one| Self { ns: sum.ns + one.ns, runs: sum.runs + one.runs })
     }
 }
 
@@ -174,7 +183,7 @@ pub(crate) fn refusal(what: &str, error: &libbpf_rs::Error) -> String {
          bpf(2) pass, and kernel lockdown must not be `confidentiality`"
             .to_owned()
     } else {
-        "it needs Linux 5.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS".to_owned()
+        "it needs Linux 5.12 or later with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and BTF".to_owned()
     };
     format!("no {what} by BPF ({error}): {way_out}")
 }
@@ -248,6 +257,17 @@ pub(crate) fn comm(name: Option<&str>) -> [i8; 16] {
     comm
 }
 
+/// Whether the running kernel is that version or later; no where its name does not begin with a version.
+pub(crate) fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    version(&release).is_some_and(|found| found >= (major, minor))
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// Whether this process has what it takes to load programs; the kernel may still lack what they need.
 pub(crate) fn may_load() -> bool {
     lacking_capabilities().is_empty()
@@ -262,4 +282,17 @@ fn lacking_capabilities() -> Vec<&'static str> {
     // CAP_SYS_ADMIN was all of them before Linux 5.8 and still is.
     let needed = [(39, "CAP_BPF"), (38, "CAP_PERFMON")];
     needed.into_iter().filter(|(bit, _)| !has(*bit) && !has(21)).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_the_names_of_kernels() {
+        assert_eq!(version("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert_eq!(version("5.15.0-204-generic"), Some((5, 15)));
+        assert_eq!(version("6.1"), Some((6, 1)));
+        assert_eq!(version("next"), None);
+    }
 }

@@ -1,11 +1,15 @@
 //! Names for the addresses of processes: what is mapped there, and which function of it that is.
 //!
-//! What a process has mapped is kept, so that its addresses still have names when it has ended.
+//! What a process has mapped is kept, so that its addresses still have names when it has ended. A name is taken from the very
+//! file that the process has mapped, the same device and inode, whatever lies at that path elsewhere: in a container the same
+//! path is another file. Without that file there is no name.
+//!
+//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
@@ -18,6 +22,8 @@ pub(crate) struct UserSymbols {
     written: Symbolizer,
     demangled: Symbolizer,
     processes: HashMap<u32, Process>,
+    /// Those that the symbolizers keep in memory.
+    files: HashSet<PathBuf>,
     /// What a process is and has mapped is asked once a round.
     round: u64,
 }
@@ -53,9 +59,24 @@ struct Mapping {
     offset: u64,
     /// As the process names it.
     path: String,
-    /// Where we can read it.
-    file: PathBuf,
+    /// Where we can read it; `None` where we cannot.
+    file: Option<PathBuf>,
+    id: FileId,
 }
+
+/// Device and inode: what a file is, whatever its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// Processes whose mappings are kept; of more, those that were met longest ago are forgotten.
+const PROCESSES_MAX: usize = 256;
+/// Addresses of a process that are kept with their names.
+const FRAMES_MAX: usize = 4_096;
+/// Files whose symbols are kept.
+const FILES_MAX: usize = 64;
 
 /// One address of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,13 +90,19 @@ pub(crate) struct Frame {
 impl UserSymbols {
     /// Knows no process yet.
     pub(crate) fn new() -> Self {
-        let with = |demangling| Symbolizer::builder().enable_demangling(demangling).build();
-        Self { written: with(false), demangled: with(true), processes: HashMap::new(), round: 0 }
+        let (written, demangled) = symbolizers();
+        Self { written, demangled, processes: HashMap::new(), files: HashSet::new(), round: 0 }
     }
 
     /// What is known of processes may be out of date from now on.
     pub(crate) fn next_round(&mut self) {
         self.round += 1;
+        if self.processes.len() > PROCESSES_MAX {
+            let mut met: Vec<u64> = self.processes.values().map(|p| p.met_in).collect();
+            met.sort_unstable();
+            let oldest_kept = met[met.len() - PROCESSES_MAX / 2];
+            self.processes.retain(|_, process| process.met_in >= oldest_kept);
+        }
     }
 
     /// Takes note of what a process has mapped, unless it is known.
@@ -91,6 +118,10 @@ impl UserSymbols {
         }
         let (frames, after_call) = (HashMap::new(), HashMap::new());
         let mappings = mappings(pid);
+        if self.processes.len() >= 2 * PROCESSES_MAX {
+            // All of one round: others are met again where they are wanted again.
+            self.processes.clear();
+        }
         let process = Process { identity, met_in: round, mapped_in: round, mappings, frames, after_call };
         self.processes.insert(pid, process);
     }
@@ -105,6 +136,9 @@ impl UserSymbols {
         let called = return_address.checked_sub(1)?;
         let mapping = self.mapping(pid, called)?;
         let known = &mut self.processes.get_mut(&pid)?.after_call;
+        if known.len() >= FRAMES_MAX {
+            known.clear();
+        }
         let is_after_call =
             *known.entry(return_address).or_insert_with(|| is_after_call(&mapping, return_address));
         if is_after_call { self.frame(pid, called, return_address) } else { None }
@@ -115,7 +149,11 @@ impl UserSymbols {
             return known.clone();
         }
         let frame = self.mapping(pid, address).map(|mapping| self.name(&mapping, address, shown));
-        self.processes.get_mut(&pid)?.frames.insert(address, frame.clone());
+        let frames = &mut self.processes.get_mut(&pid)?.frames;
+        if frames.len() >= FRAMES_MAX {
+            frames.clear();
+        }
+        frames.insert(address, frame.clone());
         frame
     }
 
@@ -143,21 +181,54 @@ impl UserSymbols {
         process.mappings.iter().find(holds).cloned()
     }
 
-    fn name(&self, mapping: &Mapping, address: u64, shown: u64) -> Frame {
+    fn name(&mut self, mapping: &Mapping, address: u64, shown: u64) -> Frame {
         let offset = address - mapping.from + mapping.offset;
-        let source = Source::Elf(Elf::new(&mapping.file));
+        let module = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = mapping
+            .readable()
+            .and_then(|file| self.function(file, offset))
+            .unwrap_or_else(|| format!("{module}+{:#x}", shown - mapping.from + mapping.offset));
+        Frame { name, module }
+    }
+
+    fn function(&mut self, file: &Path, offset: u64) -> Option<String> {
+        if !self.files.contains(file) {
+            if self.files.len() >= FILES_MAX {
+                (self.written, self.demangled) = symbolizers();
+                self.files.clear();
+            }
+            self.files.insert(file.to_owned());
+        }
+        let source = Source::Elf(Elf::new(file));
         let mut found = self.written.symbolize_single(&source, Input::FileOffset(offset));
         if matches!(&found, Ok(Symbolized::Sym(symbol)) if is_mangled(&symbol.name)) {
             found = self.demangled.symbolize_single(&source, Input::FileOffset(offset));
         }
-        let module = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let name = if let Ok(Symbolized::Sym(symbol)) = found {
-            symbol.name.into_owned()
-        } else {
-            format!("{module}+{:#x}", shown - mapping.from + mapping.offset)
-        };
-        Frame { name, module }
+        match found {
+            Ok(Symbolized::Sym(symbol)) => Some(symbol.name.into_owned()),
+            _ => None,
+        }
     }
+}
+
+impl Mapping {
+    /// The file, if it is still the one that was mapped.
+    fn readable(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|file| FileId::of(file) == Some(self.id))
+    }
+}
+
+impl FileId {
+    fn of(file: &Path) -> Option<Self> {
+        let data = fs::metadata(file).ok()?;
+        Some(Self { device: data.dev(), inode: data.ino() })
+    }
+}
+
+/// One that leaves names as they are written, and one that demangles them.
+fn symbolizers() -> (Symbolizer, Symbolizer) {
+    let with = |demangling| Symbolizer::builder().enable_demangling(demangling).build();
+    (with(false), with(true))
 }
 
 /// As C++ and both schemes of Rust begin their names.
@@ -189,20 +260,25 @@ fn mapping(pid: u32, line: &str) -> Option<Mapping> {
     let (from, until) = words.next()?.split_once('-')?;
     let rights = words.next()?;
     let offset = u64::from_str_radix(words.next()?, 16).ok()?;
-    let path = words.nth(2)?.trim_start();
+    let (major, minor) = words.next()?.split_once(':')?;
+    let inode = words.next()?.parse().ok()?;
+    let path = words.next()?.trim_start();
     if !rights.contains('x') || !path.starts_with('/') {
         return None;
     }
-    let file = if path.ends_with(" (deleted)") {
-        format!("/proc/{pid}/map_files/{from}-{until}")
-    } else {
-        // In a container, the same path may be another file for us.
-        format!("/proc/{pid}/root{path}")
-    };
-    let file = PathBuf::from(file);
-    let file = fs::canonicalize(&file).ok().filter(|f| f.exists()).unwrap_or(file);
     let hex = |text| u64::from_str_radix(text, 16).ok();
-    Some(Mapping { from: hex(from)?, until: hex(until)?, offset, path: path.to_owned(), file })
+    // The file itself: for root only. Some file systems show another device there than in `maps`.
+    let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{from}-{until}"));
+    let as_listed = || Some(FileId { device: nix::libc::makedev(hex32(major)?, hex32(minor)?), inode });
+    let id = FileId::of(&mapped).or_else(as_listed)?;
+    // First the path that all processes of this mount namespace share, so that its symbols are read once.
+    let places = [PathBuf::from(path), PathBuf::from(format!("/proc/{pid}/root{path}")), mapped];
+    let file = places.into_iter().find(|place| FileId::of(place) == Some(id));
+    Some(Mapping { from: hex(from)?, until: hex(until)?, offset, path: path.to_owned(), file, id })
+}
+
+fn hex32(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 16).ok()
 }
 
 /// Whether the bytes before an address end in a call, so that it may be one that a call returns to.
@@ -217,7 +293,8 @@ fn is_after_call(mapping: &Mapping, address: u64) -> bool {
     let Some(from) = (address - mapping.from + mapping.offset).checked_sub(LONGEST as u64) else {
         return false;
     };
-    let read = File::open(&mapping.file).and_then(|file| file.read_exact_at(&mut bytes, from));
+    let Some(file) = mapping.readable() else { return false };
+    let read = File::open(file).and_then(|file| file.read_exact_at(&mut bytes, from));
     read.is_ok() && ends_in_call(bytes)
 }
 
@@ -256,6 +333,36 @@ mod tests {
             mapping(1, "7ffd0000-7ffd2000 r-xp 00000000 00:00 0                          [vdso]"),
             None
         );
+    }
+
+    #[test]
+    fn a_path_that_leads_to_another_file_gives_no_name() {
+        let here = fs::read_to_string("/proc/self/maps").unwrap();
+        let line = here.lines().find(|l| l.contains(" r-xp ") && l.contains("libc.so")).unwrap();
+        let pid = std::process::id();
+        let found = mapping(pid, line).unwrap();
+        let file = found.file.clone().expect("our own library can be read");
+        assert_eq!(FileId::of(&file), Some(found.id));
+        // As a process of a container has it: the same path, another file. No map_files lies at this place.
+        let inode = format!(" {} ", found.id.inode);
+        let elsewhere = line.replacen(&inode, " 99999999 ", 1).replacen('-', "0-", 1);
+        let found = mapping(u32::MAX, &elsewhere).unwrap();
+        assert_eq!((found.file.as_ref(), found.readable()), (None, None), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_kept_of_processes_is_bounded() {
+        let mut symbols = UserSymbols::new();
+        let identity = Identity { started: 0, code: 0, stack: 0 };
+        for pid in 0..2_000 {
+            let (mappings, frames, after_call) = (Vec::new(), HashMap::new(), HashMap::new());
+            let round = symbols.round;
+            let known = Process { identity, met_in: round, mapped_in: round, mappings, frames, after_call };
+            symbols.processes.insert(1_000_000 + pid, known);
+            symbols.next_round();
+        }
+        assert!(symbols.processes.len() <= PROCESSES_MAX, "{}", symbols.processes.len());
+        assert!(symbols.processes.contains_key(&1_001_999), "the one that was met last");
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn of_256_cpus_the_one_that_is_full_is_named() {
         highest: Rung::Bpf,
         ticks: true,
         tasks: None,
+        waits: false,
         clock: SwitchClock::Own,
     });
     assert_eq!(probe.rung(), Rung::Proc);
@@ -55,6 +56,7 @@ fn a_cpu_that_comes_or_goes_is_missing_and_not_idle() {
         highest: Rung::Proc,
         ticks: false,
         tasks: None,
+        waits: false,
         clock: SwitchClock::Own,
     });
     probe.start();
@@ -76,6 +78,7 @@ fn without_proc_stat_every_value_says_why() {
         highest: Rung::Proc,
         ticks: false,
         tasks: None,
+        waits: false,
         clock: SwitchClock::Own,
     });
     probe.start();

@@ -9,20 +9,26 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use bakeoff_probes::block_io::{self, IoProbe, Options};
+use bakeoff_probes::block_io::{self, IoLatency, IoProbe, Options};
 use nix::libc;
-use record::block_io::{IoBy, IoInterval, IoOp};
+use record::block_io::{IoBy, IoGroup, IoInterval, IoOp};
+use record::clock::{Clock as _, Monotonic};
 
 #[test]
 fn root_every_request_is_counted_once_with_its_size_and_its_latency() {
     let Some(disk) = Loop::new() else { return };
     let by = IoBy { device: true, op: true, comm: true, file: false };
-    let Some(mut probe) = disk.probe(Options::everything(by)) else { return };
-    let file = disk.open();
-    write(&file, 64, 4096);
-    read(&file, 32, 16_384);
-    file.sync_all().unwrap();
-    let seen = settled(&mut probe, 64 + 32);
+    let measure = || {
+        let mut probe = disk.probe(Options::everything(by));
+        let file = disk.open();
+        write(&file, 64, 4096);
+        read(&file, 32, 16_384);
+        file.sync_all().unwrap();
+        settled(&mut probe, 64 + 32)
+    };
+    // Once in a while this kernel hides the end of a request from tracers, and the probe reports it as lost.
+    let seen =
+        (0..3).map(|_| measure()).find(|seen| seen.lost.is_empty()).expect("one of three loses nothing");
 
     assert_eq!((seen.counts.reads, seen.counts.writes), (32, 64), "{seen:?}");
     assert!(seen.counts.flushes >= 1, "{seen:?}");
@@ -46,16 +52,35 @@ fn root_every_request_is_counted_once_with_its_size_and_its_latency() {
 }
 
 #[test]
+fn root_fewer_latencies_lose_no_request() {
+    for latency in [IoLatency::Issue, IoLatency::None] {
+        let Some(disk) = Loop::new() else { return };
+        let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
+        let mut probe = disk.probe(Options { latency, ..everything });
+        let file = disk.open();
+        write(&file, 10, 4096);
+        read(&file, 5, 8192);
+        let seen = settled(&mut probe, 15);
+        assert_eq!((seen.counts.reads, seen.counts.writes), (5, 10), "{latency:?}: {seen:?}");
+        assert!(seen.lost.is_empty(), "{latency:?}: {seen:?}");
+        for (op, count, size) in [(IoOp::Write, 10, 4096), (IoOp::Read, 5, 8192)] {
+            let group = seen.groups.iter().find(|g| g.op == Some(op)).unwrap();
+            assert_eq!((group.count, group.bytes), (count, count * size), "{latency:?}: {group:?}");
+            assert_eq!(group.from_start.count(), 0, "{latency:?}: {group:?}");
+            let from_issue = if latency == IoLatency::Issue { count } else { 0 };
+            assert_eq!(group.from_issue.count(), from_issue, "{latency:?}: {group:?}");
+        }
+    }
+}
+
+#[test]
 fn root_filters_let_only_theirs_through() {
     let Some(disk) = Loop::new() else { return };
     let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
     let reads = Options { ops: vec![IoOp::Read], ..everything.clone() };
     let ours = Options { pid: Some(std::process::id()), ..everything.clone() };
     let nobodys = Options { comm: Some("no-such-thread".into()), ..everything };
-    let [Some(mut reads), Some(mut ours), Some(mut nobodys)] = [reads, ours, nobodys].map(|o| disk.probe(o))
-    else {
-        return;
-    };
+    let [mut reads, mut ours, mut nobodys] = [reads, ours, nobodys].map(|o| disk.probe(o));
     let file = disk.open();
     write(&file, 10, 4096);
     read(&file, 5, 4096);
@@ -71,11 +96,11 @@ fn root_a_full_map_is_counted_and_not_hidden() {
     let Some(disk) = Loop::new() else { return };
     let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
     // One group: the second kind of request finds no room.
-    let Some(mut probe) = disk.probe(Options { groups_max: 1, ..everything }) else { return };
+    let mut probe = disk.probe(Options { groups_max: 1, ..everything });
     let file = disk.open();
     write(&file, 7, 4096);
     read(&file, 9, 4096);
-    let seen = probe.read().unwrap();
+    let seen = read_until(&mut probe, |seen| seen.lost.values().sum::<u64>() >= 9);
     assert_eq!(seen.counts.writes + seen.counts.reads, 7, "{seen:?}");
     assert_eq!(seen.lost, [("groups-full".to_owned(), 9)].into());
 }
@@ -85,7 +110,7 @@ fn root_groups_with_sums_of_their_own_and_those_behind_them_are_counted_alike() 
     let Some(disk) = Loop::new() else { return };
     let everything = Options::everything(IoBy { op: true, ..IoBy::default() });
     // One slot and one shared group: whichever kind of request comes first has the slot.
-    let Some(mut probe) = disk.probe(Options { groups_max: 2, ..everything }) else { return };
+    let mut probe = disk.probe(Options { groups_max: 2, ..everything });
     let file = disk.open();
     for _ in 0..3 {
         write(&file, 7, 4096);
@@ -105,7 +130,7 @@ fn root_a_file_is_known_by_its_pages() {
     let Some(disk) = Loop::new() else { return };
     let Some(folder) = disk.with_ext4() else { return };
     let by = IoBy { file: true, op: true, ..IoBy::default() };
-    let Some(mut probe) = disk.probe(Options::everything(by)) else { return };
+    let mut probe = disk.probe(Options::everything(by));
     // One by way of the page cache, one past it.
     std::fs::write(folder.join("cached"), vec![1; 65_536]).unwrap();
     File::open(folder.join("cached")).unwrap().sync_all().unwrap();
@@ -119,52 +144,51 @@ fn root_a_file_is_known_by_its_pages() {
     write(&direct, 4, 4096);
     // More than the device takes at once: split.
     write(&direct, 1, 4 << 20);
-    let seen = probe.read().unwrap();
-    for (name, bytes) in [("cached", 65_536), ("direct", 16_384 + (4 << 20))] {
-        let of =
-            |g: &&record::block_io::IoGroup| g.file.as_deref() == Some(name) && g.op == Some(IoOp::Write);
-        let found: u64 = seen.groups.iter().filter(of).map(|g| g.bytes).sum();
-        assert_eq!(found, bytes, "{name}: {:?}", seen.groups);
+    // A request is accounted for after the thread that waited for it was woken.
+    let wanted = [("cached", 65_536), ("direct", 16_384 + (4 << 20))];
+    let written = |groups: &[IoGroup], name: &str| -> u64 {
+        let of = |g: &&IoGroup| g.file.as_deref() == Some(name) && g.op == Some(IoOp::Write);
+        groups.iter().filter(of).map(|g| g.bytes).sum()
+    };
+    let all = |groups: &[IoGroup]| wanted.iter().all(|(name, bytes)| written(groups, name) >= *bytes);
+    let seen = read_until(&mut probe, |seen| all(&seen.groups));
+    for (name, bytes) in wanted {
+        assert_eq!(written(&seen.groups, name), bytes, "{name}: {:?}", seen.groups);
     }
 }
 
 #[test]
 fn root_a_device_that_goes_leaves_its_numbers_behind() {
     let Some(mut disk) = Loop::new() else { return };
-    let Some(mut probe) = disk.probe(Options::everything(IoBy { device: true, ..IoBy::default() })) else {
-        return;
-    };
+    let mut probe = disk.probe(Options::everything(IoBy { device: true, ..IoBy::default() }));
     let file = disk.open();
     write(&file, 3, 4096);
     drop(file);
     disk.detach();
-    let seen = probe.read().unwrap();
+    let seen = settled(&mut probe, 3);
     assert_eq!(seen.counts.writes, 3, "{seen:?}");
     assert!(probe.read().unwrap().groups.is_empty());
 }
 
 /// Reads until that many requests have ended: the last one's end may come after its caller has gone on.
 fn settled(probe: &mut IoProbe, requests: u64) -> IoInterval {
-    let mut whole: Option<IoInterval> = None;
-    for _ in 0..1_000 {
+    read_until(probe, |seen| seen.counts.reads + seen.counts.writes >= requests)
+}
+
+/// Reads until everything is there; what is there after a minute is returned as it is.
+fn read_until(probe: &mut IoProbe, is_all: impl Fn(&IoInterval) -> bool) -> IoInterval {
+    let give_up_ns = Monotonic.now_ns() + 60_000_000_000;
+    let mut sum = probe.read().unwrap();
+    while !is_all(&sum) && sum.lost.is_empty() && Monotonic.now_ns() < give_up_ns {
         let next = probe.read().unwrap();
-        let sum = match whole.take() {
-            None => next,
-            Some(mut sum) => {
-                sum.counts.reads += next.counts.reads;
-                sum.counts.writes += next.counts.writes;
-                sum.counts.flushes += next.counts.flushes;
-                sum.groups.extend(next.groups);
-                sum
-            }
-        };
-        let seen = sum.counts.reads + sum.counts.writes;
-        whole = Some(sum);
-        if seen >= requests {
-            break;
+        sum.counts.reads += next.counts.reads;
+        sum.counts.writes += next.counts.writes;
+        sum.counts.flushes += next.counts.flushes;
+        sum.groups.extend(next.groups);
+        for (reason, n) in next.lost {
+            *sum.lost.entry(reason).or_default() += n;
         }
     }
-    let mut sum = whole.unwrap();
     let by = IoBy { device: true, comm: true, file: true, op: true };
     sum.groups = record::block_io::fold(std::mem::take(&mut sum.groups), by);
     sum
@@ -214,18 +238,11 @@ impl Loop {
     }
 
     /// A probe that looks at this device only, its first interval begun.
-    fn probe(&self, options: Options) -> Option<IoProbe> {
+    fn probe(&self, options: Options) -> IoProbe {
         let device = Some(block_io::find(&self.path).unwrap());
-        match block_io::open(&Options { device, ..options }) {
-            Ok(mut probe) => {
-                probe.start().unwrap();
-                Some(probe)
-            }
-            Err(missing) => {
-                eprintln!("skipped: {missing}");
-                None
-            }
-        }
+        let mut probe = block_io::open(&Options { device, ..options }).expect("root and BTF are there");
+        probe.start().unwrap();
+        probe
     }
 
     fn open(&self) -> File {

@@ -480,9 +480,7 @@ static __always_inline void count(__u32 *buckets, __u32 n, __u32 bucket, enum wr
 {
 	if (writers == ALL_CPUS)
 		return count_in(buckets, n, bucket);
-	if (bucket >= n)
-		bucket = n - 1;
-	buckets[bucket]++;
+	buckets[at_most_last(bucket, n)]++;
 }
 
 static __always_inline void add_latency(__u64 *sum, __u64 *max, __u32 *buckets, __u64 ns,

@@ -20,6 +20,8 @@ use record::missing::{Maybe, Missing};
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
 use super::{Cost, Device, IoLatency, Options, devices};
+use crate::descriptors;
+use crate::process_ids;
 use crate::program::{
     KERNEL_BTF, Row, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text,
     wait_for_running,
@@ -46,6 +48,10 @@ const WAYS: u32 = 16;
 const WAYS_SETS_MAX: u32 = 2_048;
 const KEY_BYTES_WITHOUT_OWNER: u32 = 8;
 const SLOTS: u32 = 64;
+/// Memory of all slots on all CPUs that the kernel says are possible.
+const SLOTS_BYTES_MAX: usize = 32 << 20;
+/// Programs, maps and links, and some.
+const DESCRIPTORS: u64 = 64;
 const SLOT_OP_BITS: u32 = 8;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
@@ -92,6 +98,9 @@ impl IoProbe {
         if !Path::new(KERNEL_BTF).exists() {
             return Err(format!("requests are not seen: this kernel has no BTF ({KERNEL_BTF})"));
         }
+        descriptors::make_room(DESCRIPTORS)?;
+        let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
+        let options = &Options { pid, ..options.clone() };
         let best = match options.latency {
             IoLatency::Both => IoEvents::StartToDone,
             IoLatency::Issue => IoEvents::IssueToComplete,
@@ -103,7 +112,7 @@ impl IoProbe {
                 return Err(refused(first));
             }
             let mut probe =
-                Self::attach(options, IoEvents::InsertToComplete).map_err(|_| refused(first))?;
+                Self::attach(options, IoEvents::InsertToComplete).map_err(refused)?;
             probe.note = Some(
                 "this kernel does not tell the start and end of a request (Linux 6.5 does): latency counts from its \
                  way into a scheduler's queue, or from its issue"
@@ -409,7 +418,7 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     if !has_owner {
         open.maps.owners.set_max_entries(1)?;
     }
-    let slots = if has_owner { 0 } else { slots(options) };
+    let slots = if has_owner { 0 } else { slots(options, libbpf_rs::num_possible_cpus()?) };
     open.maps.slots.set_max_entries((2 * slots).max(1))?;
     for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
         groups.set_max_entries(options.groups_max - slots)?;
@@ -433,12 +442,16 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
 }
 
 /// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as
-/// there are not too many; a power of two, or none. One group at least is shared by all CPUs.
-fn slots(options: &Options) -> u32 {
+/// there are not too many and their memory stays below [`SLOTS_BYTES_MAX`]; a power of two, or none. One group at least is
+/// shared by all CPUs.
+fn slots(options: &Options, cpus: usize) -> u32 {
     const OPS: u32 = 4;
     let devices = if options.device.is_some() { 1 } else { devices::with_a_size() };
     let wanted = (devices.min(SLOTS) * OPS).next_power_of_two();
-    let most = SLOTS.min(options.groups_max.saturating_sub(1));
+    // Two halves of each.
+    let fit = SLOTS_BYTES_MAX / (2 * size_of::<group>() * cpus.max(1));
+    let fit = u32::try_from(fit).unwrap_or(u32::MAX);
+    let most = SLOTS.min(options.groups_max.saturating_sub(1)).min(fit);
     if most == 0 { 0 } else { wanted.min(1 << most.ilog2()) }
 }
 
@@ -541,6 +554,19 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_slots_is_bounded_on_any_number_of_cpus() {
+        let options = Options { device: None, ..Options::everything(IoBy { op: true, ..IoBy::default() }) };
+        for cpus in [1, 2, 64, 256, 1_024, 8_192] {
+            let slots = slots(&options, cpus) as usize;
+            let bytes = 2 * slots * size_of::<group>() * cpus;
+            assert!(bytes <= SLOTS_BYTES_MAX, "{cpus} CPUs: {slots} slots, {bytes} bytes");
+            assert!(slots == 0 || slots.is_power_of_two(), "{cpus} CPUs: {slots} slots");
+        }
+        assert!(slots(&options, 2) >= 4, "a machine of two CPUs has slots for one device at least");
+        assert!(slots(&options, 256) >= 4, "and so has one of 256");
+    }
+
+    #[test]
     fn root_older_events_tell_the_same_numbers() {
         if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
             eprintln!("skipped: needs root and a kernel with BTF");
@@ -554,7 +580,7 @@ mod tests {
             .map(|events| IoProbe::attach(&ours, events))
         {
             [Ok(new), Ok(old)] => [new, old],
-            [Err(why), _] | [_, Err(why)] => return eprintln!("skipped: {why}"),
+            [Err(why), _] | [_, Err(why)] => panic!("root and BTF are there: {why}"),
         };
         new.start().unwrap();
         old.start().unwrap();

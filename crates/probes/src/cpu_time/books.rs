@@ -11,18 +11,53 @@ pub(super) struct Books {
     pub(super) busy_ns: u64,
     pub(super) idle_ns: u64,
     pub(super) switches: u64,
+    /// Interrupts; `None` where they are not timed.
+    pub(super) interrupts: Option<Interrupts>,
+    /// What threads that came on had waited; `None` where that is not seen.
+    pub(super) wait_ns: Option<u64>,
     /// The part of busy time that members had: see [`super::CpuProbe::adopt`].
     pub(super) member_ns: u64,
+    /// What interrupts took while members had the CPU.
+    pub(super) member_interrupted_ns: u64,
     /// What was lost, in the order of [`LOST`].
     pub(super) lost: [u64; LOST.len()],
     /// The thread that ran most since the closing before; `None` where no thread ran.
     pub(super) top: Option<Top>,
 }
 
+/// Time in interrupts, all of it busy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Interrupts {
+    pub(super) irq_ns: u64,
+    pub(super) softirq_ns: u64,
+    /// How many there were.
+    pub(super) count: u64,
+    /// By kind, in the order of [`KINDS`].
+    pub(super) by_kind: [u64; KINDS.len()],
+}
+
+/// As in `cpu_time.h`; the softirqs by the kernel's numbers and names.
+pub(super) const KINDS: [&str; 14] = [
+    "hi",
+    "timer-softirq",
+    "net-tx",
+    "net-rx",
+    "block",
+    "irq-poll",
+    "tasklet",
+    "sched",
+    "hrtimer",
+    "rcu",
+    "device",
+    "timer",
+    "call",
+    "work",
+];
+
 /// What can be lost: switches that we were not shown, the time around them that may be booked to the wrong side, and that
 /// which is booked to no thread; readings of a clock that went back, stints without a place for a task's sums or for its
-/// core's, tasks that ended untold, records that the kernel had no room for.
-pub(super) const LOST: [&str; 8] = [
+/// core's, tasks that ended untold, records that the kernel had no room for, interrupts whose end was not seen.
+pub(super) const LOST: [&str; 9] = [
     "switch-unseen",
     UNSURE_NS,
     UNOWNED_NS,
@@ -31,6 +66,7 @@ pub(super) const LOST: [&str; 8] = [
     "core-clock",
     "task-end",
     "switch-record",
+    "interrupt-end",
 ];
 
 /// A thread and how long it ran at least.
@@ -55,6 +91,12 @@ pub(super) struct Events {
     pub(super) busy_ratio: f64,
     pub(super) balance_ns: i64,
     pub(super) switches: u64,
+    /// Shares of time; `None` where interrupts are not timed.
+    pub(super) irq_ratio: Option<f64>,
+    pub(super) softirq_ratio: Option<f64>,
+    /// How many interrupts there were.
+    pub(super) interrupts: u64,
+    pub(super) wait_ns: Option<u64>,
     pub(super) top: Maybe<TopThread>,
     pub(super) lost: Vec<(&'static str, u64)>,
 }
@@ -87,12 +129,18 @@ pub(super) fn between(before: &Edge, after: &Edge) -> Maybe<Events> {
         comm: t.comm.clone(),
         ratio: share(t.ns),
     });
+    let interrupts = b.interrupts.zip(a.interrupts);
+    let of_interrupts = |of: fn(&Interrupts) -> u64| interrupts.map(|(b, a)| of(&a).saturating_sub(of(&b)));
     let lost =
         LOST.into_iter().zip(b.lost.iter().zip(a.lost)).map(|(name, (b, a))| (name, a.saturating_sub(*b)));
     Ok(Events {
         busy_ratio: share(busy_ns),
         balance_ns: (busy_ns + idle_ns).cast_signed() - wall_ns,
         switches,
+        irq_ratio: of_interrupts(|i| i.irq_ns).map(share),
+        softirq_ratio: of_interrupts(|i| i.softirq_ns).map(share),
+        interrupts: of_interrupts(|i| i.count).unwrap_or(0),
+        wait_ns: b.wait_ns.zip(a.wait_ns).map(|(b, a)| a.saturating_sub(b)),
         top: top.ok_or_else(|| Missing::because("no thread ran")),
         lost: lost.filter(|(_, count)| *count > 0).collect(),
     })
@@ -129,7 +177,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_and_switches_not_seen_are_told() {
         let mut after = edge(10, 5, 5);
-        after.books.lost = [1, 3, 0, 2, 0, 0, 0, 0];
+        after.books.lost = [1, 3, 0, 2, 0, 0, 0, 0, 0];
         let events = between(&edge(0, 0, 0), &after).unwrap();
         assert_eq!(events.lost, [("switch-unseen", 1), ("unsure-ns", 3), ("clock-backward", 2)]);
     }

@@ -1,7 +1,7 @@
 //! The BPF rung: our programs in the kernel, and their books.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -18,12 +18,13 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
-use self::skel::types::{contender, contest, cpu_time, task_record, task_time};
+use self::skel::types::{contender, contest, cpu_time, interrupts, task_record, task_time};
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
-use super::books::{Books, Edge, Top};
+use super::books::{Books, Edge, Interrupts, KINDS, Top};
 use super::tasks::{Ledger, Sums, Told};
-use super::{Adopt, Source, SwitchClock};
+use super::{Adopt, EventCost, Options, Source, SwitchClock};
 use crate::hog;
+use crate::process_ids;
 use crate::program::{self, KERNEL_BTF};
 use crate::topology::Cores;
 
@@ -44,10 +45,12 @@ mod skel {
 /// As in `cpu_time.h`.
 const CPU_TIME_CPUS: usize = 1024;
 
-const _: () = assert!(size_of::<cpu_time>() == 192);
+const _: () = assert!(size_of::<cpu_time>() == 256);
+const _: () = assert!(size_of::<interrupts>() == 256);
+const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 128);
+const _: () = assert!(size_of::<task_record>() == 160);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -56,6 +59,13 @@ pub(super) struct Bpf {
     epoch: u64,
     ledger: Option<Ledger>,
     note: Option<String>,
+    /// Why interrupts are not timed.
+    no_interrupts: Option<String>,
+    /// Whether the programs see what threads waited.
+    sees_waits: bool,
+    /// Threads of a PID namespace by the machine's ids.
+    ids: HashMap<u32, u32>,
+    namespace: Option<process_ids::Namespace>,
     _links: Vec<Link>,
 }
 
@@ -68,18 +78,27 @@ enum Hook {
     Raw,
 }
 
+/// What else is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wanted<'a> {
+    tasks: Option<&'a Cores>,
+    waits: bool,
+}
+
 impl Bpf {
     /// Loads and attaches the programs and tries one closing.
     ///
     /// # Errors
     ///
     /// A sentence for people: what is missing, and how to get it.
-    pub(super) fn open(tasks: Option<&Cores>, clock: SwitchClock) -> Result<Self, String> {
+    pub(super) fn open(options: &Options) -> Result<Self, String> {
+        let (tasks, clock) = (options.tasks.as_ref(), options.clock);
+        let wanted = Wanted { tasks, waits: options.waits };
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
             if Path::new(KERNEL_BTF).exists() {
-                Self::attach(hook, tasks).map_err(|e| e.to_string())
+                Self::attach(hook, wanted).map_err(|e| e.to_string())
             } else {
                 Err(format!("the kernel shows no BTF ({KERNEL_BTF}): is /sys mounted?"))
             }
@@ -90,22 +109,30 @@ impl Bpf {
             // Some kernels' tasks do not lead to their run queue.
             (None, SwitchClock::Scheduler) => by_btf(Hook::ByScheduler).or_else(|why| {
                 let mut bpf = by_btf(Hook::Btf)?;
-                bpf.note = Some(format!("watching by our own clock: the scheduler's cannot be read: {why}"));
+                bpf.add_note(format!("watching by our own clock: the scheduler's cannot be read: {why}"));
                 Ok(bpf)
             }),
         };
         best.or_else(|why| {
-            let raw = Self::attach(Hook::Raw, None);
+            let raw = Self::attach(Hook::Raw, Wanted::default());
             let mut bpf = raw.map_err(|e| {
                 let refusal = program::refusal("context switches", &e);
                 if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
             })?;
-            bpf.note = Some(format!("watching by raw_tp, not by tp_btf: {why}"));
+            bpf.add_note(format!("watching by raw_tp, not by tp_btf: {why}"));
             Ok(bpf)
         })
     }
 
-    fn attach(hook: Hook, tasks: Option<&Cores>) -> libbpf_rs::Result<Self> {
+    fn add_note(&mut self, note: String) {
+        self.note = Some(match self.note.take() {
+            Some(other) => format!("{note}; {other}"),
+            None => note,
+        });
+    }
+
+    fn attach(hook: Hook, wanted: Wanted<'_>) -> libbpf_rs::Result<Self> {
+        let Wanted { tasks, waits } = wanted;
         // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
         // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -119,13 +146,39 @@ impl Bpf {
         choose(&mut open, hook);
         open.progs.replay.set_autoload(false);
         ask_for_tasks(&mut open, tasks)?;
+        let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+        settings.with_wait_histogram = waits;
         let skel = open.load()?;
-        let mut links = vec![on_switch(&skel, hook).attach()?];
+        // The names of threads that ran most are a courtesy: without this event they are those of the first stint.
+        let mut links: Vec<Link> = skel.progs.on_rename.attach().into_iter().collect();
+        links.push(on_switch(&skel, hook).attach()?);
         if tasks.is_some() {
             links.push(skel.progs.on_fork.attach()?);
         }
+        let no_interrupts = match on_interrupts(&skel) {
+            Ok(more) => {
+                links.extend(more);
+                None
+            }
+            Err(why) => Some(format!("interrupts are not timed, those on an idle CPU count as idle: {why}")),
+        };
         let ledger = tasks.map(|_| Ledger::default());
-        let mut bpf = Self { skel, hook, epoch: 0, ledger, note: None, _links: links };
+        let (note, sees_waits) = (no_interrupts.clone(), hook != Hook::Raw);
+        let mut bpf = Self {
+            skel,
+            hook,
+            epoch: 0,
+            ledger,
+            note,
+            no_interrupts,
+            sees_waits,
+            ids: HashMap::new(),
+            namespace: process_ids::Namespace::open().unwrap_or_default(),
+            _links: links,
+        };
+        if !process_ids::are_the_machines() {
+            bpf.add_note(process_ids::NOTE.to_owned());
+        }
         // Kernels before 5.10 cannot run a program on a CPU of our choice: find that out now.
         let here = sched_getcpu().ok().and_then(|cpu| u32::try_from(cpu).ok()).unwrap_or(0);
         bpf.run_closing(here)?;
@@ -161,14 +214,22 @@ impl Bpf {
         let contenders = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu]) };
         let top = winner(&contests, &contenders).map(|(set, way, ns)| {
             let who = &contenders[set][way];
-            Top { pid: who.tgid, tid: contests[set].tid[way], comm: program::text(&who.comm), ns }
+            Top {
+                pid: self.shown(who.tgid),
+                tid: self.shown(contests[set].tid[way]),
+                comm: program::text(&who.comm),
+                ns,
+            }
         });
         Books {
             at_ns: closed.since_ns,
             busy_ns: closed.busy_ns,
             idle_ns: closed.idle_ns,
             switches: closed.switches,
+            interrupts: self.no_interrupts.is_none().then(|| self.interrupts(cpu, closed)),
+            wait_ns: self.sees_waits.then_some(closed.wait_ns),
             member_ns: closed.member_ns,
+            member_interrupted_ns: closed.member_interrupted_ns,
             lost: [
                 closed.unseen,
                 closed.unsure_ns,
@@ -178,9 +239,36 @@ impl Bpf {
                 closed.lost_core,
                 closed.lost_ended,
                 0,
+                closed.cut,
             ],
             top,
         }
+    }
+
+    fn shown(&self, id: u32) -> u32 {
+        shown(&self.ids, id)
+    }
+
+    fn interrupt_programs(&self) -> [&ProgramMut<'_>; 6] {
+        let p = &self.skel.progs;
+        [
+            &p.on_softirq_entry,
+            &p.on_softirq_exit,
+            &p.on_timer_entry,
+            &p.on_timer_exit,
+            &p.on_device_entry,
+            &p.on_device_exit,
+        ]
+    }
+
+    /// Shares by kind are read a little after the closing, each count by itself.
+    fn interrupts(&self, cpu: usize, closed: &cpu_time) -> Interrupts {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: plain integers in memory that is mapped as long as `skel` lives; an aligned word is read whole.
+        let all = unsafe { ptr::read_volatile(&raw const shared.now[cpu].irq.by_kind) };
+        let mut by_kind = [0; KINDS.len()];
+        by_kind.copy_from_slice(&all[..KINDS.len()]);
+        Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
     }
 }
 
@@ -193,6 +281,25 @@ impl Source for Bpf {
         self.note.as_deref()
     }
 
+    fn no_interrupts(&self) -> Option<&str> {
+        self.no_interrupts.as_deref()
+    }
+
+    fn waits(&self, cpus: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
+        if !self.sees_waits {
+            return Err(Missing::because("waits need tp_btf"));
+        }
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        let mut all = [0; WAIT_BUCKETS];
+        for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CPU_TIME_CPUS) {
+            // SAFETY: as in `interrupts`.
+            let of_cpu = unsafe { ptr::read_volatile(&raw const shared.waits[*cpu as usize].histogram) };
+            all.iter_mut().zip(of_cpu).for_each(|(sum, n)| *sum += u64::from(n));
+        }
+        let from_ns = |bucket: usize| if bucket == 0 { 0 } else { 1_u64 << bucket };
+        Ok(all.iter().enumerate().filter(|(_, n)| **n > 0).map(|(k, n)| (from_ns(k), *n)).collect())
+    }
+
     fn after_first_edge(&mut self, online: &BTreeSet<u32>) {
         if self.hook == Hook::ByScheduler {
             // How far that clock is from ours is found out at a switch.
@@ -202,6 +309,10 @@ impl Source for Bpf {
 
     fn next_edge(&mut self) {
         self.epoch += 1;
+        if let Some(namespace) = &self.namespace {
+            // Where they cannot be listed, all go by the machine's ids.
+            self.ids = namespace.own_by_machines().unwrap_or_default();
+        }
     }
 
     fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
@@ -211,17 +322,28 @@ impl Source for Bpf {
         }
         let told =
             told(&self.skel).map_err(|e| Missing::because(format!("the tasks cannot be listed: {e}")))?;
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
+        unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
         let ledger = self.ledger.as_mut().expect("checked above");
-        Ok(ledger.settle(self.epoch, told))
+        let mut tasks = ledger.settle(self.epoch, told);
+        for task in &mut tasks {
+            (task.pid, task.tid) = (shown(&self.ids, task.pid), shown(&self.ids, task.tid));
+        }
+        Ok(tasks)
     }
 
     fn adopt(&mut self, adopt: Adopt) -> Maybe<()> {
         if self.ledger.is_none() {
             return Err(Missing::because("whose thread is whose is seen where tasks are accounted for"));
         }
+        // Without a CPU of choice, it runs in this very process.
+        let asked = self.skel.progs.tell_own_tgid.test_run(ProgramInput::default());
+        asked.map_err(|e| Missing::because(format!("the machine's id of this process is not known: {e}")))?;
         let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
         let adopter = match adopt {
-            Adopt::Children => std::process::id(),
+            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives.
+            Adopt::Children => unsafe { ptr::read_volatile(&raw const shared.own_tgid) },
             Adopt::Nobody => 0,
         };
         // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; the programs only read it.
@@ -247,7 +369,7 @@ impl Source for Bpf {
         Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(cpu, &closed) })
     }
 
-    fn ns_per_switch(&mut self) -> Maybe<f64> {
+    fn cost(&mut self) -> Maybe<EventCost> {
         let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
         let _statistics = program::run_statistics()
             .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
@@ -256,9 +378,20 @@ impl Source for Bpf {
         let ours = on_switch(&self.skel, self.hook).as_fd();
         let (ours_before, nothing_before) =
             (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
+        let interrupts_before = self.interrupt_programs().map(|p| program::RunTime::of(p.as_fd()));
+        let interrupts_before = interrupts_before.into_iter().collect::<Maybe<Vec<_>>>()?;
         hog::ping_pong(None, 5_000).map_err(|e| failed("no burst of switches could be made", &e))?;
         let (ours, nothing) = (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
-        Ok(ours.ns_per_run_since(ours_before)? - nothing.ns_per_run_since(nothing_before)?)
+        let nothing_ns = nothing.ns_per_run_since(nothing_before)?;
+        let interrupts = self.interrupt_programs().map(|p| program::RunTime::of(p.as_fd()));
+        let interrupts = interrupts.into_iter().collect::<Maybe<Vec<_>>>()?;
+        let of_interrupts: program::RunTime = interrupts.into_iter().sum();
+        let of_interrupts = of_interrupts.since(interrupts_before.into_iter().sum());
+        // Beginning and end. Where none came in that time, the two are taken to cost as much as a switch.
+        let ns_per_switch = ours.ns_per_run_since(ours_before)? - nothing_ns;
+        let ns_per_interrupt =
+            of_interrupts.ns_per_run().map_or(ns_per_switch, |ns| (ns - nothing_ns).max(0.0)) * 2.0;
+        Ok(EventCost { ns_per_switch, ns_per_interrupt })
     }
 }
 
@@ -266,6 +399,11 @@ impl fmt::Debug for Bpf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bpf").field("hook", &self.hook).finish_non_exhaustive()
     }
+}
+
+/// The id by which this PID namespace knows a process or thread; the machine's where it knows none.
+fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
+    ids.get(&id).copied().unwrap_or(id)
 }
 
 /// Has that one of the programs on the switch loaded, and no other.
@@ -276,6 +414,8 @@ fn choose(open: &mut OpenCpuTimeSkel<'_>, hook: Hook) {
     programs.on_switch_with_tasks.set_autoload(hook == Hook::WithTasks);
     programs.on_switch_raw.set_autoload(hook == Hook::Raw);
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    // Linux 6.4 allocates a task's storage from memory of its own; before, that could wait for the run queue's lock.
+    settings.creates_at_switch = program::kernel_is_at_least(6, 4);
     settings.by_scheduler = hook == Hook::ByScheduler;
     settings.has_btf = hook != Hook::Raw;
 }
@@ -296,6 +436,27 @@ fn on_switch<'a>(skel: &'a CpuTimeSkel<'_>, hook: Hook) -> &'a ProgramMut<'a> {
         Hook::WithTasks => &skel.progs.on_switch_with_tasks,
         Hook::Raw => &skel.progs.on_switch_raw,
     }
+}
+
+/// Times interrupts from now on. Only x86 has the events of interrupts that are no device's.
+fn on_interrupts(skel: &CpuTimeSkel<'_>) -> libbpf_rs::Result<Vec<Link>> {
+    let p = &skel.progs;
+    // Ends first: an end without a beginning is left out, a beginning without an end would last.
+    let needed = [&p.on_softirq_exit, &p.on_softirq_entry, &p.on_device_exit, &p.on_device_entry];
+    let mut links = needed.into_iter().map(ProgramMut::attach).collect::<libbpf_rs::Result<Vec<_>>>()?;
+    let of_x86 = [
+        (&p.on_timer_exit, &p.on_timer_entry),
+        (&p.on_call_exit, &p.on_call_entry),
+        (&p.on_call_all_exit, &p.on_call_all_entry),
+        (&p.on_work_exit, &p.on_work_entry),
+    ];
+    for (end, beginning) in of_x86 {
+        if let Ok(end) = end.attach() {
+            links.push(end);
+            links.push(beginning.attach()?);
+        }
+    }
+    Ok(links)
 }
 
 fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbpf_rs::Result<()> {
@@ -342,6 +503,7 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
         alone_ns: t.alone_ns,
         share: t.share,
         stints: t.stints,
+        interrupted_ns: t.interrupted_ns,
     };
     Told {
         key: (record.tid, record.started_ns),
@@ -352,6 +514,7 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
         then: sums(&record.books.then),
         user_ns: record.utime_ns,
         system_ns: record.stime_ns,
+        waited_ns: record.waited_ns,
         ended,
     }
 }
@@ -385,7 +548,7 @@ mod tests {
         let all = [Hook::Btf, Hook::Raw, Hook::ByScheduler, Hook::WithTasks];
         let cores = Cores::default();
         let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
-        let mut all = all.map(|hook| Bpf::attach(hook, tasks(hook)).unwrap());
+        let mut all = all.map(|hook| Bpf::attach(hook, Wanted { tasks: tasks(hook), waits: false }).unwrap());
         // The scheduler's clock is known from the first switch after the first closing on.
         for bpf in &mut all {
             let _ = bpf.close(here);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Busy and idle time of each CPU, by context switches.
  *
- * Every program here runs on the CPU whose books it writes, with interrupts off: sched_switch fires
- * under the run queue's lock, test runs and timers arrive by interrupt. So plain loads and stores
- * are enough.
+ * Every program here runs on the CPU whose books it writes, and all but those of softirqs with
+ * interrupts off: sched_switch fires under the run queue's lock, test runs and timers arrive by
+ * interrupt. So plain loads and stores are enough. A test run on the CPU of its caller is not an
+ * interrupt, but nothing that interrupts it writes the words that it writes.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
+#include "kernels.bpf.h"
 #include "cpu_time.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -20,6 +23,8 @@ const volatile bool has_btf = false;
 
 struct cpu now[CPU_TIME_CPUS] __attribute__((aligned(CACHE_LINE_BYTES)));
 
+#include "interrupts.bpf.h"
+#include "waits.bpf.h"
 #include "tasks.bpf.h"
 
 /* A copy of the books as of the last closing. Only a closing writes it, so user space, which orders
@@ -28,8 +33,6 @@ struct cpu_time closed[CPU_TIME_CPUS];
 struct contender contenders[2][CPU_TIME_CPUS][CONTEST_SETS][CONTEST_WAYS];
 
 enum {
-	/* In prev_state: the task will not come back (TASK_DEAD). */
-	TASK_IS_DEAD = 0x80,
 	/* After a closing, so many switches read both clocks. */
 	COMPARISONS = 8,
 	/* By the scheduler's clock a switch may lie a little before the closing that it follows. */
@@ -66,6 +69,25 @@ static __noinline int take_place(struct contest *contest, struct contender *cont
 	bpf_get_current_comm(contenders[least].comm, sizeof(contenders[least].comm));
 	contest->tid[least] = tid;
 	contest->ns[least] += ns;
+	return 0;
+}
+
+/* A thread that competes goes by its new name. Of threads that others rename, the old one stays. */
+SEC("raw_tp/task_rename")
+int on_rename(struct bpf_raw_tracepoint_args *ctx)
+{
+	__u32 tid = bpf_get_current_pid_tgid(), set = tid % CONTEST_SETS;
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 half;
+
+	if (cpu >= CPU_TIME_CPUS || ctx->args[0] != bpf_get_current_task())
+		return 0;
+	half = now[cpu].books.closings & 1;
+	for (int way = 0; way < CONTEST_WAYS; way++) {
+		if (now[cpu].contests[half][set].tid[way] == tid)
+			bpf_probe_read_kernel_str(contenders[half][cpu][set][way].comm, COMM_BYTES,
+						  (void *)ctx->args[1]);
+	}
 	return 0;
 }
 
@@ -133,15 +155,15 @@ static __noinline __u64 book_unseen(struct cpu_time *c, __u64 task, __u32 tid, _
 	return 0;
 }
 
-/* Books the time since the last event to the task that had the CPU until now; yields the part that
- * is surely its own. What is booked before the first closing means nothing: who reads the books
- * takes differences.
+/* Books the time since the last event: what interrupts took is busy and no task's, the rest is of
+ * the task that had the CPU until now. Yields the part that is surely its own. What is booked
+ * before the first closing means nothing: who reads the books takes differences.
  */
 static __always_inline __u64 book(struct cpu *here, __u32 cpu, __u64 task, __u32 tid, __u64 now_ns,
 				  bool is_closing)
 {
 	struct cpu_time *c = &here->books;
-	__u64 ns = now_ns - c->since_ns, own_ns = ns;
+	__u64 ns = now_ns - c->since_ns, own_ns;
 
 	if ((__s64)ns < 0) {
 		if (!by_scheduler || -(__s64)ns > BACKWARD_NS_MAX)
@@ -149,6 +171,10 @@ static __always_inline __u64 book(struct cpu *here, __u32 cpu, __u64 task, __u32
 		return 0;
 	}
 	c->since_ns = now_ns;
+	c->interrupted_ns = take_interrupted(&here->irq, ns);
+	c->busy_ns += c->interrupted_ns;
+	ns -= c->interrupted_ns;
+	own_ns = ns;
 	if (c->running != task) {
 		own_ns = book_unseen(c, task, tid, ns, is_closing);
 	} else if (tid == 0) {
@@ -201,7 +227,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (cpu >= CPU_TIME_CPUS)
 		return 0;
 	here = books_of(cpu);
+	cut_interrupts(&here->irq);
 	book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+	book_wait(&here->books, cpu, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -224,7 +252,9 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 	now_ns = next->se.cfs_rq->rq->clock;
 	if (here->books.to_compare)
 		compare_clocks(&here->books, now_ns);
+	cut_interrupts(&here->irq);
 	book(here, cpu, (__u64)prev, tid, now_ns, false);
+	book_wait(&here->books, cpu, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -232,8 +262,7 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 
 /* The same with each task's sums. */
 SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struct task_struct *next,
-	     unsigned int prev_state)
+int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 tid = prev->pid;
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -247,17 +276,19 @@ int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struc
 	here = books_of(cpu);
 	c = &here->books;
 	ns = c->since_ns;
+	cut_interrupts(&here->irq);
 	if (ns != 0)
 		own_ns = book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
 	else
 		c->since_ns = ns = bpf_ktime_get_ns();
 	ns = c->since_ns - ns;
+	book_wait(c, cpu, next);
 	c->running = (__u64)next;
 	c->switches++;
 	had = next_stint(c, cpu, c->since_ns, next->pid != 0);
 	if (tid)
 		credit(c, cpu, prev, own_ns, ns, &had, 1);
-	if (prev_state & TASK_IS_DEAD)
+	if (will_not_come_back(prev))
 		bury(c, prev);
 	return 0;
 }
@@ -276,6 +307,7 @@ int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 	here = books_of(cpu);
 	if (tid == 0)
 		here->books.idle_task = task;
+	cut_interrupts(&here->irq);
 	book(here, cpu, task, tid, bpf_ktime_get_ns(), false);
 	here->books.running = ctx->args[2];
 	here->books.switches++;
@@ -302,6 +334,7 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 	c = &here->books;
 	if (tid == 0)
 		c->idle_task = task;
+	settle_interrupts(&here->irq);
 	at_ns = closing_ns(c);
 	if (c->since_ns == 0) {
 		c->since_ns = at_ns;
@@ -318,10 +351,26 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 		if (tid)
 			credit(c, cpu, bpf_get_current_task_btf(), own_ns, ns, &had, 0);
 	}
+	c->irq_ns = here->irq.irq_ns;
+	c->softirq_ns = here->irq.softirq_ns;
+	c->cut = here->irq.cut;
+	c->interrupts = here->irq.entries + here->irq.softirq_entries;
 	c->epoch = ctx->args[0];
 	closed[cpu] = *c;
 	c->closings++;
 	__builtin_memset(here->contests[c->closings & 1], 0, sizeof(here->contests[0]));
+	return 0;
+}
+
+/* The machine's id of the process that runs this: in a PID namespace it knows itself by another
+ * one.
+ */
+__u32 own_tgid;
+
+SEC("raw_tp")
+int tell_own_tgid(void *ctx)
+{
+	own_tgid = bpf_get_current_pid_tgid() >> 32;
 	return 0;
 }
 

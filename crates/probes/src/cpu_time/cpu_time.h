@@ -10,6 +10,14 @@ enum {
 	CONTEST_SETS = 8,
 	CONTEST_WAYS = 4,
 	COMM_BYTES = 16,
+	/* Softirqs by the kernel's own numbers, 0 to 9, then interrupts. */
+	INTERRUPT_KINDS = 16,
+	INTERRUPT_DEVICE = 10,
+	INTERRUPT_TIMER = 11,
+	INTERRUPT_CALL = 12,
+	INTERRUPT_WORK = 13,
+	/* Waits by powers of two of nanoseconds. */
+	WAIT_BUCKETS = 40,
 };
 
 /* One CPU's books since the programs were attached. Written by that CPU alone, interrupts off. */
@@ -39,9 +47,44 @@ struct cpu_time {
 	__s64 ahead_ns;	  /* by which CLOCK_MONOTONIC is ahead of the scheduler's clock */
 	__s64 least_ns;	  /* the least such difference that was seen since the last closing */
 	__u64 compared;	  /* 1: ahead_ns is known */
-	__u64 still_unused[2];
+	__u64 irq_ns;	  /* in handlers of interrupts, as of the last closing; part of busy_ns */
+	__u64 softirq_ns; /* in softirqs, as of the last closing; part of busy_ns */
+	__u64 interrupted_ns;	     /* of the stretch that was booked last, what interrupts took */
+	__u64 wait_ns;		     /* threads that came on here had waited for it */
+	__u64 member_interrupted_ns; /* interrupts while members had the CPU */
+	__u64 cut;		     /* interrupts whose end was not seen, as of the last closing */
+	__u64 interrupts;	     /* ... how many there were, softirqs included */
+	__u64 still_unused[3];
 };
-_Static_assert(sizeof(struct cpu_time) == 3 * CACHE_LINE_BYTES, "bpf.rs expects 192 bytes");
+_Static_assert(sizeof(struct cpu_time) == 4 * CACHE_LINE_BYTES, "bpf.rs expects 256 bytes");
+
+/* Interrupts on one CPU since the programs were attached; written by that CPU alone. */
+struct interrupts {
+	__u64 irq_since_ns;	/* a handler of an interrupt runs since then; 0: none does */
+	__u64 irq_ns;		/* handlers that have ended */
+	__u64 softirq_since_ns; /* a softirq runs since then; 0: none does */
+	__u64 softirq_ns;	/* softirqs that have ended, without the interrupts in them */
+	__u64 booked_ns;	/* the part of both that the books of the CPU know of */
+	__u64 irq_depth;	/* handlers within each other */
+	__u64 softirq_irq_ns;	/* irq_ns when the softirq began */
+	__u64 softirq_is_ending;
+	__u64 irq_kind;
+	__u64 softirq_kind;
+	__u64 entries;
+	__u64 softirq_entries;
+	__u64 cut; /* they were under way at a switch */
+	__u64 unused[3];
+	__u64 by_kind[INTERRUPT_KINDS];
+};
+_Static_assert(sizeof(struct interrupts) == 4 * CACHE_LINE_BYTES, "bpf.rs expects 256 bytes");
+
+/* Waits of threads that came on one CPU; written by that CPU alone, read by others without a lock:
+ * each count by itself is whole. */
+struct wait_books {
+	__u64 ns_max;
+	__u64 unused;
+	__u32 histogram[WAIT_BUCKETS];
+};
 _Static_assert(__builtin_offsetof(struct cpu_time, epoch) == CACHE_LINE_BYTES,
 	       "a switch touches one line");
 
@@ -57,6 +100,7 @@ _Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 by
 /* Everything that a switch on one CPU touches. */
 struct cpu {
 	struct cpu_time books;
+	struct interrupts irq;
 	/* One half is in use, the other holds the interval that was closed last. */
 	struct contest contests[2][CONTEST_SETS];
 };
@@ -82,12 +126,14 @@ struct task_time {
 	__u64 alone_ns;	 /* ... and no sibling of its core was busy */
 	__u64 share;	 /* ... divided by the number of busy siblings, itself included; 1/840 ns */
 	__u64 stints;	 /* times that it came off a CPU */
+	__u64 interrupted_ns; /* interrupts took the CPU from it; not in on_cpu_ns */
 };
 
 /* A task's sums as they are, and as of the closing before which they were not touched again. */
 struct task_books {
-	__u64 epoch;  /* of the CPU that touched them last */
-	__u64 member; /* 1: of the command that is watched, or started by a member */
+	__u64 epoch;		/* of the CPU that touched them last */
+	__u64 member;		/* 1: of the command that is watched, or started by a member */
+	__u64 waited_before_ns; /* what it had waited when its sums began */
 	struct task_time now;
 	struct task_time then;
 };
@@ -98,11 +144,12 @@ struct task_record {
 	__u64 started_ns; /* with the id, its name for ever */
 	__u64 utime_ns;	  /* in user mode, by ticks */
 	__u64 stime_ns;	  /* in the kernel, by ticks */
+	__u64 waited_ns;  /* for a CPU, since its sums began */
 	__u32 tid;
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 128, "tasks.rs expects 128 bytes");
+_Static_assert(sizeof(struct task_record) == 160, "bpf.rs expects 160 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

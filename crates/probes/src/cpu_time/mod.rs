@@ -1,11 +1,14 @@
 //! Where the CPUs' time went: by the kernel's own context switches, and by what `/proc/stat` says beside it.
 //!
 //! *Traces* `sched_switch` on every CPU (where BPF cannot be had: perf's context-switch records, else nothing), whatever the affinity or CPU set of this process.
-//! *Yields*, per CPU and interval: busy share by events (ratio), context switches (count), balance of the books (ns),
+//! *Yields*, per CPU and interval: busy share by events (ratio), of that the shares in interrupts and in softirqs, time that
+//! threads had waited for the CPU (ns), context switches (count), balance of the books (ns),
 //! the thread that ran most; and the three readings of [`crate::proc_stat`] over the same window.
 //! *Differs from* `mpstat`, `top` and `vmstat`, which count ticks: a thread that sleeps while the tick comes is invisible
-//! to them. An interrupt is booked to whatever it interrupted; under a hypervisor, stolen time too.
-//! *Blind to* what the hypervisor stole, to idle injection (booked as idle) and, for the thread that ran most, to threads
+//! to them. An interrupt is busy time, whatever it interrupts, and no thread's. Under a hypervisor, stolen time is booked to
+//! whatever had the CPU.
+//! *Blind to* the part of an interrupt before and after its handler; on the perf rung, to interrupts, so that those on an
+//! idle CPU count as idle; to what the hypervisor stole, to idle injection (booked as idle) and, for the thread that ran most, to threads
 //! that together make up less than a quarter of a busy CPU. The time of a CPU that was offline between two looks
 //! counts as idle.
 //! *Costs*, measured in November 2026 on a virtual 2-core x86-64 machine: see `docs/decisions/0020`; [`CpuProbe::cost`]
@@ -15,6 +18,7 @@ mod books;
 #[cfg(feature = "bpf")]
 mod bpf;
 mod perf;
+mod pressure;
 #[cfg(feature = "bpf")]
 mod tasks;
 mod watch;
@@ -24,12 +28,13 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::clock::{Clock, Monotonic};
-use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample, TopThread};
+use record::cpu::{CpuInterval, CpuSample, InterruptSample, Rung, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
 
-use self::books::Edge;
+use self::books::{Books, Edge};
 use crate::cpu_list;
 use crate::cycles::{Counted, Cycles};
+use crate::descriptors;
 use crate::proc_stat::{self, Booked, ProcStat};
 use crate::ticks::{self, Shares, Tally, Ticks};
 use crate::topology::Cores;
@@ -48,6 +53,8 @@ pub struct Options {
     pub ticks: bool,
     /// Also account for every thread, on these cores. Needs the BPF rung.
     pub tasks: Option<Cores>,
+    /// Also keep a histogram of how long threads waited for a CPU. Needs the BPF rung.
+    pub waits: bool,
     /// Whose clock tells the time of a switch on the BPF rung; with tasks it is always our own.
     pub clock: SwitchClock,
 }
@@ -70,6 +77,7 @@ impl Options {
             highest: Rung::Bpf,
             ticks: false,
             tasks: None,
+            waits: false,
             clock: SwitchClock::Own,
         }
     }
@@ -96,7 +104,11 @@ pub struct Cost {
     pub ns_per_switch: f64,
     /// Context switches seen since the start.
     pub switches: u64,
-    /// CPU time that both make together, as a share of one CPU since the start.
+    /// Time of our programs per interrupt, measured alike.
+    pub ns_per_interrupt: f64,
+    /// Interrupts and softirqs timed since the start.
+    pub interrupts: u64,
+    /// CPU time that all of these make together, as a share of one CPU since the start.
     pub ratio_of_one_cpu: f64,
 }
 
@@ -112,6 +124,8 @@ pub struct CpuProbe {
     ticks_per_s: f64,
     started_ns: u64,
     switches: u64,
+    interrupts: u64,
+    last_interrupts: Maybe<Vec<InterruptSample>>,
     members: Maybe<()>,
     first: Option<Look>,
     last: Option<Look>,
@@ -130,6 +144,16 @@ trait Source: std::fmt::Debug {
         None
     }
 
+    /// Why interrupts are not timed, where they are not.
+    fn no_interrupts(&self) -> Option<&str> {
+        Some("interrupts are timed on the BPF rung only")
+    }
+
+    /// How many waits for these CPUs were how long, by the lower bound of each power of two in nanoseconds.
+    fn waits(&self, _: &BTreeSet<u32>) -> Maybe<BTreeMap<u64, u64>> {
+        Err(Missing::because("waits are seen on the BPF rung only"))
+    }
+
     /// Says who becomes a member from now on.
     fn adopt(&mut self, adopt: Adopt) -> Maybe<()>;
 
@@ -145,8 +169,15 @@ trait Source: std::fmt::Debug {
     /// The books of that CPU as of now.
     fn close(&mut self, cpu: u32) -> Maybe<Edge>;
 
-    /// Time of our program per context switch.
-    fn ns_per_switch(&mut self) -> Maybe<f64>;
+    /// Time of our programs.
+    fn cost(&mut self) -> Maybe<EventCost>;
+}
+
+/// Time of our programs per event.
+#[derive(Debug, Clone, Copy)]
+struct EventCost {
+    ns_per_switch: f64,
+    ns_per_interrupt: f64,
 }
 
 /// Whose time is counted apart, as that of members.
@@ -167,13 +198,23 @@ struct Look {
     tally: Maybe<Tally>,
     cycles: BTreeMap<u32, Maybe<Counted>>,
     stat: Maybe<(u64, ProcStat)>,
+    /// Time in which some thread waited for a CPU, and when that was read.
+    pressure: Maybe<(u64, u64)>,
+    waits: Maybe<BTreeMap<u64, u64>>,
 }
 
 /// Climbs the ladder to the highest rung that can be had. Never fails: `/proc` is the floor, and a value that even that
 /// lacks says why.
 pub fn open(options: &Options) -> CpuProbe {
     let mut notes = Vec::new();
-    let source = best_source(options, &mut notes);
+    let room = descriptors::make_room(descriptors_of(options));
+    let source = match room {
+        Ok(()) => best_source(options, &mut notes),
+        Err(why) => {
+            notes.push(format!("context switches are not seen: {why}"));
+            None
+        }
+    };
     notes.extend(source.as_ref().and_then(|s| s.note()).map(str::to_owned));
     let samplers = open_samplers(options, source.as_deref());
     // 100 on all but two dead architectures; a fixture is taken to come from one of the others.
@@ -191,6 +232,8 @@ pub fn open(options: &Options) -> CpuProbe {
         ticks_per_s,
         started_ns: 0,
         switches: 0,
+        interrupts: 0,
+        last_interrupts: Err(Missing::because("nothing was read yet")),
         members: Err(Missing::because("nobody was adopted")),
         first: None,
         last: None,
@@ -219,6 +262,7 @@ impl CpuProbe {
         let look = self.look();
         self.started_ns = look.at_ns;
         self.switches = 0;
+        self.interrupts = 0;
         self.hottest.clear();
         self.last = Some(look.clone());
         self.first = Some(look);
@@ -236,22 +280,38 @@ impl CpuProbe {
         }
     }
 
-    /// CPU time of the members from the start to the last reading, by events.
+    /// CPU time of the members from the start to the last reading, by events; interrupts are not in it.
     ///
     /// # Errors
     ///
     /// Missing where nobody was adopted, or this rung does not tell whose thread is whose.
     pub fn members_ns(&self) -> Maybe<u64> {
+        self.of_members(|books| books.member_ns)
+    }
+
+    /// What interrupts took from the members in that time: part of what the kernel's own clocks call CPU time.
+    ///
+    /// # Errors
+    ///
+    /// As for [`CpuProbe::members_ns`], or interrupts are not timed.
+    pub fn members_interrupted_ns(&self) -> Maybe<u64> {
+        if let Some(why) = self.source.as_ref().and_then(|source| source.no_interrupts()) {
+            return Err(Missing::because(why));
+        }
+        self.of_members(|books| books.member_interrupted_ns)
+    }
+
+    fn of_members(&self, of: fn(&Books) -> u64) -> Maybe<u64> {
         self.members.clone()?;
         let nothing = || Missing::because("nothing was read yet");
         let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
         let had = |look: &Look, cpu: u32| match look.edges.get(&cpu) {
-            Some(edge) => edge.as_ref().map(|e| e.books.member_ns).map_err(Clone::clone),
+            Some(edge) => edge.as_ref().map(|e| of(&e.books)).map_err(Clone::clone),
             // A CPU that is offline keeps what its books were closed with, which is not known here.
             None => Err(Missing::because("a CPU came or went")),
         };
-        let of = |cpu: &u32| Ok(had(last, *cpu)? - had(first, *cpu)?);
-        first.online.union(&last.online).map(of).sum()
+        let grown = |cpu: &u32| Ok(had(last, *cpu)? - had(first, *cpu)?);
+        first.online.union(&last.online).map(grown).sum()
     }
 
     /// The whole time from the start to the last reading, as one interval, from the counters at its two edges.
@@ -291,6 +351,15 @@ impl CpuProbe {
         let after = self.look();
         let before = self.last.take().unwrap_or_else(|| Look { edges: BTreeMap::new(), ..after.empty() });
         let interval = self.between(&before, &after);
+        self.last_interrupts = self.interrupts_between(&before, &after);
+        self.interrupts += after
+            .edges
+            .keys()
+            .filter_map(|cpu| {
+                self.edges_of(*cpu, &before, &after).and_then(|(b, a)| books::between(b, a)).ok()
+            })
+            .map(|events| events.interrupts)
+            .sum::<u64>();
         self.switches += interval.cpus.iter().filter_map(|c| c.switches.as_ref().ok()).sum::<u64>();
         let interval_ns = (interval.until_ns - interval.from_ns) as f64;
         for (cpu, top) in interval.cpus.iter().filter_map(|c| Some((c.cpu, c.top.as_ref().ok()?))) {
@@ -311,6 +380,48 @@ impl CpuProbe {
         self.tasks.as_deref().map_err(Clone::clone)
     }
 
+    /// Time by kind of interrupt in the interval that was read last, by CPU; none that took no time.
+    ///
+    /// # Errors
+    ///
+    /// Missing where interrupts are not timed.
+    pub fn interrupts(&self) -> Maybe<&[InterruptSample]> {
+        self.last_interrupts.as_deref().map_err(Clone::clone)
+    }
+
+    /// How many waits for a CPU were how long from the start to the last reading, by the lower bound of each power of two
+    /// in nanoseconds; empty where [`Options::waits`] does not ask for it.
+    ///
+    /// # Errors
+    ///
+    /// Missing where waits are not seen, or nothing was read yet.
+    pub fn waits(&self) -> Maybe<BTreeMap<u64, u64>> {
+        let nothing = || Missing::because("nothing was read yet");
+        let (first, last) = self.first.as_ref().zip(self.last.as_ref()).ok_or_else(nothing)?;
+        let (first, mut all) = (first.waits.clone()?, last.waits.clone()?);
+        for (from_ns, n) in first {
+            all.entry(from_ns).and_modify(|count| *count = count.saturating_sub(n));
+        }
+        all.retain(|_, n| *n > 0);
+        Ok(all)
+    }
+
+    fn interrupts_between(&self, before: &Look, after: &Look) -> Maybe<Vec<InterruptSample>> {
+        let source = self.source.as_ref();
+        if let Some(why) = source.map_or(Some(NO_EVENTS), |source| source.no_interrupts()) {
+            return Err(Missing::because(why));
+        }
+        let mut all = Vec::new();
+        for cpu in after.edges.keys() {
+            let Ok((b, a)) = self.edges_of(*cpu, before, after) else { continue };
+            let Some((b, a)) = b.books.interrupts.zip(a.books.interrupts) else { continue };
+            let grown = b.by_kind.iter().zip(a.by_kind).map(|(b, a)| a.saturating_sub(*b));
+            let of_kind = books::KINDS.into_iter().zip(grown).filter(|(_, ns)| *ns > 0);
+            all.extend(of_kind.map(|(kind, ns)| InterruptSample { cpu: *cpu, kind, ns }));
+        }
+        Ok(all)
+    }
+
     /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
     ///
     /// # Errors
@@ -319,10 +430,12 @@ impl CpuProbe {
     pub fn cost(&mut self) -> Maybe<Cost> {
         let source =
             self.source.as_mut().ok_or_else(|| Missing::because("/proc is read at the edges only"))?;
-        let ns_per_switch = source.ns_per_switch()?;
+        let EventCost { ns_per_switch, ns_per_interrupt } = source.cost()?;
         let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
-        let ratio_of_one_cpu = ns_per_switch * self.switches as f64 / elapsed_ns.max(1) as f64;
-        Ok(Cost { ns_per_switch, switches: self.switches, ratio_of_one_cpu })
+        let (switches, interrupts) = (self.switches, self.interrupts);
+        let ns = ns_per_switch * switches as f64 + ns_per_interrupt * interrupts as f64;
+        let ratio_of_one_cpu = ns / elapsed_ns.max(1) as f64;
+        Ok(Cost { ns_per_switch, switches, ns_per_interrupt, interrupts, ratio_of_one_cpu })
     }
 
     fn look(&mut self) -> Look {
@@ -345,8 +458,13 @@ impl CpuProbe {
             Err(why) => Err(why.clone()),
         };
         let cycles = online.iter().map(|cpu| (*cpu, counted(&mut self.cycles, *cpu))).collect();
+        let pressure = pressure::some_ns(&self.root).map(|ns| (Monotonic.now_ns(), ns));
+        let waits = match &self.source {
+            Some(source) => source.waits(&online),
+            None => Err(Missing::because(NO_EVENTS)),
+        };
         let at_ns = before_ns.midpoint(Monotonic.now_ns());
-        let look = Look { at_ns, online, edges, tally, cycles, stat };
+        let look = Look { at_ns, online, edges, tally, cycles, stat, pressure, waits };
         self.tasks = match &mut self.source {
             Some(source) => source.tasks(),
             None => Err(Missing::because("tasks are not seen on the /proc rung")),
@@ -363,6 +481,7 @@ impl CpuProbe {
             rung: self.rung(),
             missed_deadline: false,
             cpus: cpus.collect(),
+            psi_some_ratio: pressure::ratio(&before.pressure, &after.pressure),
             lost,
         }
     }
@@ -378,9 +497,17 @@ impl CpuProbe {
             (Err(why), _) | (_, Err(why)) => Shares::missing(why),
         };
         let counted = counted(cpu, before, after);
+        let no_interrupts = self.source.as_ref().and_then(|s| s.no_interrupts()).unwrap_or(NO_EVENTS);
+        let of_interrupts = |of: fn(&books::Events) -> Option<f64>| {
+            events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
+        };
+        let no_waits = || Missing::because("waits for a CPU are seen by tp_btf only");
         CpuSample {
             cpu,
             event_ratio: events.as_ref().map(|e| e.busy_ratio).map_err(Clone::clone),
+            irq_ratio: of_interrupts(|e| e.irq_ratio),
+            softirq_ratio: of_interrupts(|e| e.softirq_ratio),
+            run_queue_wait_ns: events.clone().and_then(|e| e.wait_ns.ok_or_else(no_waits)),
             tick_before_ratio: sampled.before_tick,
             tick_after_ratio: sampled.after_tick,
             sampled_ratio: sampled.out_of_phase,
@@ -398,7 +525,7 @@ impl CpuProbe {
 
     fn edges_of<'a>(&self, cpu: u32, before: &'a Look, after: &'a Look) -> Maybe<(&'a Edge, &'a Edge)> {
         if self.source.is_none() {
-            return Err(Missing::because("context switches are not seen on the /proc rung"));
+            return Err(Missing::because(NO_EVENTS));
         }
         let of = |look: &'a Look, gone: &str| match look.edges.get(&cpu) {
             Some(edge) => edge.as_ref().map_err(Clone::clone),
@@ -430,9 +557,13 @@ impl Look {
             tally: Err(never()),
             cycles: BTreeMap::new(),
             stat: Err(never()),
+            pressure: Err(never()),
+            waits: Err(never()),
         }
     }
 }
+
+const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
 
 /// What one CPU's counters counted between two looks.
 fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
@@ -445,6 +576,13 @@ fn counted(cpu: u32, before: &Look, after: &Look) -> Maybe<Counted> {
         cycles: after.cycles.saturating_sub(before.cycles),
         instructions: after.instructions.saturating_sub(before.instructions),
     })
+}
+
+/// How many open files watching takes: programs, maps and links, and for each CPU its samplers and counters, or its ring.
+fn descriptors_of(options: &Options) -> u64 {
+    let programs = if options.ticks { 96 } else { 64 };
+    let for_each_cpu = if options.ticks { 4 } else { 1 };
+    programs + for_each_cpu * online(&options.root).len() as u64
 }
 
 /// The CPUs that are online; where `/sys` does not tell, those that `/proc/stat` lists.
@@ -485,7 +623,7 @@ fn best_source(options: &Options, notes: &mut Vec<String>) -> Option<Box<dyn Sou
 
 #[cfg(feature = "bpf")]
 fn bpf_source(options: &Options) -> Result<Box<dyn Source>, String> {
-    Ok(Box::new(bpf::Bpf::open(options.tasks.as_ref(), options.clock)?))
+    Ok(Box::new(bpf::Bpf::open(options)?))
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -19,8 +19,8 @@ use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
-use super::{Adopt, Source};
-use crate::hog;
+use super::{Adopt, EventCost, Source};
+use crate::{hog, process_ids};
 
 /// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.
 const RING_BYTES: usize = 512 * 1024;
@@ -50,6 +50,13 @@ impl Perf {
     ///
     /// A sentence for people: what is missing, and how to get it.
     pub(super) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
+        if !process_ids::are_the_machines() {
+            return Err(
+                "no context-switch records in a PID namespace: there the kernel tells of every thread \
+                 outside of it as if it were the idle task; run it on the host, or with --pid=host"
+                    .to_owned(),
+            );
+        }
         let line = |cpu: &u32| Ok((*cpu, Line { ring: ring(*cpu)?, account: Account::default() }));
         let lines: Lines = online.iter().map(line).collect::<io::Result<_>>().map_err(|e| refusal(&e))?;
         let lines = Arc::new(Mutex::new(lines));
@@ -102,7 +109,7 @@ impl Source for Perf {
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 
-    fn ns_per_switch(&mut self) -> Maybe<f64> {
+    fn cost(&mut self) -> Maybe<EventCost> {
         Err(Missing::because("the kernel keeps no statistics of its context-switch records"))
     }
 }
@@ -272,7 +279,10 @@ impl Account {
             busy_ns: self.busy_ns,
             idle_ns: self.idle_ns,
             switches: self.switches,
+            interrupts: None,
+            wait_ns: None,
             member_ns: 0,
+            member_interrupted_ns: 0,
             lost,
             top: most.map(|(thread, ns)| Top { pid: thread.pid, tid: thread.tid, comm: name_of(thread), ns }),
         })

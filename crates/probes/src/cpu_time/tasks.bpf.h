@@ -7,6 +7,8 @@
 
 /* Set before loading; where tasks are not asked for, the verifier removes all of this. */
 const volatile bool with_tasks = false;
+/* Whether sums can be allocated under the run queue's lock. */
+const volatile bool creates_at_switch = false;
 /* The core of each CPU plus one; 0: the CPU has its core for itself. */
 const volatile __u16 core_of[CPU_TIME_CPUS];
 
@@ -93,6 +95,18 @@ static __always_inline struct stint next_stint(struct cpu_time *c, __u32 cpu, __
 	return had;
 }
 
+/* 1: user space has walked over all tasks once, so that each has its sums. Set by user space. */
+__u32 has_walked;
+
+/* value * part / whole, for values up to SHARE_UNITS times the whole; to a millionth where the
+ * whole is less than four minutes. */
+static __always_inline __u64 part_of(__u64 value, __u64 part, __u64 whole)
+{
+	if (whole >> 38)
+		return value / 1024 * (part / (whole / 1024));
+	return value / whole * part + (value % whole << 20) / whole * part / (1 << 20);
+}
+
 /* Adds to a task's sums what it had since they were last added to: `own_ns` of the `ns` for which
  * `had` tells of the core. They differ after switches that we were not shown. */
 static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_struct *task,
@@ -101,24 +115,33 @@ static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_st
 	struct task_books *books;
 
 	if (own_ns < ns) {
-		__u64 part = own_ns * 1024 / ns;
-
-		had->alone_ns = had->alone_ns * part / 1024;
-		had->share = had->share * part / 1024;
+		had->alone_ns = part_of(had->alone_ns, own_ns, ns);
+		had->share = part_of(had->share, own_ns, ns);
 	}
 
-	books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	/* It was created at the task's fork or by the first walk over all tasks: a switch holds the
+	 * run queue's lock, under which kernels before Linux 6.4 cannot allocate it safely. */
+	books = bpf_task_storage_get(&task_sums, task, 0, 0);
+	if (!books && creates_at_switch) {
+		/* In a PID namespace the walk does not come by the tasks outside of it. */
+		books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (books)
+			books->waited_before_ns = waited_ns(task);
+	}
 	if (!books) {
-		c->lost_tasks++;
+		c->lost_tasks += has_walked;
 		return;
 	}
 	if (books->epoch != c->epoch) {
 		books->then = books->now;
 		books->epoch = c->epoch;
 	}
-	if (books->member)
+	if (books->member) {
 		c->member_ns += own_ns;
+		c->member_interrupted_ns += c->interrupted_ns;
+	}
 	books->now.on_cpu_ns += own_ns;
+	books->now.interrupted_ns += c->interrupted_ns;
 	books->now.stints += came_off;
 	if (core_of[cpu]) {
 		books->now.alone_ns += had->alone_ns;
@@ -144,12 +167,11 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	if (!member) {
 		books = bpf_task_storage_get(&task_sums, parent, 0, 0);
-		if (!books || !books->member)
-			return 0;
+		member = books && books->member;
 	}
 	books = bpf_task_storage_get(&task_sums, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (books)
-		books->member = 1;
+		books->member = member;
 	else
 		now[cpu].books.lost_tasks++;
 	return 0;
@@ -162,6 +184,7 @@ static __always_inline void describe(struct task_record *record, struct task_str
 	record->started_ns = task->start_time;
 	record->utime_ns = task->utime;
 	record->stime_ns = task->stime;
+	record->waited_ns = waited_ns(task) - books->waited_before_ns;
 	record->tid = task->pid;
 	record->tgid = task->tgid;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);
@@ -184,7 +207,7 @@ static __always_inline void bury(struct cpu_time *c, struct task_struct *task)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Tells user space of every task that has sums. */
+/* Tells user space of every task, and gives sums to those that have none. */
 SEC("iter/task")
 int tell_tasks(struct bpf_iter__task *ctx)
 {
@@ -195,6 +218,13 @@ int tell_tasks(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	books = bpf_task_storage_get(&task_sums, task, 0, 0);
+	if (!books) {
+		books = bpf_task_storage_get(&task_sums, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		/* Of one that is older than the programs, only what it waits from now on is of our
+		 * time. */
+		if (books)
+			books->waited_before_ns = waited_ns(task);
+	}
 	if (!books)
 		return 0;
 	describe(&record, task, books);

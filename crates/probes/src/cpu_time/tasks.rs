@@ -17,6 +17,7 @@ pub(super) struct Sums {
     /// In 1/840 ns.
     pub(super) share: u64,
     pub(super) stints: u64,
+    pub(super) interrupted_ns: u64,
 }
 
 /// What the kernel side told of a thread.
@@ -32,6 +33,8 @@ pub(super) struct Told {
     pub(super) then: Sums,
     pub(super) user_ns: u64,
     pub(super) system_ns: u64,
+    /// What it waited for a CPU since its sums began.
+    pub(super) waited_ns: u64,
     pub(super) ended: bool,
 }
 
@@ -51,6 +54,7 @@ struct Entry {
     sums: Sums,
     user_ns: u64,
     system_ns: u64,
+    waited_ns: u64,
 }
 
 impl Ledger {
@@ -72,6 +76,7 @@ impl Ledger {
                 sums: if is_later { told.then } else { told.now },
                 user_ns: told.user_ns,
                 system_ns: told.system_ns,
+                waited_ns: told.waited_ns,
             };
             let had = before.get(&key).copied().unwrap_or_default();
             let ended = told.ended && !is_later;
@@ -109,6 +114,8 @@ fn sample(told: &Told, had: Entry, has: Entry, ended: bool) -> Option<TaskSample
         sibling_busy_ns: on_cpu_ns - alone_ns,
         core_share_ns: grown(|s| s.share) / SHARE_UNITS,
         stints,
+        interrupted_ns: grown(|s| s.interrupted_ns),
+        wait_ns: Ok(has.waited_ns.saturating_sub(had.waited_ns)),
         user_ns: split(on_cpu_ns, user, user + system),
         system_ns: split(on_cpu_ns, system, user + system),
         ended,
@@ -129,7 +136,13 @@ mod tests {
     use super::*;
 
     fn told(tid: u32, epoch: u64, then_ns: u64, now_ns: u64) -> Told {
-        let sums = |ns: u64| Sums { on_cpu_ns: ns, alone_ns: ns, share: ns * SHARE_UNITS, stints: ns / 100 };
+        let sums = |ns: u64| Sums {
+            on_cpu_ns: ns,
+            alone_ns: ns,
+            share: ns * SHARE_UNITS,
+            stints: ns / 100,
+            interrupted_ns: 0,
+        };
         Told {
             key: (tid, 7),
             pid: 1,
@@ -139,6 +152,7 @@ mod tests {
             then: sums(then_ns),
             user_ns: 0,
             system_ns: 0,
+            waited_ns: 0,
             ended: false,
         }
     }

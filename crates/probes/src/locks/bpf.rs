@@ -16,7 +16,9 @@ use record::missing::{Maybe, Missing};
 use self::skel::types::{stack, wait_key, wait_sum};
 use self::skel::{LocksSkel, LocksSkelBuilder};
 use super::Options;
+use crate::descriptors;
 use crate::hog;
+use crate::process_ids;
 use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
 
 #[allow(
@@ -36,6 +38,9 @@ mod skel {
 const _: () = assert!(size_of::<wait_key>() == 24);
 const _: () = assert!(size_of::<wait_sum>() == 200);
 const _: () = assert!(size_of::<stack>() == 192);
+
+/// Programs, maps and links, and some.
+const DESCRIPTORS: u64 = 64;
 
 /// The reasons of `locks.h`, in its order.
 const LOST: [&str; 6] = [
@@ -87,6 +92,13 @@ impl Bpf {
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         // The library would write to stderr; what we have to say, we say in the error.
         libbpf_rs::set_print(None);
+        descriptors::make_room(DESCRIPTORS)?;
+        let pid = options.pid.map(process_ids::machines).transpose().map_err(|why| why.reason)?;
+        let options = &Options { pid, ..options.clone() };
+        if !program::kernel_is_at_least(6, 1) {
+            // There a program that waits for a lock may be run again by that very wait.
+            return Err("no waits for locks by BPF: it needs Linux 6.1 or later".to_owned());
+        }
         Self::attach(options).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
                 return format!("no waits for locks by BPF: this kernel has no BTF ({KERNEL_BTF})");

@@ -352,10 +352,7 @@ mod tests {
             flights_max: 16,
             ..Options::everything(IoBy::default())
         };
-        let mut probe = match block_io::open(&options) {
-            Ok(probe) => probe,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        let mut probe = block_io::open(&options).expect("root and BTF are there");
         probe.start().unwrap();
         let together = Barrier::new(REQUESTS);
         std::thread::scope(|scope| {
@@ -394,10 +391,7 @@ mod tests {
             pid: Some(std::process::id()),
             ..Options::everything(IoBy::default())
         };
-        let mut probe = match block_io::open(&options) {
-            Ok(probe) => probe,
-            Err(why) => return eprintln!("skipped: {why}"),
-        };
+        let mut probe = block_io::open(&options).expect("root and BTF are there");
         probe.start().unwrap();
         let failed: u64 = std::thread::scope(|scope| {
             let reader = |thread: u64| {

@@ -3,6 +3,8 @@
 //! The truth of a hog is its own `CLOCK_PROCESS_CPUTIME_ID`, which the scheduler keeps, read before and after each edge of
 //! the window: a prover that waits for a CPU in between knows the truth less well, and says so instead of calling it an
 //! error. That clock leaves out what a hypervisor stole, which events cannot tell from running.
+//! That clock starts at the wake-up, before the work has the CPU, and counts interrupts, which events do not. So the work also
+//! tells for how long it saw itself run, and events are right where they lie between the two.
 //! What else ran on the hog's CPU has no truth of its own; where an instrument sees the whole CPU, the others' part by
 //! events is added to the truth. Where that is more than a little, the work is no longer the one that was to be seen.
 
@@ -72,6 +74,8 @@ struct Window {
     truth: f64,
     /// How far off that can be, either way.
     unsure: f64,
+    /// The least: for how long the hog saw itself run.
+    seen: f64,
     /// The same by events.
     by_events: Maybe<f64>,
     /// What our own programs took.
@@ -83,11 +87,11 @@ struct Window {
 /// `None` where the user wants no more.
 fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let mut probe = cpu_time::open(&Options::of_this_machine().with_ticks().with_tasks(Cores::default()));
-    let running = bench.start(&hog.words())?;
+    let mut running = bench.start(&hog.words())?;
     let (cpu, pid, seconds) = (hog.cpu(), running.pid(), bench.settings.seconds);
     let before_start_ns = running.cpu_ns()?;
     probe.start();
-    let after_start_ns = running.cpu_ns()?;
+    let (after_start_ns, seen_start_ns) = (running.cpu_ns()?, running.seen_ns()?);
     let tools: &[Tool] = if bench.settings.peers { &Tool::ALL } else { &[] };
     let peers: Vec<(Tool, Peer)> =
         tools.iter().map(|tool| (*tool, Peer::start(*tool, cpu, pid, seconds))).collect();
@@ -96,7 +100,7 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     }
     let pids: Vec<Option<u32>> = peers.iter().map(|(_, peer)| peer.pid()).collect();
     let said: Vec<(Tool, Maybe<f64>)> = peers.into_iter().map(|(tool, peer)| (tool, peer.finish())).collect();
-    let before_end_ns = running.cpu_ns()?;
+    let (seen_end_ns, before_end_ns) = (running.seen_ns()?, running.cpu_ns()?);
     let interval = probe.read();
     let after_end_ns = running.cpu_ns()?;
     drop(running);
@@ -104,6 +108,7 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let least_ns = before_end_ns.saturating_sub(after_start_ns) as f64;
     let most_ns = after_end_ns.saturating_sub(before_start_ns) as f64;
     let (truth, unsure) = (least_ns.midpoint(most_ns) / wall_ns, (most_ns - least_ns) / 2.0 / wall_ns);
+    let seen = seen_end_ns.saturating_sub(seen_start_ns) as f64 / wall_ns;
     let cost_of = |pid: Option<u32>| match pid {
         Some(pid) => time_of(&probe, pid).map(|ns| ns / wall_ns),
         None => Err(Missing::because("it did not run")),
@@ -111,7 +116,7 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     let peers = said.into_iter().zip(pids).map(|((tool, said), pid)| (tool, said, cost_of(pid))).collect();
     let by_events = time_of(&probe, pid).map(|ns| ns / wall_ns);
     let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
-    Ok(Some(Window { interval, truth, unsure, by_events, cost, peers }))
+    Ok(Some(Window { interval, truth, unsure, seen, by_events, cost, peers }))
 }
 
 /// What a process had of all CPUs in the window, by events.
@@ -188,7 +193,20 @@ impl Window {
         if stolen > EVENTS_LIMIT {
             return within(stolen, "the hypervisor took the CPU from the work");
         }
-        Ok(self.truth)
+        if self.truth - self.seen > SEEN_MAX {
+            return within(self.truth - self.seen, "the work was interrupted too much");
+        }
+        // The nearest of all that can be true.
+        let found = self.by_events.clone().unwrap_or(self.truth);
+        Ok(found.clamp(self.seen.min(self.truth), self.truth))
+    }
+
+    /// What can be true, where that is more than one value.
+    fn range(&self) -> Option<String> {
+        let (least, most) = (self.seen * 100.0, self.truth * 100.0);
+        (most - least > 0.1).then(|| {
+            format!("in truth {least:.2} to {most:.2} %: the work's clock starts at its wake-up and counts interrupts")
+        })
     }
 
     /// What the hypervisor took from the CPUs of the hog.
@@ -246,7 +264,7 @@ fn own_proofs(hog: &Hog, window: &Window) -> Vec<Proof> {
     let events = Proof {
         truth: window.own_truth(hog),
         cost_ratio: window.cost.clone(),
-        remark: crowded(hog, window.truth),
+        remark: crowded(hog, window.truth).or_else(|| window.range()),
         ..proof("events", true, window.by_events.clone(), EVENTS_LIMIT)
     };
     let not_idle = match hog {
@@ -306,6 +324,8 @@ fn crowded(hog: &Hog, truth: f64) -> Option<String> {
 
 /// A twentieth of the period before the tick and one after; somewhat less in truth, since waking takes time.
 const ANTIHIDE_RATIO: f64 = 0.1;
+/// Three points between what the work saw and what its clock says: of more, the truth is not known well enough.
+const SEEN_MAX: f64 = 0.03;
 /// Half a point.
 const EVENTS_LIMIT: f64 = 0.005;
 /// Two points: ticks of 10 ms at both edges, and the noise between.
@@ -331,6 +351,9 @@ mod tests {
         let sample = CpuSample {
             cpu: 1,
             event_ratio: Ok(event),
+            irq_ratio: none(),
+            softirq_ratio: none(),
+            run_queue_wait_ns: Err(Missing::because("not measured")),
             tick_before_ratio: none(),
             tick_after_ratio: none(),
             sampled_ratio: Ok(0.9),
@@ -350,10 +373,11 @@ mod tests {
             rung: Rung::Bpf,
             missed_deadline: false,
             cpus: vec![sample],
+            psi_some_ratio: none(),
             lost: BTreeMap::new(),
         };
         let (by_events, cost) = (Ok(0.7), Err(Missing::because("nobody looked")));
-        Window { interval, truth: 0.7, unsure, by_events, cost, peers: Vec::new() }
+        Window { interval, truth: 0.7, unsure, seen: 0.7, by_events, cost, peers: Vec::new() }
     }
 
     /// Instrument and verdict of each proof of our own, and whether it is to be made again.

@@ -6,12 +6,13 @@
 
 mod block_io;
 mod cpu;
+mod interrupts;
 mod locks;
 mod nic;
 mod slow_file;
 
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -25,7 +26,8 @@ use record::missing::{Maybe, Missing};
 use record::proof::Proof;
 
 /// Everything that can be proved on this machine by its own probes.
-pub const SUBJECTS: &[Subject] = &[cpu::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
+pub const SUBJECTS: &[Subject] =
+    &[cpu::SUBJECT, interrupts::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
 
 /// An instrument, or several that look at the same thing.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +165,21 @@ impl Workload {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// For how long its threads saw themselves run so far: see [`crate::hog::seen_ns`].
+    pub(crate) fn seen_ns(&mut self) -> Maybe<u64> {
+        let mut ask = || -> io::Result<String> {
+            let stdin = self.stdin.as_mut().expect("open until it is dropped");
+            stdin.write_all(b"?")?;
+            stdin.flush()?;
+            let mut line = String::new();
+            self.stdout.read_line(&mut line)?;
+            Ok(line)
+        };
+        let line = ask().map_err(|e| Missing::because(format!("the workload does not answer: {e}")))?;
+        let ns = line.trim().strip_prefix("seen ").and_then(|ns| ns.parse().ok());
+        ns.ok_or_else(|| Missing::because("the workload does not say for how long it ran"))
     }
 
     /// CPU time of its process so far, by the scheduler's own clock.

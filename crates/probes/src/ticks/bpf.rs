@@ -31,7 +31,7 @@ mod skel {
 
 /// As in `ticks.h`.
 const TICKS_CPUS: usize = 1024;
-const _: () = assert!(size_of::<cpu_ticks>() == 64);
+const _: () = assert!(size_of::<cpu_ticks>() == 128);
 
 /// The samplers, attached; detached when dropped.
 pub(crate) struct Ticks {
@@ -66,7 +66,11 @@ impl Ticks {
         let mut open = TicksSkelBuilder::default().open(place)?;
         open.progs.on_tick_end.set_autoload(sees_ends);
         let skel = open.load()?;
-        let mut links = vec![skel.progs.on_tick.attach()?];
+        let mut links = vec![
+            skel.progs.on_tick.attach()?,
+            skel.progs.on_softirq_entry.attach()?,
+            skel.progs.on_softirq_exit.attach()?,
+        ];
         if sees_ends {
             links.push(skel.progs.on_tick_end.attach()?);
         }

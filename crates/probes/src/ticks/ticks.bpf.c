@@ -4,6 +4,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
 #include "ticks.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -16,9 +17,11 @@ struct cpu_ticks ticks[TICKS_CPUS];
 
 static __always_inline struct cpu_ticks *here(void)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 cpu = bpf_get_smp_processor_id();
 
-	return cpu < TICKS_CPUS ? &ticks[cpu] : 0;
+	if (cpu >= TICKS_CPUS)
+		return 0;
+	return &ticks[at_most_last(cpu, TICKS_CPUS)];
 }
 
 static __always_inline bool is_tick(const struct hrtimer *timer)
@@ -68,12 +71,33 @@ int BPF_PROG(on_tick_end)
 	return 0;
 }
 
+SEC("raw_tp/softirq_entry")
+int on_softirq_entry(void *ctx)
+{
+	struct cpu_ticks *t = here();
+
+	if (t)
+		t->in_softirq = 1;
+	return 0;
+}
+
+SEC("raw_tp/softirq_exit")
+int on_softirq_exit(void *ctx)
+{
+	struct cpu_ticks *t = here();
+
+	if (t)
+		t->in_softirq = 0;
+	return 0;
+}
+
+/* By an interrupt: while another one's handler runs, no sample comes. */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
 	struct cpu_ticks *t = here();
 
-	if (t && (__u32)bpf_get_current_pid_tgid() != 0)
+	if (t && ((__u32)bpf_get_current_pid_tgid() != 0 || t->in_softirq))
 		t->sampled++;
 	return 0;
 }

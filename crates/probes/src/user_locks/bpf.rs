@@ -17,8 +17,10 @@ use record::missing::{Maybe, Missing};
 use self::skel::types::{futex_key, futex_stack, futex_sum, waker, waker_key};
 use self::skel::{UserLocksSkel, UserLocksSkelBuilder};
 use super::Options;
+use crate::descriptors;
 use crate::hog::{self, Work};
 use crate::locks;
+use crate::process_ids;
 use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
 
 #[allow(
@@ -40,6 +42,9 @@ const _: () = assert!(size_of::<futex_sum>() == 224);
 const _: () = assert!(size_of::<futex_stack>() == 968);
 const _: () = assert!(size_of::<waker_key>() == 16);
 const _: () = assert!(size_of::<waker>() == 32);
+
+/// Programs, maps and links, and some.
+const DESCRIPTORS: u64 = 64;
 
 /// The reasons of `user_locks.h`, in its order.
 const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-waker", "no-room-for-task"];
@@ -122,7 +127,11 @@ impl Bpf {
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         // The library would write to stderr; what we have to say, we say in the error.
         libbpf_rs::set_print(None);
-        Self::attach(options).map_err(|e| {
+        descriptors::make_room(DESCRIPTORS)?;
+        let machines = |pid| process_ids::machines(pid).map_err(|why| why.reason);
+        let options = &Options { pid: options.pid.map(machines).transpose()?, ..options.clone() };
+        let own = machines(process::id())?;
+        Self::attach(options, own).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
                 return format!("no futex waits by BPF: this kernel has no BTF ({KERNEL_BTF})");
             }
@@ -130,7 +139,7 @@ impl Bpf {
         })
     }
 
-    fn attach(options: &Options) -> libbpf_rs::Result<Self> {
+    fn attach(options: &Options, own_pid: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = UserLocksSkelBuilder::default().open(place)?;
@@ -140,7 +149,7 @@ impl Bpf {
         open.maps.wakers.set_max_entries(options.room)?;
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
-        settings.but_tgid = if options.own_threads { 0 } else { process::id() };
+        settings.but_tgid = if options.own_threads { 0 } else { own_pid };
         settings.only_comm = program::comm(options.comm.as_deref());
         let skel = open.load()?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];

@@ -19,17 +19,20 @@ mod bpf;
 mod calls;
 
 #[cfg(feature = "bpf")]
+use std::collections::HashMap;
+
+#[cfg(feature = "bpf")]
 use record::clock::{Clock, Monotonic};
 use record::locks::UserLockInterval;
 #[cfg(feature = "bpf")]
 use record::locks::{UserLockKind, UserLockSample};
-use record::missing::Maybe;
-#[cfg(not(feature = "bpf"))]
-use record::missing::Missing;
+use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 use crate::cpu_list;
 use crate::locks::{Cost, Refused};
+#[cfg(feature = "bpf")]
+use crate::process_ids;
 #[cfg(feature = "bpf")]
 use crate::user_symbols::UserSymbols;
 
@@ -60,6 +63,11 @@ pub struct UserLockProbe {
     programs: bpf::Bpf,
     #[cfg(feature = "bpf")]
     symbols: UserSymbols,
+    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
+    #[cfg(feature = "bpf")]
+    ids: Option<HashMap<u32, u32>>,
+    #[cfg(feature = "bpf")]
+    namespace: Option<process_ids::Namespace>,
     #[cfg(feature = "bpf")]
     started_ns: u64,
     #[cfg(feature = "bpf")]
@@ -77,7 +85,9 @@ pub struct UserLockProbe {
 pub fn open(options: &Options) -> Result<UserLockProbe, Refused> {
     let programs = bpf::Bpf::open(options).map_err(Refused::because)?;
     let now_ns = Monotonic.now_ns();
-    Ok(UserLockProbe { programs, symbols: UserSymbols::new(), started_ns: now_ns, last_ns: now_ns, seen: 0 })
+    let (symbols, ids) = (UserSymbols::new(), None);
+    let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
+    Ok(UserLockProbe { programs, symbols, ids, namespace, started_ns: now_ns, last_ns: now_ns, seen: 0 })
 }
 
 /// Attaches nothing: this build has no programs.
@@ -116,6 +126,7 @@ impl UserLockProbe {
         let (until_ns, drained) = self.programs.drain()?;
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         self.symbols.next_round();
+        self.ids = self.namespace.as_ref().map(process_ids::Namespace::own_by_machines).transpose()?;
         let mut locks: Vec<UserLockSample> = drained.sums.into_iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
         self.seen += locks.iter().map(|l| l.waits.count).sum::<u64>();
@@ -136,35 +147,49 @@ impl UserLockProbe {
     }
 
     fn sample(&mut self, sum: bpf::Sum) -> UserLockSample {
+        let own = self.ids.as_ref().map_or(Some(sum.pid), |ids| ids.get(&sum.pid).copied());
+        let Some(pid) = own else {
+            let why = Missing::because("its process is outside of this PID namespace");
+            return sample_of(sum, calls::Reached::missing(&why), Err(why));
+        };
+        let sum = bpf::Sum { pid, ..sum };
         self.symbols.meet(sum.pid);
         let reached = match &sum.stack {
             Ok(stack) => calls::reached(&mut self.symbols, sum.pid, stack),
             Err(why) => calls::Reached::missing(why),
         };
-        let mut kind = if bpf::is_priority_inheriting(sum.op) { UserLockKind::Mutex } else { reached.kind };
-        let waker = sum.waker.map(|waker| {
-            let Ok(stack) = &waker.stack else { return waker.name };
+        let mut reached = reached;
+        if bpf::is_priority_inheriting(sum.op) {
+            reached.kind = UserLockKind::Mutex;
+        }
+        let waker = sum.waker.as_ref().map_err(Clone::clone).map(|waker| {
+            let Ok(stack) = &waker.stack else { return waker.name.clone() };
             let woke = calls::reached(&mut self.symbols, sum.pid, stack);
             // Who waits may have left no name behind, who wakes it mostly does: `sem_post`.
-            if kind == UserLockKind::Other {
-                kind = woke.kind;
+            if reached.kind == UserLockKind::Other {
+                reached.kind = woke.kind;
             }
             woke.caller.map_or_else(|_| waker.name.clone(), |from| format!("{} in {from}", waker.name))
         });
-        UserLockSample {
-            pid: sum.pid,
-            comm: sum.comm,
-            address: sum.address,
-            kind,
-            call: reached.call,
-            caller: reached.caller,
-            stack: reached.stack,
-            waker,
-            waits: sum.waits,
-            spin_ns_total: Ok(sum.spun_ns),
-            not_slept: sum.not_slept,
-            timed_out: sum.timed_out,
-        }
+        sample_of(sum, reached, waker)
+    }
+}
+
+#[cfg(feature = "bpf")]
+fn sample_of(sum: bpf::Sum, reached: calls::Reached, waker: Maybe<String>) -> UserLockSample {
+    UserLockSample {
+        pid: sum.pid,
+        comm: sum.comm,
+        address: sum.address,
+        kind: reached.kind,
+        call: reached.call,
+        caller: reached.caller,
+        stack: reached.stack,
+        waker,
+        waits: sum.waits,
+        spin_ns_total: Ok(sum.spun_ns),
+        not_slept: sum.not_slept,
+        timed_out: sum.timed_out,
     }
 }
 

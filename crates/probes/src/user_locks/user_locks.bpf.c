@@ -188,15 +188,14 @@ static __always_inline __u64 stack_of(void *ctx, struct pt_regs *regs, __u64 add
 	/* Counted there, until it is written: in a register the verifier would follow every count.
 	 */
 	stack->sp = 0;
-	for (int i = 0; i < FUTEX_WINDOW; i++) {
+	/* Without `continue`: verifiers before Linux 6.2 want a loop's way back to be a jump. */
+	for (int i = 0; i < FUTEX_WINDOW && stack->sp < FUTEX_RETURNS; i++) {
 		__u64 word = stack->window[i];
 
-		if (!returns_to(word, ip, sp, code, code_bytes))
-			continue;
-		hash = mixed(hash, word);
-		stack->sp++;
-		if (stack->sp >= FUTEX_RETURNS)
-			break;
+		if (returns_to(word, ip, sp, code, code_bytes)) {
+			hash = mixed(hash, word);
+			stack->sp++;
+		}
 	}
 	stack->sp = sp;
 	if (bpf_map_lookup_elem(&stacks, &hash))

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What differs between kernels, in one place: each function reads the field that this kernel has.
+ */
+#ifndef KERNELS_BPF_H
+#define KERNELS_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* task_struct.state was renamed in Linux 5.14. The part after ___ is not part of the name. */
+struct task_struct___since_5_14 {
+	unsigned int __state;
+} __attribute__((preserve_access_index));
+struct task_struct___before_5_14 {
+	long state;
+} __attribute__((preserve_access_index));
+
+enum {
+	TASK_IS_DEAD = 0x80, /* TASK_DEAD */
+};
+
+/* Whether the task that goes off the CPU will not come back. The tracepoint tells a task's state
+ * since Linux 5.18 only. */
+static __always_inline bool will_not_come_back(struct task_struct *task)
+{
+	struct task_struct___since_5_14 *now = (void *)task;
+	struct task_struct___before_5_14 *then = (void *)task;
+
+	if (bpf_core_field_exists(now->__state))
+		return BPF_CORE_READ(now, __state) & TASK_IS_DEAD;
+	return BPF_CORE_READ(then, state) & TASK_IS_DEAD;
+}
+
+#endif

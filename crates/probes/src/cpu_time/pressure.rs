@@ -1,0 +1,55 @@
+//! Pressure stall information: how much of the time some thread of the machine waited for a CPU.
+
+use std::fs;
+use std::path::Path;
+
+use record::missing::{Maybe, Missing};
+
+/// The time since boot in which some thread waited for a CPU, in nanoseconds.
+///
+/// # Errors
+///
+/// Missing where the kernel does not keep it.
+///
+/// # Source
+///
+/// `Documentation/accounting/psi.rst`; the file counts microseconds.
+pub(super) fn some_ns(root: &Path) -> Maybe<u64> {
+    let text = fs::read_to_string(root.join("proc/pressure/cpu")).map_err(|e| {
+        Missing::because(format!("/proc/pressure/cpu cannot be read ({e}): the kernel keeps it with psi=1"))
+    })?;
+    total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because("/proc/pressure/cpu has no total"))
+}
+
+/// Share of the time between two readings; each is the moment and the time so far.
+pub(super) fn ratio(before: &Maybe<(u64, u64)>, after: &Maybe<(u64, u64)>) -> Maybe<f64> {
+    let ((from_ns, before_ns), (until_ns, after_ns)) = (before.clone()?, after.clone()?);
+    if until_ns <= from_ns {
+        return Err(Missing::because("the interval has no length"));
+    }
+    Ok(after_ns.saturating_sub(before_ns) as f64 / (until_ns - from_ns) as f64)
+}
+
+fn total_us(text: &str) -> Option<u64> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_read_and_other_words_are_passed_over() {
+        let text = "some avg10=98.99 avg60=99.13 avg300=94.53 total=947027377\nfull avg10=0.00 total=5\n";
+        assert_eq!(total_us(text), Some(947_027_377));
+        assert_eq!(total_us("full total=5\n"), None);
+        assert_eq!(total_us(""), None);
+    }
+
+    #[test]
+    fn the_ratio_is_of_the_time_between_the_readings() {
+        assert_eq!(ratio(&Ok((0, 100)), &Ok((1_000, 350))), Ok(0.25));
+        assert!(ratio(&Ok((5, 100)), &Ok((5, 350))).is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! Time in interrupts against a thread that saw what they left.
+//!
+//! Packets are steered to a CPU on which a thread spins. That thread wants the CPU all the time: what it neither had, by
+//! its own readings of the clock, nor waited for, by the scheduler's account (`/proc/PID/task/TID/schedstat`), was taken
+//! by interrupts. So the truth comes from no instrument that is proved here. Of interrupts that come while others have that CPU it
+//! knows nothing: what is proved is what was taken out of the thread.
+
+use std::fs;
+use std::path::Path;
+
+use record::clock::{Clock, Monotonic};
+use record::cpu::CpuInterval;
+use record::missing::{Maybe, Missing};
+use record::proof::{AGAIN, Proof, Unit};
+
+use super::{Bench, Subject, Workload};
+use crate::cpu_time::{self, Options};
+use crate::hog::{self, packets};
+use crate::topology::Cores;
+
+pub(super) const SUBJECT: Subject = Subject {
+    name: "interrupts",
+    about: "packets steered to a CPU on which a thread spins, by their rate",
+    prove,
+};
+
+/// Packets per second.
+const RATES: [u64; 3] = [10_000, 50_000, 100_000];
+/// One and a half points: the thread also misses the way to the handler and back, which no event shows.
+const LIMIT: f64 = 0.015;
+
+fn prove(bench: &mut Bench<'_>) {
+    let usable = hog::usable();
+    let cpu = bench.settings.cpu.or(usable.last().copied()).unwrap_or(0);
+    for (number, rate) in (1..).zip(RATES) {
+        let name = format!("{rate} packets/s");
+        if !bench.begin(&name, number, RATES.len()) {
+            return;
+        }
+        let proofs = match watch(bench, cpu, rate) {
+            Ok(Some(seen)) => proofs(&name, &seen),
+            Ok(None) => return,
+            Err(why) => {
+                vec![Proof {
+                    truth: Err(why.clone()),
+                    found: Err(why),
+                    ..proof(&name, "taken by interrupts")
+                }]
+            }
+        };
+        for proof in proofs {
+            bench.tell(proof);
+        }
+    }
+}
+
+/// Shares of one CPU's time.
+#[derive(Debug)]
+struct Seen {
+    /// What interrupts took from the spinning thread, by events.
+    taken: f64,
+    /// The spinning thread, by events.
+    thread: f64,
+    /// The same by its own readings of the clock.
+    truth_of_thread: f64,
+    /// What it neither had nor waited for.
+    truth: f64,
+    /// How far off that can be, either way.
+    unsure: f64,
+    cost: Maybe<f64>,
+}
+
+/// `None` where the user wants no more.
+fn watch(bench: &Bench<'_>, cpu: u32, rate: u64) -> Maybe<Option<Seen>> {
+    let mut probe = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
+    let words = format!("packets --spin --cpu {cpu} --rate {rate}");
+    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+    let mut running = bench.start(&words)?;
+    // It starts when the workload says that it is ready.
+    let give_up_ns = Monotonic.now_ns() + 10_000_000_000;
+    let tid = loop {
+        match tid_of(running.pid(), packets::SPINNER) {
+            Some(tid) => break tid,
+            None if Monotonic.now_ns() > give_up_ns => {
+                return Err(Missing::because("the workload has no thread that spins"));
+            }
+            None => std::thread::yield_now(),
+        }
+    };
+    let outer_delay_ns = delay_ns(&running, tid)?;
+    probe.start();
+    let (inner_ns, seen_ns, delay) = (Monotonic.now_ns(), running.seen_ns()?, delay_ns(&running, tid)?);
+    if !bench.wait_until(Monotonic.now_ns() + bench.settings.seconds * 1_000_000_000) {
+        return Ok(None);
+    }
+    let (delay, seen_ns) = (delay_ns(&running, tid)? - delay, running.seen_ns()? - seen_ns);
+    let inner_ns = Monotonic.now_ns() - inner_ns;
+    let interval: CpuInterval = probe.read();
+    let outer_delay_ns = delay_ns(&running, tid)? - outer_delay_ns;
+    drop(running);
+    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let most = 1.0 - (seen_ns + delay) as f64 / wall_ns;
+    let least = (inner_ns as f64 - (seen_ns + outer_delay_ns) as f64) / wall_ns;
+    let of_thread = |ns: u64| ns as f64 / wall_ns;
+    // Where interrupts are not timed, none would be a wrong answer.
+    interval.mean(|cpu| cpu.irq_ratio.clone())?;
+    let task = probe.tasks()?.iter().find(|t| t.tid == tid);
+    let task = task.ok_or_else(|| Missing::because("the thread is not listed"))?;
+    let (taken, thread) = (of_thread(task.interrupted_ns), of_thread(task.on_cpu_ns));
+    Ok(Some(Seen {
+        taken,
+        thread,
+        truth_of_thread: seen_ns as f64 / wall_ns,
+        truth: least.midpoint(most),
+        unsure: (most - least) / 2.0,
+        cost: probe.cost().map(|c| c.ratio_of_one_cpu),
+    }))
+}
+
+fn proofs(workload: &str, seen: &Seen) -> Vec<Proof> {
+    let known = |truth: f64| {
+        if seen.unsure > LIMIT / 2.0 {
+            let points = seen.unsure * 100.0;
+            return Err(Missing::because(format!(
+                "the prover itself waited for a CPU, so the truth is only known within {points:.2} points: {AGAIN}"
+            )));
+        }
+        Ok(truth)
+    };
+    let of_interrupts = Proof {
+        truth: known(seen.truth),
+        found: Ok(seen.taken),
+        cost_ratio: seen.cost.clone(),
+        ..proof(workload, "taken by interrupts")
+    };
+    let of_thread = Proof {
+        truth: known(seen.truth_of_thread),
+        found: Ok(seen.thread),
+        ..proof(workload, "the interrupted thread")
+    };
+    vec![of_interrupts, of_thread]
+}
+
+fn proof(workload: &str, instrument: &str) -> Proof {
+    let none = || Err(Missing::because("not measured"));
+    Proof {
+        subject: SUBJECT.name.to_owned(),
+        instrument: instrument.to_owned(),
+        ours: true,
+        workload: workload.to_owned(),
+        truth: none(),
+        found: none(),
+        limit: LIMIT,
+        unit: Unit::Ratio,
+        cost_ratio: Err(Missing::because("it is part of the instrument above")),
+        remark: None,
+    }
+}
+
+/// The thread of that name.
+fn tid_of(pid: u32, name: &str) -> Option<u32> {
+    let is_it = |path: &Path| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut paths = tasks.filter_map(|task| Some(task.ok()?.path())).filter(|path| is_it(path));
+    paths.find_map(|path| path.file_name()?.to_str()?.parse().ok())
+}
+
+/// For how long a thread of the workload waited for a CPU so far.
+fn delay_ns(running: &Workload, tid: u32) -> Maybe<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/task/{tid}/schedstat", running.pid()));
+    let words = text.as_deref().unwrap_or_default().split_ascii_whitespace().nth(1);
+    let ns = words.and_then(|word| word.parse().ok());
+    ns.ok_or_else(|| Missing::because("the kernel does not say for how long a thread waited (schedstat)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_threads_of_a_workload_are_told_apart_by_their_names() {
+        let own = std::process::id();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let body = move || {
+                tell.send(nix::unistd::gettid().as_raw().cast_unsigned()).unwrap();
+                let _ = ended.recv();
+            };
+            std::thread::Builder::new().name("told-apart".into()).spawn_scoped(scope, body).unwrap();
+            let tid = told.recv().unwrap();
+            assert_eq!(tid_of(own, "told-apart"), Some(tid));
+            assert_eq!(tid_of(own, "no such thread"), None);
+            drop(end);
+        });
+    }
+}
