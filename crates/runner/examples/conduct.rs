@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use archive::Archive;
-use bakeoff_runner::{Event, Outcome, RunnerError, resume, run};
+use bakeoff_runner::{Event, Options, Outcome, RunnerError, resume, run};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,6 +16,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let archive = Archive::open(Path::new(archive))?;
     let stop = load::Stop::new();
+    // Tests run beside each other; the lock is theirs where they name it.
+    let beside_others = std::env::var_os("BAKEOFF_MACHINE_LOCK").is_none();
+    let options = Options { beside_others, plan_file: None, trust: std::env::var_os("TRUST").is_some() };
     let mut out = std::io::stdout().lock();
     let mut tell = |event: &Event<'_>| {
         if let Event::Started { id, .. } = event {
@@ -26,9 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outcome: Result<Outcome, RunnerError> = match what.as_str() {
         "run" => {
             let plan = plan::read(&std::fs::read_to_string(subject)?, subject)?;
-            run(&plan, &archive, &stop, &mut tell)
+            run(&plan, &archive, &options, &stop, &mut tell)
         }
-        _ => resume(&archive, subject.parse()?, &stop, &mut tell),
+        _ => resume(&archive, subject.parse()?, &options, &stop, &mut tell),
     };
     let outcome = outcome?;
     drop(out);

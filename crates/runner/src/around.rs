@@ -20,8 +20,11 @@ use probes::topology::Cores;
 use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::command::{CommandEnd, CpuSplit, Recorded};
 use record::cpu::CpuInterval;
+use record::limits::Throttled;
 use record::missing::{Maybe, Missing};
 use record::series::Sample;
+
+use crate::quotas::Quotas;
 
 /// How a command or a stretch of time is recorded.
 #[derive(Debug, Clone)]
@@ -56,6 +59,8 @@ pub struct Recording {
     pub seen: record::instruments::Instruments,
     /// The other instruments, interval by interval.
     pub series: Vec<Sample>,
+    /// How often a CPU quota took effect, between the same edges.
+    pub throttled: Maybe<Throttled>,
     /// What is missing for a better look and how to get it.
     pub notes: Vec<String>,
     /// Whether the user ended it.
@@ -102,6 +107,7 @@ pub fn record(around: Around, settings: &RecordSettings, stop: &Stop) -> Result<
                 end: CommandEnd::NoCommand,
                 window: instruments.cpu.since_start(),
                 by_events_ns: Err(none()),
+                interrupted_ns: Err(none()),
                 by_proc_ns: Err(none()),
                 by_rusage: Err(none()),
             };
@@ -145,6 +151,7 @@ fn record_command(
         end: end_of(status),
         window: instruments.cpu.since_start(),
         by_events_ns: instruments.cpu.members_ns(),
+        interrupted_ns: instruments.cpu.members_interrupted_ns(),
         by_proc_ns,
         by_rusage: before.and_then(|before| Ok(since(before, children_usage()?))),
     };
@@ -162,6 +169,7 @@ struct Instruments<'a> {
     deadlines: Deadlines,
     intervals: Vec<CpuInterval>,
     series: Vec<Sample>,
+    quotas: Quotas,
 }
 
 impl<'a> Instruments<'a> {
@@ -170,10 +178,12 @@ impl<'a> Instruments<'a> {
         let cpu = cpu_time::open(&Options::of_this_machine().with_tasks(Cores::default()));
         let others = settings.others.iter().map(|kind| (kind.open)()).collect();
         let deadlines = Deadlines::new(Monotonic.now_ns(), settings.interval);
-        Self { settings, cpu, others, deadlines, intervals: Vec::new(), series: Vec::new() }
+        let quotas = Quotas::new();
+        Self { settings, cpu, others, deadlines, intervals: Vec::new(), series: Vec::new(), quotas }
     }
 
     fn start(&mut self) {
+        self.quotas.open();
         self.others.iter_mut().for_each(|o| o.start());
         // Last, so that its window is the command's.
         self.cpu.start();
@@ -218,9 +228,14 @@ impl<'a> Instruments<'a> {
     fn finish(mut self, recorded: Recorded, stopped: bool) -> Recording {
         let mut notes = self.cpu.notes().to_vec();
         notes.extend(self.others.iter().flat_map(|o| o.notes()));
+        if let Ok(cost) = self.cpu.cost() {
+            let percent = cost.ratio_of_one_cpu * 100.0;
+            notes.push(format!("watching the CPUs cost {percent:.3} % of one CPU"));
+        }
         let mut seen = record::instruments::Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
-        Recording { recorded, cpu: self.intervals, seen, series: self.series, notes, stopped }
+        let throttled = self.quotas.take();
+        Recording { recorded, cpu: self.intervals, seen, series: self.series, throttled, notes, stopped }
     }
 }
 

@@ -6,8 +6,12 @@ use probes::observe::{Instrument, Kind, Reading};
 use record::clock::WallAnchor;
 use record::cpu::{CpuInterval, Rung};
 use record::instruments::Instruments;
+use record::limits::Throttled;
 use record::load::Phase;
+use record::missing::{Maybe, Missing};
 use record::series::Sample;
+
+use crate::quotas::Quotas;
 
 /// What the load has room for between two intervals of its own is no interval.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -21,13 +25,21 @@ pub struct Beside {
     intervals: Vec<CpuInterval>,
     /// What the others said, and when.
     readings: Vec<(u64, Reading)>,
+    quotas: Quotas,
 }
 
 impl Beside {
     /// Opens the probe now and once, so that its opening costs no load anything.
     pub fn new(observe: bool) -> Self {
         let probe = observe.then(|| cpu_time::open(&cpu_time::Options::of_this_machine()));
-        Self { probe, others: Vec::new(), measuring: false, intervals: Vec::new(), readings: Vec::new() }
+        Self {
+            probe,
+            others: Vec::new(),
+            measuring: false,
+            intervals: Vec::new(),
+            readings: Vec::new(),
+            quotas: Quotas::new(),
+        }
     }
 
     /// Reads these instruments too, whenever the CPUs are read.
@@ -57,8 +69,23 @@ impl Beside {
         }
     }
 
+    /// Watches the CPU quota of this server too, from the next measured phase on.
+    pub(crate) fn watch_quota_of(&mut self, server: Option<u32>) {
+        self.quotas.also_of(server);
+    }
+
+    /// How often a CPU quota took effect in the measured phase that has ended.
+    ///
+    /// # Errors
+    ///
+    /// Missing if the counters cannot be read, or no phase was measured.
+    pub fn take_throttled(&mut self) -> Maybe<Throttled> {
+        self.quotas.take()
+    }
+
     /// Opens the books of all CPUs: what is measured begins now.
     pub(crate) fn open_books(&mut self) {
+        self.quotas.open();
         if let Some(probe) = &mut self.probe {
             self.others.iter_mut().for_each(|other| other.start());
             // Last, so that its window is the load's.
@@ -75,6 +102,19 @@ impl Beside {
     /// The interval that was closed last.
     pub(crate) fn last(&self) -> Option<&CpuInterval> {
         self.intervals.last()
+    }
+
+    /// For how long these CPUs were busy in the intervals since the books were opened, summed; missing if they were not watched.
+    pub(crate) fn busy_s(&self, cpus: &std::collections::BTreeSet<u32>) -> Maybe<f64> {
+        if self.intervals.is_empty() {
+            return Err(Missing::because("the CPUs were not watched"));
+        }
+        let of_interval = |interval: &CpuInterval| -> Maybe<f64> {
+            let samples = interval.cpus.iter().filter(|sample| cpus.contains(&sample.cpu));
+            let ratios: Maybe<Vec<f64>> = samples.map(record::cpu::CpuSample::busy_ratio).collect();
+            Ok(ratios?.iter().sum::<f64>() * interval.seconds())
+        };
+        self.intervals.iter().map(of_interval).sum()
     }
 
     /// Share of all CPUs' time that the hypervisor gave to others in the interval that was closed last.
@@ -111,6 +151,7 @@ impl Beside {
     }
 
     fn close(&mut self) {
+        self.quotas.close();
         self.read();
         self.measuring = false;
     }

@@ -4,38 +4,53 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use archive::{Archive, Step};
+use archive::{Archive, JournalEvent, Step};
 use load::Stop;
 use plan::Plan;
 use record::bakeoff::{Bakeoff, Trial};
-use record::clock::WallAnchor;
+use record::clock::{Clock as _, Monotonic, WallAnchor};
 use record::environment::Environment;
 use record::missing::Missing;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use record::target::mask_text;
 
+use crate::account::Account;
 use crate::beside::Beside;
+use crate::budget::Budget;
 use crate::error::RunnerError;
 use crate::ledger::{Ledger, event};
+use crate::machine::Machine;
+use crate::options::{Options, foreign};
 use crate::preflight::{Finding, Severity, preflight};
-use crate::scratch::Scratch;
+use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
-use crate::{Event, Outcome, leftovers, rounds, series};
+use crate::{Event, Outcome, account, rounds, series, workspace};
 
 /// Marks a bake-off, and its runs, that only show that the plan works.
 pub(crate) const SHORTENED: &str = "shortened";
+
+/// Marks a bake-off, and its runs, that others may have disturbed.
+pub(crate) const BESIDE_OTHERS: &str = "beside-others";
 
 /// The fact that holds what preflight had to say.
 const FINDINGS: &str = "preflight.findings";
 
 /// Everything that the steps of a bake-off share.
 pub(crate) struct Conductor<'a> {
-    pub(crate) plan: &'a Plan,
+    /// The plan as it is executed, with its secrets.
+    pub(crate) plan: Plan,
+    /// The plan as it is stored, without.
+    pub(crate) public: &'a Plan,
+    pub(crate) secrets: Secrets,
+    pub(crate) beside_others: bool,
+    /// Held until the end.
+    pub(crate) _machine: Machine,
     pub(crate) archive: &'a Archive,
     pub(crate) stop: &'a Stop,
     pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
     pub(crate) ledger: Ledger,
-    pub(crate) scratch: Scratch,
+    /// What server and commands run as; `None`: as this process.
+    pub(crate) account: Option<Account>,
     pub(crate) beside: Beside,
     pub(crate) environment: Environment,
 }
@@ -54,21 +69,33 @@ pub(crate) struct Conductor<'a> {
 pub fn run(
     plan: &Plan,
     archive: &Archive,
+    options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
-    let found = look(plan, archive, on_event)?;
+    let secrets = Secrets::read(plan)?;
+    let revealed = secrets.reveal(plan);
+    let machine_lock = Machine::take(options.beside_others, plan.title())?;
+    let found = look(&revealed, &secrets, archive, on_event)?;
+    let account = account_of(plan)?;
     let beside = Beside::new(observes_cpu(plan));
-    let bakeoff = planned(plan, machine(plan, archive, &found, &beside))?;
-    let id = bakeoff.header.id;
+    let bakeoff = planned(plan, options, machine(plan, archive, &found, &beside))?;
     archive.create_bakeoff(&bakeoff)?;
+    let mut ledger = Ledger::begin(archive, &bakeoff)?;
+    if let Ok(path) = fs::canonicalize(plan.name()) {
+        ledger.journal.say(Step::PlanFile { path: path.display().to_string() })?;
+    }
     let conductor = Conductor {
-        plan,
+        plan: revealed,
+        public: plan,
+        secrets,
+        beside_others: options.beside_others,
+        _machine: machine_lock,
         archive,
         stop,
         on_event,
-        ledger: Ledger::begin(archive, &bakeoff)?,
-        scratch: Scratch::make(id)?,
+        ledger,
+        account,
         beside,
         environment: bakeoff.environment,
     };
@@ -83,22 +110,30 @@ pub fn run(
 pub fn resume(
     archive: &Archive,
     id: RunId,
+    options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
+    if let (false, Some(foreign)) = (options.trust, foreign(archive, id)?) {
+        return Err(RunnerError::Untrusted { id, foreign });
+    }
     if rounds::is_one(archive, id)? {
         return rounds::resume(archive, id, stop, on_event);
     }
     // First the journal: who holds it is alone with the bake-off.
     let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
-    let plan = archived_plan(&bakeoff)?;
-    if let Some(done) = leftovers::clear(id)? {
+    let plan = archived_plan(&bakeoff, options, journal.before())?;
+    for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }
     let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     let is_over = ledger.next().is_none();
-    let found = if is_over { Vec::new() } else { look(&plan, archive, on_event)? };
+    let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
+    let revealed = secrets.reveal(&plan);
+    let machine_lock = Machine::take(options.beside_others || is_over, plan.title())?;
+    let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
+    let account = if is_over { None } else { account_of(&plan)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
     let environment = machine(&plan, archive, &found, &beside);
     let mut changed = bakeoff.environment.differing(&environment);
@@ -110,12 +145,16 @@ pub fn resume(
         )));
     }
     let conductor = Conductor {
-        plan: &plan,
+        plan: revealed,
+        public: &plan,
+        secrets,
+        beside_others: options.beside_others,
+        _machine: machine_lock,
         archive,
         stop,
         on_event,
         ledger,
-        scratch: Scratch::make(id)?,
+        account,
         beside,
         environment,
     };
@@ -131,10 +170,16 @@ impl Conductor<'_> {
         for note in self.plan.notes() {
             (self.on_event)(&Event::Note(&format!("{}:{}: {}", self.plan.name(), note.place, note.text)));
         }
+        let mut budget = Budget::new(self.plan.time_budget(), Monotonic.now_ns());
+        let all_series = self.plan.estimate().series;
         while let Some(work) = self.ledger.next() {
             let block = work.block;
+            let left = all_series.saturating_sub(work.series);
             if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
                 return self.ledger.close(RunState::Interrupted);
+            }
+            if let Some(note) = budget.after_series(left, Monotonic.now_ns()) {
+                (self.on_event)(&Event::Note(&note));
             }
             self.ledger.give_up_where_nothing_works(block)?;
         }
@@ -143,11 +188,22 @@ impl Conductor<'_> {
 
     /// Puts a line about a series on disk.
     pub(crate) fn say_of_series(&mut self, series: u32, attempt: u32, step: Step) -> Result<(), RunnerError> {
+        let step = match step {
+            Step::SeriesFailed { reason } => Step::SeriesFailed { reason: self.secrets.hide(&reason) },
+            step => step,
+        };
         Ok(self.ledger.journal.append(&event(Some(series), None, attempt, step))?)
     }
 
     /// Takes note of how an attempt at a trial ended, in the journal first.
     pub(crate) fn end(&mut self, trial: &Trial, end: Step) -> Result<(), RunnerError> {
+        let end = match end {
+            Step::TrialFailed { reason } => Step::TrialFailed { reason: self.secrets.hide(&reason) },
+            Step::TrialInvalid { run, reason } => {
+                Step::TrialInvalid { run, reason: self.secrets.hide(&reason) }
+            }
+            end => end,
+        };
         self.ledger.end(trial, end, self.on_event)
     }
 }
@@ -160,6 +216,7 @@ pub(crate) fn command_line() -> String {
 /// Whether plan and machine are fit; tells what else is to be known of the machine.
 fn look(
     plan: &Plan,
+    secrets: &Secrets,
     archive: &Archive,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Vec<Finding>, RunnerError> {
@@ -168,7 +225,10 @@ fn look(
             plan.unbuilt().iter().map(|n| format!("{}:{}: {}", plan.name(), n.place, n.text)).collect();
         return Err(RunnerError::NotBuilt { what });
     }
-    let found = preflight(plan, archive)?;
+    let mut found = preflight(plan, archive)?;
+    for finding in &mut found {
+        finding.text = secrets.hide(&finding.text);
+    }
     let (problems, warnings): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|f| f.severity == Severity::Problem);
     for warning in &warnings {
@@ -178,6 +238,15 @@ fn look(
         return Ok(warnings);
     }
     Err(RunnerError::NotFit { problems: problems.into_iter().map(|p| p.text).collect() })
+}
+
+/// What server and commands run as. A plan without a server has nothing to protect its commands from: they are the
+/// user's, as those of a load are.
+fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
+    if !plan.has_server() {
+        return Ok(None);
+    }
+    account::choose(plan.server_user()).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })
 }
 
 /// The facts about the machine, and what was seen and what was not seen of it.
@@ -204,13 +273,11 @@ fn observes_cpu(plan: &Plan) -> bool {
 }
 
 /// The bake-off before its first step.
-fn planned(plan: &Plan, environment: Environment) -> Result<Bakeoff, RunnerError> {
+fn planned(plan: &Plan, options: &Options, environment: Environment) -> Result<Bakeoff, RunnerError> {
     let anchor = WallAnchor::now();
-    let labels = if plan.is_shortened() {
-        BTreeMap::from([(SHORTENED.to_owned(), "yes".to_owned())])
-    } else {
-        BTreeMap::new()
-    };
+    let marks = [(SHORTENED, plan.is_shortened()), (BESIDE_OTHERS, options.beside_others)];
+    let labels = marks.into_iter().filter(|(_, is)| *is).map(|(mark, _)| (mark.to_owned(), "yes".to_owned()));
+    let labels: BTreeMap<String, String> = labels.collect();
     let header = RunHeader {
         id: RunId::fresh(anchor),
         kind: RunKind::Bakeoff,
@@ -242,6 +309,36 @@ fn planned(plan: &Plan, environment: Environment) -> Result<Bakeoff, RunnerError
     })
 }
 
+/// The text that has the plan's checksum, and what it is called.
+fn plan_text(
+    bakeoff: &Bakeoff,
+    options: &Options,
+    journal: &[JournalEvent],
+) -> Result<(String, String), RunnerError> {
+    let (id, sha256) = (bakeoff.header.id, bakeoff.plan_sha256.clone());
+    if let Some(path) = &options.plan_file {
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|source| RunnerError::PlanFile { path: path.clone(), source })?;
+        let (file, found) = (path.display().to_string(), plan::sha256(&text));
+        if found == sha256 {
+            return Ok((text, file));
+        }
+        return Err(RunnerError::AnotherPlan { id, file, found, sha256 });
+    }
+    if plan::sha256(&bakeoff.plan_text) == sha256 {
+        return Ok((bakeoff.plan_text.clone(), format!("the plan of {id}")));
+    }
+    let own = journal.iter().rev().find_map(|event| match &event.step {
+        Step::PlanFile { path } => Some(path.clone()),
+        _ => None,
+    });
+    let text = own.as_ref().and_then(|path| fs::read_to_string(path).ok());
+    match (text.filter(|text| plan::sha256(text) == sha256), own) {
+        (Some(text), Some(file)) => Ok((text, file)),
+        (_, tried) => Err(RunnerError::PlanMasked { id, tried, sha256 }),
+    }
+}
+
 /// The author's key points: read now, so that the page can be made again when the file is gone.
 fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
     let Some(file) = plan.notes_path() else { return Ok(None) };
@@ -250,15 +347,15 @@ fn notes(plan: &Plan) -> Result<Option<String>, RunnerError> {
     fs::read_to_string(&path).map(Some).map_err(|source| RunnerError::Notes { path, source })
 }
 
-/// The plan as it was begun.
-fn archived_plan(bakeoff: &Bakeoff) -> Result<Plan, RunnerError> {
+/// The plan as it was begun: from the file that was named, from the archive, or, where that is masked, from its own file.
+fn archived_plan(
+    bakeoff: &Bakeoff,
+    options: &Options,
+    journal: &[JournalEvent],
+) -> Result<Plan, RunnerError> {
     let id = bakeoff.header.id;
-    let name = format!("the plan of {id}");
-    let plan =
-        plan::read(&bakeoff.plan_text, &name).map_err(|source| RunnerError::ArchivedPlan { id, source })?;
-    if plan.sha256() != bakeoff.plan_sha256 {
-        return Err(RunnerError::PlanMasked { id });
-    }
+    let (text, name) = plan_text(bakeoff, options, journal)?;
+    let plan = plan::read(&text, &name).map_err(|source| RunnerError::ArchivedPlan { id, source })?;
     let plan = if bakeoff.header.labels.contains_key(SHORTENED) { plan.shortened() } else { plan };
     if plan.trials() != bakeoff.trials {
         return Err(RunnerError::AnotherOrder { id, version: bakeoff.header.tool_version.clone() });

@@ -3,49 +3,80 @@
 //! Every copy runs the command again and again, from one moment on, until each of them has worked for the plan's time
 //! and finished a run; then all are stopped. So each is measured while all the others work, and a copy's rate is the
 //! runs that it finished over the time from its start to the end of the last of them. What the end cuts off is not
-//! counted. Each copy has a thread of its own here, which starts the command and waits for it.
+//! counted. Each copy has a thread here, which starts the command and waits for it.
 
+mod judge;
+mod room;
+
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use load::Stop;
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use plan::{Machine, ScalePlan};
-use probes::{cpu_list, topology};
 use record::bakeoff::Trial;
 use record::clock::{Clock as _, Monotonic};
 use record::series::Sample;
 
+use self::judge::{others_sentence, strays_sentence, unfair, used_cpu_s};
+use self::room::{machine, over_the_limits};
+use crate::control_group::ControlGroup;
 use crate::error::RunnerError;
+use crate::log;
 use crate::process::{Placement, Process, Waited};
 use crate::rounds::{Bench, Measured, Shortfall};
-use crate::server::last_words;
+use crate::strays;
+use crate::workspace::Workspace;
 
 /// How often the books of the CPUs are closed while copies work.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How often hung copies and a wish to stop are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Processes that this machine needs beside the copies.
-const SPARE_PROCESSES: u64 = 16;
-/// A copy is a process, and a thread here that waits for it; the kernel's limits count both.
-const TASKS_PER_COPY: u64 = 2;
+/// In less time than this, copies differ by when they were started.
+const FAIR_FROM: Duration = Duration::from_millis(200);
+/// Runs of each unit alone, of which the shortest counts.
+const SOLO_RUNS: u32 = 3;
+
+/// How the copies are found again if this process dies.
+#[derive(Debug, Clone)]
+pub(crate) struct Confined {
+    group: Option<Arc<ControlGroup>>,
+    mark: Option<(&'static str, String)>,
+}
+
+impl Confined {
+    pub(crate) fn to(workspace: &Workspace) -> Self {
+        let (name, mark) = workspace.mark();
+        Self { group: workspace.control_group().cloned(), mark: Some((name, mark.to_owned())) }
+    }
+}
 
 /// A scale run that is ready to be measured.
 pub(crate) struct Copies {
+    confined: Confined,
     plan: ScalePlan,
     machine: Machine,
+    /// CPUs that can be busy all the time under the quota.
+    cpus: u32,
+    /// How much work each unit is, the first one's being 1; of one unit or none, 1.
+    weights: Vec<f64>,
 }
 
 impl Copies {
     /// Looks whether so many copies can be, and whether the command does its work at all.
-    pub(crate) fn prepare(plan: &ScalePlan, folder: &Path, stop: &Stop) -> Result<Self, RunnerError> {
+    pub(crate) fn prepare(
+        plan: &ScalePlan,
+        confined: Confined,
+        folder: &Path,
+        stop: &Stop,
+    ) -> Result<Self, RunnerError> {
         for unit in &plan.units {
             // By content, so that a folder is no file and a file without permission says so.
             let readable = File::open(unit).and_then(|f| {
@@ -56,29 +87,56 @@ impl Copies {
                 source,
             })?;
         }
-        let machine = machine(plan).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })?;
+        let not_fit = |problem: String| RunnerError::NotFit { problems: vec![problem] };
+        let (machine, cpus) = machine(plan).map_err(not_fit)?;
         let copies = *plan.copies.last().expect("checked");
         if let Some(problem) = over_the_limits(u64::from(copies)) {
-            return Err(RunnerError::NotFit { problems: vec![problem] });
+            return Err(not_fit(problem));
         }
-        let ready = Self { plan: plan.clone(), machine };
-        ready.rehearse(folder, stop)?;
+        strays::adopt().map_err(|e| not_fit(format!("cannot adopt what copies leave behind: {e}")))?;
+        let mut ready = Self { confined, plan: plan.clone(), machine, cpus, weights: vec![1.0] };
+        ready.rehearse(0, folder, stop)?;
+        ready.weigh(folder, stop)?;
+        strays::end(&mark(folder));
         Ok(ready)
     }
 
-    /// One run alone: the command works, and what it reads is in memory.
-    fn rehearse(&self, folder: &Path, stop: &Stop) -> Result<(), RunnerError> {
+    /// Measures each unit alone: how much more work it is than the first.
+    fn weigh(&mut self, folder: &Path, stop: &Stop) -> Result<(), RunnerError> {
+        let copies = *self.plan.copies.last().expect("checked");
+        let units = u32::try_from(self.plan.units.len()).unwrap_or(u32::MAX).min(copies);
+        if units < 2 {
+            return Ok(());
+        }
+        let mut shortest = Vec::new();
+        for unit in 0..units {
+            let runs = (0..SOLO_RUNS).map(|_| self.rehearse(unit, folder, stop));
+            let spans = runs.collect::<Result<Vec<_>, _>>()?;
+            shortest.push(spans.into_iter().min().expect("there are runs").as_secs_f64());
+        }
+        self.weights = shortest.iter().map(|s| s / shortest[0]).collect();
+        Ok(())
+    }
+
+    fn weight(&self, copy: u32) -> f64 {
+        self.weights[copy as usize % self.weights.len()]
+    }
+
+    /// One run alone: the command works, and what it reads is in memory. Yields how long it took.
+    fn rehearse(&self, copy: u32, folder: &Path, stop: &Stop) -> Result<Duration, RunnerError> {
         let log = folder.join("rehearsal.log");
-        let mut process = self.start(0, 1, &log).map_err(|source| match source.raw_os_error() {
-            Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
-                problems: vec![format!(
-                    "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
-                    self.plan.scheduler
-                )],
-            },
-            _ => RunnerError::NoCommand { command: self.plan.command_of(0).join(" "), source },
-        })?;
-        match process.wait(self.plan.timeout, stop) {
+        let began_ns = Monotonic.now_ns();
+        let mut process =
+            self.start(copy, 1, &log, &mark(folder)).map_err(|source| match source.raw_os_error() {
+                Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
+                    problems: vec![format!(
+                        "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
+                        self.plan.scheduler
+                    )],
+                },
+                _ => RunnerError::NoCommand { command: self.plan.command_of(copy).join(" "), source },
+            })?;
+        match self.wait_alone(&process, stop)? {
             Waited::Stopped => return Err(RunnerError::StoppedBefore),
             Waited::TimedOut => {
                 let what = format!("it did not end within {:?} (--timeout)", self.plan.timeout);
@@ -86,8 +144,11 @@ impl Copies {
             }
             Waited::Done => {}
         }
-        match process.finish() {
-            Ok(status) if status.success() => Ok(()),
+        let took = Duration::from_nanos(Monotonic.now_ns() - began_ns);
+        let status = process.finish();
+        strays::bury_group(process.pid());
+        match status {
+            Ok(status) if status.success() => Ok(took),
             Ok(status) => {
                 Err(RunnerError::Rehearsal { what: format!("it ended with {status}{}", last_words(&log)) })
             }
@@ -95,16 +156,31 @@ impl Copies {
         }
     }
 
-    fn start(&self, copy: u32, copies: u32, log: &Path) -> io::Result<Process> {
+    /// Waits for the end of a run to the moment, since its time is a measure of its work.
+    fn wait_alone(&self, process: &Process, stop: &Stop) -> Result<Waited, RunnerError> {
+        if self.plan.units.len() < 2 {
+            return Ok(process.wait(self.plan.timeout, stop));
+        }
+        process.watch(stop).map_err(|e| RunnerError::Rehearsal { what: format!("lost sight of it: {e}") })
+    }
+
+    fn start(&self, copy: u32, copies: u32, log: &Path, mark: &str) -> io::Result<Process> {
         let words = self.plan.command_of(copy);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command.env("BAKEOFF_COPY", copy.to_string()).env("BAKEOFF_COPIES", copies.to_string());
+        command.envs(self.confined.mark.iter().map(|(name, mark)| (name, mark)));
+        command.env(strays::MARK, mark);
         let log = File::options().create(true).append(true).open(log)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let bound = self.plan.bind.cpus_of(copy, &self.machine);
         let allowed = self.plan.cpus.clone();
-        let placement = Placement { cpus: bound.or(allowed), scheduler: self.plan.scheduler };
+        let placement = Placement {
+            cpus: bound.or(allowed),
+            scheduler: self.plan.scheduler,
+            account: None,
+            group: self.confined.group.clone(),
+        };
         Process::spawn(command, &placement)
     }
 
@@ -115,14 +191,17 @@ impl Copies {
             state: Mutex::new(State { running: vec![None; copies as usize], reached: 0, end: None }),
             changed: Condvar::new(),
         };
+        let used = used_cpu_s();
         bench.beside.open_books();
         let began_ns = Monotonic.now_ns();
+        let mark = mark(bench.folder);
+        let mark = mark.as_str();
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
             let work = |copy| {
                 let log = bench.folder.join(format!("copy-{copy}.log"));
                 let (ready, floor) = (self, &floor);
                 let thread = std::thread::Builder::new();
-                let started = thread.spawn_scoped(scope, move || ready.work(copy, copies, &log, floor));
+                let started = thread.spawn_scoped(scope, move || ready.work(copy, copies, &log, floor, mark));
                 started
                     .map_err(|e| floor.fail(format!("copy {} of {copies} has no thread: {e}", copy + 1)))
                     .ok()
@@ -131,8 +210,11 @@ impl Copies {
             self.supervise(&floor, copies, bench);
             workers.into_iter().map(|w| w.join().expect("a copy's thread does not panic")).collect()
         });
+        let strays = strays::end(mark);
         let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
         bench.beside.close_interval();
+        // Everything that the copies started has ended by now and is counted.
+        let used_s = used_cpu_s() - used;
         for copy in 0..copies {
             // What the copies said was read where it was needed.
             let _ = fs::remove_file(bench.folder.join(format!("copy-{copy}.log")));
@@ -143,32 +225,59 @@ impl Copies {
             Some(End::Failed(reason)) => Some(reason),
             Some(End::Reached) | None => None,
         };
-        let t_ms =
-            i64::try_from((Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000).unwrap_or(i64::MAX);
-        let mut samples = Vec::new();
-        let mut add = |name: &str, labels: String, value: f64| {
-            samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
-        };
-        add("cpus", String::new(), self.machine.places.len() as f64);
-        add("wall_s", String::new(), wall_s);
-        for (copy, tally) in tallies.iter().enumerate() {
-            let label = || format!("copy={copy}");
-            add("runs", label(), tally.runs as f64);
-            if tally.runs > 0 {
-                add("work_per_s", label(), tally.runs as f64 / tally.for_s);
-                add("cpu_s_per_run", label(), tally.cpu.as_secs_f64() / tally.runs as f64);
-            }
+        let places: BTreeSet<u32> = self.machine.places.keys().copied().collect();
+        let others_s = bench.beside.busy_s(&places).map(|busy_s| busy_s - used_s);
+        let others_ratio = others_s.map(|s| s / (wall_s * places.len() as f64));
+        let rates: Vec<f64> =
+            (0..).zip(&tallies).map(|(copy, tally)| tally.rate() * self.weight(copy)).collect();
+        let invalid = invalid
+            .or_else(|| (strays > 0).then(|| strays_sentence(strays)))
+            .or_else(|| others_sentence(others_ratio.clone().unwrap_or(0.0), places.len()))
+            .or_else(|| if self.plan.time < FAIR_FROM { None } else { unfair(&rates, self.cpus) });
+        let mut samples = self.samples(bench, wall_s, &tallies);
+        if let Ok(ratio) = others_ratio {
+            let (t_ms, host) = (since_ms(bench), String::new());
+            samples.push(Sample {
+                t_ms,
+                host,
+                name: "others_ratio".into(),
+                labels: String::new(),
+                value: ratio,
+            });
         }
         Ok(Measured { samples, invalid })
     }
 
+    /// What the copies did, in units of the first unit's work.
+    fn samples(&self, bench: &Bench<'_>, wall_s: f64, tallies: &[Tally]) -> Vec<Sample> {
+        let t_ms = since_ms(bench);
+        let mut samples = Vec::new();
+        let mut add = |name: &str, labels: String, value: f64| {
+            samples.push(Sample { t_ms, host: String::new(), name: name.to_owned(), labels, value });
+        };
+        add("cpus", String::new(), f64::from(self.cpus));
+        add("wall_s", String::new(), wall_s);
+        for (copy, tally) in (0..).zip(tallies) {
+            let (label, weight) = (|| format!("copy={copy}"), self.weight(copy));
+            add("runs", label(), tally.runs as f64);
+            if self.weights.len() > 1 {
+                add("unit_work_ratio", label(), weight);
+            }
+            if tally.runs > 0 {
+                add("work_per_s", label(), tally.rate() * weight);
+                add("cpu_s_per_run", label(), tally.cpu.as_secs_f64() / tally.runs as f64 / weight);
+            }
+        }
+        samples
+    }
+
     /// What a copy's thread does until the level ends.
-    fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor) -> Tally {
+    fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor, mark: &str) -> Tally {
         let mut tally = Tally::default();
         let began_ns = Monotonic.now_ns();
         let name = || format!("copy {} of {copies}", copy + 1);
         loop {
-            let mut process = match self.start(copy, copies, log) {
+            let mut process = match self.start(copy, copies, log, mark) {
                 Ok(process) => process,
                 Err(e) => {
                     let limit =
@@ -185,6 +294,7 @@ impl Copies {
             // From here on nobody else kills it, so that its number may become another's.
             let over = floor.leave(copy);
             let status = process.finish();
+            strays::bury_group(process.pid());
             if over {
                 return tally;
             }
@@ -254,6 +364,22 @@ struct Tally {
     reached: bool,
 }
 
+impl Tally {
+    /// Runs per second; 0 if none was finished.
+    fn rate(&self) -> f64 {
+        if self.runs == 0 { 0.0 } else { self.runs as f64 / self.for_s }
+    }
+}
+
+/// A word that only the processes of this experiment have in their environment.
+fn mark(folder: &Path) -> String {
+    format!("{}-{}", std::process::id(), folder.display())
+}
+
+fn since_ms(bench: &Bench<'_>) -> i64 {
+    i64::try_from((Monotonic.now_ns() - bench.anchor.monotonic_ns) / 1_000_000).unwrap_or(i64::MAX)
+}
+
 /// What the copies of a level share.
 struct Floor {
     state: Mutex<State>,
@@ -321,60 +447,10 @@ impl Floor {
     }
 }
 
-/// The CPUs that copies may run on, each with its socket and core.
-fn machine(plan: &ScalePlan) -> Result<Machine, String> {
-    let allowed = allowed_cpus().ok_or("the CPUs that this process may use are not known")?;
-    let wanted = match &plan.cpus {
-        None => allowed,
-        Some(cpus) => {
-            if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-                return Err(format!("CPU {cpu} is not one that this process may use (--cpus)"));
-            }
-            cpus.clone()
-        }
-    };
-    Ok(Machine { places: topology::places(Path::new("/"), &wanted) })
-}
-
-fn allowed_cpus() -> Option<Vec<u32>> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
-    Some(cpu_list::parse(list.trim()).ok()?.into_iter().collect())
-}
-
-/// Which limit on processes so many copies would meet.
-fn over_the_limits(copies: u64) -> Option<String> {
-    let wanted = copies * TASKS_PER_COPY + SPARE_PROCESSES;
-    let said = |limit: u64, what: &str| {
-        (wanted > limit).then(|| {
-            format!("{copies} copies need {wanted} processes and threads, and {what} leaves {limit}: fewer --copies, or a higher limit")
-        })
-    };
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    if !geteuid().is_root()
-        && let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NPROC)
-        && let Some(problem) = said(soft, "this user's limit (ulimit -u)")
-    {
-        return Some(problem);
-    }
-    if let Some(group) = own_control_group() {
-        let folder = format!("/sys/fs/cgroup{group}");
-        if let (Some(max), Some(now)) =
-            (number(&format!("{folder}/pids.max")), number(&format!("{folder}/pids.current")))
-            && let Some(problem) = said(max.saturating_sub(now), "this control group's limit (pids.max)")
-        {
-            return Some(problem);
-        }
-    }
-    ["threads-max", "pid_max"].iter().find_map(|name| {
-        let max = number(&format!("/proc/sys/kernel/{name}"))?;
-        said(max, &format!("the kernel's limit (kernel.{name})"))
-    })
-}
-
-fn own_control_group() -> Option<String> {
-    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    text.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned))
+/// The last of a log, as the end of a sentence.
+fn last_words(log: &Path) -> String {
+    File::open(log)
+        .map_or_else(|e| format!("; its output cannot be read: {e}"), |file| log::last_words(&file))
 }
 
 #[cfg(test)]
@@ -402,10 +478,13 @@ mod tests {
         }
     }
 
+    const UNCONFINED: Confined = Confined { group: None, mark: None };
+
     /// One level of three copies.
     fn measured(plan: &ScalePlan, stop: &Stop) -> Result<Measured, Shortfall> {
+        let _alone = strays::alone();
         let folder = tempfile::tempdir().unwrap();
-        let ready = Copies::prepare(plan, folder.path(), &Stop::new()).unwrap();
+        let ready = Copies::prepare(plan, UNCONFINED, folder.path(), &Stop::new()).unwrap();
         let trial = Experiment::Scale(plan.clone()).trials().remove(0);
         let mut beside = Beside::new(false);
         let mut bench = Bench { stop, beside: &mut beside, folder: folder.path(), anchor: WallAnchor::now() };
@@ -449,9 +528,11 @@ mod tests {
 
     #[test]
     fn a_command_that_hangs_alone_is_told_before_anything_is_measured() {
+        let _alone = strays::alone();
         let folder = tempfile::tempdir().unwrap();
         let hangs = ScalePlan { timeout: Duration::from_millis(20), ..plan("exec sleep 1000") };
-        let why = Copies::prepare(&hangs, folder.path(), &Stop::new()).err().map(|e| e.to_string());
+        let why =
+            Copies::prepare(&hangs, UNCONFINED, folder.path(), &Stop::new()).err().map(|e| e.to_string());
         assert_eq!(
             why.as_deref(),
             Some("one run of the command, before any is measured: it did not end within 20ms (--timeout)")
@@ -478,12 +559,46 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_met_by_copies_and_their_threads() {
-        assert_eq!(over_the_limits(0), None);
-        let problem = over_the_limits(1 << 40).unwrap();
-        assert!(
-            problem.starts_with("1099511627776 copies need 2199023255568 processes and threads"),
-            "{problem}"
+    fn what_copies_leave_behind_is_ended_with_the_level_and_makes_it_invalid() {
+        // Every run starts a process that sleeps in its own session, and ends only after that process has left the
+        // group: until then, the end of the copy kills it with the group.
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!(
+            r#"test "$BAKEOFF_COPIES" = 1 || {{
+                left="{}/$$"; mkfifo "$left" || exit 9
+                setsid sh -c 'echo >"$0"; exec sleep 1005' "$left" &
+                read -r _ <"$left"; }}"#,
+            folder.path().display()
         );
+        let done = measured(&plan(&script), &Stop::new()).unwrap();
+        let invalid = done.invalid.unwrap_or_default();
+        assert!(invalid.contains("left the group of the copy that started them"), "{invalid}");
+    }
+
+    #[test]
+    fn units_of_different_size_count_by_what_they_take_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let units: Vec<String> = [("small", "0.02"), ("big", "0.4")]
+            .map(|(name, seconds)| {
+                let path = folder.path().join(name);
+                fs::write(&path, seconds).unwrap();
+                path.to_str().unwrap().to_owned()
+            })
+            .into();
+        let plan = ScalePlan {
+            command: ["sh", "-c", r#"exec sleep "$(cat "$0")""#].map(str::to_owned).into(),
+            units,
+            copies: vec![2],
+            ..plan("")
+        };
+        let done = measured(&plan, &Stop::new()).unwrap();
+        // However busy the machine: sleeping twenty times as long is never less than three times the work.
+        let weights = of(&done, "unit_work_ratio");
+        assert!(
+            weights[0].to_bits() == 1.0_f64.to_bits() && weights[1] > 3.0 && weights[1] < 25.0,
+            "{weights:?}"
+        );
+        let (runs, rates) = (of(&done, "runs"), of(&done, "work_per_s"));
+        assert!(runs.iter().all(|n| *n > 0.0) && rates.len() == 2, "{runs:?} {rates:?}");
     }
 }

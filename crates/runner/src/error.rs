@@ -8,6 +8,8 @@ use load::{ErrorClass, LoadError};
 use plan::{NotAnExperiment, PlanErrors};
 use record::run::RunId;
 
+use crate::options::Foreign;
+
 /// Why a bake-off could not be conducted, or had to be left.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
@@ -83,6 +85,18 @@ pub enum RunnerError {
         /// What the system said.
         source: io::Error,
     },
+    /// The server's user may not enter a folder above the scratch folder.
+    #[error(
+        "the server's user, {uid}, may not enter {}: set TMPDIR to a folder that all may enter, or name another \
+         account with `server.user`",
+        path.display()
+    )]
+    OutOfReach {
+        /// The folder.
+        path: PathBuf,
+        /// The user.
+        uid: u32,
+    },
     /// Nothing could be measured in a whole block: the rest would be no better.
     #[error(
         "no trial of block {block} could be measured, the first because {reason}; it can be resumed as {id}"
@@ -103,13 +117,75 @@ pub enum RunnerError {
         /// What is wrong with it.
         source: PlanErrors,
     },
-    /// The plan held a password, which the archive does not keep.
+    /// The plan has a secret written out, which the archive masked.
     #[error(
-        "{id} cannot be resumed: its plan held a password, and the archive keeps none; use a user without a password on a socket, and start again"
+        "{id} cannot be resumed from the archive: its plan has a secret written out, which the archive masks{}; name \
+         the plan's own file with --plan FILE, and write `{{env:NAME}}` or `{{file:PATH}}` in the next plan",
+        tried.as_deref().map(|file| format!(", and {file} is not that plan (sha256 {sha256})")).unwrap_or_default()
     )]
     PlanMasked {
         /// The bake-off.
         id: RunId,
+        /// The file that was tried.
+        tried: Option<String>,
+        /// The checksum of the plan.
+        sha256: String,
+    },
+    /// A file was named for the plan, and holds another one.
+    #[error("{file} is not the plan of {id}: its sha256 is {found}, and the plan's is {sha256}")]
+    AnotherPlan {
+        /// The bake-off.
+        id: RunId,
+        /// The file.
+        file: String,
+        /// Its checksum.
+        found: String,
+        /// The checksum of the plan.
+        sha256: String,
+    },
+    /// The file that was named for the plan cannot be read.
+    #[error("cannot read the plan {}", path.display())]
+    PlanFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A secret that the plan refers to is not there.
+    #[error("the plan refers to `{reference}`, which cannot be read: {why}")]
+    Secret {
+        /// The reference.
+        reference: String,
+        /// Why not.
+        why: String,
+    },
+    /// Another bake-off runs on this machine.
+    #[error(
+        "another bake-off runs on this machine ({holder}): wait for it, or measure beside it with --beside-others, \
+         which marks every trial"
+    )]
+    MachineBusy {
+        /// What it says of itself.
+        holder: String,
+    },
+    /// The lock that keeps bake-offs apart cannot be used.
+    #[error("cannot use {}, the lock that keeps bake-offs on a machine apart; BAKEOFF_MACHINE_LOCK names another", path.display())]
+    MachineLock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another user could have written what would be executed.
+    #[error(
+        "{id} belongs to another user ({}), whose commands would run as this one:\n{}\nread them, and say --trust",
+        foreign.owner, foreign.commands.join("\n")
+    )]
+    Untrusted {
+        /// The bake-off.
+        id: RunId,
+        /// Whose it is, and what would run.
+        foreign: Foreign,
     },
     /// This version draws another order from the same plan.
     #[error(
@@ -132,14 +208,22 @@ impl RunnerError {
             | Self::Notes { .. }
             | Self::ArchivedPlan { .. }
             | Self::PlanMasked { .. }
+            | Self::AnotherPlan { .. }
+            | Self::PlanFile { .. }
+            | Self::Secret { .. }
+            | Self::Untrusted { .. }
             | Self::AnotherOrder { .. }
             | Self::NoCommand { .. }
             | Self::ArchivedExperiment { .. } => ErrorClass::Usage,
             Self::BlockFailed { .. } | Self::Rehearsal { .. } => ErrorClass::Server,
             Self::StoppedBefore => ErrorClass::Interrupted,
-            Self::NotFit { .. } | Self::Data { .. } | Self::Archive(_) | Self::Scratch { .. } => {
-                ErrorClass::Environment
-            }
+            Self::NotFit { .. }
+            | Self::Data { .. }
+            | Self::Archive(_)
+            | Self::OutOfReach { .. }
+            | Self::MachineBusy { .. }
+            | Self::MachineLock { .. }
+            | Self::Scratch { .. } => ErrorClass::Environment,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The books of a bake-off: its trials, how the attempts at them ended, and the journal that tells so.
 
+use std::collections::BTreeMap;
+
 use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
 use record::bakeoff::{Bakeoff, Trial, TrialState};
 use record::clock::WallAnchor;
@@ -40,6 +42,7 @@ impl Ledger {
         }
         let mut ledger = Self { id: bakeoff.header.id, trials: bakeoff.trials.clone(), history, journal };
         ledger.adopt(archive, bakeoff)?;
+        ledger.note_abandoned(bakeoff)?;
         Ok(ledger)
     }
 
@@ -115,6 +118,27 @@ impl Ledger {
         (trials - self.history.count(&self.trials, TrialState::Planned), trials)
     }
 
+    /// Gives the attempts that a dead process left their end, once.
+    fn note_abandoned(&mut self, bakeoff: &Bakeoff) -> Result<(), RunnerError> {
+        let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+        for attempt in &bakeoff.attempts {
+            let number = numbers.entry(attempt.trial).or_default();
+            *number += 1;
+            let has_end = self.journal.before().iter().any(|event| {
+                event.trial == Some(attempt.trial)
+                    && event.attempt == Some(*number)
+                    && matches!(event.step, Step::TrialAbandoned { .. })
+            });
+            let is_abandoned = self.history.attempt(attempt.trial, *number) == Some(TrialState::Abandoned);
+            if is_abandoned && !has_end {
+                let series = self.trials.get(attempt.trial as usize).map(|t| t.series);
+                let step = Step::TrialAbandoned { reason: attempt.reason.clone() };
+                self.journal.append(&event(series, Some(attempt.trial), *number, step))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes over runs that were whole in the archive when their process died before it could note so.
     ///
     /// Their attempts count as abandoned so far, since they have no end in the journal; now they get it. Each is whole
@@ -128,6 +152,10 @@ impl Ledger {
             let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
             let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
             if known.contains(&header.id) || self.history.state(trial) != TrialState::Planned {
+                continue;
+            }
+            // One that is damaged is measured again.
+            if archive.run(header.id).is_err() {
                 continue;
             }
             let series = self.trials.get(trial as usize).map(|t| t.series);

@@ -8,33 +8,50 @@
 //! - a trial that failed is done once more, on a fresh server at the end of its block, and then has failed for good;
 //! - a series whose server died gets a fresh server for the trials that it still lacks.
 
+mod account;
 mod around;
 mod beside;
+mod budget;
+mod comparable;
 mod conduct;
+mod control_group;
 mod copies;
 mod error;
+mod fingerprint;
 mod ledger;
-mod leftovers;
+mod listener;
+mod log;
+mod machine;
+mod marked;
+mod options;
 mod preflight;
 mod process;
 mod queue;
+mod quotas;
+mod random;
 mod rounds;
 mod scratch;
+mod secrets;
 mod series;
 mod server;
+mod server_cpu;
 mod step;
+mod strays;
 mod sweep;
 mod trial;
+mod workspace;
 
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunState};
 
 pub use around::{Around, RecordError, RecordSettings, Recording, record};
 pub use beside::Beside;
+pub use comparable::differing;
 pub use conduct::{resume, run};
 pub use error::RunnerError;
+pub use options::{Foreign, Options, foreign};
 pub use preflight::{Finding, Severity, preflight};
-pub use rounds::experiment;
+pub use rounds::{archived_plan, experiment};
 
 /// What a bake-off tells while it goes on.
 #[derive(Debug)]

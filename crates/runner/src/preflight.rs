@@ -15,7 +15,6 @@ use plan::{Plan, Prepare, Ready, ServerSpec};
 use probes::{cpu_list, proc_stat};
 use record::bakeoff::Levels;
 use record::clock::{Clock as _, Monotonic};
-use record::target::mask_text;
 
 use crate::error::RunnerError;
 
@@ -40,7 +39,7 @@ pub enum Severity {
 /// How long the machine is watched before it is called quiet.
 const WATCH: Duration = Duration::from_millis(500);
 /// Busier than this with other people's work, it is not.
-const BUSY_RATIO_MAX: f64 = 0.05;
+pub(crate) const BUSY_RATIO_MAX: f64 = 0.05;
 /// Less room than this is not even enough for logs.
 const FREE_BYTES_MIN: u64 = 100 << 20;
 /// Stands for a folder in paths that are looked at before there is one.
@@ -64,10 +63,14 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
             found.look_at_server(&spec);
         }
     }
+    if plan.has_server()
+        && let Err(problem) = crate::account::choose(plan.server_user())
+    {
+        found.problem(problem);
+    }
     found.look_for_room("the scratch folder", &std::env::temp_dir());
     found.look_for_room("the archive", archive.dir());
     found.look_at_scratch_name();
-    found.look_for_passwords(plan);
     found.look_for_quiet(Path::new("/"));
     let mut findings: Vec<Finding> = Vec::new();
     for finding in found.0 {
@@ -164,16 +167,6 @@ impl Found {
         }
     }
 
-    fn look_for_passwords(&mut self, plan: &Plan) {
-        if mask_text(plan.text()) != plan.text() {
-            self.warning(
-                "the plan holds a password, which the archive does not keep: interrupted, it cannot be resumed; to be \
-                 able to, use a user without a password on a socket"
-                    .to_owned(),
-            );
-        }
-    }
-
     fn look_for_quiet(&mut self, root: &Path) {
         let Ok(before) = proc_stat::read(root) else { return };
         let from_ns = Monotonic.now_ns();
@@ -215,7 +208,7 @@ fn loads(library: &str) -> Result<(), String> {
 }
 
 /// Share of all booked ticks in which the CPUs were not idle.
-fn busy_ratio(before: &proc_stat::ProcStat, after: &proc_stat::ProcStat) -> Option<f64> {
+pub(crate) fn busy_ratio(before: &proc_stat::ProcStat, after: &proc_stat::ProcStat) -> Option<f64> {
     let (mut idle, mut all) = (0, 0);
     for (cpu, now) in after {
         let then = before.get(cpu)?;

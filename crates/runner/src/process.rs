@@ -1,23 +1,26 @@
-//! Processes of ours: each leads a group of its own, dies with us, and is known by its pid and its start.
+//! Processes of ours: each leads its process group, dies with us, and has no privileges that the plan does not give it.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use load::{Stop, StopLevel};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::prctl::set_pdeathsig;
+use nix::sys::prctl::{set_no_new_privs, set_pdeathsig};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::unistd::{Pid, getpid, getppid, setgroups, setresgid, setresuid};
 use plan::Scheduler;
 use record::clock::{Clock as _, Monotonic};
+
+use crate::account::Account;
+use crate::control_group::ControlGroup;
+use crate::log::Log;
 
 /// How often something that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -35,19 +38,23 @@ pub(crate) struct Placement {
     /// `None`: on all CPUs.
     pub(crate) cpus: Option<Vec<u32>>,
     pub(crate) scheduler: Scheduler,
+    /// `None`: as the user who runs this process.
+    pub(crate) account: Option<Account>,
+    /// The control group that it joins before anything else.
+    pub(crate) group: Option<Arc<ControlGroup>>,
 }
 
 impl Placement {
     /// As the system does it.
-    pub(crate) const ANYWHERE: Self = Self { cpus: None, scheduler: Scheduler::Other };
+    pub(crate) const ANYWHERE: Self =
+        Self { cpus: None, scheduler: Scheduler::Other, account: None, group: None };
 }
 
-/// A process for ever: a pid is used again, a pid with its start is not.
+/// What `/proc/PID/stat` says of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) pid: i32,
-    /// Clock ticks between boot and its start, from `/proc/PID/stat`.
-    pub(crate) started_ticks: u64,
+pub(crate) struct Stat {
+    pub(crate) parent: i32,
+    pub(crate) session: i32,
 }
 
 /// How waiting for something ended.
@@ -62,12 +69,11 @@ pub(crate) enum Waited {
 }
 
 impl Process {
-    /// Starts `command` with its output appended to the file at `log`.
+    /// Starts `command` with its output appended to `log`.
     ///
     /// It gets SIGKILL when the thread that calls this ends, so this must be the one that conducts to the end.
-    pub(crate) fn start(mut command: Command, placement: &Placement, log: &Path) -> io::Result<Self> {
-        let log = File::options().create(true).append(true).open(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    pub(crate) fn start(mut command: Command, placement: &Placement, log: &Log) -> io::Result<Self> {
+        command.stdin(Stdio::null()).stdout(log.file()?).stderr(log.file()?);
         Self::spawn(command, placement)
     }
 
@@ -75,21 +81,29 @@ impl Process {
     pub(crate) fn spawn(mut command: Command, placement: &Placement) -> io::Result<Self> {
         command.process_group(0);
         let cpus = placement.cpus.as_deref().map(cpu_set).transpose()?;
-        let scheduler = placement.scheduler;
+        let (scheduler, account) = (placement.scheduler, placement.account);
+        let group = placement.group.clone();
         let parent = getpid();
         let before_exec = move || -> io::Result<()> {
-            set_pdeathsig(Signal::SIGKILL)?;
-            // The parent may have died before the line above; then nobody will ever send the signal.
-            if getppid() != parent {
-                return Err(Errno::ESRCH.into());
+            if let Some(group) = &group {
+                // 0 is the process that writes it.
+                nix::unistd::write(group.procs(), b"0")?;
             }
             if let Some(cpus) = &cpus {
                 sched_setaffinity(Pid::from_raw(0), cpus)?;
             }
-            set_scheduler(scheduler)
+            set_scheduler(scheduler)?;
+            give_up_privileges(account)?;
+            // A change of user clears this, so it comes after it.
+            set_pdeathsig(Signal::SIGKILL)?;
+            // The parent may have died before the line above; then the signal will never be sent.
+            if getppid() != parent {
+                return Err(Errno::ESRCH.into());
+            }
+            Ok(())
         };
         // SAFETY: between fork and exec only system calls are made, which are async-signal-safe; nothing allocates:
-        // the CPU set and the errors are plain values.
+        // the CPU set, the account and the errors are plain values, and the control group is an open file.
         unsafe { command.pre_exec(before_exec) };
         let child = command.spawn()?;
         let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|_| io::Error::from(Errno::EOVERFLOW))?);
@@ -98,10 +112,6 @@ impl Process {
 
     pub(crate) fn pid(&self) -> Pid {
         self.pid
-    }
-
-    pub(crate) fn identity(&self) -> io::Result<Identity> {
-        Identity::of(self.pid.as_raw())
     }
 
     /// Whether it has ended; it stays a zombie, so that its pid and group stay its own.
@@ -189,23 +199,11 @@ impl Drop for Process {
     }
 }
 
-impl Identity {
-    /// Who has that pid now; a zombie is nobody, whether or not somebody is there to bury it.
+impl Stat {
+    /// Of a living process; a zombie is none.
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let started_ticks = started_ticks(&stat).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self { pid, started_ticks })
-    }
-
-    /// Whether the process is still there.
-    pub(crate) fn is_alive(self) -> bool {
-        Self::of(self.pid).is_ok_and(|now| now == self)
-    }
-
-    /// Kills the group that it leads, and waits until it is gone; `false` where it does not go.
-    pub(crate) fn kill_group(self) -> bool {
-        let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
-        wait_for(Duration::from_secs(10), &Stop::new(), || !self.is_alive()) == Waited::Done
+        parse_stat(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -228,18 +226,37 @@ pub(crate) fn wait_for(at_most: Duration, stop: &Stop, mut is_there: impl FnMut(
     }
 }
 
-/// Field 22 of `/proc/PID/stat`; the second field is a name in parentheses that may hold anything, also blanks.
-/// `None` for a zombie, by the third.
-fn started_ticks(stat: &str) -> Option<u64> {
+/// The second field of `/proc/PID/stat` is a name in parentheses that may hold anything, also blanks. `None` for a
+/// zombie, by the third.
+fn parse_stat(stat: &str) -> Option<Stat> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, _group, session) = (number()?, number()?, number()?);
+    Some(Stat { parent, session })
 }
 
 fn span(time: libc::timeval) -> Duration {
     let (s, us) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_usec));
     Duration::from_secs(s.unwrap_or(0)) + Duration::from_micros(us.unwrap_or(0))
+}
+
+/// Becomes the account's user for good, and hands no capability on to the program that is executed next.
+///
+/// Another user never gains privileges again: set-user-id programs have no effect for it (`no_new_privs`).
+fn give_up_privileges(account: Option<Account>) -> io::Result<()> {
+    if let Some(Account { uid, gid }) = account {
+        setgroups(&[gid])?;
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+        set_no_new_privs()?;
+    }
+    // SAFETY: the call takes numbers only. Linux before 4.3 has no ambient capabilities, and says EINVAL.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    Ok(())
 }
 
 fn cpu_set(cpus: &[u32]) -> io::Result<CpuSet> {
@@ -266,10 +283,14 @@ fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn sh(script: &str, log: &Path) -> Process {
+    fn sh(script: &str, log: &Log) -> Process {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         Process::start(command, &Placement::ANYWHERE, log).unwrap()
+    }
+
+    fn is_alive(pid: i32) -> bool {
+        Stat::of(pid).is_ok()
     }
 
     const LONG: Duration = Duration::from_mins(1);
@@ -277,66 +298,90 @@ mod tests {
     #[test]
     fn a_process_ends_with_its_status_and_its_output_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
+        let log = Log::make(folder.path(), "log", None).unwrap();
         let mut process = sh("echo out; echo err >&2; exit 7", &log);
         assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
         assert_eq!(process.finish().unwrap().code(), Some(7));
-        assert_eq!(std::fs::read_to_string(&log).unwrap(), "out\nerr\n");
+        assert_eq!(log.text().unwrap(), "out\nerr\n");
     }
 
     #[test]
     fn what_a_process_started_is_killed_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, fifo) = (folder.path().join("log"), folder.path().join("fifo"));
+        let (log, fifo) = (Log::make(folder.path(), "log", None).unwrap(), folder.path().join("fifo"));
         // The grandchild says who it is and sleeps.
         let mut process =
             sh(&format!("mkfifo {0}; sh -c 'echo $$ >{0}; exec sleep 1000' & wait", fifo.display()), &log);
         assert_eq!(wait_for(LONG, &Stop::new(), || fifo.exists()), Waited::Done);
-        let grandchild =
-            Identity::of(std::fs::read_to_string(&fifo).unwrap().trim().parse().unwrap()).unwrap();
-        assert!(grandchild.is_alive());
+        let grandchild = std::fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
+        assert!(is_alive(grandchild));
         process.finish().unwrap();
-        assert_eq!(wait_for(LONG, &Stop::new(), || !grandchild.is_alive()), Waited::Done);
+        assert_eq!(wait_for(LONG, &Stop::new(), || !is_alive(grandchild)), Waited::Done);
     }
 
     #[test]
     fn a_process_runs_where_and_how_it_was_placed() {
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("log");
+        let log = Log::make(folder.path(), "log", None).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "grep Cpus_allowed_list /proc/self/status; cut -d' ' -f41 /proc/self/stat"]);
-        let placement = Placement { cpus: Some(vec![0]), scheduler: Scheduler::Batch };
+        let placement = Placement { cpus: Some(vec![0]), scheduler: Scheduler::Batch, ..Placement::ANYWHERE };
         let mut process = Process::start(command, &placement, &log).unwrap();
         assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
         assert!(process.finish().unwrap().success());
-        assert_eq!(std::fs::read_to_string(&log).unwrap(), "Cpus_allowed_list:\t0\n3\n");
+        assert_eq!(log.text().unwrap(), "Cpus_allowed_list:\t0\n3\n");
     }
 
     #[test]
     fn the_end_and_the_cpu_time_are_known_while_it_is_a_zombie() {
         let folder = tempfile::tempdir().unwrap();
         let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
-        let mut process = sh(spin, &folder.path().join("log"));
+        let log = Log::make(folder.path(), "log", None).unwrap();
+        let mut process = sh(spin, &log);
         assert_eq!(process.watch(&Stop::new()).unwrap(), Waited::Done);
         assert!(
             process.watch_cpu_time().unwrap() > Duration::from_millis(1),
             "twenty thousand rounds take more"
         );
         assert_eq!(process.finish().unwrap().code(), Some(3));
-        let slept = sh("exec sleep 1000", &folder.path().join("log"));
+        let slept = sh("exec sleep 1000", &log);
         let stop = Stop::new();
         stop.request();
         assert_eq!(slept.watch(&stop).unwrap(), Waited::Stopped);
     }
 
     #[test]
-    fn the_start_is_found_behind_any_name() {
+    fn another_user_has_no_capability_no_group_and_no_way_back() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: not root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let log = Log::make(folder.path(), "log", None).unwrap();
+        let mut command = Command::new("grep");
+        command.args(["-hE", "^(Uid|Groups|CapPrm|CapEff|CapAmb|NoNewPrivs):", "/proc/self/status"]);
+        let account = crate::account::choose(None).unwrap();
+        let id = account.expect("root changes the account").uid;
+        let mut process =
+            Process::start(command, &Placement { account, ..Placement::ANYWHERE }, &log).unwrap();
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        assert!(process.finish().unwrap().success());
+        let said: String = log.text().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let none = "0000000000000000";
+        assert_eq!(
+            said,
+            format!(
+                "Uid: {id} {id} {id} {id} Groups: {id} CapPrm: {none} CapEff: {none} CapAmb: {none} NoNewPrivs: 1"
+            )
+        );
+    }
+
+    #[test]
+    fn parent_and_session_are_found_behind_any_name() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(started_ticks(stat), Some(4711));
-        assert_eq!(started_ticks(&stat.replace(" S ", " Z ")), None);
-        assert_eq!(started_ticks("7"), None);
-        let me = Identity::of(getpid().as_raw()).unwrap();
-        assert!(me.is_alive());
-        assert!(!Identity { started_ticks: me.started_ticks + 1, ..me }.is_alive());
+        assert_eq!(parse_stat(stat), Some(Stat { parent: 1, session: 3 }));
+        assert_eq!(parse_stat(&stat.replace(" S ", " Z ")), None);
+        assert_eq!(parse_stat("7"), None);
+        assert!(is_alive(getpid().as_raw()));
     }
 }

@@ -49,6 +49,11 @@ impl History {
         self.first_failure.as_deref()
     }
 
+    /// How an attempt ended, numbered from 1.
+    pub(crate) fn attempt(&self, trial: u32, number: u32) -> Option<TrialState> {
+        self.of(trial).get((number as usize).checked_sub(1)?).copied()
+    }
+
     /// Number of the next attempt at a trial, from 1.
     pub(crate) fn next_attempt(&self, trial: u32) -> u32 {
         u32::try_from(self.of(trial).len()).expect("attempts are few") + 1

@@ -10,7 +10,7 @@ use std::time::Duration;
 use archive::{Archive, Step};
 use load::Stop;
 use plan::Experiment;
-use record::bakeoff::{Bakeoff, Judge, Page, Trial};
+use record::bakeoff::{Bakeoff, Judge, Levels, Page, Trial};
 use record::clock::WallAnchor;
 use record::environment::Environment;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
@@ -19,12 +19,12 @@ use record::target::mask_text;
 
 use crate::beside::Beside;
 use crate::conduct::command_line;
-use crate::copies::Copies;
+use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
 use crate::ledger::{ATTEMPT, BLOCK, Ledger, SERIES, TRIAL};
-use crate::scratch::Scratch;
 use crate::sweep::Sweep;
-use crate::{Event, Outcome, leftovers};
+use crate::workspace::{self, Inherit, Layout, Workspace};
+use crate::{Event, Outcome};
 
 /// What a trial may use while it is measured.
 pub(crate) struct Bench<'a> {
@@ -68,12 +68,14 @@ pub fn experiment(
 ) -> Result<Outcome, RunnerError> {
     let anchor = WallAnchor::now();
     let id = RunId::fresh(anchor);
-    let scratch = Scratch::make(id)?;
-    let work = Work::prepare(plan, &scratch, stop, on_event)?;
-    let bakeoff = planned(plan, id, anchor);
+    let (layout, workspace) = open_workspace()?;
+    let work = Work::prepare(plan, &workspace, stop, on_event)?;
+    let mut bakeoff = planned(plan, id, anchor);
+    bakeoff.environment.facts.extend(work.facts());
     archive.create_bakeoff(&bakeoff)?;
-    let ledger = Ledger::begin(archive, &bakeoff)?;
-    Rounds { plan, archive, stop, on_event, ledger, scratch, work, environment: bakeoff.environment }.play()
+    let mut ledger = Ledger::begin(archive, &bakeoff)?;
+    ledger.journal.say(layout)?;
+    Rounds { plan, archive, stop, on_event, ledger, workspace, work, environment: bakeoff.environment }.play()
 }
 
 /// Whether that is an experiment without a server.
@@ -91,16 +93,18 @@ pub(crate) fn resume(
     let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
-    if let Some(done) = leftovers::clear(id)? {
+    for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }
-    let ledger = Ledger::go_on(archive, &bakeoff, journal)?;
+    let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     if ledger.next().is_none() {
         return ledger.close(RunState::Sealed);
     }
-    let scratch = Scratch::make(id)?;
-    let work = Work::prepare(&plan, &scratch, stop, on_event)?;
-    let environment = probes::environment::read(Path::new("/"));
+    let (layout, workspace) = open_workspace()?;
+    ledger.journal.say(layout)?;
+    let work = Work::prepare(&plan, &workspace, stop, on_event)?;
+    let mut environment = probes::environment::read(Path::new("/"));
+    environment.facts.extend(work.facts());
     let changed = bakeoff.environment.differing(&environment);
     if !changed.is_empty() {
         on_event(&Event::Note(&format!(
@@ -108,7 +112,15 @@ pub(crate) fn resume(
             changed.join(", ")
         )));
     }
-    Rounds { plan: &plan, archive, stop, on_event, ledger, scratch, work, environment }.play()
+    Rounds { plan: &plan, archive, stop, on_event, ledger, workspace, work, environment }.play()
+}
+
+/// A place for the copies of a command, and the line of the journal that tells of it. They are the user's processes,
+/// as if a shell had started them.
+fn open_workspace() -> Result<(Step, Workspace), RunnerError> {
+    let layout = Layout::fresh(None);
+    let step = layout.step();
+    Ok((step, Workspace::open(layout, Inherit::Everything, &Levels::new())?))
 }
 
 struct Rounds<'a> {
@@ -117,7 +129,7 @@ struct Rounds<'a> {
     stop: &'a Stop,
     on_event: &'a mut dyn FnMut(&Event<'_>),
     ledger: Ledger,
-    scratch: Scratch,
+    workspace: Workspace,
     work: Work,
     environment: Environment,
 }
@@ -154,10 +166,10 @@ impl Rounds<'_> {
         let header = self.header(trial, anchor);
         let writer = self.archive.begin(&header)?;
         self.ledger.say_of_trial(trial, Step::TrialMeasuring)?;
-        let folder = self.scratch.series(trial.series)?;
-        let mut bench = Bench { stop: self.stop, beside, folder: &folder, anchor };
+        let mut bench = Bench { stop: self.stop, beside, folder: self.workspace.folder(), anchor };
         let measured = self.work.measure(trial, &mut bench);
         let cpu = beside.take();
+        let throttled = beside.take_throttled();
         match measured {
             Err(Shortfall::Stopped) => Ok(false),
             Err(Shortfall::Failed(reason)) => {
@@ -165,7 +177,8 @@ impl Rounds<'_> {
                 Ok(true)
             }
             Ok(Measured { samples, invalid }) => {
-                let reason = invalid.map(|reason| mask_text(&reason));
+                let quota = throttled.as_ref().ok().filter(|t| t.is_any()).map(ToString::to_string);
+                let reason = invalid.or(quota).map(|reason| mask_text(&reason));
                 let state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
                 let run = Run {
                     header: RunHeader { state, reason: reason.clone(), ..header },
@@ -175,7 +188,9 @@ impl Rounds<'_> {
                     series: samples,
                     proofs: Vec::new(),
                     recorded: None,
+                    server_cpu: record::server_cpu::ServerCpu::not_measured(),
                     instruments: record::instruments::Instruments::default(),
+                    throttled,
                 };
                 let id = run.header.id;
                 writer.seal(&run)?;
@@ -223,19 +238,27 @@ enum Work {
 impl Work {
     fn prepare(
         plan: &Experiment,
-        scratch: &Scratch,
+        workspace: &Workspace,
         stop: &Stop,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, RunnerError> {
         match plan {
             Experiment::Scale(plan) => {
                 on_event(&Event::Doing("one run of the command, not measured"));
-                Copies::prepare(plan, scratch.root(), stop).map(Self::Copies)
+                Copies::prepare(plan, Confined::to(workspace), workspace.folder(), stop).map(Self::Copies)
             }
             Experiment::Sweep(plan) => {
                 on_event(&Event::Doing("making the files"));
                 Sweep::prepare(plan, stop).map(Self::Sweep)
             }
+        }
+    }
+
+    /// What is known of it besides the machine.
+    fn facts(&self) -> BTreeMap<String, record::missing::Maybe<String>> {
+        match self {
+            Self::Copies(_) => BTreeMap::new(),
+            Self::Sweep(sweep) => sweep.facts(),
         }
     }
 
@@ -281,10 +304,14 @@ fn planned(plan: &Experiment, id: RunId, anchor: WallAnchor) -> Bakeoff {
 }
 
 /// The plan as it was begun.
-fn archived_plan(bakeoff: &Bakeoff) -> Result<Experiment, RunnerError> {
+///
+/// # Errors
+///
+/// [`RunnerError`] if the archived text is not the plan that was begun, or not one of this version.
+pub fn archived_plan(bakeoff: &Bakeoff) -> Result<Experiment, RunnerError> {
     let id = bakeoff.header.id;
     if plan::sha256(&bakeoff.plan_text) != bakeoff.plan_sha256 {
-        return Err(RunnerError::PlanMasked { id });
+        return Err(RunnerError::PlanMasked { id, tried: None, sha256: bakeoff.plan_sha256.clone() });
     }
     let plan = Experiment::read(&bakeoff.plan_text)
         .map_err(|source| RunnerError::ArchivedExperiment { id, source })?;

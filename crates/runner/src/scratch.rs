@@ -1,48 +1,216 @@
-//! The folder that `{scratch}` stands for: one for each series, under one for the bake-off.
+//! The scratch folder that `{scratch}` stands for: one for each series.
+//!
+//! Its name is random and stands in the journal before the folder exists. The folder is made new, with mode 0700, in a
+//! folder that is held open, and what it turned out to be is checked: in `/tmp`, other users may plant anything under a
+//! name that they can guess.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use record::run::RunId;
+use load::Stop;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use nix::unistd::{Gid, Uid, fchown, geteuid};
 
+use crate::account::Account;
 use crate::error::RunnerError;
+use crate::process::{Waited, wait_for};
+use crate::random;
 
-/// The folder of a bake-off, removed when dropped.
-///
-/// Its name follows from the bake-off's, so that a later process finds what a dead one left.
+/// How long a folder may resist being removed: processes that still write into it have been killed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A scratch folder, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    root: PathBuf,
+    path: PathBuf,
+    is_removed: bool,
 }
 
 impl Scratch {
-    /// Where the scratch folder of that bake-off is or will be.
-    pub(crate) fn place(id: RunId) -> PathBuf {
-        std::env::temp_dir().join(format!("bakeoff-{id}"))
+    /// A path for a folder that does not exist yet.
+    pub(crate) fn fresh_path() -> PathBuf {
+        let folder = std::env::temp_dir();
+        // A link on the way there is followed now, once, and by its owner's will: the user's TMPDIR.
+        let folder = fs::canonicalize(&folder).unwrap_or(folder);
+        folder.join(format!("bakeoff-{}", random::token()))
     }
 
-    /// Makes it, empty.
-    pub(crate) fn make(id: RunId) -> Result<Self, RunnerError> {
-        let root = Self::place(id);
-        fs::create_dir_all(&root).map_err(|source| RunnerError::Scratch { path: root.clone(), source })?;
-        Ok(Self { root })
+    /// Makes the folder, empty, with mode 0700, for `owner` alone; `None`: for ourselves.
+    pub(crate) fn make(path: &Path, owner: Option<Account>) -> Result<Self, RunnerError> {
+        let failed = |source| RunnerError::Scratch { path: path.to_owned(), source };
+        make_folder(path, owner).map_err(failed)?;
+        if let Some(owner) = owner
+            && let Some(ancestor) = out_of_reach(path, owner)
+        {
+            let _ = fs::remove_dir(path);
+            return Err(RunnerError::OutOfReach { path: ancestor, uid: owner.uid.as_raw() });
+        }
+        Ok(Self { path: path.to_owned(), is_removed: false })
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
-    /// The empty folder of a series.
-    pub(crate) fn series(&self, series: u32) -> Result<PathBuf, RunnerError> {
-        let path = self.root.join(series.to_string());
-        fs::create_dir_all(&path).map_err(|source| RunnerError::Scratch { path: path.clone(), source })?;
-        Ok(path)
+    /// Removes the folder, again and again while something is still written into it.
+    ///
+    /// # Errors
+    ///
+    /// What the last try said.
+    pub(crate) fn remove(&mut self, between: impl FnMut()) -> io::Result<()> {
+        self.is_removed = true;
+        remove_patiently(&self.path, between)
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next who resumes.
-        let _ = fs::remove_dir_all(&self.root);
+        if !self.is_removed {
+            // What cannot be removed now is removed by the next process that resumes.
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Removes the folder that a dead process left; says so if there was one.
+///
+/// - `owner`: the user that it was made for.
+pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
+    let found = fs::symlink_metadata(path).ok()?;
+    let shown = path.display();
+    if !found.is_dir()
+        || ![owner, geteuid().as_raw()].contains(&found.uid())
+        || found.permissions().mode() & 0o077 != 0
+    {
+        return Some(format!(
+            "{shown} is not the folder that the process before made there: it is left alone; look at who owns it"
+        ));
+    }
+    match remove_patiently(path, || ()) {
+        Ok(()) => Some(format!("removed {shown}, which the process before left")),
+        Err(e) => Some(format!("{shown}, which the process before left, cannot be removed: {e}")),
+    }
+}
+
+/// `remove_dir_all` of the standard library holds each folder open and follows no links.
+fn remove_patiently(path: &Path, mut between: impl FnMut()) -> io::Result<()> {
+    let mut last = Ok(());
+    let waited = wait_for(PATIENCE, &Stop::new(), || match fs::remove_dir_all(path) {
+        Ok(()) => true,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !path.exists() => true,
+        Err(e) => {
+            last = Err(e);
+            between();
+            false
+        }
+    });
+    if waited == Waited::Done { Ok(()) } else { last }
+}
+
+fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let parent = File::open(parent)?;
+    mkdirat(&parent, name, Mode::S_IRWXU)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let dir = File::from(openat(&parent, name, flags, Mode::empty())?);
+    let found = dir.metadata()?;
+    if found.uid() != geteuid().as_raw() || found.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user put a folder there first"));
+    }
+    // The umask may have taken rights from ourselves.
+    fchmod(&dir, Mode::S_IRWXU)?;
+    if let Some(Account { uid, gid }) = owner {
+        chown(&dir, uid, gid)?;
+    }
+    Ok(())
+}
+
+/// Gives an open file or folder to an account.
+pub(crate) fn chown(file: &File, uid: Uid, gid: Gid) -> io::Result<()> {
+    Ok(fchown(file, Some(uid), Some(gid))?)
+}
+
+/// The folder above `path` that keeps `owner` out.
+fn out_of_reach(path: &Path, owner: Account) -> Option<PathBuf> {
+    let closed = |folder: &&Path| {
+        fs::metadata(folder).is_ok_and(|found| {
+            let mode = found.permissions().mode();
+            let bit = if found.uid() == owner.uid.as_raw() {
+                0o100
+            } else if found.gid() == owner.gid.as_raw() {
+                0o010
+            } else {
+                0o001
+            };
+            mode & bit == 0
+        })
+    };
+    path.ancestors().skip(1).find(closed).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_for_its_owner_alone_and_gone_in_the_end() {
+        let path = Scratch::fresh_path();
+        let scratch = Scratch::make(&path, None).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        fs::write(scratch.path().join("file"), "x").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_there_already_is_neither_used_nor_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::create_dir(&target).unwrap();
+        fs::write(target.join("precious"), "x").unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(matches!(Scratch::make(&link, None), Err(RunnerError::Scratch { .. })));
+        assert!(matches!(Scratch::make(&target, None), Err(RunnerError::Scratch { .. })));
+        let said = remove_left(&link, geteuid().as_raw()).unwrap();
+        assert!(said.contains("left alone"), "{said}");
+        assert!(target.join("precious").exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_enter_is_not_ours_to_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let planted = folder.path().join("bakeoff-planted");
+        fs::create_dir(&planted).unwrap();
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(remove_left(&planted, geteuid().as_raw()).unwrap().contains("left alone"));
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(remove_left(&planted, geteuid().as_raw()).unwrap().starts_with("removed "));
+        assert_eq!(remove_left(&planted, geteuid().as_raw()), None);
+    }
+
+    #[test]
+    fn a_folder_is_removed_although_something_still_writes_into_it() {
+        let path = Scratch::fresh_path();
+        let mut scratch = Scratch::make(&path, None).unwrap();
+        let into = path.clone();
+        // Writes until it has no place left to write to.
+        let writer = std::thread::spawn(move || {
+            (0..200_000_u32).take_while(|i| fs::write(into.join(i.to_string()), "x").is_ok()).count()
+        });
+        while fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none()) {
+            std::thread::yield_now();
+        }
+        scratch.remove(|| ()).unwrap();
+        writer.join().unwrap();
+        assert!(!path.exists());
     }
 }

@@ -1,7 +1,5 @@
 //! One series: a fresh server, its trials, and its end, which comes whatever happens.
 
-use std::path::PathBuf;
-
 use archive::Step;
 use load::LoadError;
 use plan::{Plan, Prepare};
@@ -12,10 +10,13 @@ use record::target::mask_text;
 use crate::Event;
 use crate::conduct::Conductor;
 use crate::error::RunnerError;
+use crate::fingerprint;
+use crate::listener::Address;
 use crate::queue::Work;
 use crate::server::{Server, ServerFailure};
 use crate::step::{self, StepFailure};
 use crate::trial::{self, TrialEnd, load_settings};
+use crate::workspace::{Inherit, Layout, Workspace};
 
 /// How a series ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +49,21 @@ impl From<RunnerError> for Trouble {
 /// Conducts what is to be done of a series.
 pub(crate) fn conduct(conductor: &mut Conductor<'_>, work: Work) -> Result<SeriesEnd, RunnerError> {
     let attempts = work.trials.iter().map(|t| conductor.ledger.history.next_attempt(t.index));
-    let mut series = Series {
-        attempt: attempts.max().expect("work has trials"),
-        folder: conductor.scratch.series(work.series)?,
-        server: None,
-        work,
-        conductor,
+    let attempt = attempts.max().expect("work has trials");
+    let layout = Layout::fresh(conductor.account);
+    conductor.say_of_series(work.series, attempt, layout.step())?;
+    let levels = first(&work.trials).levels.clone();
+    let whole: Vec<&str> = conductor.plan.whole_factors().collect();
+    let levels = levels.into_iter().filter(|(name, _)| whole.contains(&name.as_str())).collect();
+    let inherit = if conductor.plan.inherits_environment() { Inherit::Everything } else { Inherit::Little };
+    let workspace = match Workspace::open(layout, inherit, &levels) {
+        Ok(workspace) => workspace,
+        Err(error) => {
+            fail_all(conductor, &work, attempt, &told(&error))?;
+            return Ok(SeriesEnd::Over);
+        }
     };
+    let mut series = Series { attempt, workspace, server: None, work, conductor };
     let trouble = series.measure().err();
     let torn_down = series.tear_down();
     series.conclude(trouble, torn_down)
@@ -65,7 +74,7 @@ struct Series<'a, 'b> {
     work: Work,
     /// Which try at this series it is, from 1.
     attempt: u32,
-    folder: PathBuf,
+    workspace: Workspace,
     server: Option<Server>,
 }
 
@@ -78,7 +87,7 @@ impl Series<'_, '_> {
             if self.conductor.stop.is_requested() {
                 return Err(Trouble::Stopped);
             }
-            match trial::conduct(self.conductor, &trial, &self.folder, self.server.as_mut())? {
+            match trial::conduct(self.conductor, &trial, &self.workspace, self.server.as_mut())? {
                 TrialEnd::Over => {}
                 TrialEnd::Stopped => return Err(Trouble::Stopped),
                 TrialEnd::ServerDied(reason) => return Err(Trouble::ServerDied(reason)),
@@ -89,25 +98,39 @@ impl Series<'_, '_> {
 
     fn set_up(&mut self) -> Result<(), Trouble> {
         self.say("setup", Step::SeriesSetup)?;
-        match self.plan().setup(self.levels(), &self.folder) {
+        match self.plan().setup(self.levels(), self.workspace.folder()) {
             Some(step) => self.run_step("setup", &step),
             None => Ok(()),
         }
     }
 
     fn start(&mut self) -> Result<(), Trouble> {
-        let Some(spec) = self.plan().server(self.levels(), &self.folder) else { return Ok(()) };
+        let Some(spec) = self.plan().server(self.levels(), self.workspace.folder()) else { return Ok(()) };
         self.say("start", Step::SeriesStart)?;
-        let started = Server::start(spec, self.conductor.scratch.root(), &self.folder);
-        let server = started.map_err(no_server)?;
-        let ready = self.server.insert(server).wait_until_ready(self.conductor.stop);
+        let (addresses, stop) = (self.addresses(), self.conductor.stop);
+        let program = spec.command.program.clone();
+        let server = Server::start(spec, &self.workspace, &addresses, stop).map_err(no_server)?;
+        fingerprint::program(&program, &mut self.conductor.environment);
+        let ready = self.server.insert(server).wait_until_ready(&self.workspace, &addresses, stop);
         ready.map_err(no_server)?;
         self.say("ready", Step::SeriesReady)
     }
 
+    /// Where the loads of the series connect to.
+    fn addresses(&self) -> Vec<Address> {
+        let mut addresses = Vec::new();
+        for trial in &self.work.trials {
+            let target = self.plan().target(&trial.levels, self.workspace.folder());
+            if let Some(address) = Address::of_target(&target).filter(|a| !addresses.contains(a)) {
+                addresses.push(address);
+            }
+        }
+        addresses
+    }
+
     fn prepare(&mut self) -> Result<(), Trouble> {
         self.say("prepare", Step::SeriesPrepare)?;
-        match self.plan().prepare(self.levels(), &self.folder) {
+        match self.plan().prepare(self.levels(), self.workspace.folder()) {
             Prepare::Nothing => Ok(()),
             Prepare::Run(step) => self.run_step("prepare", &step),
             Prepare::Builtin => self.build_data(),
@@ -118,7 +141,7 @@ impl Series<'_, '_> {
     fn build_data(&mut self) -> Result<(), Trouble> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
-            let mut settings = load_settings(self.conductor.plan, trial, &self.folder);
+            let mut settings = load_settings(&self.conductor.plan, trial, self.workspace.folder());
             settings.prepare = PreparePolicy::Auto;
             if built.contains(&settings.target) {
                 continue;
@@ -133,17 +156,19 @@ impl Series<'_, '_> {
         Ok(())
     }
 
-    /// Ends the server and removes the folder, whatever came before.
+    /// Ends the server and everything beside it, and removes the folder, whatever came before.
     fn tear_down(&mut self) -> Result<(), RunnerError> {
         let said = self.say_plainly("teardown", Step::SeriesTeardown);
         let stop = self.conductor.stop;
         if let Some(Err(why)) = self.server.take().map(|server| server.end(stop)) {
-            let text = mask_text(&format!("the server of series {}: {why}", self.work.series));
+            let text = format!("the server of series {}: {why}", self.work.series);
+            let text = mask_text(&self.conductor.secrets.hide(&text));
             (self.conductor.on_event)(&Event::Note(&text));
         }
-        let removed = std::fs::remove_dir_all(&self.folder)
-            .map_err(|source| RunnerError::Scratch { path: self.folder.clone(), source });
-        said.and(removed)
+        for note in self.workspace.close() {
+            (self.conductor.on_event)(&Event::Note(&mask_text(&note)));
+        }
+        said
     }
 
     fn conclude(
@@ -163,25 +188,14 @@ impl Series<'_, '_> {
             }
             Some(Trouble::NoSeries(reason)) => {
                 torn_down?;
-                conductor.say_of_series(
-                    work.series,
-                    attempt,
-                    Step::SeriesFailed { reason: reason.clone() },
-                )?;
-                for trial in &work.trials {
-                    assert!(
-                        conductor.ledger.history.state(trial.index) == TrialState::Planned,
-                        "none was begun"
-                    );
-                    conductor.end(trial, Step::TrialFailed { reason: reason.clone() })?;
-                }
+                fail_all(conductor, &work, attempt, &reason)?;
                 Ok(SeriesEnd::Over)
             }
         }
     }
 
     fn run_step(&self, name: &str, step: &plan::Step) -> Result<(), Trouble> {
-        step::run(name, step, &self.folder, self.conductor.stop).map_err(|failure| match failure {
+        step::run(name, step, &self.workspace, self.conductor.stop).map_err(|failure| match failure {
             StepFailure::Failed(why) => Trouble::NoSeries(why),
             StepFailure::Stopped => Trouble::Stopped,
         })
@@ -198,13 +212,28 @@ impl Series<'_, '_> {
     }
 
     fn plan(&self) -> &Plan {
-        self.conductor.plan
+        &self.conductor.plan
     }
 
     fn levels(&self) -> &record::bakeoff::Levels {
         // Every trial of a series has the same value of every whole-plot factor, and only those are used for it.
         &first(&self.work.trials).levels
     }
+}
+
+/// Notes that none of the series' trials could be measured.
+fn fail_all(
+    conductor: &mut Conductor<'_>,
+    work: &Work,
+    attempt: u32,
+    reason: &str,
+) -> Result<(), RunnerError> {
+    conductor.say_of_series(work.series, attempt, Step::SeriesFailed { reason: reason.to_owned() })?;
+    for trial in &work.trials {
+        assert!(conductor.ledger.history.state(trial.index) == TrialState::Planned, "none was begun");
+        conductor.end(trial, Step::TrialFailed { reason: reason.to_owned() })?;
+    }
+    Ok(())
 }
 
 fn first(trials: &[Trial]) -> &Trial {

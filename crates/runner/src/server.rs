@@ -1,24 +1,17 @@
-//! The server under test: started, known to be ready, stopped.
+//! The server under test: started, known to be ready and to be the one that answers, stopped.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Seek as _, SeekFrom};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use load::{Stop, StopLevel};
 use nix::sys::signal::Signal;
 use plan::{Ready, ServerSpec, StopSignal};
 
-use crate::leftovers;
+use crate::listener::{Address, TRY_TIMEOUT};
+use crate::log::{Log, Since};
 use crate::process::{Placement, Process, Waited, wait_for};
-
-/// How long one attempt to connect, or one run of the ready command, may take.
-const TRY_TIMEOUT: Duration = Duration::from_secs(2);
-/// As much of a log as a message can hold.
-const TAIL_BYTES: u64 = 600;
+use crate::workspace::Workspace;
 
 /// Why there is no server.
 #[derive(Debug)]
@@ -34,7 +27,7 @@ pub(crate) enum ServerFailure {
 pub(crate) struct Server {
     process: Process,
     spec: ServerSpec,
-    log: PathBuf,
+    log: Log,
     /// How far its log has been handed out.
     log_read_bytes: u64,
 }
@@ -42,41 +35,59 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it.
     ///
-    /// - `root`: the bake-off's scratch folder, where its pid is noted.
-    /// - `folder`: the series' own, where its log is written and where it runs.
-    pub(crate) fn start(spec: ServerSpec, root: &Path, folder: &Path) -> Result<Self, ServerFailure> {
-        let log = folder.join("server.log");
-        let mut command = Command::new(&spec.command.program);
-        command.args(&spec.command.arguments).envs(spec.environment.iter().cloned()).current_dir(folder);
-        let placement = Placement { cpus: spec.cpus.clone(), scheduler: spec.scheduler };
-        let process = Process::start(command, &placement, &log)
-            .map_err(|e| ServerFailure::Failed(format!("`{}` does not start: {e}", spec.command.program)))?;
-        // One that has ended already is found out by whoever waits for it to be ready.
-        if let Ok(identity) = process.identity() {
-            leftovers::note(root, identity)
-                .map_err(|e| ServerFailure::Failed(format!("its pid cannot be noted: {e}")))?;
-        }
+    /// - `addresses`: where the loads of the series connect to, besides `ready`. Nothing may answer there yet.
+    pub(crate) fn start(
+        spec: ServerSpec,
+        workspace: &Workspace,
+        addresses: &[Address],
+        stop: &Stop,
+    ) -> Result<Self, ServerFailure> {
+        refuse_another(&spec, workspace, addresses, stop)?;
+        let log = workspace.log("server.log").map_err(|e| failed(format!("its log cannot be made: {e}")))?;
+        let mut command = workspace.command(&spec.command.program);
+        command.args(&spec.command.arguments).envs(spec.environment.iter().cloned());
+        let placement =
+            Placement { cpus: spec.cpus.clone(), scheduler: spec.scheduler, ..workspace.placement() };
+        let process = Process::start(command, &placement, &log).map_err(|e| {
+            let user = workspace.user();
+            failed(format!("`{}` does not start as user {user}: {e}", spec.command.program))
+        })?;
         Ok(Self { process, spec, log, log_read_bytes: 0 })
     }
 
-    /// Waits until it takes connections, and makes sure that it preloads what it should.
-    pub(crate) fn wait_until_ready(&self, stop: &Stop) -> Result<(), ServerFailure> {
-        let folder = self.log.parent().expect("the log is in the series' folder");
+    /// Waits until it takes connections, and makes sure that it preloads what it should and is the one that answers.
+    pub(crate) fn wait_until_ready(
+        &self,
+        workspace: &Workspace,
+        addresses: &[Address],
+        stop: &Stop,
+    ) -> Result<(), ServerFailure> {
+        let log = workspace.log("ready.log").map_err(|e| failed(format!("a log cannot be made: {e}")))?;
         let waited = wait_for(self.spec.ready_timeout, stop, || {
-            self.has_ended() || is_ready(&self.spec.ready, folder, stop)
+            self.has_ended() || is_ready(&self.spec.ready, workspace, &log, stop)
         });
         if self.has_ended() {
-            return Err(ServerFailure::Failed(format!("it ended before it was ready{}", self.last_words())));
+            return Err(failed(format!("it ended before it was ready{}", self.last_words())));
         }
         match waited {
-            Waited::Done => self.check_preload(),
-            Waited::Stopped => Err(ServerFailure::Stopped),
-            Waited::TimedOut => Err(ServerFailure::Failed(format!(
-                "it was not ready within {:?}{}",
-                self.spec.ready_timeout,
-                self.last_words()
-            ))),
+            Waited::Done => {}
+            Waited::Stopped => return Err(ServerFailure::Stopped),
+            Waited::TimedOut => {
+                return Err(failed(format!(
+                    "it was not ready within {:?}{}",
+                    self.spec.ready_timeout,
+                    self.last_words()
+                )));
+            }
         }
+        self.check_preload()?;
+        let ready = Address::of_ready(&self.spec.ready);
+        for address in ready.iter().chain(addresses) {
+            if let Some(stranger) = address.stranger(&workspace.members()) {
+                return Err(failed(stranger));
+            }
+        }
+        Ok(())
     }
 
     /// Whether it has ended although nobody asked it to.
@@ -84,13 +95,15 @@ impl Server {
         self.process.has_ended()
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid().as_raw().unsigned_abs()
+    }
+
     /// What it wrote since this was last asked.
-    pub(crate) fn new_log(&mut self) -> io::Result<impl Read + use<>> {
-        let mut file = File::open(&self.log)?;
-        let end = file.metadata()?.len();
-        file.seek(SeekFrom::Start(self.log_read_bytes))?;
-        let new = file.take(end - self.log_read_bytes.min(end));
-        self.log_read_bytes = end;
+    pub(crate) fn new_log(&mut self) -> io::Result<Since> {
+        let new = self.log.since(self.log_read_bytes)?;
+        self.log_read_bytes = new.end;
         Ok(new)
     }
 
@@ -120,7 +133,7 @@ impl Server {
 
     /// The last of its log, for a message.
     pub(crate) fn last_words(&self) -> String {
-        last_words(&self.log)
+        self.log.last_words()
     }
 
     /// The loader only warns where it cannot preload a library, and the server runs on without it.
@@ -128,7 +141,7 @@ impl Server {
         let preload = self.spec.environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
         let Some((_, libraries)) = preload else { return Ok(()) };
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid()))
-            .map_err(|e| ServerFailure::Failed(format!("its memory map cannot be read: {e}")))?;
+            .map_err(|e| failed(format!("its memory map cannot be read: {e}")))?;
         match libraries.split([':', ' ']).filter(|l| !l.is_empty()).find(|l| !is_mapped(&maps, l)) {
             None => Ok(()),
             Some(missing) => {
@@ -142,40 +155,40 @@ impl Server {
     }
 }
 
-/// The last of a log, as the end of a sentence.
-pub(crate) fn last_words(log: &Path) -> String {
-    let tail = || -> io::Result<String> {
-        let mut file = File::open(log)?;
-        let from = file.metadata()?.len().saturating_sub(TAIL_BYTES);
-        file.seek(SeekFrom::Start(from))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let tail = tail().unwrap_or_default();
-    let lines: Vec<&str> = tail.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    match lines[..] {
-        [] => "; it said nothing".to_owned(),
-        _ => format!("; it said: {}", lines[lines.len().saturating_sub(3)..].join(" | ")),
-    }
+fn failed(why: String) -> ServerFailure {
+    ServerFailure::Failed(why)
 }
 
-fn is_ready(ready: &Ready, folder: &Path, stop: &Stop) -> bool {
-    match ready {
-        Ready::Socket(path) => UnixStream::connect(path).is_ok(),
-        Ready::Tcp { host, port } => {
-            let addresses = (host.as_str(), *port).to_socket_addrs();
-            addresses.is_ok_and(|mut all| all.any(|a| TcpStream::connect_timeout(&a, TRY_TIMEOUT).is_ok()))
+/// Before the server is started, nothing may answer in its place.
+fn refuse_another(
+    spec: &ServerSpec,
+    workspace: &Workspace,
+    addresses: &[Address],
+    stop: &Stop,
+) -> Result<(), ServerFailure> {
+    let ready = Address::of_ready(&spec.ready);
+    if let Some(address) = ready.iter().chain(addresses).find(|address| address.answers()) {
+        return Err(failed(format!("{address} answers before the server is started: another one has it")));
+    }
+    if let Ready::Command(script) = &spec.ready {
+        let log = workspace.log("ready.log").map_err(|e| failed(format!("a log cannot be made: {e}")))?;
+        if is_ready(&spec.ready, workspace, &log, stop) {
+            return Err(failed(format!(
+                "`{script}` (ready) succeeds before the server is started: another one answers, or it asks nothing of \
+                 the server"
+            )));
         }
+    }
+    Ok(())
+}
+
+fn is_ready(ready: &Ready, workspace: &Workspace, log: &Log, stop: &Stop) -> bool {
+    match ready {
         Ready::Command(script) => {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]).current_dir(folder);
-            let Ok(mut process) = Process::start(command, &Placement::ANYWHERE, &folder.join("ready.log"))
-            else {
-                return false;
-            };
+            let Ok(mut process) = workspace.start(workspace.shell(script), log) else { return false };
             process.wait(TRY_TIMEOUT, stop) == Waited::Done && process.finish().is_ok_and(|s| s.success())
         }
+        Ready::Socket(_) | Ready::Tcp { .. } => Address::of_ready(ready).is_some_and(|a| a.answers()),
     }
 }
 

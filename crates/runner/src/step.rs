@@ -1,13 +1,11 @@
 //! A command of the plan: setup, prepare, or a value of a trial.
 
-use std::path::Path;
-use std::process::Command;
-
 use load::Stop;
 use plan::Step;
 
-use crate::process::{Placement, Process, Waited};
-use crate::server::last_words;
+use crate::log::Log;
+use crate::process::Waited;
+use crate::workspace::Workspace;
 
 /// Why a command did not do its work.
 #[derive(Debug)]
@@ -18,40 +16,46 @@ pub(crate) enum StepFailure {
     Stopped,
 }
 
-/// Runs a command by `sh` in `folder`, as often as it may be tried.
-pub(crate) fn run(name: &str, step: &Step, folder: &Path, stop: &Stop) -> Result<(), StepFailure> {
-    let log = folder.join(format!("{name}.log"));
-    let mut tries = 0;
-    loop {
-        match once(step, folder, &log, stop) {
-            Err(StepFailure::Failed(_)) if tries < step.retries => tries += 1,
-            Err(StepFailure::Failed(why)) => {
-                return Err(StepFailure::Failed(format!("{name}: {why}{}", last_words(&log))));
-            }
-            end => return end,
-        }
-    }
+/// Runs a command by `sh` in the workspace, as often as it may be tried.
+pub(crate) fn run(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<(), StepFailure> {
+    logged(name, step, workspace, stop).map(drop)
 }
 
 /// Runs a command as [`run`] does; yields the number that it printed last.
-pub(crate) fn number(name: &str, step: &Step, folder: &Path, stop: &Stop) -> Result<f64, StepFailure> {
-    let log = folder.join(format!("{name}.log"));
-    // Output is appended, and what the trial before said must not pass for this one's.
-    let _ = std::fs::remove_file(&log);
-    run(name, step, folder, stop)?;
+pub(crate) fn number(
+    name: &str,
+    step: &Step,
+    workspace: &Workspace,
+    stop: &Stop,
+) -> Result<f64, StepFailure> {
+    // A new log: what the trial before said must not pass for what this one says.
+    let log = logged(name, step, workspace, stop)?;
     let failed = |why: String| StepFailure::Failed(format!("{name}: {why}"));
-    let said =
-        std::fs::read_to_string(&log).map_err(|e| failed(format!("what it said cannot be read: {e}")))?;
+    let said = log.text().map_err(|e| failed(format!("its output cannot be read: {e}")))?;
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let number = last.parse().ok().filter(|n: &f64| n.is_finite());
     number.ok_or_else(|| failed(format!("it said `{last}` last, which is no number")))
 }
 
-fn once(step: &Step, folder: &Path, log: &Path, stop: &Stop) -> Result<(), StepFailure> {
+fn logged(name: &str, step: &Step, workspace: &Workspace, stop: &Stop) -> Result<Log, StepFailure> {
+    let log = workspace.log(&format!("{name}.log"));
+    let log = log.map_err(|e| StepFailure::Failed(format!("{name}: its log cannot be made: {e}")))?;
+    let mut tries = 0;
+    loop {
+        match once(step, workspace, &log, stop) {
+            Ok(()) => return Ok(log),
+            Err(StepFailure::Failed(_)) if tries < step.retries => tries += 1,
+            Err(StepFailure::Failed(why)) => {
+                return Err(StepFailure::Failed(format!("{name}: {why}{}", log.last_words())));
+            }
+            Err(StepFailure::Stopped) => return Err(StepFailure::Stopped),
+        }
+    }
+}
+
+fn once(step: &Step, workspace: &Workspace, log: &Log, stop: &Stop) -> Result<(), StepFailure> {
     let failed = |why: String| Err(StepFailure::Failed(why));
-    let mut command = Command::new("sh");
-    command.args(["-c", &step.command]).current_dir(folder);
-    let mut process = match Process::start(command, &Placement::ANYWHERE, log) {
+    let mut process = match workspace.start(workspace.shell(&step.command), log) {
         Ok(process) => process,
         Err(e) => return failed(format!("sh does not start: {e}")),
     };
@@ -69,7 +73,14 @@ fn once(step: &Step, folder: &Path, log: &Path, stop: &Stop) -> Result<(), StepF
 mod tests {
     use std::time::Duration;
 
+    use record::bakeoff::Levels;
+
     use super::*;
+    use crate::workspace::{Inherit, Layout};
+
+    fn workspace() -> Workspace {
+        Workspace::open(Layout::fresh(None), Inherit::Little, &Levels::new()).unwrap()
+    }
 
     fn step(command: &str, retries: u32) -> Step {
         Step { command: command.into(), timeout: Duration::from_mins(1), retries }
@@ -77,21 +88,21 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_once_passes_with_a_retry_and_says_why_without() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = workspace();
         let script = "test -e seen || { touch seen; echo not yet; exit 3; }";
         let stop = Stop::new();
-        let Err(StepFailure::Failed(why)) = run("setup", &step(script, 0), folder.path(), &stop) else {
+        let Err(StepFailure::Failed(why)) = run("setup", &step(script, 0), &folder, &stop) else {
             panic!("it fails the first time")
         };
         assert_eq!(why, "setup: ended with exit status: 3; it said: not yet");
-        std::fs::remove_file(folder.path().join("seen")).unwrap();
-        assert!(run("setup", &step(script, 1), folder.path(), &stop).is_ok());
+        std::fs::remove_file(folder.folder().join("seen")).unwrap();
+        assert!(run("setup", &step(script, 1), &folder, &stop).is_ok());
     }
 
     #[test]
     fn the_number_that_a_command_says_last_is_its_value_and_without_one_it_has_failed() {
-        let folder = tempfile::tempdir().unwrap();
-        let number = |command| number("size_bytes", &step(command, 0), folder.path(), &Stop::new());
+        let folder = workspace();
+        let number = |command| number("size_bytes", &step(command, 0), &folder, &Stop::new());
         assert!(matches!(number("echo packed; echo ' -4.5e3 '; echo"), Ok(-4500.0)));
         for (command, found) in [("echo 1 KB", "1 KB"), ("echo inf", "inf"), ("true", "")] {
             let Err(StepFailure::Failed(why)) = number(command) else { panic!("`{command}` says no number") };
@@ -102,15 +113,15 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_killed_at_its_time_or_by_its_user() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = workspace();
         let slow = Step { timeout: Duration::from_millis(20), ..step("sleep 1000", 0) };
-        let Err(StepFailure::Failed(why)) = run("setup", &slow, folder.path(), &Stop::new()) else {
+        let Err(StepFailure::Failed(why)) = run("setup", &slow, &folder, &Stop::new()) else {
             panic!("it is not done in time")
         };
         assert_eq!(why, "setup: not done within 20ms; it said nothing");
         let stop = Stop::new();
         stop.request();
-        let end = run("setup", &step("sleep 1000", 5), folder.path(), &stop);
+        let end = run("setup", &step("sleep 1000", 5), &folder, &stop);
         assert!(matches!(end, Err(StepFailure::Stopped)));
     }
 }

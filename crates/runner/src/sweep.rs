@@ -4,6 +4,8 @@
 //! points stands a reference size, again and again, as a clock of the machine; and every quarter of a second what could
 //! have disturbed: CPU time of others, time that the hypervisor took, time that this thread waited for a CPU, frequency.
 
+mod place;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -66,6 +68,9 @@ impl Sweep {
 
     /// Whether every call works at all, before anything is begun.
     fn try_out(&self) -> Result<(), RunnerError> {
+        if self.plan.how.contains(&How::Direct) {
+            self.check_direct()?;
+        }
         for how in &self.plan.how {
             let tried = match how {
                 How::Dd => Command::new("dd")
@@ -84,6 +89,37 @@ impl Sweep {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether direct reads read the device: what reads memory must not be printed as that.
+    fn check_direct(&self) -> Result<(), RunnerError> {
+        for (data, file) in &self.files {
+            let refused = match place::is_direct(file) {
+                Ok(true) => continue,
+                Ok(false) => "the kernel took the flag and read through memory".to_owned(),
+                Err(missing) => missing.reason,
+            };
+            let facts = place::facts(Path::new(&self.plan.folder));
+            let fact = |name: &str| facts[name].clone().unwrap_or_else(|_| "unknown".to_owned());
+            let problem = format!(
+                "`direct` cannot be measured in {} ({} on {}), {}: {refused}; another --dir, or --how without direct",
+                self.plan.folder,
+                fact("data.file_system"),
+                fact("data.device"),
+                data.name
+            );
+            return Err(RunnerError::NotFit { problems: vec![problem] });
+        }
+        Ok(())
+    }
+
+    /// What is read from, for the record.
+    pub(crate) fn facts(&self) -> std::collections::BTreeMap<String, record::missing::Maybe<String>> {
+        let mut facts = place::facts(Path::new(&self.plan.folder));
+        if self.plan.how.contains(&How::Direct) {
+            facts.insert("data.direct".to_owned(), Ok("past the page cache, as tested".to_owned()));
+        }
+        facts
     }
 
     fn reader(&self, how: How, data: &Data, file: &File) -> io::Result<Reader> {

@@ -4,22 +4,29 @@ use std::path::Path;
 
 use archive::{RunWriter, Step};
 use load::LoadError;
+use nix::unistd::Pid;
 use plan::Plan;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
-use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
+use record::missing::Maybe;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
+use record::server_cpu::ServerCpu;
 use record::verdict::Validity;
 
 use crate::Event;
-use crate::conduct::{Conductor, SHORTENED, command_line};
+use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
+use crate::fingerprint;
 use crate::ledger::{ATTEMPT, BLOCK, SERIES, TRIAL, event};
 use crate::process::wait_for;
+use crate::secrets::Secrets;
 use crate::series::told;
 use crate::server::Server;
+use crate::server_cpu::ServerMeter;
 use crate::step::{self, StepFailure};
+use crate::workspace::{Workspace, variable};
 
 /// How an attempt at a trial ended.
 #[derive(Debug)]
@@ -36,18 +43,24 @@ pub(crate) enum TrialEnd {
 pub(crate) fn conduct(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
-    folder: &Path,
+    workspace: &Workspace,
     server: Option<&mut Server>,
 ) -> Result<TrialEnd, RunnerError> {
     (conductor.on_event)(&Event::Trial(trial));
+    fingerprint::refresh(&mut conductor.environment);
+    if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
+        (conductor.on_event)(&Event::Note(&note));
+    }
     let header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
-    // Before the load, not between its phases: putting a line on disk is work that the measured phase would see.
-    conductor.ledger.say_of_trial(trial, Step::TrialMeasuring)?;
-    let measured = measure(conductor, trial, folder);
+    let pid = server.as_ref().map(|server| server.pid());
+    conductor.beside.watch_quota_of(pid);
+    let pid = pid.map(|pid| Pid::from_raw(pid.cast_signed()));
+    let (measured, server_cpu) = measure(conductor, trial, workspace, pid)?;
     let cpu = conductor.beside.take();
+    let throttled = conductor.beside.take_throttled();
     let instruments = conductor.beside.take_instruments();
     let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
     let dead =
@@ -63,8 +76,11 @@ pub(crate) fn conduct(
             conductor.end(trial, Step::TrialFailed { reason: told(&error) })?;
             Ok(TrialEnd::Over)
         }
-        (Ok(record), None) => {
-            let series = match values(conductor, trial, folder, header.anchor) {
+        (Ok(mut record), None) => {
+            if let Ok(throttled) = &throttled {
+                record.verdict.add(throttled.check());
+            }
+            let series = match values(conductor, trial, workspace, header.anchor) {
                 Ok(series) => series,
                 Err(StepFailure::Stopped) => return Ok(TrialEnd::Stopped),
                 Err(StepFailure::Failed(reason)) => {
@@ -77,14 +93,16 @@ pub(crate) fn conduct(
                 environment: conductor.environment.clone(),
                 load: Some(record),
                 cpu,
+                server_cpu,
                 instruments,
                 series,
                 proofs: Vec::new(),
                 recorded: None,
+                throttled,
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
             let attempt = conductor.ledger.history.next_attempt(trial.index);
-            seal(conductor, trial, writer, run, server)?;
+            seal(conductor, trial, workspace, writer, run, server)?;
             let rest = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
             conductor.ledger.journal.append(&rest)?;
             cool_down(conductor);
@@ -93,30 +111,69 @@ pub(crate) fn conduct(
     }
 }
 
+/// What the load did, and what the server used of the CPUs meanwhile.
+type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>);
+
 /// Drives the load.
-fn measure(conductor: &mut Conductor<'_>, trial: &Trial, folder: &Path) -> Result<LoadRecord, LoadError> {
-    let mut settings = load_settings(conductor.plan, trial, folder);
+fn measure(
+    conductor: &mut Conductor<'_>,
+    trial: &Trial,
+    workspace: &Workspace,
+    server: Option<Pid>,
+) -> Result<Measured, RunnerError> {
+    let folder = workspace.folder();
+    let mut settings = load_settings(&conductor.plan, trial, folder);
+    let stored =
+        LoadSettings { prepare: PreparePolicy::Never, ..load_settings(conductor.public, trial, folder) };
+    // The commands of an `exec:` load, too, can be found when this process is gone.
+    let (mark, token) = workspace.mark();
+    settings.exec.environment.push((mark.to_owned(), token.to_owned()));
+    for (factor, level) in &trial.levels {
+        settings.exec.environment.push((variable(factor), level.clone()));
+    }
     // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
     settings.prepare = PreparePolicy::Never;
-    let Conductor { beside, on_event, stop, .. } = conductor;
-    load::run(&settings, stop, &mut |told| {
+    let Conductor { beside, on_event, stop, ledger, secrets, .. } = conductor;
+    let mut meter = ServerMeter::of(server, settings.target.scheme());
+    let mut journaled = Ok(());
+    let measured = load::run(&settings, stop, &mut |told| {
+        meter.follow(told);
         beside.follow(told);
+        if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
+            // The one line that is put on disk while the load runs: whoever reads the journal knows that from here on
+            // events count.
+            journaled = ledger.say_of_trial(trial, Step::TrialMeasuring);
+        }
         on_event(&Event::Load(told));
-    })
+    });
+    journaled?;
+    Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end()))
+}
+
+/// The record as it is stored: with the references of the plan, and no secret in any text.
+fn without_secrets(mut record: LoadRecord, stored: LoadSettings, secrets: &Secrets) -> LoadRecord {
+    record.settings = stored;
+    for text in &mut record.error_samples {
+        *text = secrets.hide(text);
+    }
+    for check in &mut record.verdict.checks {
+        check.text = secrets.hide(&check.text);
+    }
+    record
 }
 
 /// Asks the plan's commands for the numbers that no clock tells.
 fn values(
     conductor: &Conductor<'_>,
     trial: &Trial,
-    folder: &Path,
+    workspace: &Workspace,
     anchor: WallAnchor,
 ) -> Result<Vec<Sample>, StepFailure> {
     let host = conductor.environment.fact("host.name").unwrap_or("localhost");
-    let asked = conductor.plan.values(&trial.levels, folder).into_iter();
+    let asked = conductor.plan.values(&trial.levels, workspace.folder()).into_iter();
     asked
         .map(|(name, step)| {
-            let value = step::number(&name, &step, folder, conductor.stop)?;
+            let value = step::number(&name, &step, workspace, conductor.stop)?;
             let t_ms = i64::try_from((WallAnchor::now().monotonic_ns - anchor.monotonic_ns) / 1_000_000)
                 .expect("a trial is short");
             Ok(Sample { t_ms, host: host.to_owned(), name, labels: Sample::OF_TRIAL.to_owned(), value })
@@ -141,15 +198,16 @@ fn cool_down(conductor: &Conductor<'_>) {
 fn seal(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
+    workspace: &Workspace,
     mut writer: RunWriter,
     mut run: Run,
     server: Option<&mut Server>,
 ) -> Result<(), RunnerError> {
     if let Some(server) = server {
-        let mut log = server
+        let log = server
             .new_log()
-            .map_err(|source| RunnerError::Scratch { path: conductor.scratch.root().to_owned(), source })?;
-        writer.add_file("server.log", &mut log)?;
+            .map_err(|source| RunnerError::Scratch { path: workspace.folder().to_owned(), source })?;
+        writer.add_file("server.log", &mut conductor.secrets.hide_in(log))?;
     }
     let verdict = &run.load.as_ref().expect("the caller has measured").verdict;
     let reasons: Vec<&str> = verdict.failures().map(|check| check.text.as_str()).collect();
@@ -177,8 +235,10 @@ fn header(conductor: &Conductor<'_>, trial: &Trial) -> RunHeader {
     {
         labels.insert(name.to_owned(), number.to_string());
     }
-    if conductor.plan.is_shortened() {
-        labels.insert(SHORTENED.to_owned(), "yes".to_owned());
+    for (mark, is) in [(SHORTENED, conductor.plan.is_shortened()), (BESIDE_OTHERS, conductor.beside_others)] {
+        if is {
+            labels.insert(mark.to_owned(), "yes".to_owned());
+        }
     }
     let levels: Vec<String> = trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     RunHeader {

@@ -10,9 +10,13 @@ use record::bakeoff::TrialState;
 use record::clock::{Clock as _, Monotonic};
 use record::run::{RunId, RunState};
 
-const KILLS: u64 = 20;
+/// How often: as often as `BAKEOFF_KILLS` says, for a night (`scripts/torture`).
+fn kills_wanted() -> u64 {
+    std::env::var("BAKEOFF_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
+}
 
-/// Two configurations, two cells, two blocks, with a server that would outlive us if it could.
+/// Two configurations, two cells, two blocks, with a server behind a wrapper, and a helper of it that leaves group and
+/// session: each would outlive us if it could.
 const PLAN: &str = r#"
 schema = 1
 title  = "Killed"
@@ -30,7 +34,7 @@ target  = "sqlite:{scratch}/bench.db?journal_mode=wal&synchronous=off"
 rows    = 100
 threads = "{threads}"
 [server]
-command = "sh -c 'touch {scratch}/ready; exec sleep 1000'"
+command = "sh -c 'setsid sleep 1000 & sh -c \"touch {scratch}/ready; exec sleep 1000\"; wait'"
 ready   = "test -e {scratch}/ready"
 [phases]
 warm-up = { min = "20ms" }
@@ -68,14 +72,24 @@ fn sleep(time: Duration) {
     }
 }
 
-/// Processes whose working folder is, or was, under `folder`: servers of the bake-off.
-fn living_in(folder: &Path) -> Vec<PathBuf> {
+/// Processes whose working folder is, or was, one of `folders`: servers of the bake-off and what they started.
+fn living_in(folders: &[PathBuf]) -> Vec<PathBuf> {
     let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten().map(|e| e.path());
-    processes.filter(|p| std::fs::read_link(p.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))).collect()
+    let is_in = |cwd: PathBuf| folders.iter().any(|folder| cwd.starts_with(folder));
+    processes.filter(|p| std::fs::read_link(p.join("cwd")).is_ok_and(is_in)).collect()
+}
+
+/// The scratch folders that a bake-off made, by its journal.
+fn scratches_of(archive: &str, id: RunId) -> Vec<PathBuf> {
+    let journal = std::fs::read_to_string(format!("{archive}/bakeoffs/{id}/events.jsonl"));
+    let journal = journal.expect("a bake-off has a journal");
+    let folder = |line: &str| Some(line.split_once("\"folder\":\"")?.1.split_once('"')?.0.into());
+    journal.lines().filter_map(folder).collect()
 }
 
 #[test]
-fn killed_at_twenty_moments_every_trial_is_sealed_exactly_once() {
+fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left() {
+    let wanted = kills_wanted();
     let folder = tempfile::tempdir().unwrap();
     let (dir, plan) = (folder.path().join("archive"), folder.path().join("plan.toml"));
     std::fs::write(&plan, PLAN).unwrap();
@@ -84,24 +98,38 @@ fn killed_at_twenty_moments_every_trial_is_sealed_exactly_once() {
     // One bake-off after the other is killed and resumed and killed again, until all kills are spent.
     let (mut kills, mut moments) = (0, (0..).map(moment));
     let mut bakeoffs = Vec::new();
-    while kills < KILLS {
+    while kills < wanted {
         let (mut child, id) = begin(&["run", dir, plan]);
         bakeoffs.push(id);
         loop {
             sleep(moments.next().unwrap());
             let was_over = child.try_wait().unwrap().is_some();
+            // Every third time the server behind the wrapper dies just before.
+            let servers = living_in(&scratches_of(dir, id));
+            if let Some(server) = servers.last().filter(|_| kills % 3 == 2 && !was_over) {
+                let pid = server.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
+                // It may have ended just now.
+                let _ = nix::sys::signal::kill(
+                    nix::unistd::Pid::from_raw(pid.unwrap()),
+                    nix::sys::signal::Signal::SIGKILL,
+                );
+            }
             child.kill().unwrap();
             child.wait().unwrap();
             if was_over {
                 break;
             }
             kills += 1;
-            let scratch = std::env::temp_dir().join(format!("bakeoff-{id}"));
             (child, _) = begin(&["resume", dir, &id.to_string()]);
-            if kills == KILLS {
+            if kills == wanted {
                 assert!(child.wait().unwrap().success());
-                assert!(!scratch.exists(), "nothing is left of the scratch folder");
-                assert_eq!(living_in(&scratch), Vec::<PathBuf>::new(), "no server is left");
+                let scratches = scratches_of(dir, id);
+                assert!(!scratches.is_empty());
+                assert!(
+                    scratches.iter().all(|folder| !folder.exists()),
+                    "nothing is left of the scratch folders"
+                );
+                assert_eq!(living_in(&scratches), Vec::<PathBuf>::new(), "no server is left");
                 break;
             }
         }
@@ -119,6 +147,10 @@ fn killed_at_twenty_moments_every_trial_is_sealed_exactly_once() {
             assert_eq!(kept.len(), 1, "trial {} of {id} is measured exactly once", trial.index);
         }
         abandoned += bakeoff.attempts_that_ended(TrialState::Abandoned);
+        // Each abandoned attempt has its end in the journal, once.
+        let journal = std::fs::read_to_string(format!("{dir}/bakeoffs/{id}/events.jsonl")).unwrap();
+        let ends = journal.matches("\"step\":\"trial-abandoned\"").count();
+        assert_eq!(ends, bakeoff.attempts_that_ended(TrialState::Abandoned), "{journal}");
         // Every run that the archive holds of this bake-off is an attempt of it.
         let filter = Filter { part_of: PartOf::Bakeoff(*id), ..Filter::default() };
         assert_eq!(archive.list(&filter).unwrap().len(), bakeoff.trials.len());
@@ -130,5 +162,5 @@ fn killed_at_twenty_moments_every_trial_is_sealed_exactly_once() {
     }
     assert_eq!(archive.reindex().unwrap().same, Some(true));
     assert_eq!(archive.list(&Filter::default()).unwrap(), before);
-    println!("{KILLS} kills over {} bake-offs, {abandoned} attempts abandoned", bakeoffs.len());
+    println!("{wanted} kills over {} bake-offs, {abandoned} attempts abandoned", bakeoffs.len());
 }

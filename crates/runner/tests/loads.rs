@@ -8,9 +8,12 @@
 use std::process::{Child, Command, Stdio};
 
 use archive::Archive;
-use bakeoff_runner::{Event, run};
+use bakeoff_runner::{Event, Options, run};
 use load::Stop;
 use record::load::{LoadRecord, Workload};
+
+/// Tests run beside each other.
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
 
 /// Executes a plan and yields the load of each trial.
 fn loads(text: &str) -> Vec<LoadRecord> {
@@ -18,7 +21,7 @@ fn loads(text: &str) -> Vec<LoadRecord> {
     let folder = tempfile::tempdir().expect("there is room for an archive");
     let archive = Archive::open(folder.path()).expect("the archive is ours");
     let mut failures = Vec::new();
-    let outcome = run(&plan, &archive, &Stop::new(), &mut |event| {
+    let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |event| {
         if let Event::Ended { state, reason: Some(reason), .. } = event {
             failures.push(format!("{}: {reason}", state.word()));
         }

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use archive::Archive;
-use bakeoff_runner::{Event, RunnerError, Severity, preflight, run};
+use bakeoff_runner::{Event, Options, RunnerError, Severity, preflight, run};
 use load::Stop;
 use plan::Plan;
+
+/// Tests run beside each other.
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
 
 fn example(name: &str) -> Plan {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans", name].iter().collect();
@@ -19,7 +22,7 @@ fn check(name: &str) {
     let folder = tempfile::tempdir().expect("there is room for an archive");
     let archive = Archive::open(folder.path()).expect("the archive is ours");
     let mut failures = Vec::new();
-    let outcome = run(&plan, &archive, &Stop::new(), &mut |event| {
+    let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |event| {
         if let Event::Ended { state, reason: Some(reason), .. } = event {
             failures.push(format!("{}: {reason}", state.word()));
         }

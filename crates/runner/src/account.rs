@@ -1,0 +1,126 @@
+//! The account that a plan's server and commands run as.
+//!
+//! A server that root starts gets an unprivileged user: one that no other process has, so that the accounts of this
+//! machine can neither reach its scratch folder nor send it signals.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use nix::unistd::{Gid, Group, Uid, User, geteuid};
+
+use crate::random;
+
+/// User ids that distributions leave to programs that need a user for a short time.
+///
+/// # Source
+///
+/// `systemd/systemd`, `docs/UIDS-GIDS.md`: 61184 to 65519, "dynamic service users".
+const TRANSIENT: std::ops::Range<u32> = 61_184..65_520;
+
+/// A user and a group, without supplementary groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) uid: Uid,
+    pub(crate) gid: Gid,
+}
+
+/// The account for a plan's processes; `None`: the one that runs this process.
+///
+/// - `wanted`: `server.user` of the plan, a name or a number.
+pub(crate) fn choose(wanted: Option<&str>) -> Result<Option<Account>, String> {
+    let own = geteuid();
+    match wanted {
+        None if own.is_root() => transient().map(Some),
+        None => Ok(None),
+        Some(wanted) => {
+            let account = named(wanted)?;
+            if account.uid == own {
+                return Ok(None);
+            }
+            if !own.is_root() {
+                return Err(format!(
+                    "`server.user = \"{wanted}\"` needs root: only root starts processes as another user"
+                ));
+            }
+            Ok(Some(account))
+        }
+    }
+}
+
+fn named(wanted: &str) -> Result<Account, String> {
+    if let Ok(uid) = wanted.parse::<u32>() {
+        let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+        let gid = known.map_or(Gid::from_raw(uid), |user| user.gid);
+        return Ok(Account { uid: Uid::from_raw(uid), gid });
+    }
+    match User::from_name(wanted) {
+        Ok(Some(user)) => Ok(Account { uid: user.uid, gid: user.gid }),
+        Ok(None) => Err(format!("`server.user` names `{wanted}`, and this machine has no such user")),
+        Err(e) => Err(format!("`server.user` names `{wanted}`, which cannot be looked up: {e}")),
+    }
+}
+
+/// A user id that is in no list of users and that no process has.
+fn transient() -> Result<Account, String> {
+    let taken: Vec<u32> = process_owners();
+    let mapped = mapped_ids();
+    let count = TRANSIENT.end - TRANSIENT.start;
+    let offset = random::number() % count;
+    let candidates = (0..count).map(|i| TRANSIENT.start + (offset + i) % count);
+    let is_free = |id: &u32| {
+        mapped.iter().any(|range| range.contains(id))
+            && !taken.contains(id)
+            && User::from_uid(Uid::from_raw(*id)).is_ok_and(|user| user.is_none())
+            && Group::from_gid(Gid::from_raw(*id)).is_ok_and(|group| group.is_none())
+    };
+    let id = candidates.take(256).find(is_free).ok_or(
+        "no unprivileged user for the server: the user ids 61184 to 65519 are taken or not mapped into this \
+         container; name an account with `server.user`",
+    )?;
+    Ok(Account { uid: Uid::from_raw(id), gid: Gid::from_raw(id) })
+}
+
+fn process_owners() -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let named = processes.filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    named.filter_map(|e| e.metadata().ok()).map(|m| m.uid()).collect()
+}
+
+/// The user ids that exist in this user namespace.
+fn mapped_ids() -> Vec<std::ops::Range<u32>> {
+    let text = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let range = |line: &str| {
+        let mut numbers = line.split_ascii_whitespace().map(str::parse::<u32>);
+        let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?);
+        Some(first..first.saturating_add(count))
+    };
+    text.lines().filter_map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_user_is_named_in_the_message() {
+        let why = choose(Some("no-such-user-here")).unwrap_err();
+        assert!(why.contains("`no-such-user-here`"), "{why}");
+    }
+
+    #[test]
+    fn ones_own_account_is_no_change() {
+        assert_eq!(choose(Some(&geteuid().to_string())), Ok(None));
+    }
+
+    #[test]
+    fn root_gets_an_account_that_no_list_and_no_process_has() {
+        if !geteuid().is_root() {
+            println!("skipped: not root");
+            return;
+        }
+        let account = choose(None).unwrap().expect("root changes the account");
+        assert!(TRANSIENT.contains(&account.uid.as_raw()));
+        assert_eq!(User::from_uid(account.uid).unwrap(), None);
+        assert!(!process_owners().contains(&account.uid.as_raw()));
+    }
+}

@@ -1,0 +1,232 @@
+//! Control groups: the processes of a series, whatever group, session or parent they choose.
+//!
+//! A process cannot leave its control group by itself unless it may write to another one. Version 2 is used where it is
+//! mounted, also beside version 1; otherwise a hierarchy of version 1, the one that accounts CPU time first.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use load::Stop;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid};
+
+use crate::process::{Waited, wait_for};
+
+/// How the name of a control group of ours begins.
+const PREFIX: &str = "bakeoff-";
+/// Killed processes leave their control group when the kernel has torn down their memory.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Hierarchies of version 1, best first.
+const HIERARCHIES: [&str; 5] = ["cpuacct", "pids", "freezer", "name=systemd", "cpu"];
+
+/// A control group that this process made.
+#[derive(Debug)]
+pub(crate) struct ControlGroup {
+    path: PathBuf,
+    procs: File,
+}
+
+impl ControlGroup {
+    /// Where a control group of that name would be; `None` where this process can make none.
+    pub(crate) fn place(token: &str) -> Option<PathBuf> {
+        let own = own_folders().into_iter().find(|folder| {
+            // Whether one can be made is only known by making one.
+            let trial = folder.join(format!("{PREFIX}{token}-probe"));
+            let can = fs::create_dir(&trial).is_ok() && open_procs(&trial).is_ok();
+            let _ = fs::remove_dir(&trial);
+            can
+        })?;
+        Some(own.join(format!("{PREFIX}{token}")))
+    }
+
+    /// Makes it, empty.
+    pub(crate) fn make(path: PathBuf) -> io::Result<Self> {
+        fs::create_dir(&path)?;
+        match open_procs(&path) {
+            Ok(procs) => Ok(Self { path, procs }),
+            Err(e) => {
+                let _ = fs::remove_dir(&path);
+                Err(e)
+            }
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What a process writes `0` to in order to join.
+    pub(crate) fn procs(&self) -> &File {
+        &self.procs
+    }
+
+    /// The processes in it and in groups below it.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        members(&self.path)
+    }
+
+    /// Kills everything in it, waits until it is empty, and removes it; yields whether it is.
+    pub(crate) fn end(&self) -> bool {
+        end(&self.path)
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        if self.path.exists() {
+            let _ = self.end();
+        }
+    }
+}
+
+/// Ends what a dead process left in its control group; yields how many processes were killed.
+///
+/// - `path`: from the journal. Only a control group with a name of ours is touched.
+pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
+    let is_ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX));
+    if !is_ours || !path.join("cgroup.procs").exists() {
+        return Ok(0);
+    }
+    let found = members(path).len();
+    if end(path) {
+        return Ok(found);
+    }
+    Err(format!("processes in the control group {} do not die", path.display()))
+}
+
+fn end(path: &Path) -> bool {
+    let ended = wait_for(PATIENCE, &Stop::new(), || {
+        // Since Linux 5.14; it also catches processes that are being forked.
+        let _ = fs::write(path.join("cgroup.kill"), "1");
+        for pid in members(path) {
+            // It may have ended just now.
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        remove_tree(path).is_ok()
+    });
+    ended == Waited::Done
+}
+
+fn remove_tree(path: &Path) -> io::Result<()> {
+    for folder in subfolders(path) {
+        remove_tree(&folder)?;
+    }
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn members(path: &Path) -> Vec<Pid> {
+    let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    // 0 is a process outside of our PID namespace.
+    let own = text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid > 0).map(Pid::from_raw);
+    own.chain(subfolders(path).iter().flat_map(|folder| members(folder))).collect()
+}
+
+fn subfolders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
+}
+
+fn open_procs(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path.join("cgroup.procs"))
+}
+
+/// The folders of the control groups that this process is in, best first.
+fn own_folders() -> Vec<PathBuf> {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let own = getpid().to_string();
+    let mut folders = candidates(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+    // What is mounted may be another part of the tree than the one that this process is in.
+    folders.retain(|folder| {
+        fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|pids| pids.lines().any(|pid| pid == own))
+    });
+    folders
+}
+
+/// - `own`: `/proc/self/cgroup`, lines `hierarchy:controllers:path`.
+/// - `mounts`: `/proc/self/mountinfo`.
+fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
+    let path_of = |controller: &str| {
+        own.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (controllers, path) = rest.split_once(':')?;
+            controllers.split(',').any(|c| c == controller).then(|| path.to_owned())
+        })
+    };
+    let mut found: Vec<(usize, PathBuf)> = Vec::new();
+    for line in mounts.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        let left: Vec<&str> = left.split(' ').collect();
+        let right: Vec<&str> = right.split(' ').collect();
+        let (Some(root), Some(point), Some(kind), Some(options)) =
+            (left.get(3), left.get(4), right.first(), right.get(2))
+        else {
+            continue;
+        };
+        let rank_and_path = match *kind {
+            "cgroup2" => path_of("").map(|path| (0, path)),
+            "cgroup" => HIERARCHIES
+                .iter()
+                .position(|name| options.split(',').any(|option| option == *name))
+                .and_then(|at| Some((at + 1, path_of(HIERARCHIES[at])?))),
+            _ => None,
+        };
+        let Some((rank, path)) = rank_and_path else { continue };
+        let below = Path::new(&path).strip_prefix(root).unwrap_or(Path::new(path.trim_start_matches('/')));
+        found.push((rank, Path::new(point).join(below)));
+    }
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random;
+
+    #[test]
+    fn version_2_comes_first_and_then_the_hierarchy_that_counts_cpu_time() {
+        let own = "4:memory:/a/b\n2:cpuacct,cpu:/x\n1:name=systemd:/\n0::/user.slice/s\n";
+        let mounts = "24 30 0:22 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
+                      25 30 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpuacct,cpu\n\
+                      26 30 0:23 / /sys/fs/cgroup/unified rw,nosuid shared:4 - cgroup2 cgroup2 rw\n\
+                      27 30 0:24 / /tmp rw - tmpfs tmpfs rw\n";
+        assert_eq!(
+            candidates(own, mounts),
+            ["/sys/fs/cgroup/unified/user.slice/s", "/sys/fs/cgroup/cpu/x", "/sys/fs/cgroup/systemd"]
+                .map(PathBuf::from)
+        );
+        // In a container, a part of the tree is mounted.
+        let mounts = "26 30 0:23 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(candidates(own, mounts), [PathBuf::from("/sys/fs/cgroup/s")]);
+    }
+
+    #[test]
+    fn only_a_control_group_of_ours_is_ended() {
+        assert_eq!(end_left(Path::new("/sys/fs/cgroup")), Ok(0));
+        assert_eq!(end_left(Path::new("/sys/fs/cgroup/unified/system.slice")), Ok(0));
+        assert_eq!(end_left(Path::new("/nonexistent/bakeoff-1")), Ok(0));
+    }
+
+    #[test]
+    fn everything_in_a_control_group_dies_with_it() {
+        let _alone = crate::strays::alone();
+        let Some(path) = ControlGroup::place(&random::token()) else {
+            println!("skipped: no control group can be made here");
+            return;
+        };
+        let group = ControlGroup::make(path.clone()).unwrap();
+        let mut child = std::process::Command::new("setsid").args(["-w", "sleep", "1000"]).spawn().unwrap();
+        fs::write(path.join("cgroup.procs"), child.id().to_string()).unwrap();
+        assert!(group.members().contains(&Pid::from_raw(child.id().cast_signed())));
+        // Reaps it when it is killed, as its own parent does in a real series.
+        let reaper = std::thread::spawn(move || child.wait().unwrap());
+        assert!(group.end());
+        assert!(!reaper.join().unwrap().success());
+        assert!(!path.exists());
+    }
+}

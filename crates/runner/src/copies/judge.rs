@@ -1,0 +1,81 @@
+//! Whether a level may be used: was the machine the copies' alone, and did each of them get its share?
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// Share of the copies' CPUs that other work may use while they are measured.
+const OTHERS_RATIO_MAX: f64 = 0.05;
+/// Least rate of the slowest copy as a share of the fastest one's, where the CPUs can be shared out evenly.
+const FAIR_RATIO_MIN: f64 = 0.5;
+
+/// CPU time of this process and of all its descendants that have ended, seconds.
+pub(super) fn used_cpu_s() -> f64 {
+    let of = |who| {
+        getrusage(who).map_or(0.0, |usage| {
+            let s = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
+            s(usage.user_time()) + s(usage.system_time())
+        })
+    };
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
+}
+
+pub(super) fn strays_sentence(strays: usize) -> String {
+    let them = if strays == 1 { "1 process".to_owned() } else { format!("{strays} processes") };
+    format!(
+        "{them} left the group of the copy that started them and worked on: they were ended; the command must wait for what it starts"
+    )
+}
+
+/// Whether other work used more than its share of the CPUs that the copies may use.
+pub(super) fn others_sentence(ratio: f64, cpus: usize) -> Option<String> {
+    (ratio > OTHERS_RATIO_MAX).then(|| {
+        format!(
+            "other work used {:.1} % of the copies' {cpus} CPUs (limit {:.0} %): stop it, or choose other CPUs with --cpus",
+            ratio * 100.0,
+            OTHERS_RATIO_MAX * 100.0
+        )
+    })
+}
+
+/// Whether the slowest copy is too far behind: then the copies do not do the same work, or do not get the same machine.
+///
+/// Where copies do not fill the CPUs evenly, three on two of them, half is what the slowest can get.
+pub(super) fn unfair(rates: &[f64], cpus: u32) -> Option<String> {
+    let (copies, cpus) = (u32::try_from(rates.len()).unwrap_or(u32::MAX), cpus.max(1));
+    let even = if copies <= cpus { 1.0 } else { f64::from(copies / cpus) / f64::from(copies.div_ceil(cpus)) };
+    let limit = FAIR_RATIO_MIN * even;
+    let place = |rate: f64| rates.iter().position(|r| r.total_cmp(&rate).is_eq()).unwrap_or(0) + 1;
+    let fastest = rates.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    (slowest < limit * fastest).then(|| {
+        format!(
+            "copy {} does {:.1} % of what copy {} does (limit {:.0} %): they do different work, or the machine treats them differently",
+            place(slowest),
+            slowest / fastest * 100.0,
+            place(fastest),
+            limit * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_and_unfairness_have_limits() {
+        assert_eq!(others_sentence(0.049, 2), None);
+        assert_eq!(
+            others_sentence(0.4, 2).unwrap(),
+            "other work used 40.0 % of the copies' 2 CPUs (limit 5 %): stop it, or choose other CPUs with --cpus"
+        );
+        assert_eq!(unfair(&[10.0, 6.0], 2), None);
+        assert_eq!(
+            unfair(&[10.0, 0.1], 2).unwrap(),
+            "copy 2 does 1.0 % of what copy 1 does (limit 50 %): they do different work, or the machine treats them differently"
+        );
+        // Three on two CPUs: one may have half of what the others have, and no less than half of that.
+        assert_eq!((unfair(&[10.0, 5.0, 5.0], 2), unfair(&[10.0, 3.0, 3.0], 2)), (None, None));
+        assert!(unfair(&[10.0, 2.0, 5.0], 2).is_some());
+        assert_eq!(unfair(&[7.0], 1), None);
+    }
+}

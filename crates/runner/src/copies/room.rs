@@ -1,0 +1,85 @@
+//! The room that copies have: the CPUs that affinity, CPU set and quota leave, and the limits on processes.
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
+use plan::{Machine, ScalePlan};
+use probes::limits::Limits;
+use probes::topology;
+
+/// Processes that this machine needs beside the copies.
+const SPARE_PROCESSES: u64 = 16;
+/// A copy is a process, and a thread here that waits for it; the kernel's limits count both.
+const TASKS_PER_COPY: u64 = 2;
+
+/// The CPUs that copies may run on, each with its socket and core; and how many of them a quota lets be busy.
+pub(super) fn machine(plan: &ScalePlan) -> Result<(Machine, u32), String> {
+    let mut limits = Limits::of_self().cpu();
+    let allowed =
+        limits.allowed.map_err(|why| format!("the CPUs that this process may use are unknown: {why}"))?;
+    let wanted = match &plan.cpus {
+        None => allowed,
+        Some(cpus) => {
+            if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+                return Err(format!("CPU {cpu} is not one that this process may use (--cpus)"));
+            }
+            cpus.iter().copied().collect()
+        }
+    };
+    let places = topology::places(Path::new("/"), &wanted.iter().copied().collect::<Vec<_>>());
+    limits.allowed = Ok(wanted);
+    let cpus = limits.whole_cpus().map_err(|why| format!("this process's CPU quota is unknown: {why}"))?;
+    Ok((Machine { places }, cpus))
+}
+
+/// Which limit on processes so many copies would meet.
+pub(super) fn over_the_limits(copies: u64) -> Option<String> {
+    let wanted = copies * TASKS_PER_COPY + SPARE_PROCESSES;
+    let said = |limit: u64, what: &str| {
+        (wanted > limit).then(|| {
+            format!("{copies} copies need {wanted} processes and threads, and {what} leaves {limit}: fewer --copies, or a higher limit")
+        })
+    };
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    if !geteuid().is_root()
+        && let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NPROC)
+        && let Some(problem) = said(soft, "this user's limit (ulimit -u)")
+    {
+        return Some(problem);
+    }
+    if let Some(group) = own_control_group() {
+        let folder = format!("/sys/fs/cgroup{group}");
+        if let (Some(max), Some(now)) =
+            (number(&format!("{folder}/pids.max")), number(&format!("{folder}/pids.current")))
+            && let Some(problem) = said(max.saturating_sub(now), "this control group's limit (pids.max)")
+        {
+            return Some(problem);
+        }
+    }
+    ["threads-max", "pid_max"].iter().find_map(|name| {
+        let max = number(&format!("/proc/sys/kernel/{name}"))?;
+        said(max, &format!("the kernel's limit (kernel.{name})"))
+    })
+}
+
+fn own_control_group() -> Option<String> {
+    let text = fs::read_to_string("/proc/self/cgroup").ok()?;
+    text.lines().find_map(|l| l.strip_prefix("0::").map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_met_by_copies_and_their_threads() {
+        assert_eq!(over_the_limits(0), None);
+        let problem = over_the_limits(1 << 40).unwrap();
+        assert!(
+            problem.starts_with("1099511627776 copies need 2199023255568 processes and threads"),
+            "{problem}"
+        );
+    }
+}

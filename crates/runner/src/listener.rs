@@ -1,0 +1,316 @@
+//! Which process answers at an address: the server of this series, or another one that kept it?
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::Pid;
+use plan::Ready;
+use record::target::Target;
+
+/// How long one attempt to connect may take.
+pub(crate) const TRY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The state of a socket that takes connections, in `/proc/net/tcp`.
+const LISTENS: &str = "0A";
+/// The flag of one in `/proc/net/unix` (`__SO_ACCEPTCON`).
+const ACCEPTS: u32 = 0x1_0000;
+
+/// Where a server takes connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A name or address, and a port.
+    Tcp(String, u16),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl Address {
+    /// The address that `server.ready` names; `None` for a command.
+    pub(crate) fn of_ready(ready: &Ready) -> Option<Self> {
+        match ready {
+            Ready::Socket(path) => Some(Self::Unix(path.into())),
+            Ready::Tcp { host, port } => Some(Self::Tcp(host.clone(), *port)),
+            Ready::Command(_) => None,
+        }
+    }
+
+    /// The address that a load connects to; `None` where it connects to none, or to several.
+    pub(crate) fn of_target(target: &Target) -> Option<Self> {
+        let scheme = target.scheme();
+        let (_, rest) = target.expose().split_once(':')?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        if scheme.ends_with("+unix") {
+            return Some(Self::Unix(rest.trim_start_matches("//").into()));
+        }
+        let usual_port = match scheme {
+            "mysql" => 3306,
+            "postgres" => 5432,
+            "memcached" | "memcaches" => 11211,
+            "redis" | "rediss" => 6379,
+            "http" => 80,
+            "https" => 443,
+            _ => return None,
+        };
+        if let Some(socket) = query.split('&').find_map(|pair| pair.strip_prefix("socket=")) {
+            return Some(Self::Unix(unescaped(socket).into()));
+        }
+        let authority = rest.strip_prefix("//")?.split('/').next()?;
+        let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        if host_and_port.contains(',') || host_and_port.is_empty() {
+            return None;
+        }
+        let (host, port) = match host_and_port.rsplit_once(':') {
+            Some((host, port)) if !host.ends_with(':') && !port.ends_with(']') => (host, port.parse().ok()?),
+            _ => (host_and_port, usual_port),
+        };
+        let host = unescaped(host.trim_start_matches('[').trim_end_matches(']'));
+        if host.starts_with('/') {
+            return Some(Self::Unix(Path::new(&host).join(format!(".s.PGSQL.{port}"))));
+        }
+        Some(Self::Tcp(host, port))
+    }
+
+    /// Whether anything takes connections there.
+    pub(crate) fn answers(&self) -> bool {
+        match self {
+            Self::Unix(path) => UnixStream::connect(path).is_ok(),
+            Self::Tcp(..) => self.connect().is_some(),
+        }
+    }
+
+    fn connect(&self) -> Option<SocketAddr> {
+        let Self::Tcp(host, port) = self else { return None };
+        let mut all = (host.as_str(), *port).to_socket_addrs().ok()?;
+        all.find(|address| TcpStream::connect_timeout(address, TRY_TIMEOUT).is_ok())
+    }
+
+    /// The process that listens there although it is not in `members`, in words; `None`: one of them does.
+    ///
+    /// An address on another machine belongs to no process here, and is not judged.
+    pub(crate) fn stranger(&self, members: &[Pid]) -> Option<String> {
+        let own: Vec<u64> = members.iter().flat_map(|pid| sockets_of(*pid)).collect();
+        let listening = match self {
+            Self::Unix(path) => {
+                if listener_of(path).is_ok_and(|pid| members.contains(&pid)) {
+                    return None;
+                }
+                listening_at_path(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), path)
+            }
+            Self::Tcp(..) => {
+                let Some(address) = self.connect() else {
+                    return Some(format!("{self} no longer answers"));
+                };
+                if !is_here(address.ip()) {
+                    return None;
+                }
+                let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")));
+                listening_at(&tables.map(Result::unwrap_or_default), address)
+            }
+        };
+        if !listening.is_empty() && listening.iter().all(|inode| own.contains(inode)) {
+            return None;
+        }
+        let foreign = listening.iter().find(|inode| !own.contains(inode));
+        Some(match foreign.and_then(|inode| holder(*inode)) {
+            Some((pid, name)) => format!(
+                "{self} is answered by process {pid} ({name}), which this series did not start: another server has the \
+                 address"
+            ),
+            None => format!(
+                "{self} is answered by a process that this series did not start, or that this user may not look into"
+            ),
+        })
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let code = (*first == b'%').then(|| tail.get(..2)).flatten();
+        let code = code.and_then(|hex| u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok());
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether an address belongs to this machine: only then can a socket be bound to it.
+fn is_here(ip: IpAddr) -> bool {
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// The process that made the socket at `path` listen.
+fn listener_of(path: &Path) -> io::Result<Pid> {
+    let stream = UnixStream::connect(path)?;
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).expect("a small structure");
+    // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which lives until the call returns.
+    Errno::result(unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok(Pid::from_raw(peer.pid))
+}
+
+/// The inodes of the sockets that a process has.
+fn sockets_of(pid: Pid) -> Vec<u64> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let inode = |entry: fs::DirEntry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    descriptors.filter_map(inode).collect()
+}
+
+/// The process that has that socket, as far as this user may look.
+fn holder(inode: u64) -> Option<(Pid, String)> {
+    let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let pid = pids.map(Pid::from_raw).find(|pid| sockets_of(*pid).contains(&inode))?;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some((pid, name.trim().escape_default().to_string()))
+}
+
+/// - `table`: `/proc/net/unix`.
+fn listening_at_path(table: &str, path: &Path) -> Vec<u64> {
+    let entry = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (flags, inode, bound) = (fields.get(3)?, fields.get(6)?, Path::new(fields.get(7)?));
+        let is_it = bound == path || (bound.is_relative() && bound.file_name() == path.file_name());
+        let accepts = u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & ACCEPTS != 0);
+        (is_it && accepts).then(|| inode.parse().ok()).flatten()
+    };
+    table.lines().filter_map(entry).collect()
+}
+
+/// The inodes of the sockets that the kernel would choose from for a connection to `address`.
+///
+/// - `tables`: `/proc/net/tcp` and `/proc/net/tcp6`.
+fn listening_at(tables: &[String; 2], address: SocketAddr) -> Vec<u64> {
+    let mut found: Vec<(u8, u64)> = Vec::new();
+    for line in tables.iter().flat_map(|table| table.lines()) {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (Some(local), Some(&LISTENS), Some(inode)) = (fields.get(1), fields.get(3), fields.get(9)) else {
+            continue;
+        };
+        let Some(bound) = socket_address(local) else { continue };
+        let wanted = address.ip().to_canonical();
+        let rank = match bound.ip() {
+            ip if ip.to_canonical() == wanted => 0,
+            ip if ip.is_unspecified() && ip.is_ipv4() == wanted.is_ipv4() => 1,
+            ip if ip.is_unspecified() && ip.is_ipv6() => 2,
+            _ => continue,
+        };
+        if let (true, Ok(inode)) = (bound.port() == address.port(), inode.parse()) {
+            found.push((rank, inode));
+        }
+    }
+    // The most exact one gets the connection.
+    let best = found.iter().map(|(rank, _)| *rank).min();
+    found.into_iter().filter(|(rank, _)| Some(*rank) == best).map(|(_, inode)| inode).collect()
+}
+
+/// `0100007F:1F90`: words of 32 bits in the machine's order, in hexadecimal.
+fn socket_address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| Some(u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes());
+    let ip = match ip.len() {
+        8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            IpAddr::V6(Ipv6Addr::from(bytes))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    use nix::unistd::getpid;
+
+    use super::*;
+
+    #[test]
+    fn the_address_of_a_load_is_read_from_its_target() {
+        let of = |text: &str| Address::of_target(&Target::new(text)).map(|a| a.to_string());
+        for (target, address) in [
+            ("mysql://root@localhost/test?socket=/s/my%20sql.sock", Some("/s/my sql.sock")),
+            ("mysql://u:p@h:3307/db", Some("h:3307")),
+            ("postgres://u@%2Frun%2Fpg/db", Some("/run/pg/.s.PGSQL.5432")),
+            ("postgres://u@[::1]:6000/db", Some("::1:6000")),
+            ("redis://127.0.0.1", Some("127.0.0.1:6379")),
+            ("memcached+unix:/s/m.sock", Some("/s/m.sock")),
+            ("http://h/path?x=1", Some("h:80")),
+            ("mysql://u@h1,h2:3307/db", None),
+            ("sqlite:/x.db", None),
+            ("exec:curl http://h", None),
+            ("null:", None),
+        ] {
+            assert_eq!(of(target).as_deref(), address, "{target}");
+        }
+    }
+
+    #[test]
+    fn the_most_exact_listener_gets_the_connection() {
+        let line = |local: &str, state: &str, inode: u32| {
+            format!(
+                "   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 0 0 {inode} 1 0\n"
+            )
+        };
+        let any = "00000000000000000000000000000000";
+        let v4 = [
+            line("0100007F:1F90", LISTENS, 11),
+            line("00000000:1F90", LISTENS, 12),
+            line("0100007F:1F90", "01", 13),
+        ];
+        let tables = [v4.concat(), line(&format!("{any}:1F90"), LISTENS, 14)];
+        let at = |address: &str| listening_at(&tables, address.parse().unwrap());
+        assert_eq!(at("127.0.0.1:8080"), [11]);
+        assert_eq!(at("10.0.0.1:8080"), [12]);
+        assert_eq!(at("[::1]:8080"), [14]);
+        assert_eq!(at("127.0.0.1:80"), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn a_listener_is_known_by_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses =
+            [Address::Unix(path.clone()), Address::Tcp("127.0.0.1".into(), tcp.local_addr().unwrap().port())];
+        assert!(!addresses[0].answers());
+        let _unix = UnixListener::bind(&path).unwrap();
+        for address in addresses {
+            assert!(address.answers());
+            assert_eq!(address.stranger(&[getpid()]), None);
+            let said = address.stranger(&[]).unwrap();
+            assert!(said.contains(&format!("process {}", getpid())), "{said}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Secrets of a plan while it is executed: read once, handed to the processes and the load, and kept out of every text.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+
+use plan::{Plan, Reference};
+
+use crate::error::RunnerError;
+
+/// A shorter text is not hidden where it stands by itself: it is part of too many words.
+const HIDDEN_BYTES_MIN: usize = 4;
+
+/// What the references of a plan stand for. Shows none of it.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets(BTreeMap<Reference, String>);
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Secrets {
+    /// Reads every secret that a plan refers to.
+    pub(crate) fn read(plan: &Plan) -> Result<Self, RunnerError> {
+        let mut values = BTreeMap::new();
+        for reference in plan.secrets() {
+            let value = match &reference {
+                Reference::Env(name) => std::env::var(name).map_err(|e| e.to_string()),
+                Reference::File(path) => fs::read_to_string(path)
+                    .map(|text| {
+                        text.strip_suffix('\n').map_or(text.clone(), |t| t.trim_end_matches('\r').to_owned())
+                    })
+                    .map_err(|e| e.to_string()),
+            };
+            let value = value.map_err(|why| RunnerError::Secret { reference: reference.to_string(), why })?;
+            values.insert(reference, value);
+        }
+        Ok(Self(values))
+    }
+
+    /// The plan with the secrets in it, to be executed and never to be stored.
+    pub(crate) fn reveal(&self, plan: &Plan) -> Plan {
+        plan.revealed(&|reference| self.0.get(reference).cloned().unwrap_or_else(|| reference.to_string()))
+    }
+
+    /// A text with the reference in the place of each secret.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        let mut hidden = text.to_owned();
+        for (reference, value) in &self.0 {
+            // What a server prints may be cut into lines.
+            for line in value.lines().filter(|line| line.len() >= HIDDEN_BYTES_MIN) {
+                hidden = hidden.replace(line, &reference.to_string());
+            }
+        }
+        hidden
+    }
+
+    /// A log with the reference in the place of each secret, line by line.
+    pub(crate) fn hide_in(&self, log: impl Read) -> impl Read {
+        Hidden { secrets: self.clone(), log: BufReader::new(log), line: Vec::new(), at: 0 }
+    }
+}
+
+/// A line of a log that is longer is taken apart.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+struct Hidden<R> {
+    secrets: Secrets,
+    log: BufReader<R>,
+    line: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> Read for Hidden<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.line.len() {
+            self.line.clear();
+            self.at = 0;
+            self.log.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
+            if !self.secrets.0.is_empty()
+                && let Ok(text) = str::from_utf8(&self.line)
+            {
+                self.line = self.secrets.hide(text).into_bytes();
+            }
+        }
+        let count = buffer.len().min(self.line.len() - self.at);
+        buffer[..count].copy_from_slice(&self.line[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let of = |name: &str| Reference::Env(name.to_owned());
+        Secrets(BTreeMap::from([(of("PW"), "hu\"sh 77".to_owned()), (of("ONE"), "x".to_owned())]))
+    }
+
+    #[test]
+    fn a_text_has_the_reference_for_the_secret() {
+        assert_eq!(secrets().hide("no: hu\"sh 77, x"), "no: {env:PW}, x");
+        assert!(!format!("{:?}", secrets()).contains("hu"));
+    }
+
+    #[test]
+    fn a_log_has_it_too_and_every_other_byte_as_it_was() {
+        let log: &[u8] = b"one\r\n\xff\xfe\nlogin hu\"sh 77 ok\n\nlast";
+        let mut hidden = Vec::new();
+        secrets().hide_in(log).read_to_end(&mut hidden).unwrap();
+        assert_eq!(hidden, b"one\r\n\xff\xfe\nlogin {env:PW} ok\n\nlast");
+    }
+}

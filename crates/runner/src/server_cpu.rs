@@ -1,0 +1,380 @@
+//! CPU time of the server under test, read at both ends of a measured phase.
+//!
+//! By its cgroup where the server has one to itself; else by its process and all descendants; for a target `exec:`, by the
+//! commands that ended. What runs beside the server is in none of these.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use load::Event;
+use nix::libc;
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use record::clock::{Clock as _, Monotonic};
+use record::load::Phase;
+use record::missing::{Maybe, Missing};
+use record::server_cpu::{ServerCpu, ServerTasks};
+
+/// How the name of a cgroup begins that holds one series and nothing else.
+const OWN_CGROUP: &str = "bakeoff-";
+const NS_PER_S: u64 = 1_000_000_000;
+/// SIGCHLD's bit in the masks of `/proc/PID/status`.
+const SIGCHLD_BIT: u64 = 1 << (libc::SIGCHLD - 1);
+
+/// Whose CPU time is read.
+#[derive(Debug, Clone)]
+enum Source {
+    /// The file that counts it, and how many of its units make a second.
+    Cgroup(PathBuf, Counter),
+    /// The server's process.
+    Tree(Pid),
+    /// Every command that this process has waited for.
+    Commands,
+}
+
+/// The form of a cgroup's counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counter {
+    /// `cpu.stat` of version 2: the line `usage_usec`.
+    Stat,
+    /// `cpuacct.usage` of version 1: nanoseconds.
+    Usage,
+}
+
+/// Follows a load and reads the CPU time where its measured phase begins and ends.
+#[derive(Debug)]
+pub(crate) struct ServerMeter {
+    source: Maybe<Source>,
+    from: Option<Maybe<Reading>>,
+    until: Option<Maybe<Reading>>,
+}
+
+#[derive(Debug, Clone)]
+struct Reading {
+    at_ns: u64,
+    cpu_ns: u64,
+    /// Of a tree: its processes, so that one which vanished with its time is found out.
+    processes: BTreeMap<Identity, Process>,
+}
+
+/// pid and start.
+type Identity = (i32, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    cpu_ns: u64,
+}
+
+impl ServerMeter {
+    /// - `server`: the process that the plan's server command became.
+    /// - `scheme`: of the load's target.
+    pub(crate) fn of(server: Option<Pid>, scheme: &str) -> Self {
+        let source = match (server, scheme) {
+            (Some(pid), _) => Ok(cgroup_of(pid, Path::new("/")).unwrap_or(Source::Tree(pid))),
+            (None, "exec") => Ok(Source::Commands),
+            (None, "sqlite" | "null") => Err(Missing::because(
+                "the target runs inside the load generator: its CPU time cannot be told from the generator's",
+            )),
+            (None, _) => {
+                Err(Missing::because("the plan starts no server: which tasks are the server's is not known"))
+            }
+        };
+        Self { source, from: None, until: None }
+    }
+
+    /// Reads where the measured phase begins and where it ends.
+    pub(crate) fn follow(&mut self, event: &Event) {
+        let Ok(source) = &self.source else { return };
+        match event {
+            Event::PhaseStarts { phase: Phase::Measure, .. } => self.from = Some(source.read()),
+            Event::PhaseStarts { .. } if self.from.is_some() && self.until.is_none() => {
+                self.until = Some(source.read());
+            }
+            _ => {}
+        }
+    }
+
+    /// What the server used between the two readings.
+    pub(crate) fn end(mut self) -> Maybe<ServerCpu> {
+        let source = self.source?;
+        let unread = || Missing::because("the measured phase did not begin");
+        let from = self.from.take().ok_or_else(unread)??;
+        let until = self.until.take().unwrap_or_else(|| source.read())?;
+        unaccounted(&from, &until)?;
+        let used_ns = until.cpu_ns.checked_sub(from.cpu_ns);
+        let used_ns = used_ns.ok_or_else(|| Missing::because("the server's CPU time went backwards"))?;
+        Ok(ServerCpu {
+            cpu_s: used_ns as f64 / NS_PER_S as f64,
+            from_ns: from.at_ns,
+            until_ns: until.at_ns,
+            tasks: match source {
+                Source::Cgroup(..) => ServerTasks::Cgroup,
+                Source::Tree(_) => ServerTasks::Tree,
+                Source::Commands => ServerTasks::Commands,
+            },
+        })
+    }
+}
+
+impl Source {
+    fn read(&self) -> Maybe<Reading> {
+        let before_ns = Monotonic.now_ns();
+        let (cpu_ns, processes) = match self {
+            Self::Cgroup(file, counter) => (read_counter(file, *counter)?, BTreeMap::new()),
+            Self::Tree(root) => {
+                let processes = tree(*root, Path::new("/proc"))?;
+                (processes.values().map(|p| p.cpu_ns).sum(), processes)
+            }
+            Self::Commands => (ended_commands()?, BTreeMap::new()),
+        };
+        Ok(Reading { at_ns: before_ns.midpoint(Monotonic.now_ns()), cpu_ns, processes })
+    }
+}
+
+/// The counter of the cgroup that the process has to itself; `None` where it has none, or the kernel does not count.
+fn cgroup_of(pid: Pid, root: &Path) -> Option<Source> {
+    let text = fs::read_to_string(root.join(format!("proc/{pid}/cgroup"))).ok()?;
+    let folder = root.join("sys/fs/cgroup");
+    text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?.trim_start_matches('/'));
+        if !Path::new(path).file_name()?.to_str()?.starts_with(OWN_CGROUP) {
+            return None;
+        }
+        let found = if controllers.is_empty() {
+            [folder.join(path), folder.join("unified").join(path)]
+                .map(|folder| (folder.join("cpu.stat"), Counter::Stat))
+        } else if controllers.split(',').any(|c| c == "cpuacct") {
+            [folder.join(controllers).join(path), folder.join("cpuacct").join(path)]
+                .map(|folder| (folder.join("cpuacct.usage"), Counter::Usage))
+        } else {
+            return None;
+        };
+        let counts = |(file, counter): &(PathBuf, Counter)| read_counter(file, *counter).is_ok();
+        found.into_iter().find(counts).map(|(file, counter)| Source::Cgroup(file, counter))
+    })
+}
+
+fn read_counter(file: &Path, counter: Counter) -> Maybe<u64> {
+    let missing = |why: &str| Missing::because(format!("{}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|e| missing(&e.to_string()))?;
+    let number = match counter {
+        Counter::Usage => text.trim().parse().ok(),
+        Counter::Stat => text
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse::<u64>().ok())
+            .and_then(|us| us.checked_mul(1_000)),
+    };
+    number.ok_or_else(|| missing("it holds no CPU time"))
+}
+
+/// The process and its descendants, each with its CPU time and that of the children it has waited for.
+fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
+    let cannot = |e: io::Error| Missing::because(format!("the processes cannot be listed: {e}"));
+    let mut all: BTreeMap<i32, (Identity, Stat)> = BTreeMap::new();
+    for entry in fs::read_dir(proc).map_err(cannot)? {
+        let name = entry.map_err(cannot)?.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
+        // One that ended since it was listed has no file any more.
+        let Ok(text) = fs::read_to_string(proc.join(format!("{pid}/stat"))) else { continue };
+        let Some(stat) = Stat::read(&text) else { continue };
+        all.insert(pid, ((pid, stat.started), stat));
+    }
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.as_raw()];
+    while let Some(pid) = open.pop() {
+        let Some((identity, stat)) = all.get(&pid) else { continue };
+        open.extend(all.values().filter(|(_, child)| child.parent == pid).map(|((child, _), _)| *child));
+        if ignores_children(proc, pid) {
+            return Err(Missing::because(format!(
+                "process {pid} of the server ignores SIGCHLD: the CPU time of its children that end is lost"
+            )));
+        }
+        let Some(own_ns) = clock_of(pid) else { continue };
+        found.insert(*identity, Process { parent: stat.parent, cpu_ns: own_ns + stat.waited_for_ns });
+    }
+    if found.is_empty() {
+        return Err(Missing::because("the server's process has ended"));
+    }
+    Ok(found)
+}
+
+/// What `/proc/PID/stat` says that is needed here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    parent: i32,
+    started: u64,
+    /// CPU time of children that ended and were waited for.
+    waited_for_ns: u64,
+}
+
+impl Stat {
+    fn read(text: &str) -> Option<Self> {
+        // The name may hold blanks and parentheses; the last parenthesis ends it.
+        let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok()??;
+        let ticks = number(16)? + number(17)?;
+        Some(Self {
+            parent: fields.get(1)?.parse().ok()?,
+            started: number(22)?,
+            waited_for_ns: ticks * (NS_PER_S / u64::try_from(ticks_per_s).ok()?),
+        })
+    }
+}
+
+fn ignores_children(proc: &Path, pid: i32) -> bool {
+    let status = fs::read_to_string(proc.join(format!("{pid}/status"))).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & SIGCHLD_BIT != 0)
+}
+
+/// CPU time of a process, also of its threads that have ended, to the nanosecond; `None` where it is gone.
+fn clock_of(pid: i32) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the call writes one number, which lives here.
+    if unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) } != 0 {
+        return None;
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills in one structure, which lives here.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return None;
+    }
+    Some(u64::try_from(time.tv_sec).ok()? * NS_PER_S + u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// CPU time of every command that this process has waited for, with the children that those waited for.
+fn ended_commands() -> Maybe<u64> {
+    // SAFETY: all zeros is a value of the structure; the kernel fills it in.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure lives until the call returns.
+    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
+        let why = io::Error::last_os_error();
+        return Err(Missing::because(format!("the CPU time of commands cannot be read: {why}")));
+    }
+    let ns = |time: libc::timeval| {
+        u64::try_from(time.tv_sec).unwrap_or(0) * NS_PER_S + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
+    };
+    Ok(ns(usage.ru_utime) + ns(usage.ru_stime))
+}
+
+/// Whether every process that ended between the readings left its CPU time to a process that still counts.
+///
+/// # Errors
+///
+/// That one did not: its parent had ended too, so that its time is nowhere.
+fn unaccounted(from: &Reading, until: &Reading) -> Maybe<()> {
+    let there = |pid: i32| until.processes.keys().any(|(known, _)| *known == pid);
+    let lost = from
+        .processes
+        .iter()
+        .find(|(identity, process)| !until.processes.contains_key(identity) && !there(process.parent));
+    match lost {
+        None => Ok(()),
+        Some(((pid, _), _)) => Err(Missing::because(format!(
+            "process {pid} of the server ended together with its parent: its CPU time is not known"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn used_by(script: &str) -> (Pid, std::process::Child) {
+        let mut child = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = io::BufReader::new(child.stdout.take().unwrap());
+        io::BufRead::read_line(&mut out, &mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        (Pid::from_raw(child.id().cast_signed()), child)
+    }
+
+    /// The shell runs children that use CPU time and end, before it says so; the readings count exactly what `times` says.
+    #[test]
+    fn a_tree_has_the_time_of_children_that_ended_and_of_children_that_run() {
+        let (pid, mut child) =
+            used_by("sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo ready; read x; :");
+        let reading = Source::Tree(pid).read().unwrap();
+        let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let ended_ns = Stat::read(&text).unwrap().waited_for_ns;
+        assert!(ended_ns > 0 && reading.cpu_ns >= ended_ns, "{reading:?} {ended_ns}");
+        assert!(reading.cpu_ns - ended_ns < ended_ns.max(NS_PER_S), "the shell itself did little");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_server_that_ignores_its_children_has_no_time_that_can_be_trusted() {
+        let (pid, mut child) = used_by("{ echo ready; cat; } | env --ignore-signal=CHLD cat; :");
+        let found = Source::Tree(pid).read();
+        assert!(found.is_err_and(|m| m.reason.contains("ignores SIGCHLD")));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_took_its_time_with_it_is_found_out() {
+        let reading = |processes: &[(i32, i32)]| Reading {
+            at_ns: 0,
+            cpu_ns: 0,
+            processes: processes
+                .iter()
+                .map(|(pid, parent)| ((*pid, 7), Process { parent: *parent, cpu_ns: 5 }))
+                .collect(),
+        };
+        let from = reading(&[(10, 1), (11, 10), (12, 11)]);
+        assert!(unaccounted(&from, &reading(&[(10, 1), (11, 10)])).is_ok());
+        assert!(unaccounted(&from, &reading(&[(10, 1)])).is_err());
+    }
+
+    #[test]
+    fn only_a_cgroup_of_its_own_counts_for_the_server() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/5/cgroup", "0::/user.slice/bakeoff-ab12\n");
+        write("sys/fs/cgroup/user.slice/bakeoff-ab12/cpu.stat", "usage_usec 1500\nuser_usec 1000\n");
+        write("proc/6/cgroup", "4:cpu,cpuacct:/bakeoff-cd34\n1:name=systemd:/x\n");
+        write("sys/fs/cgroup/cpu,cpuacct/bakeoff-cd34/cpuacct.usage", "1500000\n");
+        write("proc/7/cgroup", "0::/user.slice\n");
+        write("sys/fs/cgroup/user.slice/cpu.stat", "usage_usec 99\n");
+        for pid in [5, 6] {
+            let source = cgroup_of(Pid::from_raw(pid), root.path()).unwrap();
+            assert_eq!(source.read().unwrap().cpu_ns, 1_500_000, "{source:?}");
+        }
+        assert!(cgroup_of(Pid::from_raw(7), root.path()).is_none());
+        assert!(cgroup_of(Pid::from_raw(8), root.path()).is_none());
+    }
+
+    #[test]
+    fn a_name_with_parentheses_and_blanks_is_no_field() {
+        let text = "7 (a ) b) S 3 7 7 0 -1 0 0 0 0 0 11 12 13 14 20 0 1 0 4242 0";
+        let stat = Stat::read(text).unwrap();
+        assert_eq!((stat.parent, stat.started), (3, 4242));
+        assert!(stat.waited_for_ns > 0);
+        assert_eq!(Stat::read("7 (a"), None);
+    }
+
+    #[test]
+    fn a_target_without_a_server_says_why_it_has_no_time() {
+        for (scheme, why) in [("sqlite", "inside the load generator"), ("mysql", "starts no server")] {
+            let missing = ServerMeter::of(None, scheme).end().unwrap_err();
+            assert!(missing.reason.contains(why), "{missing}");
+        }
+    }
+}

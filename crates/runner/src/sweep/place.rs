@@ -1,0 +1,125 @@
+//! Where the files of a sweep lie, and whether a direct read of them passes the page cache by.
+//!
+//! `open(2)` with `O_DIRECT` succeeds on file systems that have nothing to pass by: tmpfs, since Linux 6.6, takes it and
+//! reads memory. So the flag's success says nothing. What counts is whether a read leaves the file's pages in memory.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::libc;
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use record::missing::{Maybe, Missing};
+
+/// As much of a file as the test reads.
+const TESTED_BYTES: u64 = 1 << 20;
+const PAGE: usize = 4096;
+/// Share of the pages that may be in memory after a direct read: readahead of others, a page at the end.
+const RESIDENT_MAX: f64 = 0.1;
+
+/// Facts about the folder: `data.file_system` and `data.device`.
+pub(super) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
+    let mount = fs::canonicalize(folder)
+        .and_then(|folder| Ok((folder, fs::read_to_string("/proc/self/mountinfo")?)))
+        .map_err(|e| Missing::because(e.to_string()))
+        .and_then(|(folder, text)| {
+            mount_of(&folder, &text)
+                .ok_or_else(|| Missing::because("no mount in /proc/self/mountinfo has it"))
+        });
+    BTreeMap::from([
+        ("data.file_system".to_owned(), mount.clone().map(|(kind, _)| kind)),
+        ("data.device".to_owned(), mount.map(|(_, device)| device)),
+    ])
+}
+
+/// Type and device of the last mount with the longest path above `folder`.
+fn mount_of(folder: &Path, mountinfo: &str) -> Option<(String, String)> {
+    let one = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let at = before.split(' ').nth(4)?.replace("\\040", " ");
+        let mut after = after.split(' ');
+        let (kind, device) = (after.next()?.to_owned(), after.next()?.to_owned());
+        folder.starts_with(&at).then_some((at.len(), (kind, device)))
+    };
+    mountinfo.lines().filter_map(one).max_by_key(|(length, _)| *length).map(|(_, found)| found)
+}
+
+/// Whether a direct read of the file passes the page cache by.
+///
+/// # Errors
+///
+/// Missing if it cannot be told: the system refuses the flag, or the file's pages never leave memory.
+pub(super) fn is_direct(file: &File) -> Maybe<bool> {
+    let why = |what: &str, e: io::Error| Missing::because(format!("{what}: {e}"));
+    let bytes = file.metadata().map_err(|e| why("the file's size", e))?.len().min(TESTED_BYTES);
+    let bytes = bytes - bytes % PAGE as u64;
+    let length = usize::try_from(bytes).ok().and_then(NonZeroUsize::new);
+    let Some(length) = length else { return Err(Missing::because("the file is shorter than a page")) };
+    file.sync_all().map_err(|e| why("fsync", e))?;
+    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .map_err(|e| why("fadvise", e.into()))?;
+    if resident(file, length).map_err(|e| why("mincore", e))? > RESIDENT_MAX {
+        return Err(Missing::because("its pages never leave memory: this file system keeps files there"));
+    }
+    let direct = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .map_err(|e| why("O_DIRECT is refused", e))?;
+    let mut memory = vec![0_u8; length.get() + PAGE];
+    let begin = memory.as_ptr().align_offset(PAGE);
+    direct.read_exact_at(&mut memory[begin..begin + length.get()], 0).map_err(|e| why("a direct read", e))?;
+    Ok(resident(file, length).map_err(|e| why("mincore", e))? <= RESIDENT_MAX)
+}
+
+/// Share of the first pages of the file that are in memory.
+fn resident(file: &File, length: NonZeroUsize) -> io::Result<f64> {
+    // SAFETY: a new mapping at an address of the kernel's choice; nothing else knows of it, and it is unmapped below.
+    let at = unsafe { mmap(None, length, ProtFlags::PROT_READ, MapFlags::MAP_SHARED, file, 0) }?;
+    let mut pages = vec![0_u8; length.get().div_ceil(PAGE)];
+    // SAFETY: the range is the mapping's, and the vector has a byte for each of its pages.
+    let answered = unsafe { libc::mincore(at.as_ptr(), length.get(), pages.as_mut_ptr()) };
+    let failed = (answered != 0).then(io::Error::last_os_error);
+    // SAFETY: it was mapped above with this length, and no reference into it exists.
+    unsafe { munmap(at, length.get()) }?;
+    if let Some(failed) = failed {
+        return Err(failed);
+    }
+    Ok(pages.iter().filter(|page| **page & 1 == 1).count() as f64 / pages.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_above_a_folder_is_its_own() {
+        let text = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / /dev/shm rw shared:1 - tmpfs shm rw\n\
+                    3 1 0:9 / /mnt/a\\040b rw - xfs /dev/sdb rw\n";
+        let of = |folder: &str| mount_of(Path::new(folder), text).unwrap();
+        assert_eq!(of("/dev/shm/x"), ("tmpfs".into(), "shm".into()));
+        assert_eq!(of("/dev/shmx"), ("ext4".into(), "/dev/sda1".into()));
+        assert_eq!(of("/mnt/a b"), ("xfs".into(), "/dev/sdb".into()));
+    }
+
+    #[test]
+    fn what_reads_memory_is_not_direct() {
+        let shm = Path::new("/dev/shm");
+        if !facts(shm)["data.file_system"].as_ref().is_ok_and(|kind| kind == "tmpfs") {
+            return eprintln!("skipped: /dev/shm is no tmpfs here");
+        }
+        let mut file = tempfile::tempfile_in(shm).unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        let why = is_direct(&file).unwrap_err();
+        assert!(why.reason.contains("never leave memory"), "{why}");
+        // A file of a page's fraction says nothing.
+        assert!(is_direct(&tempfile::tempfile().unwrap()).is_err());
+    }
+}

@@ -1,0 +1,358 @@
+//! Where the processes of one series live: a scratch folder, a control group or a mark, an account, an environment.
+//!
+//! Everything that a series leaves behind is in its workspace, so that closing the workspace ends and removes it, in
+//! this process or in the one that resumes.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use archive::{JournalEvent, Step};
+use nix::unistd::{Pid, Uid, geteuid};
+use record::bakeoff::Levels;
+
+use crate::account::Account;
+use crate::control_group::{self, ControlGroup};
+use crate::error::RunnerError;
+use crate::log::Log;
+use crate::marked::{Marked, VARIABLE};
+use crate::process::{Placement, Process};
+use crate::random;
+use crate::scratch::{self, Scratch};
+
+/// What the environment of a process is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inherit {
+    /// PATH, HOME, LANG, TMPDIR.
+    Little,
+    /// All that this process has.
+    Everything,
+}
+
+/// The names of a workspace that does not exist yet: they go into the journal first.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    folder: PathBuf,
+    control_group: Option<PathBuf>,
+    mark: String,
+    account: Option<Account>,
+}
+
+impl Layout {
+    /// New names, which cannot be guessed.
+    pub(crate) fn fresh(account: Option<Account>) -> Self {
+        let mark = random::token();
+        Self { folder: Scratch::fresh_path(), control_group: ControlGroup::place(&mark), mark, account }
+    }
+
+    /// The line of the journal.
+    pub(crate) fn step(&self) -> Step {
+        let owner = self.account.map_or(geteuid(), |account| account.uid);
+        Step::Workspace {
+            folder: self.folder.display().to_string(),
+            owner: owner.as_raw(),
+            control_group: self.control_group.as_ref().map(|path| path.display().to_string()),
+            mark: self.mark.clone(),
+        }
+    }
+}
+
+/// How the processes of a workspace are found again.
+#[derive(Debug)]
+enum Enclosure {
+    Group(Arc<ControlGroup>),
+    Marked(Marked),
+}
+
+/// A place for the processes of one series; closed when dropped.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    scratch: Scratch,
+    enclosure: Enclosure,
+    mark: String,
+    account: Option<Account>,
+    inherit: Inherit,
+    levels: Vec<(String, String)>,
+    is_closed: bool,
+}
+
+impl Workspace {
+    /// Makes it, empty.
+    ///
+    /// - `levels`: become `BAKEOFF_NAME` in the environment of every process.
+    pub(crate) fn open(layout: Layout, inherit: Inherit, levels: &Levels) -> Result<Self, RunnerError> {
+        let Layout { folder, control_group, mark, account } = layout;
+        let scratch = Scratch::make(&folder, account)?;
+        let group = control_group.and_then(|path| ControlGroup::make(path).ok());
+        let enclosure = match group {
+            Some(group) => Enclosure::Group(Arc::new(group)),
+            None => Enclosure::Marked(Marked::begin(&mark, account.map(|a| a.uid.as_raw()))),
+        };
+        let levels = levels.iter().map(|(name, level)| (variable(name), level.clone())).collect();
+        Ok(Self { scratch, enclosure, mark, account, inherit, levels, is_closed: false })
+    }
+
+    /// The scratch folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The control group of its processes; `None` where none could be made.
+    pub(crate) fn control_group(&self) -> Option<&Arc<ControlGroup>> {
+        match &self.enclosure {
+            Enclosure::Group(group) => Some(group),
+            Enclosure::Marked(_) => None,
+        }
+    }
+
+    /// What marks its processes: a variable of their environment.
+    pub(crate) fn mark(&self) -> (&'static str, &str) {
+        (VARIABLE, &self.mark)
+    }
+
+    /// Its processes.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        match &self.enclosure {
+            Enclosure::Group(group) => group.members(),
+            Enclosure::Marked(marked) => marked.members(),
+        }
+    }
+
+    /// The user that its processes run as.
+    pub(crate) fn user(&self) -> Uid {
+        self.account.map_or(geteuid(), |account| account.uid)
+    }
+
+    /// A program to be started in the folder, with the environment of the workspace.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        if self.inherit == Inherit::Little {
+            command.env_clear().envs(self.little());
+        } else if self.account.is_some() {
+            command.env("HOME", self.folder());
+        }
+        command.envs(self.levels.iter().cloned()).env(VARIABLE, &self.mark);
+        command.current_dir(self.folder());
+        command
+    }
+
+    /// A script for `sh`.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut command = self.command("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    /// On all CPUs, in the usual scheduling class.
+    pub(crate) fn placement(&self) -> Placement {
+        Placement { account: self.account, group: self.control_group().cloned(), ..Placement::ANYWHERE }
+    }
+
+    /// Starts a command that [`Self::command`] or [`Self::shell`] made.
+    pub(crate) fn start(&self, command: Command, log: &Log) -> io::Result<Process> {
+        Process::start(command, &self.placement(), log)
+    }
+
+    /// A new log in the folder.
+    pub(crate) fn log(&self, name: &str) -> io::Result<Log> {
+        Log::make(self.folder(), name, self.account)
+    }
+
+    /// Ends every process and removes the folder; yields what is to be known of that.
+    pub(crate) fn close(&mut self) -> Vec<String> {
+        self.is_closed = true;
+        let mut notes = Vec::new();
+        if let Err(why) = self.end_processes() {
+            notes.push(why);
+        }
+        let Self { scratch, enclosure, .. } = self;
+        let removed = scratch.remove(|| {
+            let _ = end(enclosure);
+        });
+        if let Err(e) = removed {
+            let folder = scratch.path().display();
+            notes.push(format!("the scratch folder {folder} cannot be removed, and is left there: {e}"));
+        }
+        notes
+    }
+
+    fn end_processes(&self) -> Result<(), String> {
+        end(&self.enclosure)
+    }
+
+    fn little(&self) -> Vec<(&'static str, OsString)> {
+        let kept = ["PATH", "LANG", "HOME", "TMPDIR"].into_iter();
+        let mut kept: Vec<_> = kept.filter_map(|name| Some((name, std::env::var_os(name)?))).collect();
+        if self.account.is_some() {
+            // Those of the caller are not for another user.
+            kept.retain(|(name, _)| !matches!(*name, "HOME" | "TMPDIR"));
+            kept.extend([("HOME", self.folder().into()), ("TMPDIR", self.folder().into())]);
+        }
+        kept
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.close();
+        }
+    }
+}
+
+fn end(enclosure: &Enclosure) -> Result<(), String> {
+    match enclosure {
+        Enclosure::Group(group) if group.end() => Ok(()),
+        Enclosure::Group(group) => {
+            Err(format!("processes in the control group {} do not die", group.path().display()))
+        }
+        Enclosure::Marked(marked) => marked.end().map(drop),
+    }
+}
+
+/// `BAKEOFF_buffer_pool` for the factor `buffer-pool`.
+pub(crate) fn variable(factor: &str) -> String {
+    format!("BAKEOFF_{}", factor.replace('-', "_"))
+}
+
+/// Ends and removes what a dead process left of a bake-off; yields what it did.
+///
+/// Only the holder of the bake-off's journal may call this: then no living process works on it. What is touched
+/// follows from the journal alone, never from a file that another user could have written.
+///
+/// # Errors
+///
+/// Where a process does not die: the server that it is would answer for the next one.
+pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError> {
+    let mut done = Vec::new();
+    let left = journal.iter().filter_map(|event| match &event.step {
+        Step::Workspace { folder, owner, control_group, mark } => {
+            Some((Path::new(folder), *owner, control_group.as_deref().map(Path::new), mark))
+        }
+        _ => None,
+    });
+    let left: Vec<_> = left.collect();
+    for (at, (folder, owner, control_group, mark)) in left.iter().enumerate() {
+        // A folder goes last, so that where it is gone, the rest is.
+        let may_live = at + 1 == left.len() || std::fs::symlink_metadata(folder).is_ok();
+        let by_group = control_group.map_or(Ok(0), control_group::end_left);
+        let by_mark = if may_live { Marked::left(mark, Some(*owner)).end() } else { Ok(0) };
+        let problems: Vec<String> =
+            [&by_group, &by_mark].into_iter().filter_map(|r| r.clone().err()).collect();
+        if !problems.is_empty() {
+            return Err(RunnerError::NotFit { problems });
+        }
+        match by_group.unwrap_or(0) + by_mark.unwrap_or(0) {
+            0 => {}
+            1 => done.push("killed the process that the process before left".to_owned()),
+            n => done.push(format!("killed {n} processes that the process before left")),
+        }
+        done.extend(scratch::remove_left(folder, *owner));
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use load::Stop;
+
+    use super::*;
+    use crate::process::{Stat, Waited, wait_for};
+
+    const LONG: Duration = Duration::from_mins(2);
+
+    fn journal(layout: &Layout) -> Vec<JournalEvent> {
+        vec![crate::ledger::event(Some(1), None, 1, layout.step())]
+    }
+
+    /// A process that left group, session and parent, and that ignores what can be ignored.
+    fn escaped(workspace: &Workspace) -> i32 {
+        let script = "setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >pid.new; mv pid.new pid; \
+                      while :; do sleep 1000; done' & exit 0";
+        let log = workspace.log("log").unwrap();
+        let mut process = workspace.start(workspace.shell(script), &log).unwrap();
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        let pid = workspace.folder().join("pid");
+        assert_eq!(wait_for(LONG, &Stop::new(), || pid.exists()), Waited::Done);
+        process.finish().unwrap();
+        std::fs::read_to_string(pid).unwrap().trim().parse().unwrap()
+    }
+
+    fn check_closes(layout: Layout) {
+        let mut workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
+        let pid = escaped(&workspace);
+        assert!(workspace.members().contains(&Pid::from_raw(pid)));
+        assert_eq!(workspace.close(), Vec::<String>::new());
+        assert!(Stat::of(pid).is_err(), "the process that escaped is dead");
+        assert!(!workspace.folder().exists());
+    }
+
+    fn check_cleared(layout: Layout) {
+        let journal = journal(&layout);
+        let workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
+        let (pid, folder) = (escaped(&workspace), workspace.folder().to_owned());
+        // As after kill -9: nothing is closed.
+        std::mem::forget(workspace);
+        let said = clear(&journal).unwrap().join("; ");
+        assert!(said.contains("killed") && said.contains("removed"), "{said}");
+        assert!(Stat::of(pid).is_err() && !folder.exists());
+        assert_eq!(clear(&journal).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn closing_ends_what_left_group_session_and_parent() {
+        let _alone = crate::strays::alone();
+        check_closes(Layout::fresh(None));
+        check_closes(Layout { control_group: None, ..Layout::fresh(None) });
+        check_closes(Layout::fresh(crate::account::choose(None).unwrap()));
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_ended_by_what_the_journal_says() {
+        let _alone = crate::strays::alone();
+        check_cleared(Layout::fresh(None));
+        check_cleared(Layout { control_group: None, ..Layout::fresh(None) });
+    }
+
+    #[test]
+    fn a_folder_that_another_user_planted_kills_nothing_and_stays() {
+        let layout = Layout { control_group: None, ..Layout::fresh(None) };
+        let journal = journal(&layout);
+        // Under the name that the journal has, a folder that says: kill that one.
+        std::fs::create_dir(&layout.folder).unwrap();
+        std::fs::write(layout.folder.join("server"), format!("{} 1\n", std::process::id())).unwrap();
+        let said = clear(&journal).unwrap().join("; ");
+        assert!(said.contains("left alone") && !said.contains("killed"), "{said}");
+        assert!(layout.folder.exists());
+        std::fs::remove_dir_all(&layout.folder).unwrap();
+    }
+
+    #[test]
+    fn processes_get_a_clean_environment_with_the_levels_in_it() {
+        // `cargo test` sets this one.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let levels = Levels::from([("buffer-pool".to_owned(), "a; b".to_owned())]);
+        let environment = |inherit| {
+            let workspace = Workspace::open(Layout::fresh(None), inherit, &levels).unwrap();
+            let log = workspace.log("log").unwrap();
+            let mut process = workspace.start(workspace.command("env"), &log).unwrap();
+            assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+            process.finish().unwrap();
+            log.text().unwrap()
+        };
+        let little = environment(Inherit::Little);
+        assert!(little.contains("BAKEOFF_buffer_pool=a; b\n"), "{little}");
+        assert!(little.contains("BAKEOFF_SERIES="), "{little}");
+        for name in little.lines().filter_map(|line| line.split('=').next()) {
+            assert!(
+                ["PATH", "LANG", "HOME", "TMPDIR"].contains(&name) || name.starts_with("BAKEOFF_"),
+                "{name}"
+            );
+        }
+        assert!(environment(Inherit::Everything).contains("CARGO_PKG_NAME="));
+    }
+}

@@ -1,0 +1,190 @@
+//! What another user of this machine can do to a bake-off that root runs: nothing.
+//!
+//! Each test runs in a mount namespace with its own /tmp; the attacker is `nobody`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A server that says that it is ready, and opens its socket and its folder to everybody, as far as it can.
+const PLAN: &str = r#"
+schema = 1
+title  = "Attacked"
+[design]
+blocks = 1
+[load]
+target = "null:"
+rate   = 1000
+[server]
+command = "sh -c 'umask 0; id -u >{scratch}/user; echo precious >{scratch}/data; touch {scratch}/ready; exec sleep 1000'"
+ready   = "test -e {scratch}/ready"
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+[values.looked_count]
+run = "touch /tmp/open/look.$(id -u); until test -e /tmp/open/looked; do sleep 0.01; done; cat {scratch}/user"
+"#;
+
+/// A script of a shell in a mount namespace with its own /tmp, as root; `None` where this is not possible here.
+///
+/// `$CONDUCT` conducts a bake-off, `as_nobody` runs a command as the attacker. `/tmp/open` is open to all.
+fn attack(script: &str) -> Option<Output> {
+    let can = nix::unistd::geteuid().is_root()
+        && ["unshare", "setpriv", "mount"].iter().all(|tool| {
+            Command::new("sh")
+                .args(["-c", &format!("command -v {tool}")])
+                .output()
+                .is_ok_and(|o| o.status.success())
+        })
+        && Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|s| s.success());
+    if !can {
+        println!("skipped: not root, or no mount namespaces");
+        return None;
+    }
+    let here = std::env::current_exe().expect("a test knows where it is");
+    let conduct = here.ancestors().nth(2).expect("target/PROFILE/deps/test").join("examples/conduct");
+    let outside = tempfile::tempdir().unwrap();
+    let prelude = format!(
+        r#"set -eu
+        mount -t tmpfs -o mode=1777 tmpfs /tmp
+        unset TMPDIR
+        mkdir -m 0777 /tmp/open; chmod 0777 /tmp/open
+        mkdir -m 0700 /tmp/root
+        cat >/tmp/root/plan.toml <<'PLAN'
+{PLAN}
+PLAN
+        cp {} /tmp/root/conduct
+        CONDUCT=/tmp/root/conduct
+        as_nobody() {{ setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }}
+        "#,
+        conduct.display(),
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "--propagation", "private", "sh", "-c", &format!("{prelude}\n{script}")])
+        .current_dir(outside.path())
+        .env("BAKEOFF_MACHINE_LOCK", "/tmp/root/lock")
+        .output()
+        .unwrap();
+    Some(output)
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn root_another_user_neither_enters_a_scratch_folder_nor_signals_the_server() {
+    let Some(output) = attack(
+        r#"
+        $CONDUCT run /tmp/root/archive /tmp/root/plan.toml >/tmp/root/out &
+        until ls /tmp/open/look.* >/dev/null 2>&1; do sleep 0.01; done
+        folder=$(ls -d /tmp/bakeoff-*)
+        stat -c '%a' "$folder"
+        user=$(cat "$folder/user")
+        test "$user" != 0 && test "$user" != 65534 && echo unprivileged
+        ls /tmp/open | grep -q "look.$user" && echo commands-too
+        as_nobody ls "$folder" >/dev/null 2>&1 || echo no-list
+        as_nobody cat "$folder/data" >/dev/null 2>&1 || echo no-read
+        server=$(pgrep -u "$user" -x sleep | head -1)
+        as_nobody kill -9 "$server" 2>/dev/null || echo no-kill
+        as_nobody touch /tmp/open/looked
+        wait; cat /tmp/root/out; ls -d /tmp/bakeoff-* 2>/dev/null || echo nothing-left
+        "#,
+    ) else {
+        return;
+    };
+    let said = said(&output);
+    for what in [
+        "700\n",
+        "unprivileged",
+        "commands-too",
+        "no-list",
+        "no-read",
+        "no-kill",
+        "sealed: 1",
+        "nothing-left",
+    ] {
+        assert!(
+            said.contains(what) || (what == "sealed: 1" && said.contains("invalid: 1")),
+            "{what}: {said}"
+        );
+    }
+}
+
+#[test]
+fn root_a_planted_folder_makes_resume_neither_kill_nor_write() {
+    let Some(output) = attack(
+        r#"
+        echo precious >/tmp/root/precious
+        sleep 1000 & victim=$!
+        as_nobody touch /tmp/open/looked
+        $CONDUCT run /tmp/root/archive /tmp/root/plan.toml >/tmp/root/out & conduct=$!
+        until ls -d /tmp/bakeoff-* >/dev/null 2>&1; do sleep 0.001; done
+        kill -9 $conduct; wait $conduct 2>/dev/null || true
+        id=$(ls /tmp/root/archive/bakeoffs)
+        folder=$(ls -d /tmp/bakeoff-*)
+        # What was done on a machine: the name of old, with a note of what to kill, and links to what to overwrite.
+        started=$(cut -d' ' -f22 /proc/$victim/stat)
+        plant() {
+            as_nobody mkdir -p "$1/1"
+            as_nobody sh -c "echo $victim $started >$1/server"
+            for log in server.log setup.log ready.log looked_count.log; do
+                as_nobody ln -s /tmp/root/precious "$1/1/$log"; as_nobody ln -s /tmp/root/precious "$1/$log"
+            done
+        }
+        plant /tmp/bakeoff-$id
+        # And more than he can do: he knows the random name, and the folder is gone, as after a cleaner of /tmp.
+        rm -rf "$folder"; plant "$folder"
+        $CONDUCT resume /tmp/root/archive $id >/tmp/root/out2; cat /tmp/root/out2
+        kill -0 $victim && echo victim-lives
+        cat /tmp/root/precious
+        kill $victim
+        "#,
+    ) else {
+        return;
+    };
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("victim-lives\nprecious\n"), "{said}");
+    assert!(said.contains("planned: 0"), "{said}");
+}
+
+#[test]
+fn root_a_database_of_a_shipped_plan_writes_no_file_for_others() {
+    let plan: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../plans/mariadb-allocators.toml"].iter().collect();
+    if Command::new("sh").args(["-c", "command -v mariadbd"]).output().is_ok_and(|o| !o.status.success()) {
+        println!("skipped: mariadbd is not installed");
+        return;
+    }
+    let Some(output) = attack(&format!(
+        r#"
+        # One configuration, one cell, one block of the shipped plan; the rest is the plan's.
+        sed -e 's/\["libc", "jemalloc", "tcmalloc"\]/["libc"]/' -e 's/\[1, 2, 4\]/[1]/' -e 's/blocks      = 6/blocks = 1/' \
+            -e '/server.env/d' -e '/^family/d' -e '/LD_PRELOAD/d' -e 's/10000/10/' -e 's/"1s"/"20ms"/' -e 's/"3s"/"100ms"/' \
+            -e 's/"500ms"/"100ms"/' {} >/tmp/root/shipped.toml
+        cat >>/tmp/root/shipped.toml <<'VALUE'
+[values.looked_count]
+run = "touch /tmp/open/look; until test -e /tmp/open/looked; do sleep 0.01; done; echo 1"
+VALUE
+        $CONDUCT run /tmp/root/archive /tmp/root/shipped.toml >/tmp/root/out &
+        until ls /tmp/open/look >/dev/null 2>&1; do sleep 0.01; kill -0 $! || break; done
+        socket=$(ls /tmp/bakeoff-*/mysql.sock)
+        as_nobody mariadb -u root -S "$socket" -e "select 1" >/dev/null 2>&1 || echo no-login
+        mariadb -u root -S "$socket" -e "select 'x' into outfile '/tmp/root/written'" >/dev/null 2>&1 || echo no-outfile
+        as_nobody touch /tmp/open/looked
+        wait; cat /tmp/root/out; ls /tmp/root
+        "#,
+        plan.display()
+    )) else {
+        return;
+    };
+    let said = said(&output);
+    assert!(said.contains("no-login") && said.contains("no-outfile"), "{said}");
+    assert!(!said.contains("written"), "{said}");
+    assert!(said.contains("failed: 0, planned: 0"), "{said}");
+}

@@ -1,0 +1,145 @@
+//! Servers that do not do as they should: one keeps the address, one leaves helpers, one is answered for.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use archive::Archive;
+use bakeoff_runner::{Event, Options, Outcome, RunnerError, run};
+use load::Stop;
+use record::bakeoff::{Bakeoff, TrialState};
+use record::run::RunState;
+
+/// Tests run beside each other.
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+
+fn plan(server: &str) -> plan::Plan {
+    let text = format!(
+        r#"
+schema = 1
+title  = "Servers that do not do as they should"
+[factors.arm]
+values    = ["one", "other"]
+reference = "one"
+level     = "whole-plot"
+[design]
+blocks = 2
+[load]
+target = "null:"
+rate   = 1000
+[server]
+{server}
+ready_timeout = "1m"
+[phases]
+prepare = "none"
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "100ms", interval = "100ms" }}
+"#
+    );
+    plan::read(&text, "test.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn conduct(plan: &plan::Plan) -> (Result<Outcome, RunnerError>, Bakeoff, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let (mut id, mut notes) = (None, Vec::new());
+    let outcome = run(plan, &archive, &BESIDE, &Stop::new(), &mut |event| match event {
+        Event::Started { id: its, .. } => id = Some(*its),
+        Event::Note(note) => notes.push((*note).to_owned()),
+        _ => {}
+    });
+    let bakeoff = archive.bakeoff(id.expect("it began")).unwrap();
+    (outcome, bakeoff, notes)
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn is_installed(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output()
+        .is_ok_and(|o| o.status.success())
+}
+
+fn measured(bakeoff: &Bakeoff) -> usize {
+    let measured = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+    bakeoff.attempts.iter().filter(|a| measured(a.state)).count()
+}
+
+#[test]
+fn a_server_that_leaves_its_group_and_session_does_not_answer_for_the_next_arm() {
+    if !is_installed("memcached") {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let port = free_port();
+    // The wrapper ends when it is asked; what it started would keep the port.
+    let server = format!(
+        "command = \"sh -c 'setsid memcached -l 127.0.0.1 -p {port} -U 0 & exec sleep 1000'\"\nready = \"tcp:127.0.0.1:{port}\""
+    );
+    let (outcome, bakeoff, notes) = conduct(&plan(&server));
+    let outcome = outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
+    assert_eq!((outcome.state, measured(&bakeoff)), (RunState::Sealed, 4), "{notes:?}");
+    assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "nothing has the port in the end");
+}
+
+#[test]
+fn a_process_that_this_series_did_not_start_is_not_measured() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (go, port) = (outside.path().join("go"), free_port());
+    let server = format!(
+        "command = \"sh -c 'touch {0}; exec sleep 1000'\"\nready = \"tcp:127.0.0.1:{port}\"",
+        go.display()
+    );
+    let over = AtomicBool::new(false);
+    let (outcome, bakeoff) = std::thread::scope(|scope| {
+        // This test is the other server: it takes the address as soon as the real one is started, and keeps it.
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) && !go.exists() {
+                std::thread::yield_now();
+            }
+            let _listener = TcpListener::bind(("127.0.0.1", port));
+            while !over.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+        });
+        let (outcome, bakeoff, _) = conduct(&plan(&server));
+        over.store(true, Ordering::Relaxed);
+        (outcome, bakeoff)
+    });
+    assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{outcome:?}");
+    assert_eq!(measured(&bakeoff), 0);
+    let reasons: Vec<&str> = bakeoff.attempts.iter().filter_map(|a| a.reason.as_deref()).collect();
+    assert!(reasons[0].contains(&format!("is answered by process {}", std::process::id())), "{reasons:?}");
+    assert!(reasons[1].contains("answers before the server is started"), "{reasons:?}");
+}
+
+#[test]
+fn a_helper_that_still_writes_when_its_series_ends_does_not_end_the_bakeoff() {
+    // Made by the server, in another session, it writes files without end.
+    let helper = "i=0; while :; do i=$((i+1)); echo x >{scratch}/junk.$i; done";
+    let server = format!(
+        "command = \"sh -c 'setsid sh -c \\\"{helper}\\\" & touch {{scratch}}/ready; exec sleep 1000'\"\nready = \"test -e {{scratch}}/ready\""
+    );
+    let (outcome, bakeoff, notes) = conduct(&plan(&server));
+    let outcome = outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
+    assert_eq!((outcome.state, measured(&bakeoff)), (RunState::Sealed, 4), "{notes:?}");
+    assert!(!notes.iter().any(|note| note.contains("cannot be removed")), "{notes:?}");
+}
+
+#[test]
+fn a_ready_command_that_succeeds_without_the_server_proves_nothing() {
+    let (outcome, bakeoff, _) = conduct(&plan("command = \"sleep 1000\"\nready = \"true\""));
+    assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{outcome:?}");
+    let reason = bakeoff.attempts[0].reason.as_deref().unwrap();
+    assert!(reason.contains("`true` (ready) succeeds before the server is started"), "{reason}");
+}

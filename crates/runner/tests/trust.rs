@@ -1,0 +1,263 @@
+//! What a plan may say and reach: secrets that are never stored, levels that are never executed, a machine that one
+//! bake-off has at a time, an archive that another user wrote.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use archive::Archive;
+use bakeoff_runner::{Options, RunnerError, foreign, resume, run};
+use load::Stop;
+use record::bakeoff::TrialState;
+use record::run::{RunId, RunState};
+
+/// Tests run beside each other.
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+
+const PLAN: &str = r#"
+schema = 1
+title  = "What a plan may reach"
+[design]
+blocks = 1
+[load]
+target = "null:"
+rate   = 1000
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "100ms", interval = "100ms" }
+"#;
+
+/// The example that stands beside this test's own binary.
+fn conduct(arguments: &[&str]) -> Command {
+    let here = std::env::current_exe().expect("a test knows where it is");
+    let examples = here.ancestors().nth(2).expect("target/PROFILE/deps/test").join("examples");
+    let mut command = Command::new(examples.join("conduct"));
+    command.args(arguments);
+    command
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Every file below `folder`, logs unpacked.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for path in std::fs::read_dir(next).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "zst") {
+                let unpacked =
+                    Command::new("zstd").arg("-dc").arg(&path).output().expect("zstd is installed");
+                assert!(unpacked.status.success(), "{}", path.display());
+                found.push((path, unpacked.stdout));
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                found.push((path, bytes));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_secret_that_a_plan_refers_to_reaches_the_server_and_nothing_that_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, plan, file) =
+        (folder.path().join("archive"), folder.path().join("plan.toml"), folder.path().join("secret"));
+    std::fs::write(&file, "hush; 'file\n").unwrap();
+    let text = format!(
+        r#"{PLAN}
+[server]
+command = "sh -c 'echo given $1 $FROM_FILE; test ${{{{#1}}}}-${{{{#FROM_FILE}}}} = 11-11 && touch {{scratch}}/ready; exec sleep 1000' sh {{env:T_PW}}"
+ready = "test -e {{scratch}}/ready"
+[server.env]
+FROM_FILE = "{{file:{0}}}"
+[values.of_secret_count]
+run = "echo {{env:T_PW}} and {{file:{0}}}; test -e {1}/pass && echo 1"
+"#,
+        file.display(),
+        folder.path().display()
+    );
+    std::fs::write(&plan, &text).unwrap();
+    let (archive, plan) = (dir.to_str().unwrap(), plan.to_str().unwrap());
+
+    let refused = conduct(&["run", archive, plan]).env_remove("T_PW").output().unwrap();
+    assert!(!refused.status.success() && said(&refused).contains("{env:T_PW}"), "{}", said(&refused));
+
+    // The value fails, and what it says has the secrets in it.
+    let failed = conduct(&["run", archive, plan]).env("T_PW", "hush env 77").output().unwrap();
+    let said_of = said(&failed);
+    assert!(!failed.status.success(), "{said_of}");
+    assert!(said_of.contains("{env:T_PW} and {file:"), "{said_of}");
+    assert!(!said_of.contains("hush"), "{said_of}");
+    for (path, bytes) in contents(&dir) {
+        assert!(!String::from_utf8_lossy(&bytes).contains("hush"), "{}", path.display());
+    }
+    let logs = contents(&dir).into_iter().filter(|(path, _)| path.ends_with("plan.toml"));
+    let stored: Vec<String> = logs.map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect();
+    assert_eq!(stored, [text], "the archive has the plan as it was written");
+}
+
+#[test]
+fn the_log_of_a_server_has_the_reference_for_the_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, file) = (folder.path().join("archive"), folder.path().join("secret"));
+    std::fs::write(&file, "hush77\n").unwrap();
+    let text = format!(
+        "{PLAN}\n[server]\ncommand = \"sh -c 'echo with {{file:{}}}; touch {{scratch}}/ready; exec sleep 1000'\"\nready = \"test -e {{scratch}}/ready\"\n",
+        file.display()
+    );
+    let archive = Archive::open(&dir).unwrap();
+    let outcome = run(&plan::read(&text, "test.toml").unwrap(), &archive, &BESIDE, &Stop::new(), &mut |_| {});
+    assert_eq!(outcome.unwrap().state, RunState::Sealed);
+    let all = contents(&dir);
+    let log = all.iter().find(|(path, _)| path.ends_with("server.log.zst")).expect("it is stored");
+    assert_eq!(String::from_utf8_lossy(&log.1), format!("with {{file:{}}}\n", file.display()));
+    assert!(all.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("hush77")));
+}
+
+#[test]
+fn a_plan_with_a_secret_written_out_is_resumed_from_its_own_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let text = PLAN.replace("[design]", "question = \"mysql://a:secret@h/b\"\n[design]");
+    let file = folder.path().join("plan.toml");
+    std::fs::write(&file, &text).unwrap();
+    let plan = plan::read(&text, file.to_str().unwrap()).unwrap();
+    let stop = Stop::new();
+    stop.request();
+    let id = run(&plan, &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    assert!(!archive.bakeoff(id).unwrap().plan_text.contains("secret"));
+
+    // Its own file has moved.
+    let moved = folder.path().join("moved.toml");
+    std::fs::rename(&file, &moved).unwrap();
+    let refused = resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(&refused, RunnerError::PlanMasked { tried: Some(_), .. }), "{refused}");
+    // A file with another plan is refused, the one with this plan is taken.
+    let other = folder.path().join("other.toml");
+    std::fs::write(&other, PLAN).unwrap();
+    let with = |path: &Path| Options { plan_file: Some(path.to_owned()), ..BESIDE };
+    let refused = resume(&archive, id, &with(&other), &stop, &mut |_| {}).unwrap_err();
+    assert!(matches!(refused, RunnerError::AnotherPlan { .. }), "{refused}");
+    let interrupted = resume(&archive, id, &with(&moved), &stop, &mut |_| {}).unwrap();
+    assert_eq!(interrupted.state, RunState::Interrupted);
+    // Back in its place, it is found by itself.
+    std::fs::rename(&moved, &file).unwrap();
+    assert_eq!(resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap().state, RunState::Sealed);
+}
+
+#[test]
+fn a_level_is_data_for_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let planted = folder.path().join("planted");
+    let level = format!("a; touch {0}; $(touch {0}) #", planted.display());
+    let text = format!(
+        r#"{PLAN}
+[factors.arm]
+values = ["{level}"]
+level  = "whole-plot"
+[values.said_count]
+run = "test {{arm}} = \"$BAKEOFF_arm\" && test \"{{arm}}\" = \"$BAKEOFF_arm\" && echo 1"
+"#
+    );
+    let plan = plan::read(&text, "test.toml").unwrap_or_else(|e| panic!("{e}"));
+    assert!(plan.notes().iter().any(|note| note.text.contains("as one word")), "{:?}", plan.notes());
+    let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = archive.bakeoff(outcome.id).unwrap();
+    let reasons: Vec<_> = bakeoff.attempts.iter().filter_map(|a| a.reason.as_deref()).collect();
+    assert_eq!(outcome.failed, 0, "{reasons:?}");
+    assert!(!planted.exists(), "the level was executed");
+}
+
+/// A bake-off in a process of its own that measures until `folder/go` is there; yields it once it measures.
+fn begin(folder: &Path, lock: &Path) -> (Child, RunId) {
+    let text = format!(
+        "{PLAN}\n[values.waited_count]\nrun = \"touch {0}/measured; until test -e {0}/go; do sleep 0.01; done; echo 1\"\n",
+        folder.display()
+    );
+    let plan = folder.join("plan.toml");
+    std::fs::write(&plan, text).unwrap();
+    let mut command = conduct(&["run", folder.join("archive").to_str().unwrap(), plan.to_str().unwrap()]);
+    let mut child = command.env("BAKEOFF_MACHINE_LOCK", lock).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    while !folder.join("measured").exists() {
+        std::thread::yield_now();
+    }
+    (child, line.trim().parse().unwrap())
+}
+
+#[test]
+fn one_bakeoff_at_a_time_has_the_machine_and_its_death_gives_it_back() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let lock = one.path().join("lock");
+    let (mut first, _) = begin(one.path(), &lock);
+    let plan = other.path().join("plan.toml");
+    std::fs::write(&plan, PLAN).unwrap();
+    let arguments = ["run", other.path().to_str().unwrap(), plan.to_str().unwrap()];
+    let second = || conduct(&arguments).env("BAKEOFF_MACHINE_LOCK", &lock).output().unwrap();
+    let refused = second();
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(said(&refused).contains("What a plan may reach"), "it says which: {}", said(&refused));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let done = second();
+    assert!(done.status.success(), "{}", said(&done));
+}
+
+#[test]
+fn a_bakeoff_beside_others_is_marked_in_every_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let plan = plan::read(PLAN, "test.toml").unwrap();
+    let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    let bakeoff = archive.bakeoff(outcome.id).unwrap();
+    assert_eq!(bakeoff.header.labels["beside-others"], "yes");
+    let run = bakeoff.attempts[0].run.as_ref().unwrap();
+    assert_eq!(run.header.labels["beside-others"], "yes");
+    assert!(run.environment.facts.contains_key("trial.busy_before_ratio"));
+}
+
+#[test]
+fn root_what_another_user_owns_is_not_run_unasked() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let planted = folder.path().join("planted");
+    let text = format!("{PLAN}\n[values.planted_count]\nrun = \"touch {}; echo 1\"\n", planted.display());
+    let stop = Stop::new();
+    stop.request();
+    let id = run(&plan::read(&text, "x").unwrap(), &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    assert_eq!(foreign(&archive, id).unwrap(), None);
+    let file = archive.bakeoff_dir(id).join("plan.toml");
+    std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+    let refused = resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(refused, RunnerError::Untrusted { .. }), "{refused}");
+    assert!(refused.to_string().contains(&format!("touch {}", planted.display())), "{refused}");
+    assert!(!planted.exists());
+    // Nor what all may write.
+    std::os::unix::fs::chown(&file, Some(0), None).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert!(foreign(&archive, id).unwrap().is_some());
+    let trusted = Options { trust: true, ..BESIDE };
+    let outcome = resume(&archive, id, &trusted, &Stop::new(), &mut |_| {}).unwrap();
+    assert_eq!(outcome.state, RunState::Sealed);
+    assert!(planted.exists());
+    let states: Vec<_> = archive.bakeoff(id).unwrap().attempts.iter().map(|a| a.state).collect();
+    assert!(states.iter().all(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)), "{states:?}");
+}
