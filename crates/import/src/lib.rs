@@ -13,6 +13,7 @@ mod lines;
 pub mod render;
 pub mod series;
 pub mod solaris;
+pub mod timeline;
 pub mod vmstat_s;
 pub mod watch;
 mod when;

@@ -122,6 +122,23 @@ pub struct PlockstatView {
     pub stacks: bool,
 }
 
+impl PlockstatView {
+    /// Costs that no machine can have, each with its line: spinning for more CPU time than there are CPUs.
+    pub fn impossible(&self, log: &PlockstatLog) -> Vec<crate::Note> {
+        let (Some(cpus), Some(elapsed_s)) = (self.cpus, self.elapsed_s) else { return Vec::new() };
+        let spun =
+            log.sections.iter().filter(|section| section.kind.is_cpu()).flat_map(|section| &section.locks);
+        let note = |lock: &crate::solaris::plockstat::Lock| {
+            let util = lock.total_ns() / (1e9 * elapsed_s * f64::from(cpus));
+            let text = format!(
+                "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
+            );
+            (util > 1.01).then_some(crate::Note { line: lock.line, text })
+        };
+        spun.filter_map(note).collect()
+    }
+}
+
 /// A number as short as reading it back allows, but with at least one decimal: `7.0`, `114.25`.
 ///
 /// What does not end within ten decimals (a third) is rounded to six: the input was rounded to none.

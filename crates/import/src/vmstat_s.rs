@@ -28,9 +28,11 @@ pub enum State {
     Wait,
     /// Taken by the hypervisor.
     Stolen,
+    /// In guests of this host. The kernel counts it inside the user's time too, and procps 4 prints both as they are.
+    Guest,
 }
 
-/// The lines that count ticks: Solaris and illumos, then Linux. Linux takes guests' time out of the user's before printing.
+/// The lines that count ticks: Solaris and illumos, then Linux.
 const CPU_LINES: [(&str, State); 14] = [
     ("user cpu", State::User),
     ("system cpu", State::System),
@@ -44,8 +46,8 @@ const CPU_LINES: [(&str, State); 14] = [
     ("IRQ cpu ticks", State::System),
     ("softirq cpu ticks", State::System),
     ("stolen cpu ticks", State::Stolen),
-    ("non-nice guest cpu ticks", State::User),
-    ("nice guest cpu ticks", State::User),
+    ("non-nice guest cpu ticks", State::Guest),
+    ("nice guest cpu ticks", State::Guest),
 ];
 
 /// Lines that are no counters: they may go down.
@@ -58,8 +60,10 @@ pub struct Snapshot {
     pub line: u64,
     /// The date that stands before it.
     pub at: Option<When>,
-    /// Ticks by state.
+    /// Ticks by state, guests' apart from the user's as printed.
     pub ticks: Ticks,
+    /// Ticks of guests, where the form has their lines.
+    pub guest: u64,
     /// Every line: name, value. Blanks within a name are single here.
     pub counters: Vec<(String, u64)>,
 }
@@ -93,8 +97,8 @@ pub const STATES: [(&str, Part); 5] = [
 
 impl Ticks {
     /// All of them.
-    pub fn sum(&self) -> u64 {
-        [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().fold(0, u64::saturating_add)
+    pub fn sum(&self) -> u128 {
+        [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().map(u128::from).sum()
     }
 
     /// Adds ticks of one state.
@@ -105,17 +109,19 @@ impl Ticks {
             State::Idle => &mut self.idle,
             State::Wait => &mut self.wait,
             State::Stolen => &mut self.stolen,
+            State::Guest => return,
         };
         *sum = sum.saturating_add(ticks);
     }
 
-    /// Ticks since `earlier`; `None` if any state went back.
+    /// Ticks since `earlier`; `None` if any state went back but waiting, which Linux lets fall by a few ticks when a task
+    /// that waits for I/O moves to another CPU (proc(5), `iowait`).
     fn since(&self, earlier: &Self) -> Option<Self> {
         Some(Self {
             user: self.user.checked_sub(earlier.user)?,
             system: self.system.checked_sub(earlier.system)?,
             idle: self.idle.checked_sub(earlier.idle)?,
-            wait: self.wait.checked_sub(earlier.wait)?,
+            wait: self.wait.saturating_sub(earlier.wait),
             stolen: self.stolen.checked_sub(earlier.stolen)?,
         })
     }
@@ -184,8 +190,10 @@ pub struct Interval {
     pub ticks: Maybe<Ticks>,
     /// Seconds between the snapshots.
     pub elapsed_s: Maybe<f64>,
-    /// The share of the ticks that should have come but did not: what was hidden from the clock. Negative: too many.
+    /// The share of the ticks that should have come but did not: what was hidden from the clock.
     pub unaccounted_ratio: Maybe<f64>,
+    /// Why the numbers cannot all be true: more ticks than the time has, or more than any machine counts.
+    pub contradiction: Option<String>,
     /// Every counter that both snapshots have, and by how much it rose; missing if it went back.
     pub counters: Vec<(String, Maybe<u64>)>,
 }
@@ -200,7 +208,7 @@ impl Interval {
         let ticks = self.ticks.as_ref().map_err(Clone::clone)?;
         match ticks.sum() {
             0 => Err(Missing::because("no tick came between the snapshots")),
-            sum => Ok(part(ticks) as f64 / sum as f64),
+            sum => Ok(part(ticks) as f64 / sum as f64), // all of them, also past 2^64
         }
     }
 
@@ -214,13 +222,33 @@ impl Interval {
     }
 }
 
+/// More ticks than a thousand a second on 65,536 CPUs in a hundred years.
+const TICKS_MAX: u128 = 1000 * 65_536 * 100 * 31_557_600;
+/// Surplus of ticks that reading the counters one after the other explains.
+const SURPLUS_RATIO: f64 = 0.01;
+
 /// What happened from `before` to `after`.
 pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Interval {
+    let elapsed_s = elapsed(before, after, clockwork);
     let ticks = after.ticks.since(&before.ticks).ok_or_else(|| {
         Missing::because("the ticks went back: a reboot, or the snapshots are in the wrong order")
     });
-    let elapsed_s = elapsed(before, after, clockwork);
-    let unaccounted_ratio = unaccounted(&ticks, &elapsed_s, clockwork);
+    let due = due(&elapsed_s, clockwork);
+    let guest = after.guest.saturating_sub(before.guest);
+    let ticks = ticks.map(|ticks| with_guests(ticks, guest, due.as_ref().ok().copied()));
+    let impossible = ticks.as_ref().ok().map(Ticks::sum).filter(|sum| *sum > TICKS_MAX).map(|sum| {
+        format!("{sum} ticks came between the snapshots, more than any machine counts: a counter is wrong")
+    });
+    let unaccounted =
+        ticks.as_ref().map_err(Clone::clone).and_then(|ticks| Ok(1.0 - ticks.sum() as f64 / due?));
+    let surplus =
+        unaccounted.as_ref().ok().filter(|ratio| **ratio < -surplus_max(before, &elapsed_s, clockwork));
+    let contradiction =
+        impossible.or_else(|| surplus.map(|ratio| surplus_sentence(*ratio, &elapsed_s, clockwork)));
+    let doubt = |value: Maybe<f64>| match &contradiction {
+        Some(why) => Err(Missing::because(why.clone())),
+        None => value,
+    };
     let counters = after
         .counters
         .iter()
@@ -231,7 +259,44 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
             Some((name.clone(), rose))
         })
         .collect();
-    Interval { at: after.at.clone(), cpus: clockwork.cpus, ticks, elapsed_s, unaccounted_ratio, counters }
+    Interval {
+        at: after.at.clone(),
+        cpus: clockwork.cpus,
+        unaccounted_ratio: doubt(unaccounted),
+        ticks,
+        elapsed_s,
+        contradiction,
+        counters,
+    }
+}
+
+/// Adds guests' time to the user's if it is not in it already.
+///
+/// The kernel's `user` holds it, and procps 4 prints that. Versions before took it out first. Which of them wrote the text is
+/// told by the sums: less user time than guest time, or a sum that is nearer to the ticks that were due.
+fn with_guests(ticks: Ticks, guest: u64, due: Option<f64>) -> Ticks {
+    let apart = Ticks { user: ticks.user.saturating_add(guest), ..ticks };
+    let far = |ticks: &Ticks, due: f64| (ticks.sum() as f64 - due).abs();
+    let is_apart = ticks.user < guest || due.is_some_and(|due| far(&apart, due) < far(&ticks, due));
+    if guest > 0 && is_apart { apart } else { ticks }
+}
+
+/// By how much of the ticks due the ticks may exceed them: dates are whole seconds, and counters move by a tick.
+fn surplus_max(before: &Snapshot, elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> f64 {
+    let elapsed_s = elapsed_s.as_ref().map_or(1.0, |s| *s).max(f64::MIN_POSITIVE);
+    let is_dated = clockwork.elapsed_s.is_none() && before.at.is_some();
+    let edges_s = if is_dated { 1.0 } else { 2.0 / clockwork.hz };
+    SURPLUS_RATIO + edges_s / elapsed_s
+}
+
+fn surplus_sentence(ratio: f64, elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> String {
+    let (elapsed_s, cpus) = (elapsed_s.clone().unwrap_or(0.0), clockwork.cpus.unwrap_or(0));
+    format!(
+        "{:.1} % more ticks came than {cpus} CPUs count in {elapsed_s} s at {} a second: the number of CPUs (-n), the time \
+         (--elapsed, or the dates) or --hz is wrong",
+        -100.0 * ratio,
+        clockwork.hz
+    )
 }
 
 fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<f64> {
@@ -243,22 +308,18 @@ fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<
             .seconds_since(then)
             .filter(|&s| s > 0)
             .map(|s| s as f64)
-            .ok_or_else(|| Missing::because("the dates do not rise, or are of different zones")),
+            .ok_or_else(|| Missing::because("the dates do not rise, or one of their zones is not known")),
         _ => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
     }
 }
 
-fn unaccounted(ticks: &Maybe<Ticks>, elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
-    let ticks = ticks.as_ref().map_err(Clone::clone)?;
+/// The ticks that should have come.
+fn due(elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
     let elapsed_s = elapsed_s.as_ref().map_err(Clone::clone)?;
     let cpus =
         clockwork.cpus.ok_or_else(|| Missing::because("the number of CPUs is not known: give -n NCPU"))?;
-    let expected = clockwork.hz * f64::from(cpus) * elapsed_s;
-    if expected > 0.0 {
-        Ok(1.0 - ticks.sum() as f64 / expected)
-    } else {
-        Err(Missing::because("no ticks were due"))
-    }
+    let due = clockwork.hz * f64::from(cpus) * elapsed_s;
+    if due > 0.0 { Ok(due) } else { Err(Missing::because("no ticks were due")) }
 }
 
 /// Which states a snapshot has counted so far.
@@ -306,6 +367,7 @@ impl Parser<'_, '_> {
                 State::User => self.seen.user = true,
                 State::System => self.seen.system = true,
                 State::Idle => self.seen.idle = true,
+                State::Guest => self.snapshot.guest = self.snapshot.guest.saturating_add(value),
                 State::Wait | State::Stolen => {}
             }
         }
@@ -397,89 +459,4 @@ impl LineParser for Parser<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn snapshots(text: &str) -> Vec<Snapshot> {
-        let mut all = Vec::new();
-        read(Input::Whole(Box::new(text.as_bytes())), &mut |found| {
-            if let Found::Snapshot(snapshot) = found {
-                all.push(snapshot.clone());
-            }
-            Ok(())
-        })
-        .unwrap();
-        all
-    }
-
-    fn error(text: &str) -> String {
-        read(Input::Whole(Box::new(text.as_bytes())), &mut |_| Ok(())).unwrap_err().to_string()
-    }
-
-    const CLOCKWORK: Clockwork = Clockwork { hz: 100.0, cpus: Some(2), elapsed_s: None };
-
-    fn solaris(user: u64, system: u64, idle: u64) -> String {
-        format!(
-            "{:9} swap ins\n{user:9} user   cpu\n{system:9} system cpu\n{idle:9} idle   cpu\n{:9} wait   cpu\n",
-            0, 0
-        )
-    }
-
-    #[test]
-    fn two_snapshots_in_one_file_give_one_exact_interval() {
-        let all = snapshots(&(solaris(100, 200, 700) + &solaris(150, 210, 1640)));
-        let interval = interval(&all[0], &all[1], &CLOCKWORK);
-        assert_eq!(interval.busy_ratio(), Ok(0.06));
-        assert_eq!(interval.ratio(|ticks| ticks.idle), Ok(0.94));
-        assert!(interval.unaccounted_ratio.unwrap_err().reason.contains("--elapsed"));
-        assert_eq!(interval.counters[0], ("swap ins".into(), Ok(0)));
-    }
-
-    #[test]
-    fn ticks_that_should_have_come_and_did_not_are_unaccounted() {
-        let dated = |date: &str, text: String| format!("{date}\n{text}");
-        let text = dated("Tue Mar  4 09:05:01 2008", solaris(0, 0, 0))
-            + &dated("Tue Mar  4 09:05:11 2008", solaris(100, 100, 300));
-        let all = snapshots(&text);
-        // Ten seconds, two CPUs, 100 HZ: 2000 ticks were due, 500 came.
-        assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).unaccounted_ratio, Ok(0.75));
-        assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).elapsed_s, Ok(10.0));
-    }
-
-    #[test]
-    fn ticks_that_go_back_are_missing_and_not_negative() {
-        let all = snapshots(&(solaris(100, 200, 700) + &solaris(99, 210, 1640)));
-        let interval = interval(&all[0], &all[1], &CLOCKWORK);
-        assert!(interval.busy_ratio().unwrap_err().reason.contains("went back"));
-    }
-
-    #[test]
-    fn linux_counts_nice_guests_and_interrupts() {
-        let text = "     10 K total memory\n  1 non-nice user cpu ticks\n  2 nice user cpu ticks\n  4 system cpu ticks\n  8 idle cpu ticks\n \
-                    16 IO-wait cpu ticks\n 32 IRQ cpu ticks\n 64 softirq cpu ticks\n 128 stolen cpu ticks\n 256 non-nice guest cpu ticks\n 512 nice guest cpu ticks\n";
-        let ticks = snapshots(text)[0].ticks;
-        assert_eq!(
-            ticks,
-            Ticks { user: 1 + 2 + 256 + 512, system: 4 + 32 + 64, idle: 8, wait: 16, stolen: 128 }
-        );
-    }
-
-    #[test]
-    fn errors_name_the_line_the_column_and_what_was_expected() {
-        for (text, expected) in [
-            (
-                String::new(),
-                "1:1: found the end of the input, expected the counters of `vmstat -s`, such as `50200112 user   cpu`",
-            ),
-            (
-                "    5 user   cpu\n    x\n".into(),
-                "3:1: found the end of the snapshot that began at line 1, expected its line of system ticks first (`N system   cpu` or `N system cpu ticks`)",
-            ),
-            ("    5\n".into(), "1:6: found the end of the line, expected a counter's name behind its value"),
-            ("  -5 user cpu\n".into(), "1:3: found `-5`, expected a counter's value"),
-        ] {
-            assert_eq!(error(&text), expected, "{text}");
-        }
-        assert!(error("procs -----------memory----------\n").contains("only `vmstat -s` holds ticks"));
-    }
-}
+mod tests;

@@ -43,14 +43,12 @@ impl When {
         Some(Self { year, month, day, hour, minute, second, zone: Zone::Utc })
     }
 
-    /// Seconds from `earlier` to `self`, where both clocks are of one zone; `None` where they are not, or run back.
+    /// Seconds from `earlier` to `self`; `None` if only one of them names a zone, if an abbreviation's offset is not known, or
+    /// if they run back.
     ///
-    /// Blind to a change to summer time: a zone without a name does not tell.
+    /// Blind to a change to daylight saving between dates that name no zone: [`crate::timeline::Timeline`] sees it.
     pub fn seconds_since(&self, earlier: &Self) -> Option<u64> {
-        if self.zone != earlier.zone {
-            return None;
-        }
-        self.clock_seconds().checked_sub(earlier.clock_seconds())
+        crate::timeline::seconds_between(earlier, self)
     }
 
     /// Seconds since 1970-01-01 on the log's own clock, whose zone may not be known.

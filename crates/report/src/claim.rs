@@ -7,7 +7,7 @@ use record::bakeoff::{Bakeoff, Levels, Metric, TrialState};
 use record::run::RunState;
 
 use crate::number::{change, change_interval, share};
-use crate::words::{at, configuration, list, metric as metric_name, plural};
+use crate::words::{at, configuration, list, metric as metric_name, not_judged, plural};
 
 /// How far a bake-off may be believed: what its page says before anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +127,9 @@ fn headline(
             comparisons.blocks_min,
             comparisons.rules.alpha
         ),
+        Standing::NotCompared if !comparisons.left_out.is_empty() => {
+            format!("Nothing that the plan asks for can be judged. {}", not_judged(comparisons).join(" "))
+        }
         Standing::NotCompared => {
             "The plan names no reference, so nothing was compared; the cells are shown.".to_owned()
         }
@@ -251,6 +254,7 @@ fn range(of: &[&Pair]) -> String {
         format!("{} {}{}", change(e.ratio), change_interval(e.low, e.high), at(&pair.levels))
     };
     match told.as_slice() {
+        [] if of.iter().any(|p| p.n() > 1) => "nothing, because trials fell out unevenly".to_owned(),
         [] => "no block with both sides".to_owned(),
         [only] => one(only),
         [least, .., most] => format!("from {} to {}", one(least), one(most)),
@@ -265,10 +269,44 @@ fn needed(of: &[&Pair]) -> String {
     }
 }
 
+/// `wal: 12 of 24 trials fell out (12 INVALID, 0 failed)`: of each configuration of which any did.
+fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
+    let lost = comparisons.fallen_out.iter().filter(|f| f.lost() > 0).map(|f| {
+        let damaged = if f.damaged > 0 { format!(", {} damaged", f.damaged) } else { String::new() };
+        format!(
+            "{}: {} of {} trials fell out ({} INVALID, {} failed{damaged}).",
+            configuration(&f.arm),
+            f.lost(),
+            f.of,
+            f.invalid,
+            f.failed
+        )
+    });
+    let redone = comparisons.fallen_out.iter().filter(|f| f.redone > 0).map(|f| {
+        format!(
+            "{}: {} of {} trials failed first and were sealed at a later attempt.",
+            configuration(&f.arm),
+            f.redone,
+            f.of
+        )
+    });
+    lost.chain(redone).collect()
+}
+
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
     let mut caveats = Vec::new();
     if bakeoff.header.labels.contains_key("shortened") {
         caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
+    }
+    let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
+    if beside > 0 {
+        caveats.push(format!(
+            "{beside} of {sealed} runs were measured beside other bake-offs (--beside-others)."
+        ));
+    }
+    let busy = bakeoff.sealed().filter(|(_, run)| run.environment.fact("trial.other_work").is_some()).count();
+    if busy > 0 {
+        caveats.push(format!("Other work kept the CPUs busy just before {busy} of {sealed} runs."));
     }
     if sealed < planned {
         caveats.push(format!("{} of {planned} cells have no sealed run.", planned - sealed));
@@ -277,12 +315,31 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
         (TrialState::Invalid, "INVALID and kept out of the comparison"),
         (TrialState::Failed, "failed"),
         (TrialState::Abandoned, "abandoned when the process was stopped or died"),
+        (TrialState::Damaged, "damaged in the archive and left out; `bakeoff resume` measures again"),
     ] {
         match bakeoff.attempts_that_ended(state) {
             0 => {}
             1 => caveats.push(format!("1 attempt was {what}.").replace("was failed", "failed")),
             n => caveats.push(format!("{n} attempts were {what}.").replace("were failed", "failed")),
         }
+    }
+    caveats.extend(fallen_out(comparisons));
+    caveats.extend(not_judged(comparisons));
+    let refused = comparisons.pairs.iter().filter(|p| p.estimate.is_err() && p.n() > 1).count();
+    if refused > 0 {
+        caveats.push(format!(
+            "In {refused} of {} comparisons nothing is claimed, because the trials of the two sides fell out unevenly: \
+             those that are left are a selection.",
+            comparisons.pairs.len()
+        ));
+    }
+    let open = comparisons.pairs.iter().map(|p| p.open_ratio).fold(0.0, f64::max);
+    if open > comparisons.rules.rope_ratio / 4.0 {
+        caveats.push(format!(
+            "Events without an end, or without an answer, leave ratios of p99 open by up to {}: their intervals are wider \
+             by that.",
+            share(open)
+        ));
     }
     let thin = comparisons.pairs.iter().filter(|p| p.n() < comparisons.blocks_min as usize).count();
     if thin > 0 && !comparisons.exploratory {

@@ -5,6 +5,7 @@
 //! the same bytes.
 
 pub mod html;
+pub mod identity;
 pub mod json;
 pub mod markdown;
 pub mod text;

@@ -1,5 +1,6 @@
 //! A page as Markdown: for a repository, a wiki, a ticket. Pictures stay behind; the tables say what they show.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use analysis::Comparisons;
@@ -7,6 +8,7 @@ use analysis::scale::{Scale, Versus};
 use analysis::sweep::{self, Sweep};
 use record::bakeoff::Bakeoff;
 use record::environment::Environment;
+use record::printable::{printable, printable_block};
 use record::run::Run;
 
 use crate::page::{self, Block, Page, Table};
@@ -66,8 +68,7 @@ fn render(page: &Page) -> String {
 fn render_block(out: &mut String, block: &Block) {
     match block {
         Block::Text(text) => put(out, format_args!("{}\n", escape(text))),
-        // The author wrote Markdown: it stays as it is.
-        Block::Quoted(text) => put(out, format_args!("{}\n", text.trim_end())),
+        Block::Quoted(text) => put(out, format_args!("{}\n", tame(text))),
         Block::List(items) => {
             for item in items {
                 put(out, format_args!("- {}\n", escape(item)));
@@ -80,6 +81,7 @@ fn render_block(out: &mut String, block: &Block) {
         }
         Block::Code { title, text } => {
             // A fence longer than any run of backticks in the text cannot be closed by it.
+            let text = printable_block(text);
             let mut fence = "```".to_owned();
             while text.contains(&fence) {
                 fence.push('`');
@@ -116,7 +118,40 @@ fn escape(text: &str) -> String {
             _ => out.push(letter),
         }
     }
+    match printable(&out) {
+        Cow::Borrowed(_) => out,
+        Cow::Owned(written) => written,
+    }
+}
+
+/// An author's Markdown with nothing in it that runs or passes for the page's own HTML: tags and entities are text, and
+/// links lead only where a browser fetches a page.
+fn tame(text: &str) -> String {
+    let text = printable_block(text.trim_end());
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = letters.peek().copied().unwrap_or(' ');
+        match letter {
+            '<' if next.is_ascii_alphabetic() || matches!(next, '/' | '!' | '?') => out.push_str("&lt;"),
+            '&' if next.is_ascii_alphabetic() || next == '#' => out.push_str("&amp;"),
+            ':' if SCRIPTS.iter().any(|scheme| ends_with_scheme(&out, scheme)) => out.push_str("%3A"),
+            _ => out.push(letter),
+        }
+    }
     out
+}
+
+/// Schemes of links that run or hold content.
+const SCRIPTS: [&str; 3] = ["javascript", "vbscript", "data"];
+
+/// Whether `text` ends with that word, as a link would begin with it. Backslashes vanish in links.
+fn ends_with_scheme(text: &str, scheme: &str) -> bool {
+    let tail: String = text.chars().rev().filter(|c| *c != '\\').take(scheme.len() + 1).collect();
+    let tail: String = tail.chars().rev().collect();
+    let word = tail.get(tail.len().saturating_sub(scheme.len())..).unwrap_or_default();
+    word.eq_ignore_ascii_case(scheme)
+        && !tail.starts_with(|c: char| tail.len() > scheme.len() && c.is_alphanumeric())
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
@@ -126,6 +161,23 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_authors_markdown_stays_and_runs_nothing() {
+        for (text, tamed) in [
+            ("# Notes\n\n- *one* [site](https://a.b/?x=1)", "# Notes\n\n- *one* [site](https://a.b/?x=1)"),
+            ("a < b && c > d", "a < b && c > d"),
+            ("<script>x</script><!-- <?x", "&lt;script>x&lt;/script>&lt;!-- &lt;?x"),
+            ("[x](JavaScript:alert(1))", "[x](JavaScript%3Aalert(1))"),
+            ("[x]( java\\script:y)", "[x]( java\\script%3Ay)"),
+            ("[x](java&#115;cript:y)", "[x](java&amp;#115;cript:y)"),
+            ("[x]: data:text/html,y", "[x]: data%3Atext/html,y"),
+            ("metadata: 7", "metadata: 7"),
+            ("a\u{1b}[2J\u{202e}b", r"a\x1b[2J\u{202e}b"),
+        ] {
+            assert_eq!(tame(text), tamed);
+        }
+    }
 
     #[test]
     fn text_stays_text() {

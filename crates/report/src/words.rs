@@ -2,9 +2,10 @@
 
 use analysis::sweep::{Cost, Estimate, Shape};
 use analysis::usl::{Cliff, Scaling};
+use analysis::{Cell, Comparisons};
 use record::bakeoff::{Levels, Metric};
 
-use crate::number::{bandwidth, percent, significant};
+use crate::number::{bandwidth, metric_value, percent, significant};
 
 /// One configuration or condition: its value where one factor is enough to tell, else `factor=value` for each.
 pub(crate) fn configuration(levels: &Levels) -> String {
@@ -53,6 +54,50 @@ pub(crate) fn metric(metric: Metric) -> &'static str {
     }
 }
 
+/// The mean of a cell, with the number of blocks it rests on where that is below `blocks`: `12.3 ms (1 of 6 blocks)`.
+///
+/// A value that is open by more than half a percent is written with both ends.
+pub(crate) fn cell_mean(cell: &Cell, blocks: usize) -> Option<String> {
+    let summary = cell.summary.as_ref().ok()?;
+    let (low, high) = summary.bracket;
+    let value = if high / low > 1.005 {
+        format!("{} to {}", metric_value(cell.metric, low), metric_value(cell.metric, high))
+    } else {
+        metric_value(cell.metric, summary.mean)
+    };
+    Some(if summary.n < blocks {
+        format!("{value} ({} of {})", summary.n, plural(blocks, "block"))
+    } else {
+        value
+    })
+}
+
+/// Which comparisons that the plan asks for are in no family, and why: a sentence for each metric and reason.
+pub(crate) fn not_judged(comparisons: &Comparisons) -> Vec<String> {
+    let mut told: Vec<(Metric, String, usize)> = Vec::new();
+    for out in &comparisons.left_out {
+        // Counts of events differ from run to run: the metric's own need says it for all.
+        match told.iter_mut().find(|(metric, ..)| *metric == out.metric) {
+            Some((_, _, n)) => *n += 1,
+            None => told.push((out.metric, out.why.reason.clone(), 1)),
+        }
+    }
+    told.into_iter()
+        .map(|(of, why, n)| {
+            let judged = comparisons.pairs.iter().filter(|p| p.metric == of).count();
+            let which =
+                if judged == 0 { String::new() } else { format!(" in {n} of {} comparisons", judged + n) };
+            capital(&format!("{} is not judged{which}: {why}.", metric(of)))
+        })
+        .collect()
+}
+
+/// The text with its first letter as a sentence begins.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// `more is better`, `less is better`.
 pub(crate) fn sense(metric: Metric) -> &'static str {
     if metric.more_is_better() { "more is better" } else { "less is better" }
@@ -89,18 +134,23 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
     match &scaling.chosen {
         Ok(law) => {
             let fitted = scaling.laws.iter().find(|f| f.law == *law).expect("it was fitted");
-            let part = |name: &str, value: f64, (low, high): (f64, f64)| {
-                format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
+            let part = |name: &str, value: f64, place: usize| match &fitted.intervals {
+                Ok(intervals) => {
+                    let (low, high) = intervals[place];
+                    format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
+                }
+                Err(_) => format!("{name} {}", significant(value)),
             };
             let mut parts = Vec::new();
             if *law != analysis::usl::Law::Linear {
-                parts.push(part("contention", fitted.curve.sigma, fitted.intervals[1]));
+                parts.push(part("contention", fitted.curve.sigma, 1));
             }
             if *law == analysis::usl::Law::Usl {
-                parts.push(part("coherency", fitted.curve.kappa, fitted.intervals[2]));
+                parts.push(part("coherency", fitted.curve.kappa, 2));
             }
             let parts = if parts.is_empty() { "no loss is seen".to_owned() } else { parts.join(", ") };
-            told.push(format!("The law that says most with least is {}: {parts}.", law.word()));
+            let without = fitted.intervals.as_ref().err().map_or(String::new(), |why| format!("; {why}"));
+            told.push(format!("The law that says most with least is {}: {parts}{without}.", law.word()));
             match &scaling.peak {
                 Ok((at, (low, high))) => {
                     told.push(format!("Its peak is at {at:.0} copies [{low:.0}, {high:.0}]."));

@@ -42,6 +42,9 @@ fn intervals() -> [CpuInterval; 2] {
     for sample in &mut proc.cpus {
         let why = || Missing::because("BPF needs root or CAP_BPF");
         sample.event_ratio = Err(why());
+        sample.irq_ratio = Err(why());
+        sample.softirq_ratio = Err(why());
+        sample.run_queue_wait_ns = Err(why());
         sample.balance_ns = Err(why());
         sample.switches = Err(why());
         sample.top = Err(why());
@@ -65,6 +68,31 @@ fn at_every_width(write: impl Fn(&mut Vec<u8>, Style) -> std::io::Result<()>) ->
         all.extend(["=".repeat(width), "\n".to_owned(), text]);
     }
     all
+}
+
+#[test]
+fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
+    let [mut interval, _] = intervals();
+    let text = |interval: &CpuInterval| {
+        let mut out = Vec::new();
+        text::cpu_interval(&mut out, interval, 0, Style { width: 200, color: false })
+            .expect("memory takes all");
+        String::from_utf8(out).expect("it is text")
+    };
+    // Busy all the time, by one thread: saturated, and nothing waits.
+    let seen = text(&interval);
+    assert!(seen.contains("CPU 1 is saturated") && seen.contains("hardly any thread waited"), "{seen}");
+    // The same by softirqs.
+    interval.cpus[1].softirq_ratio = Ok(0.9);
+    interval.cpus[1].top = Err(Missing::because("no thread ran"));
+    let seen = text(&interval);
+    assert!(seen.contains("softirqs had 90.0 %") && !seen.contains("is unknown"), "{seen}");
+    // Less than saturated, and three threads wait for it at any time.
+    interval.cpus[1].event_ratio = Ok(0.9);
+    interval.cpus[1].run_queue_wait_ns = Ok(3_000_000_000);
+    let seen = text(&interval);
+    assert!(seen.contains("CPU 1 is full, at 90.0 % busy: 3.00 threads waited"), "{seen}");
+    assert!(!seen.contains("saturated"), "{seen}");
 }
 
 #[test]
@@ -182,13 +210,13 @@ fn color_adds_codes_and_changes_no_word() {
 fn the_document_of_a_load_is_as_recorded() {
     let run = open();
     let load = run.load.as_ref().expect("it drove a load");
-    insta::assert_snapshot!(pretty(&json::load(Some(run.header.id), load, &run.cpu)));
+    insta::assert_snapshot!(pretty(&json::load(Some(run.header.id), load, &run.cpu, &run.throttled)));
 }
 
 #[test]
 fn the_document_of_a_closed_loop_says_why_it_has_no_response_time() {
     let run = closed();
-    let document = json::load(None, run.load.as_ref().expect("it drove a load"), &[]);
+    let document = json::load(None, run.load.as_ref().expect("it drove a load"), &[], &run.throttled);
     for (name, reason) in [
         ("response_ns", "a closed loop has no intended start"),
         ("offered_per_s", "a closed loop offers what the server takes"),

@@ -8,6 +8,7 @@ use crate::solaris::lockstat::{By, Counts, Run, Unit, group, judge};
 use crate::solaris::mpstat::{COLUMNS, Sample};
 use crate::vmstat_s::{Interval, STATES};
 use record::missing::Maybe;
+use record::printable::csv_cell;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -306,11 +307,7 @@ fn line<'c>(out: &mut dyn Write, cells: impl Iterator<Item = Cow<'c, str>>) -> i
         if i > 0 {
             out.write_all(b",")?;
         }
-        if cell.contains([',', '"', '\n', '\r']) {
-            write!(out, "\"{}\"", cell.replace('"', "\"\""))?;
-        } else {
-            out.write_all(cell.as_bytes())?;
-        }
+        out.write_all(csv_cell(&cell).as_bytes())?;
     }
     out.write_all(b"\n")
 }
@@ -324,5 +321,8 @@ mod tests {
         let mut out = Vec::new();
         line(&mut out, ["a", "b,c", "d\"e", ""].into_iter().map(Cow::Borrowed)).unwrap();
         assert_eq!(out, b"a,\"b,c\",\"d\"\"e\",\n");
+        let mut out = Vec::new();
+        line(&mut out, ["=cmd|x", "\u{1b}[2J\n", "-7"].into_iter().map(Cow::Borrowed)).unwrap();
+        assert_eq!(out, b"'=cmd|x,\\x1b[2J\\n,-7\n");
     }
 }

@@ -404,6 +404,9 @@ impl Intervals for Vmstat<'_> {
                 "  %user %system   %idle   %wait %stolen   %busy          ticks  elapsed_s %unaccounted"
             )?;
         }
+        if let Some(contradiction) = &interval.contradiction {
+            writeln!(self.out, "IMPOSSIBLE: {contradiction}")?;
+        }
         for (_, part) in STATES {
             write!(self.out, "{:>7} ", percent(&interval.ratio(part)))?;
         }

@@ -29,6 +29,11 @@ pub const FIRST_PERCENTAGE: usize = 11;
 /// More CPUs than any machine that ran these tools.
 const CPUS_MAX: usize = 1 << 16;
 
+/// Four shares, each rounded or cut to a whole number, sum to 100 % but for this.
+const SHARES_OFF_MAX: u64 = 4;
+/// More events than a CPU can count in a second.
+const EVENTS_PER_S_MAX: u64 = 10_000_000_000;
+
 const WT: usize = 13;
 const IDL: usize = 14;
 
@@ -174,6 +179,17 @@ impl Sample {
         aggregate(self.rows.iter(), self.columns, rates)
     }
 
+    /// Values that no CPU can have, each with its line.
+    ///
+    /// A share over 100 %, shares that do not sum to 100 % (four that are rounded may be off by two), more events than a CPU
+    /// can count.
+    pub fn impossible(&self) -> Vec<Note> {
+        (self.line..)
+            .zip(&self.rows)
+            .filter_map(|(line, row)| Some(Note { line, text: row.impossible(self.columns)? }))
+            .collect()
+    }
+
     /// The rows that were busy (neither idle nor waiting) for at least `least_pct` of the interval.
     ///
     /// Empty where the log names no idle column.
@@ -184,6 +200,26 @@ impl Sample {
 }
 
 impl Row {
+    /// What cannot be in this row.
+    fn impossible(&self, columns: Columns) -> Option<String> {
+        let what = if self.subject == Subject::Cpu { "CPU" } else { "set" };
+        let named =
+            |column: usize| format!("{} of {what} {} is {}", COLUMNS[column], self.id, self.values[column]);
+        let shares = FIRST_PERCENTAGE..COLUMNS.len();
+        if let Some(column) = shares.clone().find(|column| self.values[*column] > 100) {
+            return Some(format!("{}: no share of time is over 100 %", named(column)));
+        }
+        let most = EVENTS_PER_S_MAX.saturating_mul(self.cpus.into());
+        if let Some(column) = (0..FIRST_PERCENTAGE).find(|column| self.values[*column] > most) {
+            return Some(format!("{}: no CPU counts so many events a second", named(column)));
+        }
+        let sum: u64 = shares.clone().map(|column| self.values[column]).sum();
+        // A CPU that is offline or did not exist all the time has 0 everywhere.
+        let is_whole = shares.into_iter().all(|column| columns.has(column)) && sum > 0;
+        let text = || format!("usr, sys, wt and idl of {what} {} sum to {sum} %", self.id);
+        (is_whole && !(100 - SHARES_OFF_MAX..=100 + SHARES_OFF_MAX).contains(&sum)).then(text)
+    }
+
     /// The share of time that was neither idle nor waiting for I/O, in percent.
     pub fn busy_pct(&self) -> u64 {
         100u64.saturating_sub(self.values[IDL]).saturating_sub(self.values[WT])
@@ -194,6 +230,46 @@ impl Row {
 mod tests {
     use super::*;
     use crate::lines::{Line, LineParser as _};
+
+    #[test]
+    fn what_no_cpu_can_have_is_named_with_its_line() {
+        let header = "CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl\n";
+        let row = |csw: u64, shares: [u64; 4]| {
+            let [usr, sys, wt, idl] = shares;
+            format!(
+                "  3    0   0    0     0    0 {csw}    0    0    0    0     0   {usr}  {sys}   {wt} {idl}\n"
+            )
+        };
+        for (csw, shares, said) in [
+            (5, [10, 20, 0, 70], None),
+            (5, [10, 20, 1, 71], None),
+            (5, [0, 0, 0, 0], None),
+            (5, [0, 0, 0, 7000], Some("2: idl of CPU 3 is 7000: no share of time is over 100 %")),
+            (5, [70, 70, 30, 70], Some("2: usr, sys, wt and idl of CPU 3 sum to 240 %")),
+            (5, [100, 0, 0, 100], Some("2: usr, sys, wt and idl of CPU 3 sum to 200 %")),
+            (
+                50_000_000_000_000,
+                [10, 20, 0, 70],
+                Some("2: csw of CPU 3 is 50000000000000: no CPU counts so many events a second"),
+            ),
+        ] {
+            let text = header.to_owned() + &row(csw, shares);
+            let found: Vec<String> = samples(&text)[0].impossible().iter().map(ToString::to_string).collect();
+            assert_eq!(found.first().map(String::as_str), said);
+        }
+    }
+
+    #[test]
+    fn another_order_of_the_same_cpus_is_no_change_of_them() {
+        let header = "CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl\n";
+        let row = |cpu: u32| {
+            format!("  {cpu}    0   0    0     0    0   5    0    0    0    0     0   10  20   0 70\n")
+        };
+        let block = |cpus: &[u32]| header.to_owned() + &cpus.iter().map(|cpu| row(*cpu)).collect::<String>();
+        let all = samples(&(block(&[0, 1, 2]) + &block(&[2, 0, 1]) + &block(&[2, 0, 3])));
+        let marks: Vec<Option<SinceBoot>> = all.iter().map(|sample| sample.since_boot).collect();
+        assert_eq!(marks, [Some(SinceBoot::First), None, Some(SinceBoot::OtherCpus)]);
+    }
 
     fn samples(text: &str) -> Vec<Sample> {
         let mut all = Vec::new();

@@ -7,6 +7,7 @@ use analysis::scale::{Scale, Versus};
 use analysis::sweep::{self, Sweep};
 use record::bakeoff::Bakeoff;
 use record::environment::Environment;
+use record::printable::is_unseen;
 use record::run::Run;
 
 use crate::page::{self, Block, Figure, Page, Section, Table, Tone, Words};
@@ -49,7 +50,8 @@ pub(crate) fn escape(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             // What XML does not allow, a reader of our page as XML must not meet.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            // Nor must a reader of the page meet text in another order than it is written in.
+            c if is_unseen(c) && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

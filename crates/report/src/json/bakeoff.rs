@@ -1,7 +1,7 @@
 //! `bakeoff.run/1` and `bakeoff.compare/1`: a bake-off and its verdicts.
 
-use analysis::{Comparisons, Estimate, Pair};
-use record::bakeoff::{Bakeoff, TrialState};
+use analysis::{Comparisons, Estimate, FallenOut, LeftOut, Pair, Slope};
+use record::bakeoff::{Bakeoff, Metric, TrialState};
 use serde_json::{Map, Value, json};
 
 use super::object::Object;
@@ -11,7 +11,7 @@ use crate::words::configuration;
 pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
     let ends: Vec<TrialState> = bakeoff.trials.iter().map(|t| end(bakeoff, t.index)).collect();
     let cells = |state| ends.iter().filter(|end| **end == state).count();
-    json!({
+    let mut document = json!({
         "schema": "bakeoff.run/1",
         "bakeoff": bakeoff.header.id.to_string(),
         "title": bakeoff.header.title,
@@ -23,6 +23,7 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
             "invalid": cells(TrialState::Invalid),
             "failed": cells(TrialState::Failed),
             "abandoned": cells(TrialState::Abandoned),
+            "damaged": cells(TrialState::Damaged),
             "not_begun": cells(TrialState::Planned),
         },
         "attempts": {
@@ -31,9 +32,15 @@ pub fn run(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Value {
             "invalid": bakeoff.attempts_that_ended(TrialState::Invalid),
             "failed": bakeoff.attempts_that_ended(TrialState::Failed),
             "abandoned": bakeoff.attempts_that_ended(TrialState::Abandoned),
+            "damaged": bakeoff.attempts_that_ended(TrialState::Damaged),
         },
         "comparisons": pairs(comparisons),
-    })
+        "not_judged": comparisons.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        "fallen_out": comparisons.fallen_out.iter().map(fallen_out).collect::<Vec<_>>(),
+        "slopes": comparisons.slopes.iter().map(slope).collect::<Vec<_>>(),
+    });
+    super::throttled::put(&mut document, super::throttled::of_all(bakeoff));
+    document
 }
 
 /// What a trial has come to: the attempt that measured it, or else the last one.
@@ -55,7 +62,44 @@ pub fn compare(comparisons: &Comparisons) -> Value {
         "exploratory": comparisons.exploratory,
         "family_size": comparisons.pairs.len(),
         "pairs": pairs(comparisons),
+        "not_judged": comparisons.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        "fallen_out": comparisons.fallen_out.iter().map(fallen_out).collect::<Vec<_>>(),
+        "slopes": comparisons.slopes.iter().map(slope).collect::<Vec<_>>(),
     })
+}
+
+fn left_out(out: &LeftOut) -> Value {
+    json!({
+        "a": configuration(&out.a),
+        "levels": out.levels,
+        "metric": out.metric.word(),
+        "reason": out.why.reason,
+    })
+}
+
+fn fallen_out(of: &FallenOut) -> Value {
+    json!({
+        "arm": configuration(&of.arm),
+        "levels": of.arm,
+        "invalid": of.invalid,
+        "failed": of.failed,
+        "damaged": of.damaged,
+        "redone": of.redone,
+        "of": of.of,
+    })
+}
+
+fn slope(slope: &Slope) -> Value {
+    let ns = |seconds: f64| seconds * 1e9;
+    Object::default()
+        .with("metric", Metric::CpuPerEvent.word())
+        .with("arm", configuration(&slope.arm))
+        .with("levels", json!(slope.levels))
+        .maybe("value_ns", slope.value_s.clone().map(ns))
+        .maybe("low_ns", slope.interval_s.clone().map(|(low, _)| ns(low)))
+        .maybe("high_ns", slope.interval_s.clone().map(|(_, high)| ns(high)))
+        .maybe("background_ratio", slope.background_ratio.clone())
+        .finish()
 }
 
 fn pairs(comparisons: &Comparisons) -> Vec<Value> {
@@ -88,6 +132,10 @@ fn pair(pair: &Pair) -> Value {
         .maybe("sign_flip_exact", pair.estimate.as_ref().map(|e| e.sign_flip.exact).map_err(Clone::clone))
         .maybe("hodges_lehmann_ratio", estimate(|e| e.hodges_lehmann))
         .maybe("blocks_needed", pair.blocks_needed.clone())
+        .maybe("a_mean", pair.means.clone().map(|m| m.0))
+        .maybe("b_mean", pair.means.clone().map(|m| m.1))
+        .with("open_ratio", pair.open_ratio)
+        .maybe("degrees_of_freedom", estimate(|e| e.df))
         .with("verdict", pair.verdict.word())
         .finish()
 }

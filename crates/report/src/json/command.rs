@@ -2,7 +2,8 @@
 
 use record::command::{CommandEnd, Recorded};
 use record::cpu::CpuInterval;
-use record::missing::Missing;
+use record::limits::Throttled;
+use record::missing::{Maybe, Missing};
 use record::run::RunId;
 use serde_json::Value;
 
@@ -10,7 +11,13 @@ use super::cpu::cpu;
 use super::object::Object;
 
 /// The document; `run` where it is kept. The machine's window is in the form of `bakeoff.cpu/1`.
-pub fn command(run: Option<RunId>, words: &str, recorded: &Recorded, series: usize) -> Value {
+pub fn command(
+    run: Option<RunId>,
+    words: &str,
+    recorded: &Recorded,
+    series: usize,
+    throttled: &Maybe<Throttled>,
+) -> Value {
     let none = |what: &str| Missing::because(format!("it {what}"));
     let (exit_code, signal) = match recorded.end {
         CommandEnd::Code(code) => (Ok(code), Err(none("ended with an exit code"))),
@@ -27,11 +34,13 @@ pub fn command(run: Option<RunId>, words: &str, recorded: &Recorded, series: usi
         .maybe("signal", signal)
         .maybe("wall_s", recorded.window.as_ref().map(CpuInterval::seconds).map_err(Clone::clone))
         .maybe("cpu_by_events_s", recorded.by_events_ns.clone().map(seconds))
+        .maybe("interrupted_s", recorded.interrupted_ns.clone().map(seconds))
         .maybe("cpu_by_proc_s", recorded.by_proc_ns.clone().map(seconds))
         .maybe("cpu_by_rusage_s", rusage.clone().map(|s| seconds(s.sum_ns())))
         .maybe("user_s", rusage.clone().map(|s| seconds(s.user_ns)))
         .maybe("system_s", rusage.clone().map(|s| seconds(s.system_ns)))
         .maybe("machine", recorded.window.as_ref().map(|w| cpu(w, w.from_ns)).map_err(Clone::clone))
+        .maybe("throttled", super::throttled::throttled(throttled))
         .with("samples", series)
         .finish()
 }

@@ -1,6 +1,8 @@
 //! `bakeoff.cpu/1`: one interval of the CPUs.
 
-use record::cpu::{CpuInterval, CpuSample, TaskSample, TopThread};
+use std::collections::BTreeMap;
+
+use record::cpu::{CpuInterval, CpuSample, InterruptSample, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -10,7 +12,7 @@ use super::object::Object;
 ///
 /// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
 pub fn cpu(interval: &CpuInterval, start_ns: u64) -> Value {
-    let cpus: Vec<Value> = interval.cpus.iter().map(sample).collect();
+    let cpus: Vec<Value> = interval.cpus.iter().map(|s| sample(s, interval.seconds())).collect();
     json!({
         "schema": "bakeoff.cpu/1",
         "t_s": interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9,
@@ -21,6 +23,17 @@ pub fn cpu(interval: &CpuInterval, start_ns: u64) -> Value {
         "all": all(interval),
         "lost": interval.lost,
     })
+}
+
+/// The `interrupts` of an interval; times in seconds.
+pub fn interrupts(interrupts: &[InterruptSample]) -> Value {
+    let one = |i: &InterruptSample| json!({ "cpu": i.cpu, "kind": i.kind, "time_s": i.ns as f64 * 1e-9 });
+    interrupts.iter().map(one).collect()
+}
+
+/// The `run_queue_waits` since the start: how many waits were at least so long, and less than twice.
+pub fn waits(waits: &BTreeMap<u64, u64>) -> Value {
+    waits.iter().map(|(from_ns, count)| json!({ "from_s": *from_ns as f64 * 1e-9, "count": count })).collect()
 }
 
 /// The `tasks` of an interval: threads in the order given; times in seconds.
@@ -36,6 +49,8 @@ pub fn tasks(tasks: &[TaskSample]) -> Value {
             .with("sibling_busy_s", seconds(task.sibling_busy_ns))
             .with("core_share_s", seconds(task.core_share_ns))
             .with("stints", task.stints)
+            .with("interrupted_s", seconds(task.interrupted_ns))
+            .maybe("run_queue_wait_s", task.wait_ns.clone().map(seconds))
             .maybe("user_s", task.user_ns.clone().map(seconds))
             .maybe("system_s", task.system_ns.clone().map(seconds))
             .with("ended", task.ended)
@@ -44,10 +59,13 @@ pub fn tasks(tasks: &[TaskSample]) -> Value {
     tasks.iter().map(one).collect()
 }
 
-fn sample(sample: &CpuSample) -> Value {
+fn sample(sample: &CpuSample, seconds: f64) -> Value {
     Object::default()
         .with("cpu", sample.cpu)
         .maybe("event_ratio", sample.event_ratio.clone())
+        .maybe("irq_ratio", sample.irq_ratio.clone())
+        .maybe("softirq_ratio", sample.softirq_ratio.clone())
+        .maybe("run_queue_wait_s", sample.run_queue_wait_ns.clone().map(|ns| ns as f64 * 1e-9))
         .maybe("tick_before_ratio", sample.tick_before_ratio.clone())
         .maybe("tick_after_ratio", sample.tick_after_ratio.clone())
         .maybe("sampled_ratio", sample.sampled_ratio.clone())
@@ -60,6 +78,7 @@ fn sample(sample: &CpuSample) -> Value {
         .maybe("balance_ns", sample.balance_ns.clone())
         .maybe("switches", sample.switches.clone())
         .maybe("saturated", sample.busy_ratio().map(|_| sample.saturated()))
+        .maybe("full", sample.full(seconds))
         .maybe("top", sample.top.as_ref().map(top).map_err(Clone::clone))
         .finish()
 }
@@ -71,6 +90,8 @@ fn top(top: &TopThread) -> Value {
 /// Means of the ratios, sums of the counts.
 fn all(interval: &CpuInterval) -> Value {
     let saturated: Vec<u32> = interval.cpus.iter().filter(|s| s.saturated()).map(|s| s.cpu).collect();
+    let is_full = |s: &&CpuSample| s.full(interval.seconds()).unwrap_or(false);
+    let full: Vec<u32> = interval.cpus.iter().filter(is_full).map(|s| s.cpu).collect();
     let no_cpu = || Missing::because("no CPU was seen");
     let sum = |of: fn(&CpuSample) -> &Maybe<u64>| -> Maybe<u64> {
         if interval.cpus.is_empty() {
@@ -86,6 +107,10 @@ fn all(interval: &CpuInterval) -> Value {
     Object::default()
         .with("cpus", interval.cpus.len())
         .maybe("event_ratio", interval.mean(|s| s.event_ratio.clone()))
+        .maybe("irq_ratio", interval.mean(|s| s.irq_ratio.clone()))
+        .maybe("softirq_ratio", interval.mean(|s| s.softirq_ratio.clone()))
+        .maybe("run_queue_wait_s", sum(|s| &s.run_queue_wait_ns).map(|ns| ns as f64 * 1e-9))
+        .maybe("psi_some_ratio", interval.psi_some_ratio.clone())
         .maybe("tick_before_ratio", interval.mean(|s| s.tick_before_ratio.clone()))
         .maybe("tick_after_ratio", interval.mean(|s| s.tick_after_ratio.clone()))
         .maybe("sampled_ratio", interval.mean(|s| s.sampled_ratio.clone()))
@@ -96,6 +121,7 @@ fn all(interval: &CpuInterval) -> Value {
         .maybe("balance_ns", balance)
         .maybe("switches", sum(|s| &s.switches))
         .with("saturated_cpus", saturated)
+        .with("full_cpus", full)
         .with("unbalanced_cpus", interval.imbalances().map(|(cpu, _)| cpu).collect::<Vec<_>>())
         .finish()
 }

@@ -19,14 +19,19 @@ pub fn host(environment: &Environment) -> Value {
             text.parse::<u64>().map_err(|_| Missing::because(format!("`{text}` is no whole number")))
         })
     };
+    let real = |fact: &str| {
+        word(fact).and_then(|text| {
+            text.parse::<f64>().map_err(|_| Missing::because(format!("`{text}` is not a number")))
+        })
+    };
     let cpu = Object::default()
         .maybe("model", word("cpu.model"))
         .maybe("sockets", number("cpu.sockets"))
         .maybe("cores", number("cpu.cores"))
         .maybe("threads", number("cpu.count"))
-        .with("caches", group(environment, "cpu.cache."))
+        .with("caches", caches(environment))
         .maybe("tlb", word("cpu.tlb"))
-        .maybe("clock_mhz", word("cpu.clock_mhz"))
+        .maybe("clock_mhz", real("cpu.clock_mhz"))
         .maybe("governor", word("cpu.governor"))
         .finish();
     let (mut facts, mut missing) = (Map::new(), Map::new());
@@ -62,10 +67,56 @@ pub fn hosts(hosts: &[(String, &Environment)]) -> Value {
     })
 }
 
+/// The caches in the order of their names, in numbers. The fact is a sentence for people:
+/// `48 KiB, 12 ways, lines of 64 B, 1 CPU each, 2 in all`.
+fn caches(environment: &Environment) -> Value {
+    let of = |(name, value): (&String, &Result<String, Missing>)| {
+        Some(cache(name.strip_prefix("cpu.cache.")?, value.as_ref().ok()?))
+    };
+    environment.facts.iter().filter_map(of).collect()
+}
+
+fn cache(name: &str, sentence: &str) -> Value {
+    let parts: Vec<&str> = sentence.split(", ").collect();
+    let not_told = |what: &str| Missing::because(format!("the kernel does not tell its {what}"));
+    let number = |before: &str, after: &[&str], what: &str| {
+        let told = parts.iter().find_map(|part| {
+            let rest = part.strip_prefix(before)?;
+            after.iter().find_map(|end| rest.strip_suffix(end))?.parse::<u64>().ok()
+        });
+        told.ok_or_else(|| not_told(what))
+    };
+    let size = number("", &[" KiB"], "size").map(|kib| kib * 1024);
+    let size = size.or_else(|_| number("", &[" MiB", "M"], "size").map(|mib| mib * 1024 * 1024));
+    Object::default()
+        .with("name", name)
+        .maybe("size_bytes", size)
+        .maybe("ways", number("", &[" ways"], "ways"))
+        .maybe("line_bytes", number("lines of ", &[" B"], "lines"))
+        .maybe("cpus_each", number("", &[" CPU each", " CPUs each"], "sharing"))
+        .maybe("count", number("", &[" in all"], "number"))
+        .finish()
+}
+
 /// The facts that begin so, by the rest of their names.
 fn group(environment: &Environment, prefix: &str) -> Value {
     let known = environment.facts.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(prefix)?.to_owned(), Value::from(value.as_ref().ok()?.clone())))
     });
     Value::Object(known.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_told_in_numbers_and_what_is_not_told_says_so() {
+        let l2 = cache("l2", "1024 KiB, 8 ways, lines of 64 B, 1 CPU each, 2 in all");
+        let numbers = ["size_bytes", "ways", "line_bytes", "cpus_each", "count"].map(|k| l2[k].as_u64());
+        assert_eq!(numbers, [1_048_576, 8, 64, 1, 2].map(Some));
+        let l3 = cache("l3", "32 MiB, lines of 64 B, 16 CPUs each");
+        assert_eq!((l3["size_bytes"].as_u64(), l3["cpus_each"].as_u64()), (Some(33_554_432), Some(16)));
+        assert!(l3["ways"].is_null() && l3["missing"]["ways"].is_string(), "{l3}");
+    }
 }

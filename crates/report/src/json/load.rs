@@ -3,6 +3,7 @@
 use analysis::machine;
 use record::cpu::CpuInterval;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
+use record::limits::Throttled;
 use record::load::{LoadRecord, Progress, Rate};
 use record::missing::{Maybe, Missing};
 use record::run::RunId;
@@ -14,8 +15,14 @@ use super::object::Object;
 /// The document of a load: its counts, its latencies, what it cost, and whether it may be used.
 ///
 /// - `run`: its name, where it was archived.
-/// - `cpu`: what the CPUs did meanwhile; empty where nobody looked.
-pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Value {
+/// - `cpu`: what the CPUs did meanwhile; empty if they were not watched.
+/// - `throttled`: how often a CPU quota took effect.
+pub fn load(
+    run: Option<RunId>,
+    record: &LoadRecord,
+    cpu: &[CpuInterval],
+    throttled: &Maybe<Throttled>,
+) -> Value {
     let settings = &record.settings;
     let counts = record.counts;
     let latency = |h: &Maybe<Histogram>| h.as_ref().map_err(Clone::clone).and_then(distribution);
@@ -51,6 +58,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("ramp_up_s", settings.ramp_up.as_secs_f64())
         .with("ramp_down_s", settings.ramp_down.as_secs_f64())
         .with("spin_us", settings.client.spin.as_secs_f64() * 1e6)
+        .with("spin_budget_ratio", settings.client.spin_budget_ratio)
         .with("fifo", settings.client.fifo)
         .with("keep_awake", settings.client.keep_awake)
         .maybe("server_version", record.server_version.clone())
@@ -75,7 +83,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("skipped", counts.skipped)
         .with("unfinished", counts.unfinished)
         .with("retries", counts.retries)
-        .maybe("response_ns", censored(&record.response))
+        .maybe("response_ns", record.response_summary().and_then(bounded))
         .maybe("service_ns", bounded(record.service.summary()))
         .maybe("wait_ns", censored(&record.wait))
         .maybe("lateness_ns", latency(&record.lateness))
@@ -87,6 +95,7 @@ pub fn load(run: Option<RunId>, record: &LoadRecord, cpu: &[CpuInterval]) -> Val
         .with("error_samples", record.error_samples.clone())
         .with("outages", record.outages.iter().map(outage).collect::<Vec<_>>())
         .maybe("client", client(record))
+        .maybe("throttled", super::throttled::throttled(throttled))
         .with("machine", machine_value(record, cpu))
         .with("verdict", verdict(&record.verdict))
         .finish()
@@ -139,6 +148,9 @@ fn bounded(summary: Option<Summary>) -> Maybe<Value> {
     let summary = summary.ok_or_else(no_values)?;
     let mut value = summary_value(&summary);
     value["lower_bounds"] = json!(summary.lower_bounds);
+    if !summary.upper_bounds.is_empty() {
+        value["upper_bounds"] = json!(summary.upper_bounds);
+    }
     Ok(value)
 }
 
@@ -184,6 +196,13 @@ fn client(record: &LoadRecord) -> Maybe<Value> {
                 .keep_awake_cpu
                 .map(|cpu| cpu.as_secs_f64())
                 .ok_or_else(|| Missing::because("nothing kept them awake")),
+        )
+        .maybe(
+            "wake_up",
+            client
+                .wake_up
+                .map(|w| json!({"lead_us": w.lead.as_secs_f64() * 1e6, "spun_ratio": w.spun_ratio}))
+                .ok_or_else(|| Missing::because("workers were not woken early")),
         )
         .finish())
 }

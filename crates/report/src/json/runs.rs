@@ -20,6 +20,7 @@ pub fn runs<'a>(headers: impl IntoIterator<Item = &'a RunHeader>) -> Value {
 pub fn recorded(run: &Run) -> Value {
     let mut value = listed(&run.header);
     value["schema"] = json!("bakeoff.recorded/1");
+    super::throttled::put(&mut value, super::throttled::throttled(&run.throttled));
     value["series"] = analysis::series(&run.series).iter().map(summary).collect();
     value
 }

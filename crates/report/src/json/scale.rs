@@ -18,7 +18,8 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Value
         .maybe("cpus", scale.cpus.clone())
         .with("levels", scale.levels.iter().map(level).collect::<Vec<_>>())
         .with("fit", fit(scale))
-        .maybe("seduction", scale.seduction.clone());
+        .maybe("seduction", scale.seduction.clone())
+        .maybe("throttled", super::throttled::of_all(bakeoff));
     match versus {
         Some(versus) => object.with("compared", compared(versus)).finish(),
         None => object.finish(),
@@ -37,6 +38,7 @@ fn level(level: &Level) -> Value {
         .maybe("cpu_s_per_run", level.cpu_s_per_run.clone())
         .maybe("cpus_per_copy", level.cpus_per_copy.clone())
         .maybe("busy_ratio", level.busy_ratio.clone())
+        .maybe("others_ratio", level.others_ratio.clone())
         .maybe("saturated_cpus", level.saturated.clone())
         .with("n", level.rounds.len())
         .with("invalid", json!(level.invalid))
@@ -61,13 +63,19 @@ fn fit(scale: &Scale) -> Value {
 }
 
 fn law(fitted: &Fitted) -> Value {
-    let of = |value: f64, (low, high): (f64, f64)| json!({"value": value, "low": low, "high": high});
-    let [lambda, sigma, kappa] = fitted.intervals;
+    let of = |value: f64, place: usize| {
+        let end = |of: fn(&(f64, f64)) -> f64| fitted.intervals.clone().map(|all| of(&all[place]));
+        Object::default()
+            .with("value", value)
+            .maybe("low", end(|interval| interval.0))
+            .maybe("high", end(|interval| interval.1))
+            .finish()
+    };
     Object::default()
         .with("law", fitted.law.word())
-        .with("lambda", of(fitted.curve.lambda, lambda))
-        .with("sigma", of(fitted.curve.sigma, sigma))
-        .with("kappa", of(fitted.curve.kappa, kappa))
+        .with("lambda", of(fitted.curve.lambda, 0))
+        .with("sigma", of(fitted.curve.sigma, 1))
+        .with("kappa", of(fitted.curve.kappa, 2))
         .maybe("aicc", fitted.aicc.clone())
         .maybe("lack_of_fit_p", fitted.lack_of_fit_p.clone())
         .finish()

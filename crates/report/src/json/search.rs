@@ -20,6 +20,7 @@ pub fn search(search: &SearchRecord) -> Value {
         Answer::Unsettled { kept_per_s, broken_at_per_s } => {
             ("unsettled", Ok(*kept_per_s), Ok(*broken_at_per_s))
         }
+        Answer::Changed { kept_per_s, broken_at_per_s } => ("changed", Ok(*kept_per_s), Ok(*broken_at_per_s)),
         Answer::Stopped => ("stopped", unknown("it was stopped"), unknown("it was stopped")),
     };
     Object::default()

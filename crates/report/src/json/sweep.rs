@@ -2,6 +2,7 @@
 
 use analysis::sweep::{Band, Cell, Cost, Estimate, Sweep, Versus};
 use record::bakeoff::Bakeoff;
+use record::missing::Missing;
 use serde_json::{Value, json};
 
 use super::object::Object;
@@ -15,12 +16,27 @@ pub fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Value {
         .with("schema", "bakeoff.dder/1")
         .with("run", bakeoff.header.id.to_string())
         .with("state", bakeoff.header.state.word())
+        .with("read_from", read_from(bakeoff))
         .with("cells", sweep.cells.iter().map(cell).collect::<Vec<_>>())
-        .with("starts", starts.collect::<Vec<_>>());
+        .with("starts", starts.collect::<Vec<_>>())
+        .maybe("throttled", super::throttled::of_all(bakeoff));
     if versus.is_empty() {
         return object.finish();
     }
     object.with("compared", versus.iter().map(compared).collect::<Vec<_>>()).finish()
+}
+
+/// The file system and the device of the files, and whether direct reads passed the page cache by.
+fn read_from(bakeoff: &Bakeoff) -> Value {
+    let fact = |name: &str| {
+        let unknown = || Missing::because("it was not noted");
+        bakeoff.environment.facts.get(name).cloned().unwrap_or_else(|| Err(unknown()))
+    };
+    Object::default()
+        .maybe("file_system", fact("data.file_system"))
+        .maybe("device", fact("data.device"))
+        .maybe("direct", fact("data.direct"))
+        .finish()
 }
 
 fn cell(cell: &Cell) -> Value {

@@ -11,7 +11,9 @@ use super::values::against_throughput;
 use super::{Block, Page, Section, Table, Tone, Words};
 use crate::claim::{Claim, Standing, claim};
 use crate::number::{change, change_interval, date_time, metric_value, p_value, share, significant};
-use crate::words::{configuration, metric as metric_name, only, plural, sense, values_of};
+use crate::words::{
+    cell_mean, configuration, metric as metric_name, named, not_judged, only, plural, sense, values_of,
+};
 
 /// Lays out the page.
 pub(crate) fn bakeoff(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Page {
@@ -81,6 +83,11 @@ fn significance(comparisons: &Comparisons, claim: &Claim) -> Section {
         }
     }
     blocks.extend(metrics.into_iter().map(|m| Block::Table(verdicts(comparisons, m))));
+    blocks.extend(slopes(comparisons).map(Block::Table));
+    let left_out = not_judged(comparisons);
+    if !left_out.is_empty() {
+        blocks.push(Block::List(left_out));
+    }
     if blocks.is_empty() {
         blocks.push(Block::Text("The plan names no reference, so nothing was compared.".into()));
     }
@@ -118,6 +125,29 @@ fn verdicts(comparisons: &Comparisons, metric: Metric) -> Table {
         table.row(verdict_row(pair, &comparisons.conditions));
     }
     table
+}
+
+/// What an event costs the server, where the plan has several rates.
+fn slopes(comparisons: &Comparisons) -> Option<Table> {
+    let interval = format!("#{} interval", share(1.0 - comparisons.rules.alpha));
+    let mut table = Table::new(
+        "CPU per event of the server: slope of its CPU use against the rate, over all rates",
+        &["configuration", "condition", "#CPU per event", &interval, "#background, CPUs"],
+    );
+    for slope in &comparisons.slopes {
+        let seconds = |s: f64| metric_value(Metric::CpuPerEvent, s);
+        let interval = slope.interval_s.as_ref().ok();
+        table.row(vec![
+            configuration(&slope.arm).into(),
+            named(&slope.levels).into(),
+            slope.value_s.as_ref().map_or_else(|m| m.reason.clone(), |s| seconds(*s)).into(),
+            interval
+                .map_or("-".to_owned(), |(low, high)| format!("{} to {}", seconds(*low), seconds(*high)))
+                .into(),
+            slope.background_ratio.as_ref().map_or("-".to_owned(), |b| significant(*b)).into(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 fn verdict_row(pair: &Pair, conditions: &[String]) -> Vec<Words> {
@@ -202,8 +232,9 @@ fn by_condition(cells: Vec<Levels>, comparisons: &Comparisons) -> Vec<Levels> {
 fn landscape_row(levels: &Levels, comparisons: &Comparisons, cpus: Option<f64>) -> Vec<Words> {
     let cell = |metric: Metric| comparisons.cells_of(metric).find(|c| c.levels == *levels);
     let summary = |metric: Metric| cell(metric).and_then(|c| c.summary.as_ref().ok());
+    let blocks = cell(Metric::Throughput).map_or(0, |c| c.values.len());
     let mean = |metric: Metric| -> Words {
-        summary(metric).map_or("-".to_owned(), |s| metric_value(metric, s.mean)).into()
+        cell(metric).and_then(|c| cell_mean(c, blocks)).unwrap_or_else(|| "-".to_owned()).into()
     };
     let interval = |metric: Metric| -> Words {
         let ends = summary(metric).and_then(|s| s.interval.as_ref().ok());
@@ -214,7 +245,6 @@ fn landscape_row(levels: &Levels, comparisons: &Comparisons, cpus: Option<f64>) 
         ends.map_or("-".to_owned(), told).into()
     };
     let per_cpu = summary(Metric::Throughput).zip(cpus).filter(|(_, n)| *n > 0.0);
-    let blocks = summary(Metric::Throughput).map_or(0, |s| s.n);
     let mut row: Vec<Words> =
         comparisons.conditions.iter().map(|f| levels.get(f).cloned().unwrap_or_default().into()).collect();
     row.extend([

@@ -64,7 +64,8 @@ fn properties(bakeoff: &Bakeoff, comparisons: &Comparisons, a: &Levels) -> BTree
     }
     for (_, run) in bakeoff.sealed().filter(|(t, _)| only(&t.levels, &comparisons.compared) == *a) {
         for (name, value) in &run.environment.facts {
-            if let Ok(value) = value {
+            // What differs from trial to trial by itself is no property of a configuration.
+            if let (Ok(value), false) = (value, name.starts_with("trial.")) {
                 note(format!("machine {name}"), value.clone());
             }
         }

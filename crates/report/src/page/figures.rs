@@ -6,7 +6,7 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Metric};
 use super::{Figure, Table, Words};
 use crate::chart::{Forest, ForestRow, Kind, Line, Lines, Point, forest, lines};
 use crate::number::{change, change_interval, count, latency, metric_value, share, significant_4};
-use crate::words::{at, configuration, list, metric as metric_name, named, only, sense, short};
+use crate::words::{at, capital, configuration, list, metric as metric_name, named, only, sense, short};
 
 /// Percentile spectra that a page shows at most; the rest would bury it.
 const SPECTRA_MAX: usize = 6;
@@ -162,7 +162,7 @@ fn figure(comparisons: &Comparisons, metric: Metric, cells: &[&Cell], axis: &Axi
         y_title: match metric {
             Metric::Throughput => "events per second",
             Metric::P99 => "latency at the 99th percentile",
-            Metric::CpuPerEvent => "machine CPU time per event",
+            Metric::CpuPerEvent => "server CPU time per event",
         },
         x_kind: axis.kind,
         x_range: axis.range,
@@ -384,7 +384,7 @@ pub(super) fn is_of(cell: &Cell, configuration: &Levels) -> bool {
 }
 
 fn known(cell: &Cell) -> Vec<f64> {
-    cell.values.iter().filter_map(|v| v.value.as_ref().ok().copied()).collect()
+    cell.values.iter().filter_map(|v| v.value.as_ref().ok()?.middle()).collect()
 }
 
 /// The comparison's condition and configuration, as short as it can be told apart.
@@ -416,9 +416,4 @@ pub(super) fn tick_seconds(seconds: f64) -> String {
     let digits =
         if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
     format!("{digits} {unit}")
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

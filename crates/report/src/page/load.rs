@@ -112,6 +112,7 @@ fn took(recorded: &Recorded) -> Table {
         ("end", end),
         ("wall", seconds(wall)),
         ("CPU time by events", seconds(recorded.by_events_ns.clone())),
+        ("interrupts while it ran", seconds(recorded.interrupted_ns.clone())),
         ("CPU time by /proc", seconds(recorded.by_proc_ns.clone())),
         ("CPU time by rusage", seconds(rusage)),
     ] {
@@ -237,7 +238,7 @@ fn events(record: &LoadRecord) -> Section {
 fn latencies(record: &LoadRecord) -> Section {
     let response = record.response.as_ref().ok();
     let kinds: Vec<(&str, Histogram, Option<Summary>)> = [
-        ("response", response.map(|r| (r.merged(), r.summary()))),
+        ("response", response.map(|r| (r.merged(), record.response_summary().ok().flatten()))),
         ("service", Some((record.service.merged(), record.service.summary()))),
         ("wait", record.wait.as_ref().ok().map(|h| (h.merged(), h.summary()))),
         ("lateness", record.lateness.as_ref().ok().map(|h| (h.clone(), h.summary()))),

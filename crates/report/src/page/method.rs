@@ -84,7 +84,10 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
     let tests = vec![
         format!(
             "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean d), its \
-             {} interval exp(mean d ± t(R - 1) s / √R) over R blocks.",
+             {} interval exp(mean d ± t s / √R) over R blocks. A run's value is an interval itself where events had no \
+             end or a histogram's bucket hides it; the interval is wider by what that could change. With K configurations \
+             that vary alike, s is their common error with (R - 1)(K - 1) degrees of freedom, else that of the pair with \
+             R - 1.",
             share(1.0 - rules.alpha)
         ),
         format!(
@@ -94,16 +97,17 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
             rules.alpha
         ),
         format!(
-            "Equivalent: the {} interval lies wholly inside (two one-sided tests at {}). Inconclusive: anything else, \
-             and anything that rests on fewer than {} blocks.",
-            share(1.0 - 2.0 * rules.alpha),
-            rules.alpha,
+            "Equivalent: the interval at the level that Hochberg's procedure grants, among the comparisons that are \
+             neither better nor worse, lies wholly inside; for one comparison that is the {} interval. Inconclusive: \
+             anything else, and anything that rests on fewer than {} blocks. Nothing is said of a comparison if in any \
+             block the trial of one side fell out and that of the other did not.",
+            share(1.0 - rules.alpha),
             comparisons.blocks_min
         ),
         format!(
-            "Family: {}; {} over {}, adjusted together, so that the rate of any false better or worse among them is \
-             at most {}. The deciding interval in the tables is the one at Holm's level; for equivalent, that of the \
-             two one-sided tests.",
+            "Family: {}; {} over {}, adjusted together, so that the rate of any false verdict among them is at most {}. \
+             A metric that no run of one side can tell is not in it. The deciding interval in the tables is the one at \
+             Holm's level; for equivalent, the one at Hochberg's.",
             bakeoff.judge.family,
             plural(comparisons.pairs.len(), "comparison"),
             list(&bakeoff.judge.metrics.iter().map(|m| metric_name(*m).to_owned()).collect::<Vec<_>>()),

@@ -126,7 +126,7 @@ fn figure(scale: &Scale, data: Table) -> Option<Figure> {
         let along = fitted.band.iter().map(|(n, band)| Point {
             x: *n,
             y: fitted.curve.at(*n),
-            interval: Some(*band),
+            interval: *band,
             dots: Vec::new(),
         });
         series.push(Line {
@@ -233,18 +233,23 @@ fn laws(scale: &Scale) -> Section {
         ],
     );
     for fitted in &scale.scaling.laws {
-        let of = |value: f64, (low, high): (f64, f64)| -> Words {
+        let of = |value: f64, place: usize| -> Words {
             if value.abs() < f64::MIN_POSITIVE {
                 return "0".into();
             }
-            format!("{} [{}, {}]", significant(value), significant(low), significant(high)).into()
+            match &fitted.intervals {
+                Ok(all) => {
+                    let (low, high) = all[place];
+                    format!("{} [{}, {}]", significant(value), significant(low), significant(high)).into()
+                }
+                Err(_) => significant(value).into(),
+            }
         };
-        let [lambda, sigma, kappa] = fitted.intervals;
         table.row(vec![
             fitted.law.word().into(),
-            of(fitted.curve.lambda, lambda),
-            of(fitted.curve.sigma, sigma),
-            of(fitted.curve.kappa, kappa),
+            of(fitted.curve.lambda, 0),
+            of(fitted.curve.sigma, 1),
+            of(fitted.curve.kappa, 2),
             fitted.aicc.clone().map_or("-".into(), |a| format!("{a:.1}").into()),
             fitted.lack_of_fit_p.clone().map_or("-".into(), |p| crate::number::p_value(p).into()),
         ]);
@@ -266,9 +271,9 @@ fn method(bakeoff: &Bakeoff) -> Section {
         bakeoff.blocks
     );
     let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work per second \
-                at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Intervals come \
-                from drawing whole rounds again. A peak is named only where kappa is surely over 0 and the peak lies \
-                within 1.5 times the largest level; a fall steeper than any such law allows is a cliff, and no law is \
-                told then.";
+                at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Under \
+                six rounds there is no interval; up to fifteen it is Student's t over the rounds' own fits, from sixteen on \
+                whole rounds are drawn again. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
+                times the largest level. A fall steeper than any such law allows is a cliff, and no law is chosen then.";
     Section { id: "method", title: "Method", blocks: vec![Block::Text(text), Block::Text(laws.into())] }
 }

@@ -6,11 +6,11 @@ use analysis::{Cell, Comparisons};
 use record::bakeoff::{Bakeoff, Levels, Metric};
 use record::series::Sample;
 
-use super::figures::{capital, configurations, is_of, numeric_factor, tick_rate};
+use super::figures::{configurations, is_of, numeric_factor, tick_rate};
 use super::{Figure, Table, Words};
 use crate::chart::{Kind, Mark, Scatter, Thing, scatter};
 use crate::number::{metric_value, share, significant_4};
-use crate::words::{at, configuration, only, short};
+use crate::words::{at, capital, configuration, only, short};
 
 /// A value of one cell over its blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]

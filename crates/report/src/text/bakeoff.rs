@@ -9,7 +9,7 @@ use super::table::{Align, Table};
 use super::{Style, Tint, paragraph, tinted};
 use crate::claim::{Standing, claim};
 use crate::number::{change, change_interval, metric_value, p_value, share};
-use crate::words::{configuration, metric as metric_name, sense, values_of};
+use crate::words::{cell_mean, configuration, metric as metric_name, not_judged, sense, values_of};
 
 /// The claim with what limits it, and a table of verdicts for each judged metric.
 ///
@@ -55,6 +55,9 @@ pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style)
         table(comparisons, metric).write(out, style)?;
         writeln!(out)?;
     }
+    for text in not_judged(comparisons) {
+        paragraph(out, &text, 0, style)?;
+    }
     if comparisons.pairs.is_empty() {
         return cells(out, comparisons, style);
     }
@@ -98,8 +101,8 @@ fn table(comparisons: &Comparisons, metric: Metric) -> Table {
         table.row(vec![
             (values_of(&pair.levels, &comparisons.conditions), None),
             (configuration(&pair.a), None),
-            (mean(comparisons, pair, &pair.a), None),
-            (mean(comparisons, pair, &pair.b), None),
+            (mean(pair, |means| means.0), None),
+            (mean(pair, |means| means.1), None),
             (estimate(&|e| change(e.ratio)), None),
             (estimate(&|e| change_interval(e.low, e.high)), None),
             (estimate(&|e| p_value(e.p_adjusted)), None),
@@ -119,13 +122,12 @@ fn verdict_tint(verdict: Verdict) -> Tint {
     }
 }
 
-/// The mean of one side of a pair over its own blocks.
-fn mean(comparisons: &Comparisons, pair: &Pair, side: &record::bakeoff::Levels) -> String {
-    comparisons
-        .cells_of(pair.metric)
-        .find(|c| side.iter().chain(&pair.levels).all(|(k, v)| c.levels.get(k) == Some(v)))
-        .and_then(|c| c.summary.as_ref().ok())
-        .map_or("-".to_owned(), |s| metric_value(pair.metric, s.mean))
+/// The mean of one side of a pair over the blocks that the pair rests on: a table shows no fewer than it says.
+fn mean(pair: &Pair, side: fn(&(f64, f64)) -> f64) -> String {
+    match (&pair.estimate, &pair.means) {
+        (Ok(_), Ok(means)) => metric_value(pair.metric, side(means)),
+        _ => "-".to_owned(),
+    }
 }
 
 /// The cells themselves, where a plan compares nothing.
@@ -138,9 +140,8 @@ fn cells(out: &mut dyn Write, comparisons: &Comparisons, style: Style) -> io::Re
         .column("blocks", Align::Right, 2);
     for cell in comparisons.cells_of(Metric::Throughput) {
         let told = |metric: Metric| {
-            let summary =
-                comparisons.cells_of(metric).find(|c| c.levels == cell.levels)?.summary.as_ref().ok()?;
-            Some(metric_value(metric, summary.mean))
+            let of_metric = comparisons.cells_of(metric).find(|c| c.levels == cell.levels)?;
+            cell_mean(of_metric, cell.values.len())
         };
         let level = |name: &String| cell.levels.get(name).cloned().unwrap_or_default();
         let numbers = [

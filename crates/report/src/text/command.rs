@@ -40,6 +40,7 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
         let split = recorded.by_rusage.as_ref().map_or(String::new(), mode);
         labelled(out, ("CPU time", None), "of the command and everything that it started", INDENT, style)?;
         labelled(out, ("  events", None), &seconds(&recorded.by_events_ns), INDENT, style)?;
+        labelled(out, ("  interrupts", None), &interrupts(recorded), INDENT + 2, style)?;
         labelled(out, ("  /proc", None), &seconds(&recorded.by_proc_ns), INDENT, style)?;
         labelled(out, ("  rusage", None), &format!("{}{split}", seconds(&rusage)), INDENT, style)?;
         if let (Ok(events), Some(wall_s)) = (&recorded.by_events_ns, wall_s) {
@@ -59,6 +60,16 @@ pub fn command(out: &mut dyn Write, recorded: &Recorded, style: Style) -> io::Re
             cpu_interval(out, window, window.from_ns, style)
         }
         Err(why) => paragraph(out, &format!("The machine over that window: missing ({why})"), 2, style),
+    }
+}
+
+/// What interrupts took while the command had a CPU.
+fn interrupts(recorded: &Recorded) -> String {
+    match &recorded.interrupted_ns {
+        Ok(ns) => {
+            format!("{:.3} s came while it ran: part of /proc and rusage, not of events", *ns as f64 * 1e-9)
+        }
+        Err(why) => format!("missing ({why})"),
     }
 }
 

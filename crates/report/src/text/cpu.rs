@@ -12,8 +12,10 @@ use crate::number::{count, latency, percent, percent_digits};
 type Ratio = fn(&CpuSample) -> Maybe<f64>;
 
 /// The columns of shares: head, how expendable, and where the value is.
-const RATIOS: [(&str, u8, Ratio); 8] = [
+const RATIOS: [(&str, u8, Ratio); 10] = [
     ("event %", 0, |s| s.event_ratio.clone()),
+    ("irq %", 3, |s| s.irq_ratio.clone()),
+    ("softirq %", 2, |s| s.softirq_ratio.clone()),
     ("tick-before %", 5, |s| s.tick_before_ratio.clone()),
     ("tick-after %", 6, |s| s.tick_after_ratio.clone()),
     ("sampled %", 4, |s| s.sampled_ratio.clone()),
@@ -55,8 +57,20 @@ pub fn cpu_interval(
     if interval.cpus.len() > ROWS_MAX {
         paragraph(out, &spread(interval), 2, style)?;
     }
-    for sample in interval.cpus.iter().filter(|s| s.saturated()) {
-        paragraph(out, &saturated(sample), 2, style)?;
+    let seconds = interval.seconds();
+    for sample in &interval.cpus {
+        if sample.saturated() {
+            paragraph(out, &saturated(sample, seconds), 2, style)?;
+        } else if sample.full(seconds) == Ok(true) {
+            paragraph(out, &full(sample, seconds), 2, style)?;
+        }
+    }
+    if let Ok(ratio) = &interval.psi_some_ratio
+        && *ratio >= NOTED_PRESSURE
+    {
+        let text =
+            format!("some thread of the machine waited for a CPU for {} of the time (PSI)", percent(*ratio));
+        paragraph(out, &text, 2, style)?;
     }
     for (cpu, ns) in interval.imbalances() {
         paragraph(out, &imbalance(cpu, ns), 2, style)?;
@@ -67,16 +81,24 @@ pub fn cpu_interval(
     let counts: Vec<String> = counts.map(|(reason, n)| format!("{} {reason}", count(*n))).collect();
     if !counts.is_empty() {
         // Of all CPUs, whichever of them have a row.
-        let time = |reason: &str| interval.lost.get(reason).map(|ns| latency(*ns as f64));
-        let unsure = time(UNSURE_NS).unwrap_or_else(|| "none".to_owned());
-        let unowned = time(UNOWNED_NS).map(|s| format!(", {s} is busy but no thread's")).unwrap_or_default();
+        let unowned = interval.lost.get(UNOWNED_NS).map(|ns| latency(*ns as f64));
+        let unowned = unowned.map(|s| format!(", {s} busy, thread unknown")).unwrap_or_default();
         let text = format!(
-            "lost: {}; at most {unsure} of CPU time is on the wrong side{unowned}",
-            counts.join(", ")
+            "lost: {}; busy or idle is off by up to {}{unowned}",
+            counts.join(", "),
+            off_by(interval)
         );
         paragraph(out, &text, 2, style)?;
     }
     if interval.from_ns <= start_ns { missing(out, interval, style) } else { Ok(()) }
+}
+
+/// How much of the time may be on the wrong side of the books.
+fn off_by(interval: &CpuInterval) -> String {
+    match interval.unsure_ratio() {
+        small if small < 0.000_5 => "0.1 % of the time".to_owned(),
+        ratio => format!("{} of the time", percent(ratio)),
+    }
 }
 
 /// The CPUs that have a row, by number.
@@ -125,12 +147,16 @@ fn table(interval: &CpuInterval) -> Table {
             !redundant && !nothing && interval.cpus.iter().any(|s| of(s).is_ok())
         })
         .collect();
+    let has_waits = interval.cpus.iter().any(|s| s.run_queue_wait_ns.is_ok());
     let has_switches = interval.cpus.iter().any(|s| s.switches.is_ok());
     let has_cycles = interval.cpus.iter().any(|s| per_cycle(s).is_ok());
     let has_top = interval.cpus.iter().any(|s| s.top.is_ok());
     let head = Table::default().column("CPU", Align::Right, 0);
     let mut table =
         shown.iter().fold(head, |t, (name, expendable, _)| t.column(*name, Align::Right, *expendable));
+    if has_waits {
+        table = table.column("waiting", Align::Right, 1);
+    }
     if has_switches {
         table = table.column("sw/s", Align::Right, 2);
     }
@@ -143,12 +169,14 @@ fn table(interval: &CpuInterval) -> Table {
     let per_s = |n: Maybe<u64>| {
         n.map_or("-".to_owned(), |n| crate::number::significant_4(n as f64 / interval.seconds()))
     };
+    let seconds = interval.seconds();
     let unbalanced: Vec<u32> = interval.imbalances().map(|(cpu, _)| cpu).collect();
     for sample in shown_rows(interval) {
         let mark = if unbalanced.contains(&sample.cpu) { "!" } else { "" };
         let mut row = vec![(format!("{}{mark}", sample.cpu), (!mark.is_empty()).then_some(Tint::Bad))];
         let tint = sample.saturated().then_some(Tint::Bad);
         row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(of(sample)), tint)));
+        row.extend(has_waits.then(|| (waiting_cell(sample.waiting(seconds)), waiting_tint(sample, seconds))));
         row.extend(has_switches.then(|| (per_s(sample.switches.clone()), None)));
         row.extend(
             has_cycles.then(|| (per_cycle(sample).map_or("-".to_owned(), |r| format!("{r:.2}")), None)),
@@ -159,6 +187,8 @@ fn table(interval: &CpuInterval) -> Table {
     let strong = Some(Tint::Strong);
     let mut row = vec![("all".to_owned(), strong)];
     row.extend(shown.iter().map(|(_, _, of)| (ratio_cell(interval.mean(of)), strong)));
+    let waiting: Maybe<f64> = interval.cpus.iter().map(|s| s.waiting(seconds)).sum();
+    row.extend(has_waits.then(|| (waiting_cell(waiting), strong)));
     let switches: Maybe<u64> = interval.cpus.iter().map(|s| s.switches.clone()).sum();
     row.extend(has_switches.then(|| (per_s(switches), strong)));
     row.extend(has_cycles.then(|| (String::new(), None)));
@@ -208,13 +238,48 @@ fn hottest(sample: &CpuSample) -> Option<String> {
     Some(format!("{}/{} {}", top.comm, top.tid, percent(top.ratio)))
 }
 
-fn saturated(sample: &CpuSample) -> String {
+/// How many threads waited on average.
+fn waiting_cell(waiting: Maybe<f64>) -> String {
+    waiting.map_or("-".to_owned(), |n| format!("{n:.2}"))
+}
+
+fn waiting_tint(sample: &CpuSample, seconds: f64) -> Option<Tint> {
+    (sample.full(seconds) == Ok(true)).then_some(Tint::Bad)
+}
+
+/// Pressure from which a line says so.
+const NOTED_PRESSURE: f64 = 0.1;
+
+/// What threads had to wait for the CPU.
+fn waited(sample: &CpuSample, seconds: f64) -> String {
+    match sample.waiting(seconds) {
+        Ok(n) if sample.full(seconds) == Ok(true) => format!("{n:.2} threads waited for it on average"),
+        Ok(_) => "hardly any thread waited for it".to_owned(),
+        Err(why) => format!("whether threads waited is unknown ({why})"),
+    }
+}
+
+fn full(sample: &CpuSample, seconds: f64) -> String {
+    let busy = sample.busy_ratio().map_or(String::new(), |r| format!(", at {} busy", percent(r)));
+    format!("CPU {} is full{busy}: {}", sample.cpu, waited(sample, seconds))
+}
+
+/// What interrupts had, where that is more than the thread that ran most had.
+fn by_interrupts(sample: &CpuSample) -> Option<String> {
+    let (irq, softirq) = (sample.irq_ratio.clone().ok()?, sample.softirq_ratio.clone().ok()?);
+    let top = sample.top.as_ref().map_or(0.0, |top| top.ratio);
+    (irq + softirq > top)
+        .then(|| format!(": softirqs had {} and interrupts {}", percent(softirq), percent(irq)))
+}
+
+fn saturated(sample: &CpuSample, seconds: f64) -> String {
     let busy = sample.busy_ratio().map_or(String::new(), |r| format!(", {} busy", percent(r)));
     let by = match &sample.top {
         Ok(top) => format!(": {} (pid {}, thread {}) ran {}", top.comm, top.pid, top.tid, percent(top.ratio)),
         Err(missing) => format!(": by which thread is unknown ({missing})"),
     };
-    format!("CPU {} is saturated{busy}{by}", sample.cpu)
+    let by = by_interrupts(sample).unwrap_or(by);
+    format!("CPU {} is saturated{busy}{by}; {}", sample.cpu, waited(sample, seconds))
 }
 
 /// Why whole columns are not there, each reason once.

@@ -93,5 +93,11 @@ mod tests {
             assert!(line.chars().count() <= 60, "{line}");
         }
         assert!(written(&both[..1], 80).contains("unknown: no file"));
+        // Three machines, each with a line of many words: every line fits all the same.
+        let mut wordy = host("6.1", None);
+        wordy.facts.insert("kernel.cmdline".to_owned(), Ok("word ".repeat(60)));
+        let three = ["one", "other", "third"].map(|name| (name.to_owned(), &wordy));
+        let text = written(&three, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 }

@@ -243,7 +243,7 @@ fn rates_and_events(out: &mut dyn Write, record: &LoadRecord, style: Style) -> i
 /// Percentiles down, kinds of latency across: what is compared stands side by side.
 fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let kinds: [(&str, Maybe<Option<Summary>>, u8); 4] = [
-        ("response", record.response.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 0),
+        ("response", record.response_summary(), 0),
         ("service", Ok(record.service.summary()), 0),
         ("wait", record.wait.as_ref().map(CensoredHistogram::summary).map_err(Clone::clone), 1),
         ("lateness", record.lateness.as_ref().map(Histogram::summary).map_err(Clone::clone), 1),
@@ -260,6 +260,10 @@ fn latencies(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resu
         table.row(std::iter::once((on_paper(line), None)).chain(values).collect());
     }
     table.write(out, style)?;
+    if !record.generator_made.is_empty() {
+        let text = "Of a response with <=, more than half is the generator's own lateness.";
+        paragraph(out, text, 0, style)?;
+    }
     if let Err(missing) = &record.response {
         paragraph(out, &format!("No response time: {missing}."), 0, style)?;
     }
@@ -289,8 +293,13 @@ pub(crate) fn latency_cell(summary: &Summary, line: &str) -> String {
             }
         }
     };
-    let at_least = if summary.lower_bounds.contains(&line) { ">=" } else { "" };
-    format!("{at_least}{}", latency(ns))
+    // What is not over could still raise it: the weaker of the two.
+    let bound = match (summary.lower_bounds.contains(&line), summary.upper_bounds.contains(&line)) {
+        (true, _) => ">=",
+        (false, true) => "<=",
+        (false, false) => "",
+    };
+    format!("{bound}{}", latency(ns))
 }
 
 fn operations(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
@@ -354,6 +363,12 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         Err(missing) => format!("unknown: {missing}"),
     };
     labelled(out, ("client", None), &client, 10, style)?;
+    if let Some(early) = record.client.as_ref().ok().and_then(|c| c.wake_up) {
+        let lead = span(early.lead.as_secs_f64());
+        let text =
+            format!("woken {lead} early, {} of a CPU spun until the due times", percent(early.spun_ratio));
+        labelled(out, ("", None), &text, 10, style)?;
+    }
     if let Some(cpu) = record.client.as_ref().ok().and_then(|c| c.keep_awake_cpu) {
         let text = format!(
             "{} of CPU at idle priority kept the CPUs awake: not the client's, but among the machine's busy",

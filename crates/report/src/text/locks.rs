@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use record::locks::{LockInterval, LockSample, UserLockInterval, UserLockSample, Waits};
 use record::missing::Maybe;
+use record::printable::csv_cell;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, labelled, paragraph};
@@ -295,16 +296,16 @@ pub fn locks_csv(out: &mut dyn Write, interval: &LockInterval, start_ns: u64) ->
             "{t_s:.3},{:.6},{},{},{:#x},{},{},{},{},{},{},{:.9},{},{lost}",
             interval.seconds(),
             lock.kind.word(),
-            quoted(lock.name.as_deref().unwrap_or_default()),
+            csv_cell(lock.name.as_deref().unwrap_or_default()),
             lock.address,
-            quoted(lock.caller.as_deref().unwrap_or_default()),
+            csv_cell(lock.caller.as_deref().unwrap_or_default()),
             lock.waits.count,
             lock.waits.ns_total,
             lock.waits.ns_mean(),
             lock.waits.ns_max,
             lock.spin_ns_total,
             interval.cpu_util_ratio(lock.spin_ns_total),
-            quoted(&lock.stack.join(";")),
+            csv_cell(&lock.stack.join(";")),
         )?;
     }
     Ok(())
@@ -334,11 +335,11 @@ pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns
             "{t_s:.3},{:.6},{},{},{},{:#x},{},{},{},{},{},{},{},{},{},{},{},{},{lost}",
             interval.seconds(),
             lock.pid,
-            quoted(&lock.comm),
+            csv_cell(&lock.comm),
             lock.kind.word(),
             lock.address,
-            quoted(lock.call.as_deref().unwrap_or_default()),
-            quoted(lock.caller.as_deref().unwrap_or_default()),
+            csv_cell(lock.call.as_deref().unwrap_or_default()),
+            csv_cell(lock.caller.as_deref().unwrap_or_default()),
             lock.waits.count,
             lock.waits.ns_total,
             lock.waits.ns_mean(),
@@ -347,20 +348,11 @@ pub fn user_locks_csv(out: &mut dyn Write, interval: &UserLockInterval, start_ns
             spun.map_or(String::new(), |ns| format!("{:.9}", interval.cpu_util_ratio(ns))),
             lock.not_slept,
             lock.timed_out,
-            quoted(lock.waker.as_deref().unwrap_or_default()),
-            quoted(&lock.stack.join(";")),
+            csv_cell(lock.waker.as_deref().unwrap_or_default()),
+            csv_cell(&lock.stack.join(";")),
         )?;
     }
     Ok(())
-}
-
-/// A field as RFC 4180 has it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 #[cfg(test)]
@@ -505,6 +497,6 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 7);
         assert!(text.lines().all(|l| l.split(',').count() == 14), "{text}");
-        assert_eq!(quoted("std::map<int, \"x\">"), "\"std::map<int, \"\"x\"\">\"");
+        assert_eq!(csv_cell("std::map<int, \"x\">"), "\"std::map<int, \"\"x\"\">\"");
     }
 }

@@ -18,8 +18,11 @@ mod search;
 mod sweep;
 mod table;
 mod tasks;
+mod waiting;
 
 use std::io::{self, Write};
+
+use record::printable::printable;
 
 pub use bakeoff::{bakeoff, comparisons};
 pub use block_io::{IoHistogram, IoView, io_interval};
@@ -40,6 +43,7 @@ pub use scale::scale;
 pub use search::{per_second, probe, search};
 pub use sweep::sweep;
 pub use tasks::tasks;
+pub use waiting::{interrupts, waits};
 
 /// How a terminal, or what stands for one, can be written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +71,9 @@ pub(crate) enum Tint {
 
 /// The text in its color, where color is allowed.
 pub(crate) fn tinted(text: &str, tint: Tint, style: Style) -> String {
+    let text = printable(text);
     if !style.color || text.is_empty() {
-        return text.to_owned();
+        return text.into_owned();
     }
     let code = match tint {
         Tint::Good => "32",
@@ -91,6 +96,7 @@ pub(crate) fn paragraph(out: &mut dyn Write, text: &str, indent: usize, style: S
 ///
 /// Those of `out`.
 pub fn folded(out: &mut dyn Write, label: &str, text: &str, indent: usize, style: Style) -> io::Result<()> {
+    let label = printable(label);
     write!(out, "{label}")?;
     wrap(out, text, label.chars().count(), indent, style)
 }
@@ -103,6 +109,7 @@ pub(crate) fn labelled(
     indent: usize,
     style: Style,
 ) -> io::Result<()> {
+    let label = &*printable(label);
     let pad = indent.saturating_sub(label.chars().count());
     let label = tint.map_or_else(|| label.to_owned(), |tint| tinted(label, tint, style));
     write!(out, "{label}{:pad$}", "")?;
@@ -116,7 +123,7 @@ fn wrap(out: &mut dyn Write, text: &str, used: usize, indent: usize, style: Styl
     // A number and its percent sign stay on one line: the blank between them is hidden from the splitting.
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split_ascii_whitespace() {
-        let word = word.replace('\u{a0}', " ");
+        let word = printable(&word.replace('\u{a0}', " ")).into_owned();
         let length = word.chars().count();
         if gap > 0 && used + gap + length > style.width {
             write!(out, "\n{:indent$}{word}", "")?;
@@ -145,6 +152,18 @@ mod tests {
         labelled(&mut out, ("rate", None), "offered 99.9 % of all events", 6, style).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "rate  offered 99.9 %\n      of all events\n");
+    }
+
+    #[test]
+    fn no_text_reaches_the_terminal_as_an_order() {
+        let (mut out, style) = (Vec::new(), Style { width: 30, color: true });
+        let hostile = "a\u{1b}]0;x\u{7}b\u{9b}2J\u{202e}\nVALID:";
+        paragraph(&mut out, hostile, 2, style).unwrap();
+        labelled(&mut out, (hostile, Some(Tint::Bad)), hostile, 6, style).unwrap();
+        folded(&mut out, hostile, hostile, 2, style).unwrap();
+        let text = String::from_utf8(out).unwrap().replace("\u{1b}[31m", "").replace("\u{1b}[0m", "");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert!(!text.lines().any(|line| line.starts_with("VALID:")), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use record::missing::Maybe;
 use record::nic::{InterfaceSample, LinkCounts, NicInterval};
+use record::printable::{csv_cell, printable};
 
 use super::table::{Align, Table};
 use super::{Style, paragraph};
@@ -92,7 +93,7 @@ pub fn nic_interval(
     let lead = if view.parseable { unix_s.to_string() } else { time.to_owned() };
     let mut block = |columns: &[Column], rows: Vec<Vec<String>>| {
         if view.parseable {
-            return rows.iter().try_for_each(|row| writeln!(out, "{}", row.join(":")));
+            return rows.iter().try_for_each(|row| writeln!(out, "{}", printable(&row.join(":"))));
         }
         let shown = shown(columns, width);
         if view.heads {
@@ -189,11 +190,7 @@ pub fn nic_csv_head(out: &mut dyn Write) -> io::Result<()> {
 pub fn nic_csv(out: &mut dyn Write, interval: &NicInterval, start_ns: u64) -> io::Result<()> {
     let (t_s, seconds) = (interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9, interval.seconds());
     for s in interval.interfaces.iter().flatten() {
-        let name = if s.name.contains([',', '"']) {
-            format!("\"{}\"", s.name.replace('"', "\"\""))
-        } else {
-            s.name.clone()
-        };
+        let name = csv_cell(&s.name);
         write!(out, "{t_s:.6},{seconds:.6},{},{name}", interval.missed_deadline)?;
         let counts = s.counts.as_ref().ok().map(|c| {
             [
@@ -353,6 +350,7 @@ fn line(
 ) -> io::Result<()> {
     let kept = columns.iter().zip(shown).zip(cells).filter(|((_, shown), _)| **shown);
     let pad = |((column, _), cell): ((&Column, &bool), String)| {
+        let cell = printable(&cell);
         if column.0.is_empty() { format!("{cell:<0$}", column.1) } else { format!("{cell:>0$}", column.1) }
     };
     writeln!(out, "{}", kept.map(pad).collect::<Vec<_>>().join(" "))

@@ -32,6 +32,9 @@ pub fn scale(
         let text = format!("INVALID: {rounds} of {} copies: {}", level.copies, level.invalid.join("; "));
         paragraph(out, &text, 2, style)?;
     }
+    if scale.levels.iter().all(|level| level.others_ratio.is_err()) {
+        paragraph(out, "Whether other work slowed the copies is unknown: it was not watched.", 2, style)?;
+    }
     if let Some(cliff) = &scale.scaling.cliff {
         paragraph(out, &cliff_sentence(cliff), 2, style)?;
     }

@@ -94,6 +94,14 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
             ),
             Tint::Doubt,
         ),
+        Answer::Changed { kept_per_s, broken_at_per_s } => (
+            format!(
+                "INVALID: the target changed during the search: {promise} held at {}/s before and was broken at {}/s after",
+                rate(*kept_per_s),
+                rate(*broken_at_per_s)
+            ),
+            Tint::Bad,
+        ),
         Answer::Stopped => ("stopped before there was an answer".to_owned(), Tint::Doubt),
     }
 }

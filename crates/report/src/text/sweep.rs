@@ -22,6 +22,11 @@ pub fn sweep(
     style: Style,
 ) -> io::Result<()> {
     writeln!(out, "{}  {}", bakeoff.header.id, tinted(&bakeoff.header.title, Tint::Strong, style))?;
+    let fact = |name: &str| bakeoff.environment.fact(name);
+    if let (Some(kind), Some(device)) = (fact("data.file_system"), fact("data.device")) {
+        let direct = fact("data.direct").map_or(String::new(), |direct| format!("; direct: {direct}"));
+        labelled(out, ("read from", None), &format!("{kind} on {device}{direct}"), 11, style)?;
+    }
     for cell in &sweep.cells {
         writeln!(out)?;
         of_cell(out, cell, style)?;

@@ -1,6 +1,9 @@
 //! A table that gives up its least important columns before it breaks a line.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
+
+use record::printable::printable;
 
 use super::{Style, Tint, tinted};
 
@@ -38,14 +41,19 @@ pub(crate) struct Table {
 impl Table {
     /// Adds a column; `expendable` 0 stays at any width, the highest goes first.
     pub(crate) fn column(mut self, head: impl Into<String>, align: Align, expendable: u8) -> Self {
-        self.columns.push(Column { head: head.into(), align, expendable });
+        let head = printable(&head.into()).into_owned();
+        self.columns.push(Column { head, align, expendable });
         self
     }
 
     /// Adds a row: one text for each column.
     pub(crate) fn row(&mut self, cells: Vec<(String, Option<Tint>)>) {
         assert_eq!(cells.len(), self.columns.len(), "one cell for each column");
-        self.rows.push(cells);
+        let written = |(text, tint): (String, Option<Tint>)| match printable(&text) {
+            Cow::Owned(text) => (text, tint),
+            Cow::Borrowed(_) => (text, tint),
+        };
+        self.rows.push(cells.into_iter().map(written).collect());
     }
 
     /// Writes heads and rows, each on one line of at most `style.width` columns.
@@ -83,6 +91,13 @@ impl Table {
             match (longest(Align::Elastic), expendable, longest(Align::Left)) {
                 (Some(i), _, _) if widths[i] >= over + WORDS_MIN => widths[i] -= over,
                 (_, Some(i), _) => widths[i] = 0,
+                // Several columns of words share the loss: the longest comes down to the next.
+                (Some(i), None, _) if widths[i] > WORDS_MIN => {
+                    let others =
+                        (0..widths.len()).filter(|j| *j != i && self.columns[*j].align == Align::Elastic);
+                    let next = others.map(|j| widths[j]).max().unwrap_or(0).max(WORDS_MIN);
+                    widths[i] -= over.min(widths[i].saturating_sub(next).max(1));
+                }
                 (_, _, Some(i)) if widths[i] > WORDS_MIN => widths[i] -= over.min(widths[i] - WORDS_MIN),
                 _ => break,
             }
@@ -148,6 +163,17 @@ mod tests {
         let mut out = Vec::new();
         sample().write(&mut out, Style { width, color: false }).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_cell_stays_on_its_line() {
+        let mut table = sample();
+        table.row(vec![("1".into(), None), ("2".into(), None), ("a\n\u{1b}[2Jb".into(), None)]);
+        let mut out = Vec::new();
+        table.write(&mut out, Style { width: 80, color: false }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains(r"a\n\x1b[2Jb"), "{text}");
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub fn tasks(
             1,
         );
     }
+    let interrupted = tasks.iter().any(|t| t.interrupted_ns > 0);
+    let waited = tasks.iter().any(|t| t.wait_ns.is_ok());
+    if interrupted {
+        table = table.column("interrupts s", Align::Right, 4);
+    }
+    if waited {
+        table = table.column("waited s", Align::Right, 1);
+    }
     table = table.column("stints", Align::Right, 4).column("user s", Align::Right, 5).column(
         "system s",
         Align::Right,
@@ -47,6 +55,8 @@ pub fn tasks(
                 [task.alone_ns, task.sibling_busy_ns, task.core_share_ns].map(|ns| (seconds(ns), None)),
             );
         }
+        row.extend(interrupted.then(|| (seconds(task.interrupted_ns), None)));
+        row.extend(waited.then(|| (maybe(&task.wait_ns), None)));
         row.extend([
             (count(task.stints), None),
             (maybe(&task.user_ns), None),
@@ -88,6 +98,8 @@ mod tests {
             alone_ns: on_cpu_ns / 4,
             sibling_busy_ns: on_cpu_ns - on_cpu_ns / 4,
             core_share_ns: on_cpu_ns / 2,
+            interrupted_ns: 0,
+            wait_ns: Err(Missing::because("not measured")),
             stints: 3,
             user_ns: Ok(on_cpu_ns),
             system_ns: Err(Missing::because("no tick found the thread running")),

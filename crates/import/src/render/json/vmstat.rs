@@ -30,6 +30,8 @@ struct IntervalView<'a> {
     stolen_ratio: Option<f64>,
     busy_ratio: Option<f64>,
     unaccounted_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contradiction: Option<&'a str>,
     ticks: Option<TicksView>,
     counters: Rises<'a>,
     #[serde(skip_serializing_if = "Reasons::is_empty")]
@@ -43,7 +45,7 @@ struct TicksView {
     idle: u64,
     wait: u64,
     stolen: u64,
-    sum: u64,
+    sum: u128,
 }
 
 /// Counters by name, in the order printed.
@@ -98,6 +100,7 @@ impl Intervals for Vmstat<'_> {
             stolen_ratio,
             busy_ratio: known(&interval.busy_ratio(), "busy_ratio", &mut missing),
             unaccounted_ratio: known(&interval.unaccounted_ratio, "unaccounted_ratio", &mut missing),
+            contradiction: interval.contradiction.as_deref(),
             ticks: known(&interval.ticks, "ticks", &mut missing).map(|ticks| TicksView {
                 user: ticks.user,
                 system: ticks.system,

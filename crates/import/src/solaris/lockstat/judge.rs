@@ -1,5 +1,7 @@
 //! What the locks cost.
 
+use crate::error::Note;
+
 use super::{Class, Counts, Event, Lock, Percent, Run, Section, Unit};
 use record::missing::{Maybe, Missing};
 use std::collections::HashMap;
@@ -70,6 +72,41 @@ pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
         elapsed_s,
         verdicts,
     }
+}
+
+/// CPU-util over 1 by what rounding explains.
+const UTIL_MAX: f64 = 1.01;
+/// More threads than any kernel of these tools ran.
+const THREADS_MAX: f64 = 4_194_304.0;
+
+impl Judged<'_> {
+    /// Costs that no machine can have, each with its line: more CPU time than there are CPUs, more threads than fit.
+    pub fn impossible(&self, machine: &Machine) -> Vec<Note> {
+        let of_row = |verdict: &Verdict<'_>| {
+            let Merits { threads, cpu_util_ratio } = &verdict.merits;
+            let text = match (cpu_util_ratio, threads) {
+                (Ok(util), _) if *util > UTIL_MAX => util_sentence(*util, machine),
+                (_, Ok(threads)) if *threads > THREADS_MAX => {
+                    format!("{threads:.3e} threads at once: the time, the count or the elapsed time is wrong")
+                }
+                _ => return None,
+            };
+            Some(Note { line: verdict.lock.line, text })
+        };
+        let mut found: Vec<Note> = self.verdicts.iter().filter_map(of_row).collect();
+        let line = self.verdicts.first().map_or(1, |verdict| verdict.section.line);
+        if let Some(total) = self.total.as_ref().ok().filter(|total| found.is_empty() && **total > UTIL_MAX) {
+            found.push(Note { line, text: format!("in all, {}", util_sentence(*total, machine)) });
+        }
+        found
+    }
+}
+
+fn util_sentence(util: f64, machine: &Machine) -> String {
+    let cpus = machine.cpus.unwrap_or(0);
+    format!(
+        "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
+    )
 }
 
 fn merits(section: &Section, lock: &Lock, elapsed_s: &Maybe<f64>, machine: &Machine) -> Merits {

@@ -191,7 +191,12 @@ impl<'s, 'e> Parser<'s, 'e> {
     fn deliver(&mut self, at_end: bool) -> Result<(), ImportError> {
         let beginning = self.is_a_beginning();
         let sample = &mut self.sample;
-        let same = sample.rows.iter().map(|row| (row.id, row.set)).eq(self.previous.iter().copied());
+        let mut now: Vec<(u32, Option<i32>)> = sample.rows.iter().map(|row| (row.id, row.set)).collect();
+        let mut before = self.previous.clone();
+        // In another order they are the same CPUs.
+        now.sort_unstable();
+        before.sort_unstable();
+        let same = now == before;
         if sample.replaces_previous {
             // The rows that came late may be of CPUs that the block before did not have.
             let changed = sample.since_boot.is_none() && !same;

