@@ -21,7 +21,8 @@ fn main() -> io::Result<()> {
     let (slow, fast) = (rate()? * 1e6, rate()? * 1e6);
     for keep_up in [false, true] {
         let level = Level::new(3).ok_or_else(usage)?;
-        let options = Options { keep_up, block_bytes: 256 << 10, ..Options::zst(level) };
+        let mut options = Options::zst(level);
+        (options.keep_up, options.block_bytes) = (keep_up, 256 << 10);
         let mut offers = content.chunks_exact(OFFER_BYTES).cycle();
         let mut writer = Writer::new(io::sink(), &options)?;
         let mut offer = |rate: f64| offer(&mut writer, &mut offers, rate);

@@ -1,8 +1,8 @@
 //! What stands before, and what behind the blocks of a file.
 
+use crate::format::zst::Seek;
+use crate::format::{gz, lz4, zst};
 use crate::level::{Format, Options};
-use crate::zst::Seek;
-use crate::{gz, lz4, zst};
 
 /// A container being written.
 #[derive(Debug)]
@@ -34,13 +34,10 @@ impl Container {
     }
 
     /// Notes that a block was written.
-    pub(crate) fn add(&mut self, packed_bytes: usize, content_bytes: usize) {
+    pub(crate) fn add(&mut self, packed: &[u8], content_bytes: usize) {
         self.content_bytes += content_bytes as u64;
         if self.format == Format::Zst {
-            self.seeks.push(Seek {
-                frame_bytes: u32::try_from(packed_bytes).expect("blocks are at most 128 MiB"),
-                content_bytes: u32::try_from(content_bytes).expect("blocks are at most 128 MiB"),
-            });
+            self.seeks.push(Seek::of(packed, content_bytes));
         }
     }
 
@@ -52,7 +49,7 @@ impl Container {
     /// What goes behind the last block.
     pub(crate) fn tail(&self) -> Vec<u8> {
         match self.format {
-            Format::Zst => zst::seek_table(&self.seeks),
+            Format::Zst => zst::tail(&self.seeks),
             Format::Lz4 => lz4::END_MARK.to_vec(),
             Format::Bgzf => gz::BGZF_END.to_vec(),
         }

@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
-use crate::inflate::{self, Segment};
+use crate::dictionary::Dictionary;
+use crate::format::inflate::{self, Segment};
+use crate::format::{gz, lz4, zst};
 use crate::split::{Hashed, UNIT_BYTES_MAX, Unit};
-use crate::{gz, lz4, zst};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -24,19 +25,61 @@ pub(crate) enum Then {
     Segment { offset: u64, bytes: Buffer, first: bool, found: Segment, crc: crc32fast::Hasher },
 }
 
-/// Decodes units; one for each thread.
-pub(crate) struct UnitDecoder {
+/// One thread's contexts for all formats.
+pub(crate) struct Decoder {
     zst: zst::Decoder,
     deflate: libdeflater::Decompressor,
+}
+
+impl Decoder {
+    pub(crate) fn new(dictionary: Option<&Dictionary>) -> Self {
+        Self { zst: zst::Decoder::new(dictionary), deflate: libdeflater::Decompressor::new() }
+    }
+
+    /// Decodes a whole Zstandard frame and appends it to `content`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(crate) fn zst(
+        &mut self,
+        frame: &[u8],
+        bytes_max: usize,
+        content: &mut Buffer,
+    ) -> Result<(), &'static str> {
+        self.zst.decode(frame, bytes_max, content)
+    }
+
+    /// Decodes whole BGZF blocks of `content_bytes` together and appends them to `content`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with one of them.
+    pub(crate) fn bgzf(
+        &mut self,
+        members: &[u8],
+        content_bytes: usize,
+        content: &mut Buffer,
+    ) -> Result<(), &'static str> {
+        gz::decode_bgzf(&mut self.deflate, members, content_bytes, content)
+    }
+}
+
+/// Decodes units; one for each thread.
+pub(crate) struct UnitDecoder {
+    decoder: Decoder,
     spare: Arc<Spare>,
     /// Cleared for all threads by the first that meets a segment that cannot be decoded alone.
     segments_independent: Arc<AtomicBool>,
 }
 
 impl UnitDecoder {
-    pub(crate) fn new(spare: Arc<Spare>, segments_independent: Arc<AtomicBool>) -> Self {
-        let (zst, deflate) = (zst::Decoder::new(), libdeflater::Decompressor::new());
-        Self { zst, deflate, spare, segments_independent }
+    pub(crate) fn new(
+        dictionary: Option<&Dictionary>,
+        spare: Arc<Spare>,
+        segments_independent: Arc<AtomicBool>,
+    ) -> Self {
+        Self { decoder: Decoder::new(dictionary), spare, segments_independent }
     }
 
     pub(crate) fn decode(&mut self, unit: Unit) -> Result<Piece, Error> {
@@ -47,7 +90,7 @@ impl UnitDecoder {
                 return Ok(Piece { content, then: lz4.map_or(Then::Nothing, Then::Lz4) });
             }
             Unit::Zst { offset, frame, content_bytes_max } => {
-                self.zst.decode(&frame, content_bytes_max, &mut content).map_err(damaged(offset))?;
+                self.decoder.zst(&frame, content_bytes_max, &mut content).map_err(damaged(offset))?;
                 (Then::Nothing, frame)
             }
             Unit::Lz4 { offset, block, stored, checksum, content_bytes_max, hashed } => {
@@ -59,8 +102,7 @@ impl UnitDecoder {
                 return Ok(Piece { content, then: Then::Lz4End { offset, checksum, content_bytes } });
             }
             Unit::Bgzf { offset, members, content_bytes } => {
-                gz::decode_bgzf(&mut self.deflate, &members, content_bytes, &mut content)
-                    .map_err(damaged(offset))?;
+                self.decoder.bgzf(&members, content_bytes, &mut content).map_err(damaged(offset))?;
                 (Then::Nothing, members)
             }
             Unit::Segment { offset, bytes, first } => {

@@ -6,15 +6,16 @@ use std::io;
 ///
 /// Offsets count bytes of the compressed stream from its beginning.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// There is nothing at all, as where a disk was full; every format needs some bytes even for no content.
+    /// The file has no bytes, as after a full disk; every format needs some bytes even for no content.
     #[error("it is empty, which no compressed file is")]
     Empty,
     /// The bytes begin no format that tamp reads.
-    #[error("byte {offset}: not a .zst, .lz4 or .gz file")]
+    #[error("byte {offset}: not a .zst, .lz4, .gz or zlib file")]
     UnknownFormat {
         /// Where a frame should have begun.
         offset: u64,
@@ -35,6 +36,39 @@ pub enum Error {
         /// What is cut.
         what: &'static str,
     },
+    /// All blocks are right, but the end that the writer puts behind the last one is missing: it was interrupted.
+    ///
+    /// Comes after all content was read.
+    #[error("byte {offset}: unfinished: the end that the writer puts behind the last block is missing here")]
+    Unfinished {
+        /// Where the end should have been.
+        offset: u64,
+    },
+    /// A frame needs more memory than was granted.
+    #[error("byte {offset}: reading this frame takes {} MiB of memory, and {} MiB are granted; allow it with --memory={}MiB",
+        needed_bytes.div_ceil(1 << 20), granted_bytes >> 20, needed_bytes.div_ceil(1 << 20))]
+    Memory {
+        /// Where the frame begins.
+        offset: u64,
+        /// The frame's window.
+        needed_bytes: u64,
+        /// [`crate::ReadOptions::memory_bytes`].
+        granted_bytes: u64,
+    },
+    /// A frame was compressed with a dictionary that is not at hand.
+    #[error("byte {offset}: this frame needs the dictionary with the number {id}; name its file with -D")]
+    NeedsDictionary {
+        /// Where the frame begins.
+        offset: u64,
+        /// The dictionary's number.
+        id: u32,
+    },
+    /// What was given as a dictionary is not one that zstd made.
+    #[error("not a dictionary made by zstd --train; --patch-from takes any file")]
+    Dictionary,
+    /// The options contradict each other, or what a format can do.
+    #[error("{0}")]
+    Options(&'static str),
     /// Legal, but not for this program.
     #[error("byte {offset}: {what}")]
     Unsupported {
@@ -72,9 +106,11 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match error {
             Error::Io(inner) => return inner,
-            Error::Empty | Error::Truncated { .. } => io::ErrorKind::UnexpectedEof,
-            Error::Unsupported { .. } => io::ErrorKind::Unsupported,
+            Error::Empty | Error::Truncated { .. } | Error::Unfinished { .. } => io::ErrorKind::UnexpectedEof,
+            Error::Unsupported { .. } | Error::NeedsDictionary { .. } => io::ErrorKind::Unsupported,
             Error::UnknownFormat { .. } | Error::Damaged { .. } => io::ErrorKind::InvalidData,
+            Error::Memory { .. } => io::ErrorKind::OutOfMemory,
+            Error::Dictionary | Error::Options(_) => io::ErrorKind::InvalidInput,
             Error::Verify { .. } | Error::Changed { .. } | Error::SizeHint { .. } | Error::Panicked => {
                 io::ErrorKind::Other
             }

@@ -5,16 +5,17 @@
 //! writes the piece at once to where it belongs. Compressing, that is known only when all earlier
 //! pieces are compressed; a worker that is ahead leaves its piece to whoever closes the gap.
 
-use crate::Error;
 use crate::buffer::Buffer;
 use crate::container::Container;
+use crate::decode::Decoder;
 use crate::holes::{self, Holes};
-use crate::index::{EntryDecoder, Index};
+use crate::index::Index;
 use crate::level::{Options, Setting};
 use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
 use crate::placer::{Packed, Placer, Stopped};
 use crate::turn::Turn;
+use crate::{Dictionary, Error, ReadOptions};
 use std::fs::File;
 use std::hash::Hasher;
 use std::io;
@@ -60,14 +61,14 @@ pub type Watch<'a> = &'a (dyn Fn() + Sync);
 ///
 /// # Errors
 ///
-/// What reading and writing say; [`Error::Changed`] if the input shrinks meanwhile.
+/// [`Error::Options`]; what reading and writing say; [`Error::Changed`] if the input shrinks meanwhile.
 pub fn compress_file(
     places: &Places<'_>,
     options: &Options,
     meter: &Meter,
     watch: Watch<'_>,
 ) -> Result<u64, Error> {
-    options.check();
+    options.check()?;
     let stated = Options { content_bytes: Some(places.input_bytes), ..options.clone() };
     let container = Container::new(&stated);
     let head = container.head();
@@ -106,17 +107,20 @@ pub fn compress_file(
 /// What reading and writing say.
 pub fn decompress_file(
     places: &Places<'_>,
-    threads: usize,
+    options: &ReadOptions,
     meter: &Meter,
     watch: Watch<'_>,
 ) -> Result<Option<u64>, Error> {
-    let input_at = places.input_at;
-    let index =
-        Index::read(places.input_bytes, &mut |buffer, at| read_full_at(places.input, buffer, input_at + at))?;
+    let (input_at, threads) = (places.input_at, options.threads.max(1));
+    let dictionary = options.dictionary.as_ref();
+    let index = Index::read(places.input_bytes, dictionary, &mut |buffer, at| {
+        read_full_at(places.input, buffer, input_at + at)
+    })?;
     let Some(index) = index else { return Ok(None) };
     let job = Decompress {
         places,
         index: &index,
+        dictionary,
         pieces: index.pieces(piece_bytes(index.content_bytes(), threads)),
         hashed: index.lz4_frames.iter().any(|frame| frame.checksum.is_some()),
         meter,
@@ -287,7 +291,7 @@ impl Compress<'_> {
             usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
         let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
         let mut read_at = begun;
-        if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range) {
+        if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range)? {
             self.pack_zeros(&mut worker.packer, packed)?;
         } else {
             let content = self.read(&mut worker.content, offset, bytes)?;
@@ -303,7 +307,7 @@ impl Job for Compress<'_> {
     type Worker = CompressWorker;
 
     fn worker(&self) -> CompressWorker {
-        CompressWorker { packer: Packer::new(self.options.verify), content: Buffer::default() }
+        CompressWorker { packer: Packer::new(self.options), content: Buffer::default() }
     }
 
     fn piece(&self, worker: &mut CompressWorker, number: u64) -> Result<(), Failure> {
@@ -335,6 +339,7 @@ impl Job for Compress<'_> {
 struct Decompress<'a> {
     places: &'a Places<'a>,
     index: &'a Index,
+    dictionary: Option<&'a Dictionary>,
     /// The entries that are decoded together.
     pieces: Vec<Range<usize>>,
     /// Whether any LZ4 frame has a checksum over all its content.
@@ -347,7 +352,7 @@ struct Decompress<'a> {
 }
 
 struct DecompressWorker {
-    decoder: EntryDecoder,
+    decoder: Decoder,
     packed: Buffer,
     content: Buffer,
 }
@@ -385,8 +390,8 @@ impl Decompress<'_> {
         let from = usize::try_from(entry.at - piece_at).expect("a piece fits").min(worker.packed.len());
         let to = (from + entry.bytes as usize).min(worker.packed.len());
         let before = worker.content.len();
-        let mut decoded =
-            worker.decoder.decode(self.index, number, &worker.packed[from..to], &mut worker.content);
+        let packed = &worker.packed[from..to];
+        let mut decoded = self.index.decode(number, &mut worker.decoder, packed, &mut worker.content);
         self.meter.worked(begun);
         if decoded.is_ok() && self.hashed {
             decoded = self.hash(number, &worker.content[before..])?;
@@ -405,7 +410,7 @@ impl Job for Decompress<'_> {
 
     fn worker(&self) -> DecompressWorker {
         DecompressWorker {
-            decoder: EntryDecoder::new(),
+            decoder: Decoder::new(self.dictionary),
             packed: Buffer::default(),
             content: Buffer::default(),
         }

@@ -21,17 +21,22 @@ impl Holes {
         Self { any: file.metadata().is_ok_and(|metadata| metadata.blocks() * 512 < metadata.len()) }
     }
 
-    /// Whether `range` holds nothing but hole.
-    pub(crate) fn cover(self, file: &File, range: &Range<u64>) -> bool {
+    /// Whether `range` of the file holds no data.
+    ///
+    /// # Errors
+    ///
+    /// What the file's length cannot be read for.
+    pub(crate) fn cover(self, file: &File, range: &Range<u64>) -> io::Result<bool> {
         if !self.any {
-            return false;
+            return Ok(false);
         }
-        // The answer comes back in the result; that the file's own position moves harms nobody here.
+        // Nothing else uses the file's own position, which this moves.
         match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
-            Ok(data_at) => data_at >= range.end,
-            // There is no data from here to the end.
-            Err(rustix::io::Errno::NXIO) => true,
-            Err(_) => false,
+            Ok(data_at) => Ok(data_at >= range.end),
+            // No data from here to the end. If the file was cut meanwhile, the end comes before the range's, and those bytes
+            // are missing, not zero.
+            Err(rustix::io::Errno::NXIO) => Ok(file.metadata()?.len() >= range.end),
+            Err(_) => Ok(false),
         }
     }
 }
@@ -144,7 +149,19 @@ mod tests {
         assert_eq!((file.metadata().unwrap().len(), file.metadata().unwrap().blocks()), (1 << 20, 0));
         file.write_all_at(b"data", 600_000).unwrap();
         let holes = Holes::of(&file);
-        assert!(holes.cover(&file, &(0..262_144)) && !holes.cover(&file, &(524_288..786_432)));
-        assert!(holes.cover(&file, &(786_432..1_048_576)));
+        let cover = |from, to| holes.cover(&file, &(from..to)).unwrap();
+        assert!(cover(0, 262_144) && !cover(524_288, 786_432));
+        assert!(cover(786_432, 1_048_576));
+    }
+
+    #[test]
+    fn what_was_cut_off_meanwhile_is_not_a_hole() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let holes = Holes::of(&file);
+        assert!(holes.cover(&file, &(524_288..786_432)).unwrap());
+        file.set_len(600_000).unwrap();
+        assert!(!holes.cover(&file, &(524_288..786_432)).unwrap());
+        assert!(!holes.cover(&file, &(786_432..1_048_576)).unwrap());
     }
 }

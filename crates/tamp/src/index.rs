@@ -1,11 +1,15 @@
 //! Where every block of a file is, found without decoding: what random access, listing and
 //! parallel reading of regular files go by.
 
+use crate::Error;
 use crate::buffer::Buffer;
+use crate::decode::Decoder;
+use crate::dictionary::Dictionary;
+use crate::ending::Ending;
+use crate::format::zst::{self, Extent, le32};
+use crate::format::{gz, lz4};
 use crate::level::Format;
 use crate::split::UNIT_BYTES_MAX;
-use crate::zst::{self, Extent, le32};
-use crate::{Error, gz, lz4};
 use std::io;
 use std::ops::Range;
 
@@ -25,6 +29,8 @@ pub(crate) struct Entry {
     pub(crate) bytes: u32,
     pub(crate) content_at: u64,
     pub(crate) content_bytes: u32,
+    /// What ends the frame, if the index has a checksum of it.
+    pub(crate) checksum: Option<u32>,
 }
 
 /// See the module.
@@ -50,23 +56,30 @@ pub(crate) struct Lz4Frame {
 
 impl Index {
     /// Builds the index of a file of `file_bytes`; `None`: its blocks do not tell where they are, or
-    /// depend on each other, so it must be read from its beginning.
+    /// depend on each other, or it is unfinished, so it must be read from its beginning.
     ///
     /// # Errors
     ///
     /// What reading says. A damaged file has no index, which is no error here.
-    pub(crate) fn read(file_bytes: u64, read_at: ReadAt<'_>) -> Result<Option<Self>, Error> {
-        let mut hops = Hops { read_at, file_bytes, window: Vec::new(), window_at: 0 };
+    pub(crate) fn read(
+        file_bytes: u64,
+        dictionary: Option<&Dictionary>,
+        read_at: ReadAt<'_>,
+    ) -> Result<Option<Self>, Error> {
+        let mut hops = Hops::new(file_bytes, read_at);
+        let dictionary_id = dictionary.map_or(0, Dictionary::id);
         let magic = hops.show(0, 4)?;
         if magic.starts_with(&gz::MAGIC) {
             return bgzf(&mut hops);
         }
         match magic.get(..4).map(le32) {
             Some(lz4::MAGIC) => lz4(&mut hops),
-            Some(magic) if magic == zst::MAGIC || zst::is_skippable(magic) => match seekable(&mut hops)? {
-                None => zst(&mut hops),
-                found => Ok(found),
-            },
+            Some(magic) if magic == zst::MAGIC || zst::is_skippable(magic) => {
+                match seekable(&mut hops, dictionary_id)? {
+                    None => zst(&mut hops, dictionary_id),
+                    found => Ok(found),
+                }
+            }
             _ => Ok(None),
         }
     }
@@ -106,7 +119,8 @@ impl Index {
     }
 
     fn push(&mut self, at: u64, bytes: u32, content_bytes: u32) {
-        self.entries.push(Entry { at, bytes, content_at: self.content_bytes(), content_bytes });
+        let content_at = self.content_bytes();
+        self.entries.push(Entry { at, bytes, content_at, content_bytes, checksum: None });
     }
 }
 
@@ -125,42 +139,32 @@ impl Entry {
     }
 }
 
-/// Decodes entries of an index; one for each thread.
-pub(crate) struct EntryDecoder {
-    zst: zst::Decoder,
-    deflate: libdeflater::Decompressor,
-}
-
-impl EntryDecoder {
-    pub(crate) fn new() -> Self {
-        Self { zst: zst::Decoder::new(), deflate: libdeflater::Decompressor::new() }
-    }
-
+impl Index {
     /// Decodes entry `number`, given as it stands in the file, and appends it to `content`.
     ///
     /// # Errors
     ///
     /// What is wrong with it, or with the index.
     pub(crate) fn decode(
-        &mut self,
-        index: &Index,
+        &self,
         number: usize,
+        decoder: &mut Decoder,
         packed: &[u8],
         content: &mut Buffer,
     ) -> Result<(), &'static str> {
-        let entry = &index.entries[number];
+        let entry = &self.entries[number];
         let content_bytes = entry.content_bytes as usize;
         let before = content.len();
         if packed.len() < entry.bytes as usize {
             return Err("a block that is cut");
         }
-        match index.format {
-            Format::Zst => self.zst.decode(packed, content_bytes, content)?,
-            Format::Bgzf => gz::decode_bgzf(&mut self.deflate, packed, content_bytes, content)?,
-            Format::Lz4 => {
-                let header = index.lz4_frame(number).header;
-                lz4::decode_framed(packed, &header, content)?;
-            }
+        if entry.checksum.is_some_and(|checksum| !packed.ends_with(&checksum.to_le_bytes())) {
+            return Err("a frame that is not the one the seek table lists");
+        }
+        match self.format {
+            Format::Zst => decoder.zst(packed, content_bytes, content)?,
+            Format::Bgzf => decoder.bgzf(packed, content_bytes, content)?,
+            Format::Lz4 => lz4::decode_framed(packed, &self.lz4_frame(number).header, content)?,
         }
         if content.len() - before == content_bytes {
             Ok(())
@@ -171,16 +175,20 @@ impl EntryDecoder {
 }
 
 /// Small reads here and there, a few KiB at a time.
-struct Hops<'a> {
+pub(crate) struct Hops<'a> {
     read_at: ReadAt<'a>,
-    file_bytes: u64,
+    pub(crate) file_bytes: u64,
     window: Vec<u8>,
     window_at: u64,
 }
 
-impl Hops<'_> {
+impl<'a> Hops<'a> {
+    pub(crate) fn new(file_bytes: u64, read_at: ReadAt<'a>) -> Self {
+        Self { read_at, file_bytes, window: Vec::new(), window_at: 0 }
+    }
+
     /// The bytes from `at`, at least `bytes` of them unless the file ends before.
-    fn show(&mut self, at: u64, bytes: usize) -> Result<&[u8], Error> {
+    pub(crate) fn show(&mut self, at: u64, bytes: usize) -> Result<&[u8], Error> {
         let held = self.window_at..self.window_at + self.window.len() as u64;
         if !(held.contains(&at) && at + bytes as u64 <= held.end) {
             self.window.resize(bytes.max(HOP_BYTES), 0);
@@ -193,24 +201,77 @@ impl Hops<'_> {
     }
 }
 
-/// By the seek table, if there is one and it accounts for the whole file.
-fn seekable(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
-    let Some(footer_at) = hops.file_bytes.checked_sub(zst::SEEK_FOOTER_BYTES as u64) else { return Ok(None) };
-    let footer = hops.show(footer_at, zst::SEEK_FOOTER_BYTES)?;
-    let Some(frame_bytes) = zst::seek_table_bytes(footer) else { return Ok(None) };
-    let Some(table_at) = hops.file_bytes.checked_sub(frame_bytes) else { return Ok(None) };
-    let Ok(frame_bytes) = usize::try_from(frame_bytes) else { return Ok(None) };
-    let table = hops.show(table_at, frame_bytes)?;
-    let Some(seeks) = zst::read_seek_table(&table[..frame_bytes.min(table.len())]) else { return Ok(None) };
-    let mut index = Index::new(Format::Zst);
-    let mut at = 0;
-    for seek in seeks {
-        index.push(at, seek.frame_bytes, seek.content_bytes);
-        at += u64::from(seek.frame_bytes);
+/// By the seek table, if there is one, it accounts for the whole file, and it is proven: by the end frame before it, or else by
+/// the header of every frame.
+fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
+    let Some(table) = Table::read(hops)? else { return Ok(None) };
+    let mut index = table.index;
+    if !index.entries.iter().all(Entry::is_unit) {
+        return Ok(None);
     }
-
+    if !table.is_proven {
+        for entry in &index.entries {
+            let shown = hops.show(entry.at, zst::HEADER_BYTES_MAX)?;
+            let stated = frame_header(shown, dictionary_id).and_then(|header| header.content_bytes);
+            if stated != Some(entry.content_bytes.into()) {
+                return Ok(None);
+            }
+        }
+    }
     index.blocks = index.entries.len() as u64;
-    Ok((at == table_at && index.entries.iter().all(Entry::is_unit)).then_some(index))
+    Ok(Some(index))
+}
+
+/// The seek table that ends a file.
+pub(crate) struct Table {
+    pub(crate) index: Index,
+    /// Whether an end frame holds its checksum. Without one a flipped bit goes unnoticed.
+    pub(crate) is_proven: bool,
+}
+
+impl Table {
+    /// Reads the table; `None`: there is none, or it does not account for the whole file.
+    ///
+    /// # Errors
+    ///
+    /// What reading says.
+    pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Self>, Error> {
+        let Some(footer_at) = hops.file_bytes.checked_sub(zst::SEEK_FOOTER_BYTES as u64) else {
+            return Ok(None);
+        };
+        let footer = hops.show(footer_at, zst::SEEK_FOOTER_BYTES)?;
+        let Some(table_bytes) = zst::seek_table_bytes(footer) else { return Ok(None) };
+        let Some(table_at) = hops.file_bytes.checked_sub(table_bytes) else { return Ok(None) };
+        let Ok(table_bytes) = usize::try_from(table_bytes) else { return Ok(None) };
+        let table = hops.show(table_at, table_bytes)?;
+        let seeks = zst::read_seek_table(&table[..table_bytes.min(table.len())]);
+        let Some(seeks) = seeks else { return Ok(None) };
+        let end_at = table_at.checked_sub(zst::END_BYTES as u64);
+        let end = match end_at {
+            Some(at) => zst::End::read(hops.show(at, zst::END_BYTES)?),
+            None => None,
+        };
+        let mut index = Index::new(Format::Zst);
+        let mut at = 0;
+        let frames_end = if end.is_some() { end_at } else { Some(table_at) };
+        let is_proven = end.is_some_and(|end| end.proves(&seeks));
+        for seek in &seeks {
+            index.push(at, seek.frame_bytes, seek.content_bytes);
+            if let Some(entry) = index.entries.last_mut().filter(|_| is_proven) {
+                entry.checksum = Some(seek.checksum);
+            }
+            at += u64::from(seek.frame_bytes);
+        }
+        // A table of tamp that its end frame does not prove is damaged.
+        let is_sound = is_proven || end.is_none();
+        Ok((Some(at) == frames_end && is_sound).then_some(Self { index, is_proven }))
+    }
+}
+
+/// A frame's header, if one stands there and the dictionary it needs is at hand.
+fn frame_header(bytes: &[u8], dictionary_id: u32) -> Option<zst::Header> {
+    let header = if bytes.get(..4).map(le32)? == zst::MAGIC { zst::header(bytes) } else { None };
+    header.filter(|header| [0, dictionary_id].contains(&header.dictionary_id))
 }
 
 impl Entry {
@@ -221,19 +282,20 @@ impl Entry {
 }
 
 /// By hopping from frame to frame and block to block.
-fn zst(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
+fn zst(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
     let mut index = Index::new(Format::Zst);
-    let mut at = 0;
+    let (mut at, mut ending) = (0, Ending::new());
     while at < hops.file_bytes {
         let shown = hops.show(at, zst::HEADER_BYTES_MAX)?;
         let Some(magic) = shown.get(..4).map(le32) else { return Ok(None) };
         if zst::is_skippable(magic) {
             let Some(bytes) = shown.get(4..8).map(le32) else { return Ok(None) };
+            ending.skippable(at, hops.show(at, zst::END_BYTES)?);
             at += zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(bytes);
             continue;
         }
-        let header = if magic == zst::MAGIC { zst::header(shown) } else { None };
-        let Some(header) = header.filter(|header| !header.needs_dictionary) else { return Ok(None) };
+        let Some(header) = frame_header(shown, dictionary_id) else { return Ok(None) };
+        ending.zst(at, header.is_own);
         let Some(content_bytes) = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok()) else {
             return Ok(None);
         };
@@ -243,9 +305,13 @@ fn zst(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
             return Ok(None);
         }
         at += u64::from(bytes);
+        if header.is_own {
+            let checksum = hops.show(at - 4, 4)?.get(..4).map_or(0, le32);
+            ending.own(zst::Seek { frame_bytes: bytes, content_bytes, checksum });
+        }
     }
     index.blocks = index.entries.len() as u64;
-    Ok((at == hops.file_bytes).then_some(index))
+    Ok((at == hops.file_bytes && ending.finish(at).is_none()).then_some(index))
 }
 
 fn zst_frame_bytes(hops: &mut Hops<'_>, frame_at: u64, header: &zst::Header) -> Result<Option<u32>, Error> {
@@ -334,7 +400,7 @@ fn lz4_frame(
 
 fn bgzf(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
     let mut index = Index::new(Format::Bgzf);
-    let (mut at, mut entry_at, mut content_bytes) = (0, 0, 0);
+    let (mut at, mut entry_at, mut content_bytes, mut has_end) = (0, 0, 0, false);
     while at < hops.file_bytes {
         let shown = hops.show(at, 64)?;
         let known = if shown.starts_with(&gz::MAGIC) { gz::header(shown).ok().flatten() } else { None };
@@ -344,6 +410,7 @@ fn bgzf(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         let shown = hops.show(end - 4, 68)?;
         let Some(size) = shown.get(..4).map(le32).filter(|&size| size <= 1 << 16) else { return Ok(None) };
         content_bytes += u64::from(size);
+        has_end = size == 0;
         index.blocks += 1;
         if content_bytes >= BGZF_ENTRY_BYTES || end >= hops.file_bytes {
             let (Ok(bytes), Ok(content)) = (u32::try_from(end - entry_at), u32::try_from(content_bytes))
@@ -355,7 +422,7 @@ fn bgzf(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         }
         at = end;
     }
-    Ok((at == hops.file_bytes).then_some(index))
+    Ok((at == hops.file_bytes && has_end).then_some(index))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, Then};
-use crate::gz;
-use crate::inflate::{Inflater, Segment, Step};
+use crate::format::gz;
+use crate::format::inflate::{Inflater, Segment, Step};
 use crate::split::{Hashed, OTHER_FORMAT, begins_other_format};
 use std::hash::Hasher;
 use std::sync::Arc;

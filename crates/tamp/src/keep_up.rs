@@ -3,8 +3,8 @@
 //! Blocks are independent, so each may have its own level: the answer to a full ring is in the very
 //! next block, not after megabytes.
 
+use crate::format::lz4::Effort;
 use crate::level::{Format, Level, Setting};
-use crate::lz4::Effort;
 use std::time::Duration;
 
 /// Above this the ring fills: go faster at once.

@@ -1,7 +1,9 @@
 //! What a file is written as: format, level, block size, threads.
 
-use crate::lz4::{BLOCK_SIZES, Effort};
-use crate::{gz, threads_allowed};
+use crate::format::gz;
+use crate::format::lz4::{BLOCK_SIZES, Effort};
+use crate::threads_allowed;
+use crate::{Dictionary, Error};
 
 /// A container that tamp writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Level {
 
 /// How [`crate::Writer`] compresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// The container.
     pub format: Format,
@@ -68,6 +71,8 @@ pub struct Options {
     pub rsyncable: bool,
     /// Content of the whole stream where it is known: an LZ4 header states it.
     pub content_bytes: Option<u64>,
+    /// Compress every block with this dictionary. Only for Zstandard.
+    pub dictionary: Option<Dictionary>,
 }
 
 impl Options {
@@ -87,6 +92,7 @@ impl Options {
             keep_up: false,
             rsyncable: false,
             content_bytes: None,
+            dictionary: None,
         }
     }
 
@@ -95,12 +101,25 @@ impl Options {
         self.format == Format::Zst && self.level.0 >= 6
     }
 
-    pub(crate) fn check(&self) {
-        assert!(self.threads > 0, "threads counts the caller's own");
-        assert!((1..=BLOCK_BYTES_MAX).contains(&self.block_bytes), "a block has 1 byte to 128 MiB");
-        let known = self.format != Format::Lz4 || BLOCK_SIZES.contains(&self.block_bytes);
-        assert!(!(self.rsyncable && self.format == Format::Lz4), "LZ4 blocks are cut at fixed offsets");
-        assert!(known, "LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB");
+    /// # Errors
+    ///
+    /// [`Error::Options`] with what is wrong.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let is_lz4 = self.format == Format::Lz4;
+        let wrong = if self.threads == 0 {
+            "the number of threads counts the caller's own, so it is at least 1"
+        } else if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
+            "a block has 1 byte to 128 MiB"
+        } else if self.rsyncable && is_lz4 {
+            "LZ4 blocks are cut at fixed offsets, so they cannot be rsyncable"
+        } else if is_lz4 && !BLOCK_SIZES.contains(&self.block_bytes) {
+            "LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB"
+        } else if self.dictionary.is_some() && self.format != Format::Zst {
+            "dictionaries made by zstd are for Zstandard only"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Options(wrong))
     }
 }
 

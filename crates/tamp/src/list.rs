@@ -1,16 +1,21 @@
 //! What a compressed file holds, without its content.
 
+use crate::format::zst::{self, le32};
+use crate::format::{gz, lz4};
 use crate::index::Index;
 use crate::seek::read_at;
-use crate::zst::le32;
-use crate::{Error, Format, Reader, gz, lz4};
+use crate::{Error, Format, ReadOptions, Reader};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// What a file says of itself; where it says nothing, what decoding it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listing {
-    /// The first frame's container; plain gzip counts as [`Format::Bgzf`].
+    /// The first frame's container; plain gzip and zlib count as [`Format::Bgzf`].
     pub format: Format,
+    /// Name of the container: `zst`, `lz4`, `gz` or `zlib`.
+    pub container: &'static str,
     /// The whole file.
     pub file_bytes: u64,
     /// All content.
@@ -19,33 +24,55 @@ pub struct Listing {
     pub blocks: Option<u64>,
     /// Whether [`crate::SeekReader`] reads it.
     pub is_seekable: bool,
+    /// Where the end is missing that the writer puts behind the last block: it was interrupted.
+    pub unfinished: Option<u64>,
 }
 
-/// Lists a whole file; decodes it, with at most `threads`, only if it does not say what it holds.
+/// Lists a whole file; decodes it, as `options` say, only if it does not say what it holds.
 ///
 /// # Errors
 ///
 /// What reading says, and what is wrong with the file as far as it had to be decoded.
-pub fn list<R: Read + Seek>(mut source: R, threads: usize) -> Result<Listing, Error> {
+pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<Listing, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
     let mut magic = [0; 4];
     read_at(&mut source, &mut magic, 0)?;
-    let index = Index::read(file_bytes, &mut |buffer, at| read_at(&mut source, buffer, at))?;
+    let dictionary = options.dictionary.as_ref();
+    let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
     if let Some(index) = index.filter(|index| index.is_proven) {
         return Ok(Listing {
             format: index.format,
+            container: index.format.suffix(),
             file_bytes,
             content_bytes: index.content_bytes(),
             blocks: Some(index.blocks),
             is_seekable: true,
+            unfinished: None,
         });
     }
     let format = match magic {
         magic if magic.starts_with(&gz::MAGIC) => Format::Bgzf,
         magic if [lz4::MAGIC, lz4::LEGACY_MAGIC].contains(&le32(&magic)) => Format::Lz4,
-        _ => Format::Zst,
+        magic if le32(&magic) == zst::MAGIC || zst::is_skippable(le32(&magic)) => Format::Zst,
+        // A zlib stream, or an error.
+        _ => Format::Bgzf,
     };
+    let is_zlib = format == Format::Bgzf && !magic.starts_with(&gz::MAGIC);
+    let container = if is_zlib { "zlib" } else { format.suffix() };
     source.seek(SeekFrom::Start(0))?;
-    let content_bytes = io::copy(&mut Reader::new(source, threads), &mut io::sink())?;
-    Ok(Listing { format, file_bytes, content_bytes, blocks: None, is_seekable: false })
+    let mut reader = Reader::with_options(source, options, Arc::default());
+    let (mut content_bytes, mut unfinished) = (0, None);
+    loop {
+        match reader.next_content() {
+            Ok(Some(content)) => content_bytes += content.len() as u64,
+            Ok(None) => break,
+            Err(Error::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(Error::Unfinished { offset }) => {
+                unfinished = Some(offset);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Listing { format, container, file_bytes, content_bytes, blocks: None, is_seekable: false, unfinished })
 }

@@ -5,7 +5,11 @@
 #![deny(unsafe_code)]
 
 mod cmd;
-#[expect(unsafe_code, reason = "signal handlers; the one module that needs it")]
+#[expect(unsafe_code, reason = "prctl(2) has no safe form here")]
+mod confine;
+#[expect(unsafe_code, reason = "a look at descriptors before the runtime's")]
+mod descriptors;
+#[expect(unsafe_code, reason = "signal handlers")]
 mod signal;
 
 use cmd::args::Args;

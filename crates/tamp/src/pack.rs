@@ -2,11 +2,14 @@
 
 use crate::Error;
 use crate::buffer::Buffer;
-use crate::level::Setting;
-use crate::{gz, lz4, zst};
+use crate::decode::Decoder;
+use crate::dictionary::Dictionary;
+use crate::format::{gz, lz4, zst};
+use crate::level::{Options, Setting};
 
 /// One thread's codec contexts.
 pub(crate) struct Packer {
+    dictionary: Option<Dictionary>,
     zst: Option<zst::Encoder>,
     bgzf: Option<gz::Encoder>,
     verifier: Option<Verifier>,
@@ -14,19 +17,17 @@ pub(crate) struct Packer {
 
 /// What decodes a block again right after it was compressed, while it is still in the cache.
 struct Verifier {
-    zst: zst::Decoder,
-    deflate: libdeflater::Decompressor,
+    decoder: Decoder,
     again: Buffer,
 }
 
 impl Packer {
-    pub(crate) fn new(verify: bool) -> Self {
-        let verifier = verify.then(|| Verifier {
-            zst: zst::Decoder::new(),
-            deflate: libdeflater::Decompressor::new(),
-            again: Buffer::default(),
-        });
-        Self { zst: None, bgzf: None, verifier }
+    pub(crate) fn new(options: &Options) -> Self {
+        let dictionary = options.dictionary.clone();
+        let verifier = options
+            .verify
+            .then(|| Verifier { decoder: Decoder::new(dictionary.as_ref()), again: Buffer::default() });
+        Self { dictionary, zst: None, bgzf: None, verifier }
     }
 
     /// Compresses `content`, which stood at `offset`, and appends it to `packed`.
@@ -40,7 +41,9 @@ impl Packer {
         let before = packed.len();
         match setting {
             Setting::Zst(level) => {
-                self.zst.get_or_insert_with(zst::Encoder::new).encode(content, level, packed)?;
+                let dictionary = self.dictionary.as_ref();
+                let encoder = self.zst.get_or_insert_with(|| zst::Encoder::new(dictionary));
+                encoder.encode(content, level, packed)?;
             }
             Setting::Lz4(effort) => lz4::encode(content, effort, packed)?,
             Setting::Bgzf(level) => {
@@ -64,9 +67,9 @@ impl Verifier {
         let again = &mut self.again;
         again.clear();
         let decoded = match setting {
-            Setting::Zst(_) => self.zst.decode(packed, content.len(), again),
+            Setting::Zst(_) => self.decoder.zst(packed, content.len(), again),
             Setting::Lz4(_) => lz4::decode_framed(packed, &lz4::own_header(content.len()), again),
-            Setting::Bgzf(_) => gz::decode_bgzf(&mut self.deflate, packed, content.len(), again),
+            Setting::Bgzf(_) => self.decoder.bgzf(packed, content.len(), again),
         };
         decoded.is_ok() && **again == *content
     }

@@ -92,8 +92,11 @@ impl Placer {
             let next = state.next;
             let Some(packed) = state.left.remove(&next) else { return placed };
             let at = state.at;
-            for (bytes, content_bytes) in &packed.blocks {
-                state.container.add(*bytes, *content_bytes);
+            let mut rest = &packed.bytes[..];
+            for &(bytes, content_bytes) in &packed.blocks {
+                let (block, behind) = rest.split_at(bytes);
+                state.container.add(block, content_bytes);
+                rest = behind;
             }
             state.at += packed.bytes.len() as u64;
             state.next += 1;

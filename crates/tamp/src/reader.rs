@@ -1,22 +1,47 @@
 //! [`Reader`]: reads whatever tamp reads as if it had not been compressed.
 
-use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, UnitDecoder};
 use crate::join::Joiner;
 use crate::meter::{Doing, Meter, now};
 use crate::ring::{MakeWork, Pulled, Ring};
 use crate::split::{Splitter, Unit};
+use crate::{Dictionary, Error};
 use std::io::{self, BufRead, Read};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// How a file is read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// Threads at most, the caller's own included if it is 1.
+    pub threads: usize,
+    /// Largest window of a frame that one thread has to read, in bytes. A frame that needs more is refused.
+    pub memory_bytes: u64,
+    /// The dictionary that the content was compressed with.
+    pub dictionary: Option<Dictionary>,
+}
+
+impl ReadOptions {
+    /// Windows that stock `zstd -d` accepts: 128 MiB.
+    pub const MEMORY_BYTES_USUAL: u64 = 128 << 20;
+
+    /// Reads with `threads`, the usual memory and without a dictionary.
+    pub fn new(threads: usize) -> Self {
+        Self { threads, memory_bytes: Self::MEMORY_BYTES_USUAL, dictionary: None }
+    }
+}
 
 /// Decompresses `R`, in parallel as far as the stream's own frames and blocks allow.
 ///
 /// It reads any number of `.zst` and `.lz4` frames one behind the other, and then of `.gz` members. With more than one
 /// thread it reads ahead of what was asked for, up to twice as many blocks as threads. A peer that
 /// waits for an answer between frames wants one thread, which never does.
+///
+/// A file that its writer did not end (it was killed, or the disk was full) is read to its last whole block. Then comes
+/// [`Error::Unfinished`].
 #[derive(Debug)]
 pub struct Reader<R> {
     splitter: Splitter<R>,
@@ -56,19 +81,21 @@ impl Drop for Content {
 impl<R: Read> Reader<R> {
     /// A reader of `source` that uses at most `threads` threads, the caller's own included if it is 1.
     pub fn new(source: R, threads: usize) -> Self {
-        Self::with_meter(source, threads, Arc::new(Meter::new()))
+        Self::with_options(source, &ReadOptions::new(threads), Arc::new(Meter::new()))
     }
 
     /// Like [`Reader::new`], counting into `meter`.
-    pub fn with_meter(source: R, threads: usize, meter: Arc<Meter>) -> Self {
+    pub fn with_options(source: R, options: &ReadOptions, meter: Arc<Meter>) -> Self {
+        let (threads, dictionary) = (options.threads.max(1), options.dictionary.clone());
         let spare = Arc::new(Spare::default());
         let (worker_spare, independent) = (Arc::clone(&spare), Arc::new(AtomicBool::new(true)));
         let make_work: MakeWork<Unit, Result<Piece, Error>> = Arc::new(move || {
-            let mut decoder = UnitDecoder::new(Arc::clone(&worker_spare), Arc::clone(&independent));
+            let (spare, independent) = (Arc::clone(&worker_spare), Arc::clone(&independent));
+            let mut decoder = UnitDecoder::new(dictionary.as_ref(), spare, independent);
             Box::new(move |unit| decoder.decode(unit))
         });
         Self {
-            splitter: Splitter::new(source, threads > 1, Arc::clone(&spare)),
+            splitter: Splitter::new(source, options, Arc::clone(&spare)),
             ring: Ring::new(threads, Arc::clone(&meter), make_work, None),
             joiner: Joiner::new(Arc::clone(&spare)),
             spare,
@@ -138,7 +165,8 @@ impl<R: Read> Reader<R> {
             } else {
                 self.read_ahead();
                 let Some(piece) = self.ring.pull()? else {
-                    return self.pending.take().map_or_else(|| self.joiner.finish(), Err);
+                    self.pending.take().map_or_else(|| self.joiner.finish(), Err)?;
+                    return self.splitter.problem().map_or(Ok(()), |problem| Err(problem.into()));
                 };
                 self.content = self.joiner.join(piece?)?;
             }
@@ -228,7 +256,7 @@ mod tests {
     #[test]
     fn what_follows_gzip_is_the_same_to_any_number_of_threads() {
         let member = flushed(&[b"one ", b"two"]);
-        let other = crate::lz4::frame_header(64 << 10, None);
+        let other = crate::format::lz4::frame_header(64 << 10, None);
         for (rest, expected) in [
             (&member[..], Ok((14, None))),
             (&[0, 0, 0], Ok((7, None))),

@@ -1,8 +1,9 @@
 //! [`SeekReader`]: any bytes of the content, at once.
 
-use crate::Error;
 use crate::buffer::Buffer;
-use crate::index::{EntryDecoder, Index};
+use crate::decode::Decoder;
+use crate::index::Index;
+use crate::{Error, ReadOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Reads a compressed file as if it were not, from anywhere: a read decodes the blocks it touches,
@@ -27,7 +28,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 pub struct SeekReader<R> {
     source: R,
     index: Index,
-    decoder: EntryDecoder,
+    decoder: Decoder,
     packed: Buffer,
     content: Buffer,
     /// The entry that `content` holds.
@@ -41,15 +42,33 @@ impl<R: Read + Seek> SeekReader<R> {
     /// # Errors
     ///
     /// [`Error::Unsupported`] if the file does not say where its blocks are (one large frame, linked
-    /// blocks, plain gzip, LZ4 that does not state its size), or is damaged; [`crate::Reader`] then tells.
-    pub fn new(mut source: R) -> Result<Self, Error> {
+    /// blocks, plain gzip, LZ4 that does not state its size), or is damaged or unfinished; [`crate::Reader`] then tells.
+    pub fn new(source: R) -> Result<Self, Error> {
+        Self::with_options(source, &ReadOptions::new(1))
+    }
+
+    /// Like [`SeekReader::new`], with the dictionary that `options` hold; the calling thread does all the work.
+    ///
+    /// # Errors
+    ///
+    /// As [`SeekReader::new`].
+    pub fn with_options(mut source: R, options: &ReadOptions) -> Result<Self, Error> {
         let file_bytes = source.seek(SeekFrom::End(0))?;
-        let index = Index::read(file_bytes, &mut |buffer, at| read_at(&mut source, buffer, at))?;
+        let dictionary = options.dictionary.as_ref();
+        let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
         let index = index.filter(|index| index.is_proven);
         let what = "this file does not say where its blocks are, so it can only be read from its beginning";
         let index = index.ok_or(Error::Unsupported { offset: 0, what })?;
         let (packed, content) = (Buffer::default(), Buffer::default());
-        Ok(Self { source, index, decoder: EntryDecoder::new(), packed, content, held: None, position: 0 })
+        Ok(Self {
+            source,
+            index,
+            decoder: Decoder::new(dictionary),
+            packed,
+            content,
+            held: None,
+            position: 0,
+        })
     }
 
     /// Bytes of content in all.
@@ -66,8 +85,8 @@ impl<R: Read + Seek> SeekReader<R> {
             let read = read_at(&mut self.source, self.packed.room(entry.bytes as usize), entry.at)?;
             self.packed.set_len(read);
             self.content.clear();
-            self.decoder
-                .decode(&self.index, number, &self.packed, &mut self.content)
+            self.index
+                .decode(number, &mut self.decoder, &self.packed, &mut self.content)
                 .map_err(|what| Error::Damaged { offset: entry.at, what })?;
             self.held = Some(number);
         }

@@ -2,14 +2,14 @@
 
 use crate::cmd::watch::Watch;
 use std::ffi::{CString, c_int};
-use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 static UNFINISHED: AtomicPtr<libc::c_char> = AtomicPtr::new(null_mut());
-/// Who knows the progress, while there is any.
+/// The progress of the current file, from `Arc::into_raw`; null between files.
 static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
 /// Handlers that may be using [`WATCH`].
 static ASKING: AtomicUsize = AtomicUsize::new(0);
@@ -35,22 +35,32 @@ pub(crate) fn set_unfinished(path: Option<&Path>) {
 }
 
 /// Has `SIGUSR1` print the progress that `watch` sees, at once, whatever the threads are doing.
-pub(crate) fn answer_by(watch: &Watch) -> Answering<'_> {
-    WATCH.store(std::ptr::from_ref(watch).cast_mut(), SeqCst);
-    Answering(PhantomData)
+///
+/// If the result is never dropped, `watch` is never freed.
+pub(crate) fn answer_by(watch: &Arc<Watch>) -> Answering {
+    replace_watch(Arc::into_raw(Arc::clone(watch)).cast_mut());
+    Answering
 }
 
 /// While this lives, `SIGUSR1` is answered.
 #[derive(Debug)]
-pub(crate) struct Answering<'a>(PhantomData<&'a Watch>);
+pub(crate) struct Answering;
 
-impl Drop for Answering<'_> {
+impl Drop for Answering {
     fn drop(&mut self) {
-        WATCH.store(null_mut(), SeqCst);
-        // A handler on another thread may still be at it; one on this thread has ended before we go on.
-        while ASKING.load(SeqCst) > 0 {
-            std::thread::yield_now();
-        }
+        replace_watch(null_mut());
+    }
+}
+
+fn replace_watch(watch: *mut Watch) {
+    let before = WATCH.swap(watch, SeqCst);
+    // A handler on another thread may still use the previous one. A handler on this thread has returned by now.
+    while ASKING.load(SeqCst) > 0 {
+        std::thread::yield_now();
+    }
+    if !before.is_null() {
+        // SAFETY: it came from `Arc::into_raw`, the swap took it out of the static, and no handler uses it any more.
+        drop(unsafe { Arc::from_raw(before.cast_const()) });
     }
 }
 
@@ -81,7 +91,7 @@ fn install(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
 extern "C" fn ask(_: c_int) {
     ASKING.fetch_add(1, SeqCst);
     let watch = WATCH.load(SeqCst);
-    // SAFETY: whoever set it waits for us before it goes. `tell` allocates nothing and takes no lock.
+    // SAFETY: it is freed only after `ASKING` is back at zero. `tell` allocates nothing and takes no lock.
     if let Some(watch) = unsafe { watch.as_ref() } {
         watch.tell();
     }

@@ -3,12 +3,13 @@
 //! What cannot be cut so (one huge frame, linked blocks, plain gzip) is decoded here, by the one
 //! thread that reads, and comes out as [`Unit::Plain`].
 
-use crate::Error;
 use crate::buffer::{Buffer, Spare};
-use crate::inflate::{Inflater, Step};
+use crate::ending::{Ending, Problem};
+use crate::format::inflate::{Inflater, Step};
+use crate::format::zst::{self, Extent, le32};
+use crate::format::{gz, lz4};
 use crate::input::Input;
-use crate::zst::{self, Extent, le32};
-use crate::{gz, lz4};
+use crate::{Dictionary, Error, ReadOptions};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ const STREAM_BYTES: usize = 256 << 10;
 const BGZF_UNIT_BYTES: usize = 256 << 10;
 /// A flush marker is looked for this far; `pigz` sets one every 128 KiB of content.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// A zlib stream's beginning that is looked at before it is taken for one.
+const ZLIB_PROBE_BYTES: usize = 4 << 10;
 /// What a flush leaves: an empty stored block.
 const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
 
@@ -61,6 +64,9 @@ pub(crate) struct Splitter<R> {
     parallel: bool,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
+    memory_bytes: u64,
+    dictionary_id: u32,
+    ending: Ending,
 }
 
 /// What the splitter stands in.
@@ -70,6 +76,8 @@ enum Inside {
     BehindGzip,
     ZstStream {
         frame_at: u64,
+        /// Of a frame of tamp: its content's length, and its last bytes so far.
+        own: Option<(u32, [u8; 4])>,
     },
     Lz4 {
         header: lz4::Header,
@@ -86,15 +94,19 @@ enum Inside {
 }
 
 impl<R: Read> Splitter<R> {
-    pub(crate) fn new(source: R, parallel: bool, spare: Arc<Spare>) -> Self {
+    pub(crate) fn new(source: R, options: &ReadOptions, spare: Arc<Spare>) -> Self {
+        let dictionary = options.dictionary.as_ref();
         Self {
             input: Input::new(source),
             inside: Inside::Nothing,
-            zst: zst::Decoder::new(),
+            zst: zst::Decoder::new(dictionary),
             spare,
-            parallel,
+            parallel: options.threads > 1,
             serial: None,
             trailing_garbage: None,
+            memory_bytes: options.memory_bytes,
+            dictionary_id: dictionary.map_or(0, Dictionary::id),
+            ending: Ending::new(),
         }
     }
 
@@ -103,11 +115,11 @@ impl<R: Read> Splitter<R> {
         loop {
             let unit = match std::mem::replace(&mut self.inside, Inside::Nothing) {
                 Inside::Nothing | Inside::BehindGzip if self.input.show(1)?.is_empty() => {
-                    return if self.input.offset() == 0 { Err(Error::Empty) } else { Ok(None) };
+                    return if self.offset() == 0 { Err(Error::Empty) } else { Ok(None) };
                 }
                 Inside::Nothing => self.open_frame()?,
                 Inside::BehindGzip => self.pass_padding()?,
-                Inside::ZstStream { frame_at } => Some(self.stream_zst(frame_at)?),
+                Inside::ZstStream { frame_at, own } => Some(self.stream_zst(frame_at, own)?),
                 Inside::Lz4 { header, history } => self.lz4_block(header, history)?,
                 Inside::Lz4Legacy => self.legacy_block()?,
                 Inside::Gzip { member_at, inflater } => self.stream_gzip(member_at, inflater)?,
@@ -122,6 +134,11 @@ impl<R: Read> Splitter<R> {
     /// Compressed bytes taken so far.
     pub(crate) fn offset(&self) -> u64 {
         self.input.offset()
+    }
+
+    /// What is wrong with how blocks follow each other, though each is right, as far as was read.
+    pub(crate) fn problem(&self) -> Option<Problem> {
+        self.ending.clone().finish(self.offset())
     }
 
     /// What was read and not taken.
@@ -161,21 +178,35 @@ impl<R: Read> Splitter<R> {
             zst::MAGIC => self.open_zst(offset),
             lz4::MAGIC => self.open_lz4(offset).map(|()| None),
             lz4::LEGACY_MAGIC => {
+                self.ending.other(offset);
                 self.input.take(4);
                 self.inside = Inside::Lz4Legacy;
                 Ok(None)
             }
             magic if zst::is_skippable(magic) => self.skip_frame(offset).map(|()| None),
+            _ if offset == 0 && self.begins_zlib()? => {
+                self.serial = Some("a zlib stream");
+                self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::zlib()) };
+                Ok(None)
+            }
             _ => Err(Error::UnknownFormat { offset }),
         }
     }
 
+    /// Whether a zlib stream begins here. Two bytes say so, which text may, too, so its first blocks must decode.
+    fn begins_zlib(&mut self) -> Result<bool, Error> {
+        let shown = self.input.show(ZLIB_PROBE_BYTES)?;
+        let mut content = Buffer::default();
+        Ok(gz::begins_zlib(shown) && Inflater::zlib().step(shown, STREAM_BYTES, &mut content).is_ok())
+    }
+
     fn skip_frame(&mut self, offset: u64) -> Result<(), Error> {
         let cut = Error::Truncated { offset, what: "a skippable frame" };
-        let shown = self.input.show(zst::SKIPPABLE_HEADER_BYTES)?;
+        let shown = self.input.show(zst::END_BYTES)?;
         if shown.len() < zst::SKIPPABLE_HEADER_BYTES {
             return Err(cut);
         }
+        self.ending.skippable(offset, shown);
         let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(&shown[4..]));
         if self.input.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
     }
@@ -184,11 +215,12 @@ impl<R: Read> Splitter<R> {
         let cut = Error::Truncated { offset, what: "a zstd frame" };
         let shown = self.input.show(zst::HEADER_BYTES_MAX)?;
         let Some(header) = zst::header(shown) else { return Err(cut) };
-        if header.needs_dictionary {
-            return Err(Error::Unsupported { offset, what: "this zstd frame needs a dictionary" });
+        if ![0, self.dictionary_id].contains(&header.dictionary_id) {
+            return Err(Error::NeedsDictionary { offset, id: header.dictionary_id });
         }
+        self.ending.zst(offset, header.is_own);
         if header.content_bytes.is_some_and(|bytes| bytes > UNIT_BYTES_MAX as u64) {
-            return Ok(self.begin_zst_stream(offset));
+            return self.begin_zst_stream(offset, &header);
         }
         let mut wanted = header.own_bytes;
         loop {
@@ -197,38 +229,59 @@ impl<R: Read> Splitter<R> {
                 return Err(cut);
             }
             match zst::extent(shown, &header).map_err(|what| Error::Damaged { offset, what })? {
-                Extent::Needs(bytes) if bytes > UNIT_BYTES_MAX => return Ok(self.begin_zst_stream(offset)),
+                Extent::Needs(bytes) if bytes > UNIT_BYTES_MAX => {
+                    return self.begin_zst_stream(offset, &header);
+                }
                 Extent::Needs(bytes) => wanted = bytes,
                 Extent::Whole { content_bytes_max, .. } if content_bytes_max > UNIT_BYTES_MAX => {
-                    return Ok(self.begin_zst_stream(offset));
+                    return self.begin_zst_stream(offset, &header);
                 }
                 Extent::Whole { frame_bytes, content_bytes_max } => {
                     let frame = self.take(frame_bytes);
+                    if header.is_own {
+                        self.ending.own(zst::Seek::of(&frame, content_bytes_max));
+                    }
                     return Ok(Some(Unit::Zst { offset, frame, content_bytes_max }));
                 }
             }
         }
     }
 
-    fn begin_zst_stream(&mut self, frame_at: u64) -> Option<Unit> {
+    fn begin_zst_stream(&mut self, frame_at: u64, header: &zst::Header) -> Result<Option<Unit>, Error> {
+        if header.window_bytes > self.memory_bytes {
+            let (needed_bytes, granted_bytes) = (header.window_bytes, self.memory_bytes);
+            return Err(Error::Memory { offset: frame_at, needed_bytes, granted_bytes });
+        }
         self.zst.reset();
         self.serial = Some("one large zstd frame");
-        self.inside = Inside::ZstStream { frame_at };
-        None
+        let content_bytes = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok());
+        let own = content_bytes.filter(|_| header.is_own).map(|bytes| (bytes, [0; 4]));
+        self.inside = Inside::ZstStream { frame_at, own };
+        Ok(None)
     }
 
-    fn stream_zst(&mut self, frame_at: u64) -> Result<Unit, Error> {
+    fn stream_zst(&mut self, frame_at: u64, mut own: Option<(u32, [u8; 4])>) -> Result<Unit, Error> {
         let mut content = self.spare.get();
         loop {
             let shown = self.input.show(1)?;
             let at_end = shown.is_empty();
-            let (eaten, ended) = self
+            let (eaten, hint) = self
                 .zst
                 .stream(shown, STREAM_BYTES, &mut content)
                 .map_err(|what| Error::Damaged { offset: frame_at, what })?;
+            if let Some((_, last)) = &mut own {
+                for &byte in &shown[eaten.saturating_sub(4)..eaten] {
+                    last.rotate_left(1);
+                    last[3] = byte;
+                }
+            }
             self.input.take(eaten);
+            let ended = hint == 0;
             if !ended {
-                self.inside = Inside::ZstStream { frame_at };
+                self.inside = Inside::ZstStream { frame_at, own };
+            } else if let Some((content_bytes, last)) = own {
+                let frame_bytes = u32::try_from(self.offset() - frame_at).unwrap_or(u32::MAX);
+                self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum: u32::from_le_bytes(last) });
             }
             if ended || !content.is_empty() {
                 return Ok(Unit::Plain { content, lz4: None });
@@ -243,6 +296,7 @@ impl<R: Read> Splitter<R> {
         let shown = self.input.show(lz4::HEADER_BYTES_MAX)?;
         let header = lz4::header(shown).map_err(|error| error.at(offset))?;
         let header = header.ok_or(Error::Truncated { offset, what: "an lz4 header" })?;
+        self.ending.other(offset);
         self.input.take(header.own_bytes);
         if header.blocks_linked {
             self.serial = Some("linked lz4 blocks");
@@ -255,6 +309,9 @@ impl<R: Read> Splitter<R> {
         let offset = self.input.offset();
         let cut = || Error::Truncated { offset, what: "an lz4 frame" };
         let shown = self.input.show(4)?;
+        if shown.is_empty() {
+            return Err(Error::Unfinished { offset });
+        }
         if shown.len() < 4 {
             return Err(cut());
         }
@@ -285,7 +342,7 @@ impl<R: Read> Splitter<R> {
             let block = lz4::Block { bytes, stored: size.stored, checksum, content_bytes_max };
             lz4::decode(&block, Some(&history), &mut buffer)
                 .map_err(|what| Error::Damaged { offset, what })?;
-            remember(&mut history, &buffer);
+            lz4::remember(&mut history, &buffer);
             Unit::Plain { content: buffer, lz4: Some(hashed) }
         } else {
             buffer.fill(bytes);
@@ -340,9 +397,12 @@ impl<R: Read> Splitter<R> {
                 None => wanted = shown.len() + 1,
             }
         };
-        if let Some(bytes) = header.bgzf_bytes {
+        if let Some(bytes) = header.bgzf_bytes
+            && gz::is_bgzf_block(self.input.show(bytes + 2)?, bytes)
+        {
             return self.bgzf(offset, bytes).map(Some);
         }
+        self.ending.other(offset);
         if self.parallel {
             let shown = self.input.show(header.own_bytes + SEGMENT_BYTES_MAX)?;
             if find_marker(&shown[header.own_bytes..]).is_some() {
@@ -359,7 +419,7 @@ impl<R: Read> Splitter<R> {
     /// Takes this BGZF block, of `member_bytes`, and those that follow.
     fn bgzf(&mut self, offset: u64, mut member_bytes: usize) -> Result<Unit, Error> {
         let damaged = |what| Error::Damaged { offset, what };
-        let (mut taken, mut content_bytes) = (0, 0);
+        let (mut taken, mut content_bytes, mut is_end) = (0, 0, false);
         loop {
             let shown = self.input.show(taken + member_bytes)?;
             let Some(member) = shown.get(taken..taken + member_bytes) else {
@@ -368,7 +428,9 @@ impl<R: Read> Splitter<R> {
                 }
                 return Err(Error::Truncated { offset, what: "a BGZF block" });
             };
-            content_bytes += gz::bgzf_content_bytes(member).map_err(damaged)?;
+            let member_content_bytes = gz::bgzf_content_bytes(member).map_err(damaged)?;
+            content_bytes += member_content_bytes;
+            is_end = member_content_bytes == 0;
             taken += member_bytes;
             if content_bytes >= BGZF_UNIT_BYTES {
                 break;
@@ -377,10 +439,13 @@ impl<R: Read> Splitter<R> {
             let rest = &shown[taken..];
             let next = if rest.starts_with(&gz::MAGIC) { gz::header(rest).ok().flatten() } else { None };
             match next.and_then(|header| header.bgzf_bytes) {
-                Some(bytes) if rest.len() >= bytes => member_bytes = bytes,
+                Some(bytes) if rest.len() >= bytes + 2 && gz::is_bgzf_block(rest, bytes) => {
+                    member_bytes = bytes;
+                }
                 _ => break,
             }
         }
+        self.ending.bgzf(offset, is_end);
         self.inside = Inside::BehindGzip;
         Ok(Unit::Bgzf { offset, members: self.take(taken), content_bytes })
     }
@@ -402,7 +467,7 @@ impl<R: Read> Splitter<R> {
                 Step::Ended { eaten } => {
                     self.input.take(eaten);
                     self.inside = Inside::BehindGzip;
-                    return Ok(None);
+                    return Ok((!content.is_empty()).then_some(Unit::Plain { content, lz4: None }));
                 }
                 Step::Went { eaten } => {
                     self.input.take(eaten);
@@ -447,6 +512,8 @@ impl<R: Read> Splitter<R> {
             if shown.starts_with(&gz::MAGIC) {
                 return self.open_frame();
             }
+            self.ending.other(offset);
+            let shown = self.input.at_hand();
             if shown.get(..4).is_some_and(begins_other_format) {
                 return Err(Error::Unsupported { offset, what: OTHER_FORMAT });
             }
@@ -478,16 +545,6 @@ pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same f
 pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
     let magic = le32(bytes);
     matches!(magic, zst::MAGIC | lz4::MAGIC | lz4::LEGACY_MAGIC) || zst::is_skippable(magic)
-}
-
-/// Keeps the last 64 KiB of all content.
-fn remember(history: &mut Vec<u8>, content: &[u8]) {
-    if content.len() >= lz4::HISTORY_BYTES {
-        history.clear();
-    }
-    history.extend_from_slice(&content[content.len().saturating_sub(lz4::HISTORY_BYTES)..]);
-    let excess = history.len().saturating_sub(lz4::HISTORY_BYTES);
-    history.drain(..excess);
 }
 
 /// Where the first flush marker ends.

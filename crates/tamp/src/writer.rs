@@ -74,7 +74,7 @@ impl<W: Write + Send + 'static> Writer<W> {
     ///
     /// # Errors
     ///
-    /// What `out` says to the container's first bytes.
+    /// [`Error::Options`], and what `out` says to the container's first bytes.
     pub fn new(out: W, options: &Options) -> Result<Self, Error> {
         Self::with_meter(out, options, Arc::new(Meter::new()))
     }
@@ -85,14 +85,14 @@ impl<W: Write + Send + 'static> Writer<W> {
     ///
     /// As [`Writer::new`].
     pub fn with_meter(out: W, options: &Options, meter: Arc<Meter>) -> Result<Self, Error> {
-        options.check();
+        options.check()?;
         let spare = Arc::new(Spare::default());
         let container = Container::new(options);
         let mut output = Output { out, container, spare: Arc::clone(&spare), meter: Arc::clone(&meter) };
         output.write(&output.container.head())?;
-        let (verify, worker_spare) = (options.verify, Arc::clone(&spare));
+        let (packing, worker_spare) = (options.clone(), Arc::clone(&spare));
         let make_work: MakeWork<Block, Result<Packed, Error>> = Arc::new(move || {
-            let (mut packer, spare) = (Packer::new(verify), Arc::clone(&worker_spare));
+            let (mut packer, spare) = (Packer::new(&packing), Arc::clone(&worker_spare));
             Box::new(move |block: Block| {
                 let mut packed = spare.get();
                 packer.pack(block.offset, &block.content, block.setting, &mut packed)?;
@@ -232,7 +232,7 @@ impl<W: Write + Send> Sink<Result<Packed, Error>> for Output<W> {
         self.write(&block.packed)?;
         // Not before, so that progress tells what is done, and out of how much.
         self.meter.in_bytes.fetch_add(block.content_bytes as u64, Relaxed);
-        self.container.add(block.packed.len(), block.content_bytes);
+        self.container.add(&block.packed, block.content_bytes);
         self.spare.put(block.packed);
         Ok(())
     }

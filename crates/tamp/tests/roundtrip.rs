@@ -19,7 +19,9 @@ fn options(level: u8, threads: usize) -> Options {
 }
 
 fn in_format(format: Format, level: u8, threads: usize) -> Options {
-    Options { threads, ..Options::of(format, Level::new(level).unwrap()) }
+    let mut options = Options::of(format, Level::new(level).unwrap());
+    options.threads = threads;
+    options
 }
 
 fn packed(content: &[u8], options: &Options) -> Vec<u8> {
@@ -61,7 +63,8 @@ fn every_level_returns_what_went_in_and_verifies() {
     let content = sample(2_500_000);
     for format in FORMATS {
         for level in 0..=9 {
-            let options = Options { verify: true, ..in_format(format, level, 2) };
+            let mut options = in_format(format, level, 2);
+            options.verify = true;
             assert!(unpacked(&packed(&content, &options), 2).unwrap() == content, "{format:?} {level}");
         }
     }
@@ -71,7 +74,8 @@ fn every_level_returns_what_went_in_and_verifies() {
 fn a_kept_up_file_returns_whatever_levels_it_went_through() {
     let content = sample(20_000_000);
     for format in FORMATS {
-        let options = Options { keep_up: true, block_bytes: 64 << 10, ..in_format(format, 5, 2) };
+        let mut options = in_format(format, 5, 2);
+        (options.keep_up, options.block_bytes) = (true, 64 << 10);
         assert!(unpacked(&packed(&content, &options), 2).unwrap() == content, "{format:?}");
     }
 }
@@ -91,7 +95,8 @@ fn concatenated_files_of_all_formats_read_as_one() {
 
 #[test]
 fn a_false_size_in_an_lz4_header_is_an_error_when_writing() {
-    let options = Options { content_bytes: Some(4), ..in_format(Format::Lz4, 1, 2) };
+    let mut options = in_format(Format::Lz4, 1, 2);
+    options.content_bytes = Some(4);
     let mut writer = Writer::new(Vec::new(), &options).unwrap();
     writer.write_all(b"12345").unwrap();
     assert!(matches!(writer.finish(), Err(tamp::Error::SizeHint { stated: 4, found: 5 })));
@@ -117,7 +122,12 @@ fn after_a_flush_all_that_was_written_can_be_read() {
     let mut writer = Writer::new(path.reopen().unwrap(), &options(1, 2)).unwrap();
     writer.write_all(b"first\n").unwrap();
     writer.flush().unwrap();
-    assert_eq!(unpacked(&std::fs::read(path.path()).unwrap(), 1).unwrap(), b"first\n");
+    // All that was written comes, and then the news that the writer has not ended it.
+    let file = std::fs::read(path.path()).unwrap();
+    let mut found = Vec::new();
+    let error = Reader::new(&file[..], 1).read_to_end(&mut found).unwrap_err();
+    assert_eq!((&found[..], error.kind()), (&b"first\n"[..], std::io::ErrorKind::UnexpectedEof));
+    assert!(error.to_string().contains("unfinished"), "{error}");
     writer.write_all(b"second\n").unwrap();
     writer.finish().unwrap();
     assert_eq!(unpacked(&std::fs::read(path.path()).unwrap(), 1).unwrap(), b"first\nsecond\n");
@@ -126,7 +136,8 @@ fn after_a_flush_all_that_was_written_can_be_read() {
 #[test]
 fn whole_blocks_before_a_cut_or_a_damage_are_delivered_before_the_error() {
     for format in FORMATS {
-        let options = Options { block_bytes: 64 << 10, ..in_format(format, 1, 1) };
+        let mut options = in_format(format, 1, 1);
+        options.block_bytes = 64 << 10;
         let content = sample(1_000_000);
         let file = packed(&content, &options);
         let half = file.len() / 2;
@@ -148,7 +159,8 @@ fn whole_blocks_before_a_cut_or_a_damage_are_delivered_before_the_error() {
 #[test]
 fn a_frame_too_large_to_hold_is_streamed() {
     let content = sample(40 << 20);
-    let options = Options { block_bytes: 40 << 20, ..options(0, 1) };
+    let mut options = options(0, 1);
+    options.block_bytes = 40 << 20;
     let mut found = Vec::new();
     let file = packed(&content, &options);
     let mut reader = Reader::new(&file[..], 2);
@@ -160,6 +172,74 @@ fn a_frame_too_large_to_hold_is_streamed() {
 fn what_is_no_compressed_file_is_said_to_be_none() {
     for (bytes, offset) in [(&b"hello, world"[..], 0), (&b"x"[..], 0)] {
         let error = unpacked(bytes, 1).unwrap_err();
-        assert_eq!(error.to_string(), format!("byte {offset}: not a .zst, .lz4 or .gz file"));
+        assert_eq!(error.to_string(), format!("byte {offset}: not a .zst, .lz4, .gz or zlib file"));
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_an_error_not_a_panic() {
+    let broken = |change: &dyn Fn(&mut Options)| {
+        let mut options = in_format(Format::Lz4, 1, 1);
+        change(&mut options);
+        options
+    };
+    for options in [
+        broken(&|options| options.threads = 0),
+        broken(&|options| options.block_bytes = 0),
+        broken(&|options| options.block_bytes = 300_000),
+        broken(&|options| options.rsyncable = true),
+        broken(&|options| options.block_bytes = 1 << 30),
+    ] {
+        assert!(matches!(Writer::new(Vec::new(), &options), Err(tamp::Error::Options(_))), "{options:?}");
+    }
+}
+
+#[test]
+fn a_file_without_its_end_is_unfinished_at_every_block_and_whole_with_it() {
+    for format in [Format::Zst, Format::Bgzf, Format::Lz4] {
+        let mut options = in_format(format, 1, 1);
+        options.block_bytes = 64 << 10;
+        let content = sample(300_000);
+        let mut writer = Writer::new(Ends(Vec::new(), Vec::new()), &options).unwrap();
+        for block in content.chunks(options.block_bytes) {
+            writer.write_all(block).unwrap();
+            writer.flush().unwrap();
+        }
+        let Ends(file, ends) = writer.finish().unwrap();
+        assert!(unpacked(&file, 1).unwrap() == content);
+        assert_eq!(ends.len(), 5, "{format:?}");
+        for end in ends {
+            for threads in [1, 3] {
+                let mut found = Vec::new();
+                let error = Reader::new(&file[..end], threads).read_to_end(&mut found).unwrap_err();
+                assert!(error.to_string().contains("unfinished"), "{format:?} {end}: {error}");
+                assert!(content.starts_with(&found) && !found.is_empty());
+            }
+            let listing = tamp::list(std::io::Cursor::new(&file[..end]), &tamp::ReadOptions::new(1)).unwrap();
+            assert_eq!(listing.unfinished, Some(end as u64));
+            let mut salvaged = Vec::new();
+            let cut = std::io::Cursor::new(&file[..end]);
+            let losses = tamp::salvage(cut, &tamp::ReadOptions::new(1), &mut salvaged).unwrap();
+            assert!(losses.len() == 1 && content.starts_with(&salvaged), "{format:?} {end}: {losses:?}");
+            // Behind an unfinished file a whole one.
+            let both = [&file[..end], &file].concat();
+            if format == Format::Zst {
+                assert!(unpacked(&both, 1).unwrap_err().to_string().contains("unfinished"));
+            }
+        }
+    }
+}
+
+/// Notes how much was written at each flush.
+struct Ends(Vec<u8>, Vec<usize>);
+
+impl Write for Ends {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.1.push(self.0.len());
+        Ok(())
     }
 }

@@ -15,7 +15,9 @@ fn sample(bytes: usize) -> Vec<u8> {
 }
 
 fn options(format: Format, level: u8) -> Options {
-    Options { threads: 2, ..Options::of(format, Level::new(level).unwrap()) }
+    let mut options = Options::of(format, Level::new(level).unwrap());
+    options.threads = 2;
+    options
 }
 
 fn packed(content: &[u8], options: &Options) -> Vec<u8> {

@@ -1,12 +1,18 @@
 //! What the user may type.
 
+use super::printable::printable;
+use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tamp::{BLOCK_BYTES_MAX, Format, Level, Options};
+use std::sync::Arc;
+use tamp::{BLOCK_BYTES_MAX, Dictionary, Format, FrameOptions, Level, Options, ReadOptions};
+
+/// Largest file for `--patch-from`: the format's largest window.
+const REFERENCE_BYTES_MAX: u64 = 2 << 30;
 
 /// Compress or decompress files, in parallel both ways, used like gzip
 ///
@@ -35,12 +41,18 @@ pub(crate) struct Args {
     /// Keep the input
     #[arg(short, long)]
     pub(crate) keep: bool,
+    /// Remove the input after success with --output FILE, too; this is the default without --output
+    #[arg(long, conflicts_with_all = ["keep", "stdout", "test", "list", "range", "salvage"])]
+    pub(crate) rm: bool,
     /// Overwrite existing files, compress links, write to terminals
     #[arg(short, long)]
     pub(crate) force: bool,
     /// Write to this file, or to standard output if it is -, and keep the input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["stdout", "test", "list"])]
     pub(crate) output: Option<PathBuf>,
+    /// Suffix of compressed files: added when compressing, removed when decompressing
+    #[arg(short = 'S', long = "suffix", value_name = "SUFFIX", value_parser = suffix)]
+    pub(crate) own_suffix: Option<String>,
     /// Work on all files below folders
     #[arg(short, long)]
     pub(crate) recursive: bool,
@@ -49,8 +61,18 @@ pub(crate) struct Args {
     pub(crate) no_name: bool,
 
     /// Threads at most; 0: as many as this process may use; 1: a single one
-    #[arg(short = 'T', long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        short = 'T',
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        visible_short_alias = 'p',
+        visible_alias = "processes"
+    )]
     threads: usize,
+    /// How files are read.
+    #[arg(skip = ReadOptions::new(1))]
+    reading: ReadOptions,
     /// As typed by -0 to -9.
     #[arg(skip)]
     pub(crate) level: Option<Level>,
@@ -66,6 +88,26 @@ pub(crate) struct Args {
     /// Input bytes in a block, which is compressed, checked, found and lost by itself
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
+    /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and reads it
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "27",
+        value_parser = clap::value_parser!(u32).range(10..=31),
+        conflicts_with_all = ["lz4", "bgzf", "block_size", "keep_up", "rsyncable"]
+    )]
+    long: Option<u32>,
+    /// Dictionary from zstd --train; decompressing needs the same one
+    #[arg(short = 'D', long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf"])]
+    dictionary: Option<PathBuf>,
+    /// Write one frame that refers to FILE, as zstd --patch-from does; decompressing needs the same FILE
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf", "block_size", "keep_up", "rsyncable", "dictionary", "range", "salvage", "list"])]
+    patch_from: Option<PathBuf>,
+    /// Largest window to accept when reading; a frame that needs more is refused [default: 128MiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
     /// Let the level follow the flow, so that whoever writes the pipe never waits; -N is the best level
     #[arg(long)]
     pub(crate) keep_up: bool,
@@ -82,7 +124,7 @@ pub(crate) struct Args {
     /// Decompress only bytes A up to B of the content, to standard output; A: and :B are open
     #[arg(long, value_name = "A:B", value_parser = range, conflicts_with_all = ["test", "list", "salvage"])]
     pub(crate) range: Option<Range<u64>>,
-    /// Decompress what can be read of a damaged file, with zeros for what cannot; exit code 3 if any was lost
+    /// Decompress what can be read of a damaged file, with zeros for what cannot, and keep it; exit code 1 if any was lost
     #[arg(long, conflicts_with_all = ["test", "list"])]
     pub(crate) salvage: bool,
     /// Write zeros as zeros, leave no holes
@@ -95,6 +137,12 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) no_sync: bool,
 
+    /// With --list: one JSON object on standard output
+    #[arg(long, requires = "list")]
+    pub(crate) json: bool,
+    /// Print the man page, or completions for a shell
+    #[arg(long, value_name = "WHAT", value_enum, hide = true, exclusive = true)]
+    pub(crate) generate: Option<Generate>,
     /// No warnings, no progress
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -113,6 +161,32 @@ pub(crate) struct Args {
     pub(crate) stats: Option<Stats>,
 }
 
+/// What `--generate` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Generate {
+    /// The man page
+    Man,
+    Bash,
+    Elvish,
+    Fish,
+    Powershell,
+    Zsh,
+}
+
+impl Generate {
+    /// The shell; `None` for the man page.
+    pub(crate) fn shell(self) -> Option<clap_complete::Shell> {
+        Some(match self {
+            Self::Man => return None,
+            Self::Bash => clap_complete::Shell::Bash,
+            Self::Elvish => clap_complete::Shell::Elvish,
+            Self::Fish => clap_complete::Shell::Fish,
+            Self::Powershell => clap_complete::Shell::PowerShell,
+            Self::Zsh => clap_complete::Shell::Zsh,
+        })
+    }
+}
+
 /// How `--stats` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Stats {
@@ -129,9 +203,20 @@ impl Args {
     ///
     /// What is wrong with it, or what `--help` prints, ready to be printed.
     pub(crate) fn from_command_line(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut words = words.into_iter().peekable();
-        let called_as = words.peek().and_then(|word| Path::new(word).file_stem()).map(OsString::from);
+        Self::read(words, &|name| std::env::var_os(name))
+    }
+
+    fn read(
+        words: impl IntoIterator<Item = OsString>,
+        environment: &dyn Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        let called_as = words.first().and_then(|word| Path::new(word).file_stem()).map(OsString::from);
         let mut command = command();
+        if let Some(word) = joined_level(&words) {
+            let what = format!("{word}: levels are -0 to -9; -9 is level 19 of zstd");
+            return Err(command.error(ErrorKind::InvalidValue, what));
+        }
         let matches = command.try_get_matches_from_mut(words)?;
         let mut args = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         args.level = last_level(&matches);
@@ -150,6 +235,21 @@ impl Args {
         if args.output.is_some() && args.files.len() > 1 {
             return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
         }
+        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if let Err(what) = args.take_defaults(environment, is_typed("threads")) {
+            return Err(command.error(ErrorKind::InvalidValue, what));
+        }
+        args.reading.threads = args.threads();
+        args.reading.memory_bytes = args.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
+        if let Some(path) = &args.dictionary {
+            let context = |what: String| printable(&format!("-D {}: {what}", path.display()));
+            let bytes = std::fs::read(path)
+                .map_err(|error| command.error(ErrorKind::Io, context(error.to_string())))?;
+            let dictionary = Dictionary::new(bytes);
+            let dictionary = dictionary
+                .map_err(|error| command.error(ErrorKind::ValueValidation, context(error.to_string())));
+            args.reading.dictionary = Some(dictionary?);
+        }
         if let Err(what) = args.check_block_size() {
             return Err(command.error(ErrorKind::ValueValidation, what));
         }
@@ -162,12 +262,93 @@ impl Args {
         if self.threads == 0 { allowed } else { self.threads.min(allowed) }
     }
 
+    /// How compressed files are read.
+    pub(crate) fn reading(&self) -> &ReadOptions {
+        &self.reading
+    }
+
     pub(crate) fn format(&self) -> Format {
         match (self.lz4, self.bgzf) {
             (true, _) => Format::Lz4,
             (_, true) => Format::Bgzf,
             _ => Format::Zst,
         }
+    }
+
+    /// Takes options that the command line leaves out from the environment: `TAMP_LEVEL`, `TAMP_THREADS`, `TAMP_FORMAT`, `TAMP_MEMORY`.
+    fn take_defaults(
+        &mut self,
+        environment: &dyn Fn(&str) -> Option<OsString>,
+        has_threads: bool,
+    ) -> Result<(), String> {
+        let value = |name: &str| environment(name).filter(|value| !value.is_empty());
+        let wrong = |name: &str, expected: &str| format!("{name} in the environment: expected {expected}");
+        let text = |value: &OsString| value.to_str().map(str::to_owned);
+        if let Some(value) = value("TAMP_LEVEL").filter(|_| self.level.is_none()) {
+            let level = text(&value).and_then(|text| text.parse().ok()).and_then(Level::new);
+            self.level = Some(level.ok_or_else(|| wrong("TAMP_LEVEL", "0 to 9"))?);
+        }
+        if let Some(value) = value("TAMP_THREADS").filter(|_| !has_threads) {
+            let threads = text(&value).and_then(|text| text.parse().ok());
+            self.threads = threads.ok_or_else(|| wrong("TAMP_THREADS", "a number"))?;
+        }
+        if let Some(value) = value("TAMP_MEMORY").filter(|_| self.memory.is_none()) {
+            let bytes = text(&value).and_then(|text| size(&text).ok());
+            self.memory = Some(bytes.ok_or_else(|| wrong("TAMP_MEMORY", "a size such as 256MiB"))?);
+        }
+        // An option that only Zstandard supports chooses the format, too.
+        let is_chosen = self.zst || self.lz4 || self.bgzf || self.long.is_some() || self.dictionary.is_some();
+        if let Some(value) = value("TAMP_FORMAT").filter(|_| !is_chosen && self.patch_from.is_none()) {
+            match value.to_str() {
+                Some("zst") => self.zst = true,
+                Some("lz4") if self.rsyncable => {}
+                Some("lz4") => self.lz4 = true,
+                Some("bgzf") => self.bgzf = true,
+                _ => return Err(wrong("TAMP_FORMAT", "zst, lz4 or bgzf")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The suffix of compressed files, without its dot.
+    pub(crate) fn suffix(&self) -> &str {
+        self.own_suffix.as_deref().unwrap_or(self.format().suffix())
+    }
+
+    /// The content of the file that `--patch-from` names.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is larger than 2 GiB.
+    pub(crate) fn reference(&self) -> anyhow::Result<Option<Arc<[u8]>>> {
+        let Some(path) = &self.patch_from else { return Ok(None) };
+        let context = || format!("reading {}", path.display());
+        let bytes = std::fs::metadata(path).with_context(context)?.len();
+        if bytes > REFERENCE_BYTES_MAX {
+            bail!("{} is larger than 2 GiB, the limit of --patch-from", path.display());
+        }
+        Ok(Some(std::fs::read(path).with_context(context)?.into()))
+    }
+
+    /// Options for a single frame; `None` if the options ask for blocks.
+    ///
+    /// # Errors
+    ///
+    /// The file that `--patch-from` names cannot be read, or is larger than 2 GiB.
+    pub(crate) fn frame(&self, content_bytes: Option<u64>) -> anyhow::Result<Option<FrameOptions>> {
+        let reference = self.reference()?;
+        if self.long.is_none() && reference.is_none() {
+            return Ok(None);
+        }
+        let mut options = FrameOptions::new(self.level.unwrap_or(Level::USUAL));
+        if let Some(reference) = &reference {
+            let content_bytes = content_bytes.or(self.size_hint).unwrap_or(0);
+            options.window_log = FrameOptions::window_log_over(reference.len() as u64, content_bytes);
+        }
+        options.window_log = self.long.unwrap_or(options.window_log);
+        options.dictionary.clone_from(&self.reading.dictionary);
+        options.reference = reference;
+        Ok(Some(options))
     }
 
     /// How to compress.
@@ -180,6 +361,11 @@ impl Args {
         options.keep_up = self.keep_up;
         options.rsyncable = self.rsyncable;
         options.content_bytes = self.size_hint;
+        options.dictionary.clone_from(&self.reading.dictionary);
+        if self.rsyncable {
+            // Blocks end where the content says so, on average at half of the largest.
+            options.block_bytes *= 2;
+        }
         if self.keep_up {
             // Small blocks, so that the answer to a full ring comes soon.
             options.block_bytes = Options::of(self.format(), Level::USUAL).block_bytes.min(256 << 10);
@@ -203,7 +389,7 @@ impl Args {
 }
 
 /// The parser: what is declared above, and ten levels.
-fn command() -> Command {
+pub(crate) fn command() -> Command {
     const HELP: [(usize, &str); 3] = [
         (0, "Compress fastest; -1 to -9 compress better"),
         (1, "Compress fast: what is done unless told otherwise"),
@@ -226,6 +412,35 @@ fn command() -> Command {
 }
 
 const LEVELS: [&str; 10] = ["-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"];
+
+/// A word such as `-19`, which zstd reads as one level and gzip as two.
+fn joined_level(words: &[OsString]) -> Option<String> {
+    const TAKE_A_VALUE: [char; 5] = ['o', 'T', 'p', 'S', 'D'];
+    let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
+    while let Some(word) = words.next().filter(|&word| word != "--") {
+        let Some(switches) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { continue };
+        let end = switches.find(TAKE_A_VALUE);
+        let switches_end = end.unwrap_or(switches.len());
+        let digits: Vec<bool> = switches[..switches_end].chars().map(|char| char.is_ascii_digit()).collect();
+        if digits.windows(2).any(|pair| pair[0] && pair[1]) {
+            return Some(word.to_owned());
+        }
+        if end.is_some_and(|end| end + 1 == switches.len()) {
+            // The next word is the value.
+            words.next();
+        }
+    }
+    None
+}
+
+/// A suffix, given with or without its dot.
+fn suffix(text: &str) -> Result<String, String> {
+    let text = text.strip_prefix('.').unwrap_or(text);
+    if text.is_empty() || text.contains('/') {
+        return Err("expected a suffix such as .zst".into());
+    }
+    Ok(text.to_owned())
+}
 
 /// Of several levels the last one counts, as with gzip.
 fn last_level(matches: &ArgMatches) -> Option<Level> {
@@ -311,6 +526,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_typed_comes_from_the_environment() {
+        let read = |line: &str, set: &[(&str, &str)]| {
+            let environment = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+            };
+            Args::read(line.split(' ').map(OsString::from), &environment)
+        };
+        let set =
+            [("TAMP_LEVEL", "5"), ("TAMP_THREADS", "1"), ("TAMP_FORMAT", "lz4"), ("TAMP_MEMORY", "1GiB")];
+        let args = read("tamp x", &set).unwrap();
+        assert_eq!((args.level, args.threads(), args.format()), (Level::new(5), 1, Format::Lz4));
+        assert_eq!(args.reading().memory_bytes, 1 << 30);
+        let args = read("tamp -2 -T0 --zst --memory 1M x", &set).unwrap();
+        assert_eq!((args.level, args.format()), (Level::new(2), Format::Zst));
+        assert_eq!((args.threads(), args.reading().memory_bytes), (tamp::threads_allowed(), 1 << 20));
+        assert_eq!(read("tamp --long x", &set).unwrap().format(), Format::Zst);
+        for name in ["TAMP_LEVEL", "TAMP_THREADS", "TAMP_FORMAT", "TAMP_MEMORY"] {
+            let error = read("tamp x", &[(name, "nonsense")]).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            assert!(read("tamp x", &[(name, "")]).is_ok());
+        }
+    }
+
+    #[test]
+    fn two_digits_are_not_a_level() {
+        for line in ["tamp -19 x", "tamp -12 x", "tamp -k10 x", "tamp -T4 -22c x"] {
+            let words = line.split(' ').map(OsString::from);
+            let error = Args::from_command_line(words).unwrap_err().to_string();
+            assert!(error.contains("levels are -0 to -9"), "{line}: {error}");
+        }
+        for line in ["tamp -1 -9 x", "tamp -1k9 x", "tamp -T16 x", "tamp -p 16 x", "tamp -- -19"] {
+            assert!(Args::from_command_line(line.split(' ').map(OsString::from)).is_ok(), "{line}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused() {
         for line in [
             "tamp --lz4 --zst x",
@@ -322,6 +573,13 @@ mod tests {
             "tamp --stats --range 3:5 x",
             "tamp --stats=json --salvage x",
             "tamp -T x",
+            "tamp --long=9 x",
+            "tamp --long --lz4 x",
+            "tamp --rm -k x",
+            "tamp --rm --salvage x",
+            "tamp --json x",
+            "tamp --patch-from a -D b x",
+            "tamp -S / x",
             "tamp --nonsense",
         ] {
             let words = line.split(' ').map(OsString::from);

@@ -7,12 +7,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// Makes `to` what `from` is, as far as this user may: like `gzip`, not more, and without complaint.
 pub(crate) fn copy(from: &File, metadata: &Metadata, to: &File) {
-    copy_extended(from, to);
     let owner = Uid::from_raw(metadata.uid());
     let group = Gid::from_raw(metadata.gid());
     // Only root may give a file away, but a group one belongs to can be kept.
     let owned = rustix::fs::fchown(to, Some(owner), None).is_ok();
     let grouped = rustix::fs::fchown(to, None, Some(group)).is_ok();
+    // After the owner: a change of owner removes capabilities.
+    copy_extended(from, to);
     // Rights meant for another owner or group must not pass to this one.
     let mut mode = metadata.mode() & 0o7777;
     if !owned {

@@ -8,21 +8,20 @@ use super::{Outcome, warn};
 use crate::signal;
 use anyhow::Context;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tamp::{Error, Format, Options, Places, Writer};
+use tamp::{Error, Format, FrameOptions, Options, Places, Reader, Writer};
 
 /// Names that say a file is compressed already.
 const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
 
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
-    let replaces = replaces(args, input);
     let output = match (&args.output, &input.path) {
         (Some(path), _) => Output::create(path, args, input)?,
         (None, Some(path)) if !args.stdout => {
             let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
-            if COMPRESSED.contains(&suffix) && !args.force {
+            if (COMPRESSED.contains(&suffix) || suffix == args.suffix()) && !args.force {
                 if args.recursive {
                     return Ok(Outcome::Done);
                 }
@@ -31,11 +30,13 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
                     &format_args!("{} already has .{suffix} suffix -- unchanged", path.display()),
                 ));
             }
-            Output::create(&named(path, args.format()), args, input)?
+            Output::create(&named(path, args.suffix()), args, input)?
         }
         _ => Some(Output::stdout(args, Holds::Compressed, input)?),
     };
     let Some(output) = output else { return Ok(Outcome::Warned) };
+    // A device or a pipe may store nothing.
+    let replaces = replaces(args, input) && output.is_new();
 
     if args.format() == Format::Lz4 && (is_another(args, input) || output.continues()?) {
         let name = input.name();
@@ -55,7 +56,10 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let _answering = signal::answer_by(&watch);
 
     let in_place = output.place()?.zip(extent).filter(|_| !args.keep_up && !args.rsyncable);
-    if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
+    if let Some(mut frame) = args.frame(extent.map(|(_, bytes)| bytes))? {
+        frame.content_bytes = extent.map(|(_, bytes)| bytes).or(args.size_hint);
+        one_frame(args, input, &output, &frame, options.verify, &watch)?;
+    } else if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
         if args.direct && input.path.is_some() {
             input.read_directly();
         }
@@ -116,15 +120,47 @@ fn stream(
     writer.finish().map(drop)
 }
 
+/// Compresses to one frame. With `verify`, reads it again before the input may be removed.
+fn one_frame(
+    args: &Args,
+    input: &Input,
+    output: &Output,
+    frame: &FrameOptions,
+    verify: bool,
+    watch: &Arc<Watch>,
+) -> anyhow::Result<()> {
+    let mut to = output.stream()?.context("there is always an output")?;
+    let from = &mut (&input.file).take(frame.content_bytes.unwrap_or(u64::MAX));
+    tamp::compress_frame(from, &mut to, frame, &watch.meter, &mut || watch.look_up())?;
+    let Some((file, at)) = output.place()?.filter(|_| verify) else { return Ok(()) };
+    let mut packed = file.try_clone()?;
+    packed.seek(SeekFrom::Start(at))?;
+    // The frame ends with the checksum of the content that was read.
+    let meter = Arc::default();
+    if let Some(reference) = &frame.reference {
+        let memory = args.reading().memory_bytes;
+        tamp::decompress_frame(&mut packed, &mut io::sink(), reference, memory, &meter, &mut || {
+            watch.look_up();
+        })?;
+    } else {
+        let mut reading = args.reading().clone();
+        reading.memory_bytes = u64::MAX;
+        io::copy(&mut Reader::with_options(packed, &reading, meter), &mut io::sink())?;
+    }
+    Ok(())
+}
+
 /// Whether the input is to go when all is done.
 pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
-    input.path.is_some() && !(args.keep || args.stdout || args.output.is_some() || args.test)
+    let is_kept =
+        args.keep || args.stdout || args.test || args.salvage || (args.output.is_some() && !args.rm);
+    input.path.is_some() && !is_kept
 }
 
 /// The compressed file's name.
-fn named(path: &Path, format: Format) -> PathBuf {
+fn named(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
-    name.push(format.suffix());
+    name.push(suffix);
     name.into()
 }

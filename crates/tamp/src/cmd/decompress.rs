@@ -12,19 +12,28 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use tamp::{Content, Error, Lost, Places, Reader, SeekReader, SparseWriter};
+use tamp::{Content, Error, Loss, Lost, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
-const SUFFIXES: [(&str, &str); 6] =
-    [("zst", ""), ("lz4", ""), ("gz", ""), ("bgz", ""), ("tgz", "tar"), ("tzst", "tar")];
+const SUFFIXES: [(&str, &str); 8] = [
+    ("zst", ""),
+    ("lz4", ""),
+    ("gz", ""),
+    ("bgz", ""),
+    ("zz", ""),
+    ("zlib", ""),
+    ("tgz", "tar"),
+    ("tzst", "tar"),
+];
 
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let output = match (&args.output, &input.path) {
         _ if args.test => Some(Output::None),
         (Some(path), _) => Output::create(path, args, input)?,
         (None, Some(path)) if !args.stdout => {
-            let Some(named) = named(path) else {
+            let Some(named) = named(path, args.own_suffix.as_deref()) else {
                 if args.recursive {
                     return Ok(Outcome::Done);
                 }
@@ -44,17 +53,19 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     if let Some(range) = &args.range {
         self::range(input, range, &output, args)?;
     } else if args.salvage {
-        report.outcome = salvage(input, &output)?;
+        report.outcome = salvage(input, &output, args)?;
+    } else if let Some(reference) = args.reference()? {
+        patch(args, input, &output, &reference, &watch)?;
     } else if !in_place(args, input, &output, &watch)? {
         report = stream(args, input, &output, &watch)?;
     }
 
-    let replaces = replaces(args, input) && report.outcome == Outcome::Done;
+    let replaces = replaces(args, input) && output.is_new() && report.outcome == Outcome::Done;
     if args.direct {
         input.drop_cached();
     }
     output.finish(input, args)?;
-    if args.test && args.verbose {
+    if args.test && args.verbose && report.outcome == Outcome::Done {
         watch.clear();
         say(&format_args!("{}: OK", input.name()));
     }
@@ -72,6 +83,22 @@ struct Report {
     serial: Option<&'static str>,
 }
 
+/// Decompresses a frame that refers to another file.
+fn patch(
+    args: &Args,
+    input: &Input,
+    output: &Output,
+    reference: &[u8],
+    watch: &Arc<Watch>,
+) -> anyhow::Result<()> {
+    let mut sink = io::sink();
+    let mut stream = output.stream()?;
+    let to: &mut dyn Write = stream.as_mut().map_or(&mut sink, |file| file);
+    let memory = args.reading().memory_bytes;
+    tamp::decompress_frame(&mut &input.file, to, reference, memory, &watch.meter, &mut || watch.look_up())?;
+    Ok(())
+}
+
 /// By the file's own index, if both ends are regular files; `false`: it has none that holds.
 fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyhow::Result<bool> {
     let Some((input_at, input_bytes)) = input.extent()? else { return Ok(false) };
@@ -82,22 +109,25 @@ fn in_place(args: &Args, input: &Input, output: &Output, watch: &Watch) -> anyho
     let (to, output_at) = place.map_or((None, 0), |(file, at)| (Some(file), at));
     let (free, sparse) = (output.is_free_from(output_at)?, output.may_be_sparse(args, output_at)?);
     let places = Places { input: &input.file, input_at, input_bytes, output: to, output_at, sparse };
-    let content_bytes = tamp::decompress_file(&places, args.threads(), &watch.meter, &|| watch.look_up())?;
-    match content_bytes {
-        Some(bytes) => {
-            output.pass(output_at + bytes)?;
-            input.pass(input_at + input_bytes)?;
-        }
-        // Nothing that this attempt left may show, in holes of the next or behind its end.
-        None if free => to.map_or(Ok(()), |file| file.set_len(output_at))?,
-        None => {}
+    let content_bytes = tamp::decompress_file(&places, args.reading(), &watch.meter, &|| watch.look_up())?;
+    if let Some(bytes) = content_bytes {
+        output.pass(output_at + bytes)?;
+        input.pass(input_at + input_bytes)?;
+        return Ok(true);
     }
-    Ok(content_bytes.is_some())
+    // What this attempt did is done again.
+    watch.meter.in_bytes.store(0, Relaxed);
+    watch.meter.out_bytes.store(0, Relaxed);
+    if free {
+        // Nothing that it left may show, in holes of the next or behind its end.
+        to.map_or(Ok(()), |file| file.set_len(output_at))?;
+    }
+    Ok(false)
 }
 
 /// From beginning to end.
 fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> anyhow::Result<Report> {
-    let mut reader = Reader::with_meter(&input.file, args.threads(), Arc::clone(&watch.meter));
+    let mut reader = Reader::with_options(&input.file, args.reading(), Arc::clone(&watch.meter));
     let waiting = Arc::clone(watch);
     reader.on_wait(move || waiting.look_up());
     let stopped = match output.place()? {
@@ -113,6 +143,13 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
         },
     };
     if let Err(error) = stopped {
+        if let Some(Error::Unfinished { .. }) = damage(&error) {
+            watch.clear();
+            // An error of the check, but when decompressing what is there is written.
+            say(&format_args!("{}: {error}", input.name()));
+            let outcome = if args.test { Outcome::Bad } else { Outcome::Warned };
+            return Ok(Report { outcome, serial: reader.serial() });
+        }
         let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 } | Error::Empty));
         if unknown && args.force && args.stdout && !args.test {
             watch.clear();
@@ -252,7 +289,7 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
 fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<()> {
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
     if input.metadata.is_file() {
-        match SeekReader::new(&input.file) {
+        match SeekReader::with_options(&input.file, args.reading()) {
             Ok(mut reader) => {
                 reader.seek(SeekFrom::Start(range.start))?;
                 io::copy(&mut reader.take(range.end - range.start), &mut to)?;
@@ -268,7 +305,7 @@ fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> any
     if args.verbose {
         say(&format_args!("{}: its blocks cannot be found, so it is read from its beginning", input.name()));
     }
-    let mut reader = Reader::new(&input.file, args.threads());
+    let mut reader = Reader::with_options(&input.file, args.reading(), Arc::default());
     io::copy(&mut (&mut reader).take(range.start), &mut io::sink())?;
     io::copy(&mut reader.take(range.end - range.start), &mut to)?;
     to.flush()?;
@@ -276,37 +313,52 @@ fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> any
 }
 
 /// All that can be read.
-fn salvage(input: &Input, output: &Output) -> anyhow::Result<Outcome> {
+fn salvage(input: &Input, output: &Output, args: &Args) -> anyhow::Result<Outcome> {
     if !input.metadata.is_file() {
         bail!("a pipe cannot be searched for blocks; save it to a file first");
     }
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
-    let losses = tamp::salvage(&input.file, &mut to)?;
+    let losses = tamp::salvage(&input.file, args.reading(), &mut to)?;
     to.flush()?;
     for loss in &losses {
-        let (from, end, at) = (loss.file.start, loss.file.end, loss.content_at);
-        let name = input.name();
-        match (loss.what, loss.content_bytes) {
+        say(&format_args!("{}: {}", input.name(), Told(loss)));
+    }
+    Ok(if losses.is_empty() { Outcome::Done } else { Outcome::Bad })
+}
+
+/// A loss, as a user reads it.
+struct Told<'a>(&'a Loss);
+
+impl std::fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Loss { file: Range { start, end }, content_at: at, content_bytes, what, .. } = self.0;
+        match (what, content_bytes) {
             (Lost::Unproven, bytes) => {
                 let to = at + bytes.unwrap_or(0);
-                say(&format_args!(
-                    "{name}: bytes {from}..{end}: something in them is wrong, nobody knows what; bytes {at}..{to} of the \
-                     output are as they were read"
-                ));
+                write!(
+                    f,
+                    "bytes {start}..{end}: damaged; bytes {at}..{to} of the output are as they were read, but no checksum \
+                     proves them"
+                )
             }
-            (Lost::Gone, bytes) => {
-                let missing = if from == end { "the file ends too soon there" } else { "unreadable" };
-                let content = match bytes {
-                    Some(bytes) => format!("{bytes} bytes of content, zeros instead"),
-                    None => "an unknown amount of content, nothing instead".to_owned(),
-                };
-                say(&format_args!(
-                    "{name}: bytes {from}..{end}: {missing}; lost at {at} of the output: {content}"
-                ));
+            (Lost::TooLarge { needed_bytes }, _) => write!(
+                f,
+                "bytes {start}..{end}: lost at {at} of the output: reading them takes {} MiB of memory; allow it with --memory",
+                needed_bytes.div_ceil(1 << 20)
+            ),
+            (_, _) if start == end => {
+                write!(f, "byte {start}: the file is unfinished; lost at {at} of the output: its end")
             }
+            (_, Some(bytes)) => write!(
+                f,
+                "bytes {start}..{end}: unreadable; lost at {at} of the output: {bytes} bytes of content, zeros instead"
+            ),
+            (_, None) => write!(
+                f,
+                "bytes {start}..{end}: unreadable; lost at {at} of the output: an unknown amount of content, nothing instead"
+            ),
         }
     }
-    Ok(if losses.is_empty() { Outcome::Done } else { Outcome::Lost })
 }
 
 /// What is wrong with the compressed data, if that is what the error says.
@@ -314,8 +366,15 @@ fn damage(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// The name without its suffix; `None`: it has none of ours.
-fn named(path: &Path) -> Option<PathBuf> {
+/// The name without its suffix; `None`: it has none of ours, nor the user's `own`.
+fn named(path: &Path, own: Option<&str>) -> Option<PathBuf> {
+    if let Some(own) = own {
+        let name = path.file_name()?.to_str()?;
+        let stem = name.strip_suffix(own).and_then(|stem| stem.strip_suffix('.'));
+        if let Some(stem) = stem.filter(|stem| !stem.is_empty()) {
+            return Some(path.with_file_name(stem));
+        }
+    }
     let suffix = path.extension()?.to_str()?;
     let (_, instead) = SUFFIXES.iter().find(|(known, _)| known.eq_ignore_ascii_case(suffix))?;
     Some(path.with_extension(instead))
@@ -327,9 +386,10 @@ mod tests {
 
     #[test]
     fn a_name_loses_its_suffix_or_is_left_alone() {
-        let name = |path: &str| named(Path::new(path)).map(|path| path.display().to_string());
+        let name = |path: &str| named(Path::new(path), Some("x.y")).map(|path| path.display().to_string());
         assert_eq!(name("a/b.sql.zst").as_deref(), Some("a/b.sql"));
         assert_eq!(name("b.TGZ").as_deref(), Some("b.tar"));
         assert_eq!((name("b.txt"), name("zst"), name(".zst")), (None, None, None));
+        assert_eq!((name("a/b.x.y").as_deref(), name(".x.y")), (Some("a/b"), None));
     }
 }

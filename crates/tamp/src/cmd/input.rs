@@ -1,7 +1,9 @@
 //! What is read: files that may be, and standard input.
 
 use super::args::Args;
+use super::printable::printable;
 use super::warn;
+use crate::descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, Metadata};
@@ -21,6 +23,9 @@ pub(crate) struct Input {
 impl Input {
     /// Standard input, unless compressed data would have to be typed.
     pub(crate) fn stdin(args: &Args) -> anyhow::Result<Self> {
+        if descriptors::was_closed(0) {
+            bail!("standard input is closed");
+        }
         let reads_compressed = args.decompress || args.test || args.list;
         if reads_compressed && !args.force && io::stdin().is_terminal() {
             bail!("compressed data not read from a terminal; use -f to force decompression");
@@ -36,7 +41,7 @@ impl Input {
 
     /// A named file; `None`: passed over with a warning, as gzip does.
     pub(crate) fn open(path: &Path, args: &Args) -> anyhow::Result<Option<Self>> {
-        let replaces = !(args.stdout || args.output.is_some() || args.test || args.list);
+        let replaces = args.rm || !(args.stdout || args.output.is_some() || args.test || args.list);
         let pass_over = |why: &str| {
             warn(args, &format_args!("{}: {why}", path.display()));
             Ok(None)
@@ -103,8 +108,10 @@ impl Input {
         let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
     }
 
+    /// As a person may safely read it.
     pub(crate) fn name(&self) -> String {
-        self.path.as_ref().map_or_else(|| "standard input".into(), |path| path.display().to_string())
+        let path = self.path.as_ref();
+        path.map_or_else(|| "standard input".into(), |path| printable(&path.display().to_string()))
     }
 }
 
@@ -118,22 +125,33 @@ pub(crate) fn enlarge_pipe(file: &File) {
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
 }
 
-/// Calls `each` for `path`, or with `--recursive` for every file below it, in the order of names.
-pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path)) {
+/// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder that cannot be read is passed
+/// with its error.
+pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path, io::Result<()>)) {
     if !(args.recursive && path.is_dir() && !path.is_symlink()) {
-        return each(path);
+        return each(path, Ok(()));
     }
-    let mut below = match std::fs::read_dir(path) {
-        Ok(entries) => entries.filter_map(Result::ok).map(|entry| entry.path()).collect::<Vec<_>>(),
-        Err(_) => return each(path),
-    };
-    below.sort();
-    for path in below {
-        walk(&path, args, each);
+    let below = std::fs::read_dir(path).and_then(|entries| {
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
+    });
+    match below {
+        Ok(mut below) => {
+            below.sort();
+            for path in below {
+                walk(&path, args, each);
+            }
+        }
+        Err(error) => each(path, Err(error)),
     }
 }
 
 /// For files that are read once from end to end.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    std::fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
 }

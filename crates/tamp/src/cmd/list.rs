@@ -1,41 +1,90 @@
 //! `tamp -l`: what is in compressed files.
 
-use super::Outcome;
 use super::args::Args;
 use super::input::Input;
+use super::{Outcome, say};
 use anyhow::bail;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 
-pub(crate) fn head(args: &Args) {
-    if !args.quiet {
-        let _ = writeln!(
-            io::stdout(),
-            "{:>15} {:>15} {:>7} {:>6} {:>9} {:>7}  name",
-            "compressed",
-            "uncompressed",
-            "ratio",
-            "format",
-            "blocks",
-            "random"
-        );
+/// The files listed so far.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    files: Vec<Value>,
+    count: u64,
+    packed: u64,
+    content: u64,
+}
+
+impl List {
+    /// Prints a line for one file, or with `--json` stores its entry.
+    pub(crate) fn file(&mut self, args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+        if !input.metadata.is_file() {
+            bail!("a pipe cannot be listed; save it to a file first");
+        }
+        let listing = tamp::list(&input.file, args.reading())?;
+        let (packed, content) = (listing.file_bytes, listing.content_bytes);
+        if args.json {
+            self.files.push(json!({
+                "file": input.name(),
+                "format": listing.container,
+                "compressed_bytes": packed,
+                "content_bytes": content,
+                "blocks": listing.blocks,
+                "random_access": listing.is_seekable,
+                "unfinished_at": listing.unfinished,
+            }));
+        } else {
+            if self.count == 0 && !args.quiet {
+                head()?;
+            }
+            let blocks = listing.blocks.map_or_else(|| "-".to_owned(), |blocks| blocks.to_string());
+            let random = if listing.is_seekable { "yes" } else { "no" };
+            line(packed, content, listing.container, &blocks, random, &input.name())?;
+        }
+        self.count += 1;
+        self.packed += packed;
+        self.content += content;
+        let Some(offset) = listing.unfinished else { return Ok(Outcome::Done) };
+        say(&format_args!("{}: {}", input.name(), tamp::Error::Unfinished { offset }));
+        Ok(Outcome::Bad)
+    }
+
+    /// Prints the totals of several files, or with `--json` the whole object.
+    pub(crate) fn finish(self, args: &Args) -> io::Result<()> {
+        if args.json {
+            let total = json!({
+                "files": self.count,
+                "compressed_bytes": self.packed,
+                "content_bytes": self.content,
+            });
+            let list = json!({ "schema": "tamp.list/1", "files": self.files, "total": total });
+            return writeln!(io::stdout(), "{list}");
+        }
+        if self.count < 2 {
+            return Ok(());
+        }
+        line(self.packed, self.content, "", "", "", &format!("{} files", self.count))
     }
 }
 
-/// A line for one file.
-pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
-    if !input.metadata.is_file() {
-        bail!("a pipe cannot be listed; save it to a file first");
-    }
-    let listing = tamp::list(&input.file, args.threads())?;
-    let (packed, content) = (listing.file_bytes, listing.content_bytes);
+fn head() -> io::Result<()> {
+    writeln!(
+        io::stdout(),
+        "{:>15} {:>15} {:>7} {:>6} {:>9} {:>7}  name",
+        "compressed",
+        "uncompressed",
+        "ratio",
+        "format",
+        "blocks",
+        "random"
+    )
+}
+
+fn line(packed: u64, content: u64, format: &str, blocks: &str, random: &str, name: &str) -> io::Result<()> {
     let reduction_pct = if content == 0 { 0.0 } else { 100.0 * (1.0 - packed as f64 / content as f64) };
     writeln!(
         io::stdout(),
-        "{packed:>15} {content:>15} {reduction_pct:>6.1}% {:>6} {:>9} {:>7}  {}",
-        listing.format.suffix(),
-        listing.blocks.map_or_else(|| "-".to_owned(), |blocks| blocks.to_string()),
-        if listing.is_seekable { "yes" } else { "no" },
-        input.name()
-    )?;
-    Ok(Outcome::Done)
+        "{packed:>15} {content:>15} {reduction_pct:>6.1}% {format:>6} {blocks:>9} {random:>7}  {name}"
+    )
 }

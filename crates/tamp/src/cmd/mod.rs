@@ -4,26 +4,28 @@ pub(crate) mod args;
 mod attributes;
 mod compress;
 mod decompress;
+mod generate;
 mod input;
 mod list;
 mod output;
+mod printable;
 pub(crate) mod watch;
 
+use crate::descriptors;
 use anyhow::Context;
 use args::Args;
 use input::Input;
+use list::List;
+use printable::printable;
 use std::fmt::Display;
 use std::fs::Metadata;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// Something failed.
 const EXIT_FAILED: u8 = 1;
 /// The command line is wrong, or a file was passed over: gzip's warning.
 pub(crate) const EXIT_USAGE: u8 = 2;
-/// Salvage lost something.
-const EXIT_LOST: u8 = 3;
 
 /// How a file came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +33,35 @@ enum Outcome {
     Done,
     /// Done, or passed over, with a warning that was printed.
     Warned,
-    /// Salvaged, but not whole.
-    Lost,
+    /// Done as far as possible: content is missing, or is not proven.
+    Bad,
 }
 
-/// Works on all files; yields the exit code: the first of failed, lost, warned that applies to any.
+/// Works on all files; yields the exit code: the first of failed, warned that applies to any.
 pub(crate) fn run(args: &Args) -> u8 {
+    if let Some(what) = args.generate {
+        return generate::run(what);
+    }
+    if args.list && descriptors::was_closed(1) {
+        say(&"standard output is closed");
+        return EXIT_FAILED;
+    }
+    if (args.decompress || args.test || args.list)
+        && let Err(error) = crate::confine::refuse()
+        && args.verbose
+    {
+        say(&format_args!("decodes without a seccomp filter ({error})"));
+    }
     let mut codes = Vec::new();
+    let mut list = List::default();
     let mut run_one = |input: anyhow::Result<Option<Input>>, name: &dyn Display| {
         codes.push(
-            match input.and_then(|input| input.map_or(Ok(Outcome::Warned), |input| file(args, &input))) {
+            match input
+                .and_then(|input| input.map_or(Ok(Outcome::Warned), |input| file(args, &input, &mut list)))
+            {
                 Ok(Outcome::Done) => 0,
                 Ok(Outcome::Warned) => EXIT_USAGE,
-                Ok(Outcome::Lost) => EXIT_LOST,
+                Ok(Outcome::Bad) => EXIT_FAILED,
                 Err(error) => {
                     say(&format_args!("{name}: {error:#}"));
                     EXIT_FAILED
@@ -51,9 +69,6 @@ pub(crate) fn run(args: &Args) -> u8 {
             },
         );
     };
-    if args.list {
-        list::head(args);
-    }
     if args.files.is_empty() {
         run_one(Input::stdin(args).map(Some), &"standard input");
     }
@@ -62,15 +77,22 @@ pub(crate) fn run(args: &Args) -> u8 {
             run_one(Input::stdin(args).map(Some), &"standard input");
             continue;
         }
-        input::walk(path, args, &mut |path: &Path| run_one(Input::open(path, args), &path.display()));
+        input::walk(path, args, &mut |path, walked| {
+            let input = walked.context("reading the folder").and_then(|()| Input::open(path, args));
+            run_one(input, &path.display());
+        });
     }
-    let worst = [EXIT_FAILED, EXIT_LOST, EXIT_USAGE].into_iter().find(|code| codes.contains(code));
+    if let Err(error) = list.finish(args) {
+        say(&format_args!("printing the list: {error}"));
+        codes.push(EXIT_FAILED);
+    }
+    let worst = [EXIT_FAILED, EXIT_USAGE].into_iter().find(|code| codes.contains(code));
     worst.unwrap_or(0)
 }
 
-fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+fn file(args: &Args, input: &Input, list: &mut List) -> anyhow::Result<Outcome> {
     if args.list {
-        list::file(args, input)
+        list.file(args, input)
     } else if args.decompress || args.test {
         decompress::file(args, input)
     } else {
@@ -95,7 +117,7 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
 
 /// Prints a line on standard error. That nobody reads it is no reason to stop.
 fn say(line: &dyn Display) {
-    let _ = writeln!(io::stderr(), "tamp: {line}");
+    let _ = writeln!(io::stderr(), "tamp: {}", printable(&line.to_string()));
 }
 
 /// Prints a warning, unless told to be quiet.

@@ -3,12 +3,14 @@
 use super::args::Args;
 use super::input::{Input, create_new, enlarge_pipe};
 use super::{attributes, warn};
-use crate::signal;
+use crate::{descriptors, signal};
 use anyhow::{Context, bail};
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, OFlags, RenameFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, IsTerminal, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where output goes.
@@ -25,6 +27,9 @@ pub(crate) enum Output {
 impl Output {
     /// Standard output, unless it is a terminal and holds compressed data, or the input itself.
     pub(crate) fn stdout(args: &Args, holds: Holds, input: &Input) -> anyhow::Result<Self> {
+        if descriptors::was_closed(1) {
+            bail!("standard output is closed");
+        }
         if holds == Holds::Compressed && !args.force && io::stdout().is_terminal() {
             bail!("compressed data not written to a terminal; use -f to force compression");
         }
@@ -36,14 +41,21 @@ impl Output {
 
     /// A file that will be named `path`; `None`: it exists, and a warning was printed.
     pub(crate) fn create(path: &Path, args: &Args, input: &Input) -> anyhow::Result<Option<Self>> {
+        if is_standard_output(path) {
+            return Self::stdout(args, Holds::Content, input).map(Some);
+        }
         if let Ok(metadata) = path.metadata() {
             refuse_input(&metadata, input)?;
             if metadata.is_dir() {
                 bail!("{} is a directory", path.display());
             }
-            let is_device = !metadata.is_file();
-            if is_device && args.output.is_some() {
-                let file = File::options().write(true).open(path).context("opening the output")?;
+            let is_device = !metadata.is_file() || is_descriptor(path);
+            // A longer file would keep its end behind the output.
+            let is_overwritten = metadata.is_file() && metadata.len() > 0;
+            if is_device && args.output.is_some() && is_ours(path) && (args.force || !is_overwritten) {
+                let mut options = File::options();
+                options.write(true).truncate(is_overwritten);
+                let file = options.open(path).context("opening the output")?;
                 return Ok(Some(Self::Existing(file)));
             }
         }
@@ -113,6 +125,11 @@ impl Output {
         }
     }
 
+    /// Whether this is a new file, not standard output or a device.
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self, Self::New(_))
+    }
+
     /// Gives a new file its attributes and its name.
     pub(crate) fn finish(self, input: &Input, args: &Args) -> anyhow::Result<()> {
         let Self::New(new) = self else { return Ok(()) };
@@ -130,6 +147,13 @@ impl Output {
         }
         new.rename(args)
     }
+}
+
+/// Whether root or this user owns what stands at `path`, be it a link: another user's pipe, or link to a device, is no
+/// place for this user's bytes.
+fn is_ours(path: &Path) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    path.symlink_metadata().is_ok_and(|found| found.uid() == 0 || found.uid() == me)
 }
 
 /// A file that is written while it is read is neither the old one nor the new.
@@ -159,9 +183,8 @@ pub(crate) struct NewFile {
 impl NewFile {
     fn create(path: &Path) -> io::Result<Self> {
         let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
-        // In a container every run may have the same process id, and a killed one leaves its file behind.
-        for number in 0..TEMPORARY_NAMES {
-            let temporary = path.with_file_name(temporary_name(name, number));
+        for _ in 0..TEMPORARY_NAMES {
+            let temporary = path.with_file_name(temporary_name(name));
             match create_new(&temporary) {
                 Ok(file) => {
                     signal::set_unfinished(Some(&temporary));
@@ -179,15 +202,7 @@ impl NewFile {
         if args.force {
             std::fs::rename(&self.temporary, &self.path).with_context(context)?;
         } else {
-            // Unlike a rename, a link does not replace what came there meanwhile.
-            match std::fs::hard_link(&self.temporary, &self.path) {
-                Ok(()) => std::fs::remove_file(&self.temporary)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    return Err(error).with_context(context);
-                }
-                // A file system without links.
-                Err(_) => std::fs::rename(&self.temporary, &self.path).with_context(context)?,
-            }
+            rename_new(&self.temporary, &self.path).with_context(context)?;
         }
         self.is_named = true;
         if !args.no_sync {
@@ -205,14 +220,42 @@ impl NewFile {
     }
 }
 
-/// Tried before it is given up.
-const TEMPORARY_NAMES: u32 = 1000;
-
-fn temporary_name(name: &OsStr, number: u32) -> OsString {
-    let mut ending = format!(".tamp-{}", std::process::id());
-    if number > 0 {
-        ending = format!("{ending}-{number}");
+/// Renames `from` to `to`; an error if `to` exists.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let renamed = rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE);
+    match renamed.map_err(io::Error::from) {
+        // The file system does not support it.
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) => {}
+        renamed => return renamed,
     }
+    match std::fs::hard_link(from, to) {
+        Ok(()) => std::fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // The file system has no hard links.
+        Err(_) => std::fs::rename(from, to),
+    }
+}
+
+/// Whether `path` names this process's standard output.
+fn is_standard_output(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|known| path == Path::new(known))
+}
+
+/// Whether `path` is a link to an open file, in `/dev` or in a folder of `/proc`.
+fn is_descriptor(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    is_link && folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
+}
+
+/// Tried before it is given up.
+const TEMPORARY_NAMES: u32 = 10;
+
+/// Another user cannot guess it: the hasher's keys are the system's randomness.
+fn temporary_name(name: &OsStr) -> OsString {
+    let draw = || RandomState::new().build_hasher().finish();
+    let ending = format!(".tamp-{:016x}{:016x}", draw(), draw());
     // The longest names leave no room for more.
     if 1 + name.len() + ending.len() > 255 {
         return ending.into();

@@ -190,9 +190,23 @@ impl Display for Line<'_> {
         match done_ratio {
             Some(done_ratio) if done_ratio > 0.0 && done_ratio <= 1.0 => {
                 let left_s = elapsed_s * (1.0 - done_ratio) / done_ratio;
-                write!(f, ", {:.0}%, {left_s:.0} s left", done_ratio * 100.0)
+                write!(f, ", {:.0}%, {} left", done_ratio * 100.0, Clock(left_s))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// A duration in seconds, printed as `5 s`, `1:05 min` or `1:00:05 h`.
+struct Clock(f64);
+
+impl Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = Duration::try_from_secs_f64(self.0.round()).map_or(u64::MAX, |span| span.as_secs());
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => write!(f, "{seconds} s"),
+            (0, minutes, seconds) => write!(f, "{minutes}:{seconds:02} min"),
+            (hours, minutes, seconds) => write!(f, "{hours}:{minutes:02}:{seconds:02} h"),
         }
     }
 }
@@ -335,6 +349,12 @@ mod tests {
             .map(|bytes| amount(bytes).to_string())
             .into();
         assert_eq!(found, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "5.5 GiB", "16777216.0 TiB"]);
+    }
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        let found = [0.4, 59.4, 60.0, 3599.0, 3600.0 * 25.0 + 61.0].map(|seconds| Clock(seconds).to_string());
+        assert_eq!(found, ["0 s", "59 s", "1:00 min", "59:59 min", "25:01:01 h"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use crate::Error;
 use crate::buffer::Buffer;
-use crate::zst::le32;
+use crate::format::zst::le32;
 use lz4::block::CompressionMode;
 use std::io;
 use twox_hash::XxHash32;
@@ -23,7 +23,7 @@ pub(crate) const HEADER_BYTES_MAX: usize = 19;
 /// Set in a block's size when its content is stored as it is.
 const STORED: u32 = 1 << 31;
 /// A block of a linked frame may refer this far back.
-pub(crate) const HISTORY_BYTES: usize = 64 << 10;
+const HISTORY_BYTES: usize = 64 << 10;
 
 /// What a frame's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,34 @@ pub(crate) struct Header {
     pub(crate) block_checksums: bool,
     pub(crate) content_checksum: bool,
     pub(crate) content_bytes: Option<u64>,
+    pub(crate) age: Age,
+}
+
+/// Which of two layouts a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    Current,
+    /// What `lz4 -l` writes: no header but the magic, and no end mark.
+    Legacy,
+}
+
+impl Header {
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.age == Age::Legacy
+    }
+}
+
+/// What holds of a legacy frame.
+pub(crate) fn legacy_header() -> Header {
+    Header {
+        own_bytes: 4,
+        block_bytes: LEGACY_BLOCK_BYTES,
+        blocks_linked: false,
+        block_checksums: false,
+        content_checksum: false,
+        content_bytes: None,
+        age: Age::Legacy,
+    }
 }
 
 /// Reads a frame's header, `bytes` beginning with the magic; `Ok(None)`: they end before it does.
@@ -63,6 +91,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
         block_checksums: has(4),
         content_checksum: has(2),
         content_bytes,
+        age: Age::Current,
     }))
 }
 
@@ -204,8 +233,26 @@ pub(crate) fn decode_framed(
     header: &Header,
     content: &mut Buffer,
 ) -> Result<(), &'static str> {
+    decode_framed_after(framed, header, None, content)
+}
+
+/// Like [`decode_framed`]; `history` is what a linked block refers to.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub(crate) fn decode_framed_after(
+    framed: &[u8],
+    header: &Header,
+    history: Option<&[u8]>,
+    content: &mut Buffer,
+) -> Result<(), &'static str> {
     let field = framed.get(..4).ok_or("an lz4 block that is cut")?;
-    let size = BlockSize::read(le32(field)).ok_or("an lz4 end mark where a block should be")?;
+    let size = if header.is_legacy() {
+        BlockSize { bytes: le32(field) as usize, stored: false }
+    } else {
+        BlockSize::read(le32(field)).ok_or("an lz4 end mark where a block should be")?
+    };
     let bytes = framed.get(4..4 + size.bytes).ok_or("an lz4 block that is cut")?;
     let checksum = if header.block_checksums {
         Some(le32(framed.get(4 + size.bytes..8 + size.bytes).ok_or("an lz4 block that is cut")?))
@@ -213,7 +260,67 @@ pub(crate) fn decode_framed(
         None
     };
     let content_bytes_max = header.block_bytes;
-    decode(&Block { bytes, stored: size.stored, checksum, content_bytes_max }, None, content)
+    decode(&Block { bytes, stored: size.stored, checksum, content_bytes_max }, history, content)
+}
+
+/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit` bytes of it.
+///
+/// # Source
+///
+/// LZ4 Block Format Description, in the lz4 repository's `doc` folder.
+pub(crate) fn decode_remains(framed: &[u8], header: &Header, history: &[u8], limit: usize) -> Vec<u8> {
+    let Some(field) = framed.get(..4).map(le32) else { return Vec::new() };
+    let size = if header.is_legacy() { None } else { BlockSize::read(field) };
+    let (bytes, stored) = size.map_or((field as usize, false), |size| (size.bytes, size.stored));
+    let block = &framed[4..framed.len().min(4 + bytes.min(header.block_bytes))];
+    if stored {
+        return block[..block.len().min(limit)].to_vec();
+    }
+    let mut content = history.to_vec();
+    // What ends it is the damage, or the end of the bytes at hand.
+    let _ = sequences(block, &mut content, history.len() + limit);
+    content.split_off(history.len())
+}
+
+/// Appends what the sequences of `block` mean, up to `limit`; `None`: they end, or make no sense any more.
+fn sequences(block: &[u8], content: &mut Vec<u8>, limit: usize) -> Option<()> {
+    let mut at = 0;
+    loop {
+        let token = usize::from(*block.get(at)?);
+        at += 1;
+        let literals = length(block, &mut at, token >> 4)?;
+        let end = at.checked_add(literals)?.min(block.len());
+        let room = limit.checked_sub(content.len())?;
+        content.extend_from_slice(&block[at..end.min(at + room)]);
+        at += literals;
+        let offset = block.get(at..at + 2)?;
+        let offset = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
+        at += 2;
+        let matched = length(block, &mut at, token & 15)? + 4;
+        let from = content.len().checked_sub(offset).filter(|_| offset > 0)?;
+        for place in from..from + matched {
+            if content.len() >= limit {
+                return None;
+            }
+            content.push(content[place]);
+        }
+    }
+}
+
+/// A length of four bits, and as many bytes as it goes on in.
+fn length(block: &[u8], at: &mut usize, nibble: usize) -> Option<usize> {
+    let mut length = nibble;
+    if nibble == 15 {
+        loop {
+            let byte = *block.get(*at)?;
+            *at += 1;
+            length += usize::from(byte);
+            if byte < 255 {
+                break;
+            }
+        }
+    }
+    Some(length)
 }
 
 /// What our own frames' headers say, for blocks of `block_bytes`.
@@ -225,7 +332,28 @@ pub(crate) fn own_header(block_bytes: usize) -> Header {
         block_checksums: true,
         content_checksum: false,
         content_bytes: None,
+        age: Age::Current,
     }
+}
+
+/// Whether a block that has a checksum, and passes it, stands at the beginning of `bytes`.
+pub(crate) fn is_proven_block(bytes: &[u8], header: &Header) -> bool {
+    let size = bytes.get(..4).and_then(|field| BlockSize::read(le32(field)));
+    let Some(size) = size.filter(|size| size.bytes <= header.block_bytes && size.bytes > 0) else {
+        return false;
+    };
+    let Some(framed) = bytes.get(4..size.bytes + 8) else { return false };
+    le32(&framed[size.bytes..]) == XxHash32::oneshot(0, &framed[..size.bytes])
+}
+
+/// Keeps the last 64 KiB of all content, which linked blocks refer to.
+pub(crate) fn remember(history: &mut Vec<u8>, content: &[u8]) {
+    if content.len() >= HISTORY_BYTES {
+        history.clear();
+    }
+    history.extend_from_slice(&content[content.len().saturating_sub(HISTORY_BYTES)..]);
+    let excess = history.len().saturating_sub(HISTORY_BYTES);
+    history.drain(..excess);
 }
 
 #[cfg(test)]
@@ -253,6 +381,23 @@ mod tests {
             written[at] ^= 4;
             assert!(!matches!(header(&written), Ok(Some(_))), "byte {at}");
         }
+    }
+
+    #[test]
+    fn of_a_damaged_block_all_before_the_damage_remains() {
+        let text: Vec<u8> = (0..4000_u32).flat_map(|n| format!("{n},").into_bytes()).collect();
+        let mut block = Buffer::default();
+        encode(&text, Effort::Fast(1), &mut block).unwrap();
+        let header = own_header(64 << 10);
+        assert!(decode_remains(&block, &header, &[], 64 << 10) == text);
+        assert!(decode_remains(&block, &header, &[], 1000) == text[..1000]);
+        let middle = block.len() / 2;
+        let cut = decode_remains(&block[..middle], &header, &[], 64 << 10);
+        assert!(text.starts_with(&cut) && cut.len() > 1000, "{}", cut.len());
+        let mut zeroed = block.to_vec();
+        zeroed[middle..middle + 100].fill(0);
+        let found = decode_remains(&zeroed, &header, &[], 64 << 10);
+        assert!(found[..1000] == text[..1000]);
     }
 
     #[test]

@@ -6,10 +6,19 @@
 
 use crate::Error;
 use crate::buffer::Buffer;
+use crate::dictionary::Dictionary;
+use crate::level::BLOCK_BYTES_MAX;
+use std::hash::Hasher;
+use twox_hash::XxHash64;
 
 pub(crate) const MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
 const SEEK_TABLE_MAGIC: u32 = SKIPPABLE_MAGIC | 0xE;
+const END_MAGIC: u32 = SKIPPABLE_MAGIC | 0xD;
+/// What the payload of an end frame begins with.
+const END_NAME: [u8; 4] = *b"tamp";
+/// Header, name, number of frames, XXH64 of the seek table behind it.
+pub(crate) const END_BYTES: usize = SKIPPABLE_HEADER_BYTES + 4 + 8 + 8;
 const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
 /// The format allows no more frames in a seek table.
 const FRAMES_MAX: usize = 0x0800_0000;
@@ -17,8 +26,11 @@ const FRAMES_MAX: usize = 0x0800_0000;
 pub(crate) const SEEK_FOOTER_BYTES: usize = 9;
 /// Magic and size of a skippable frame.
 pub(crate) const SKIPPABLE_HEADER_BYTES: usize = 8;
-/// A block decodes to no more than this.
-const BLOCK_OUT_MAX: usize = 128 << 10;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 3;
+/// Largest window of the format, as a power of two.
+pub(crate) const WINDOW_LOG_MAX: u32 = 31;
+/// A block decodes to no more than this, and no block in a frame is longer.
+pub(crate) const BLOCK_OUT_MAX: usize = 128 << 10;
 
 /// Whether a frame that begins with `magic` is to be skipped.
 pub(crate) fn is_skippable(magic: u32) -> bool {
@@ -35,9 +47,16 @@ pub(crate) struct Header {
     pub(crate) own_bytes: usize,
     pub(crate) content_bytes: Option<u64>,
     pub(crate) checksum: bool,
-    pub(crate) needs_dictionary: bool,
+    /// 0: the frame needs no dictionary, or does not say which.
+    pub(crate) dictionary_id: u32,
+    /// Memory that decoding needs for what later content refers to.
+    pub(crate) window_bytes: u64,
+    /// Whether tamp wrote it, and so states the number of frames behind the last one.
+    pub(crate) is_own: bool,
 }
 
+/// Shortest possible frame header, magic included.
+pub(crate) const HEADER_BYTES_MIN: usize = 6;
 /// Longest possible frame header, magic included.
 pub(crate) const HEADER_BYTES_MAX: usize = 18;
 
@@ -63,11 +82,24 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
         2 => Some(u64::from_le_bytes(padded) + 256),
         _ => Some(u64::from_le_bytes(padded)),
     };
+    let window_bytes = if single_segment {
+        content_bytes.unwrap_or(0)
+    } else {
+        let (exponent, mantissa) = (bytes[5] >> 3, u64::from(bytes[5] & 7));
+        let base = 1_u64 << (10 + exponent);
+        base + base / 8 * mantissa
+    };
+    let mut dictionary_id = [0; 4];
+    dictionary_id[..dictionary_bytes].copy_from_slice(&bytes[dictionary_at..content_at]);
     Some(Header {
         own_bytes: content_at + content_field_bytes,
         content_bytes,
         checksum: descriptor & 4 != 0,
-        needs_dictionary: bytes[dictionary_at..content_at].iter().any(|&byte| byte != 0),
+        dictionary_id: u32::from_le_bytes(dictionary_id),
+        window_bytes,
+        is_own: content_field_bytes == CONTENT_FIELD_BYTES
+            && content_bytes.is_some_and(|bytes| bytes <= BLOCK_BYTES_MAX as u64)
+            && descriptor & 4 != 0,
     })
 }
 
@@ -160,28 +192,98 @@ impl Walk {
 pub(crate) struct Seek {
     pub(crate) frame_bytes: u32,
     pub(crate) content_bytes: u32,
+    /// What ends the frame: the lower half of its content's XXH64. 0 in tables without.
+    pub(crate) checksum: u32,
 }
 
-/// The seek table, as the skippable frame that ends a seekable file.
-///
-/// Empty when there are more frames than the format can list: the file is then read by its frames.
-pub(crate) fn seek_table(seeks: &[Seek]) -> Vec<u8> {
-    if seeks.len() > FRAMES_MAX {
-        return Vec::new();
+/// Length of an entry with a checksum.
+const ENTRY_BYTES: usize = 12;
+
+impl Seek {
+    /// Of a whole frame that ends with a checksum.
+    pub(crate) fn of(frame: &[u8], content_bytes: usize) -> Self {
+        Self {
+            frame_bytes: u32::try_from(frame.len()).expect("blocks are at most 128 MiB"),
+            content_bytes: u32::try_from(content_bytes).expect("blocks are at most 128 MiB"),
+            checksum: le32(&frame[frame.len() - 4..]),
+        }
     }
-    let payload_bytes = seeks.len() * 8 + SEEK_FOOTER_BYTES;
-    let mut table = Vec::with_capacity(SKIPPABLE_HEADER_BYTES + payload_bytes);
+
+    /// As it stands in the table.
+    pub(crate) fn entry(self) -> [u8; ENTRY_BYTES] {
+        let mut entry = [0; ENTRY_BYTES];
+        entry[..4].copy_from_slice(&self.frame_bytes.to_le_bytes());
+        entry[4..8].copy_from_slice(&self.content_bytes.to_le_bytes());
+        entry[8..].copy_from_slice(&self.checksum.to_le_bytes());
+        entry
+    }
+}
+
+/// What ends a file: the end frame, which says what frames there are and proves the seek table, and that table.
+///
+/// Both are skippable frames. There is no table when there are more frames than the format can list: the file is then
+/// read by its frames.
+pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
+    let mut tail = vec![0; END_BYTES];
+    seek_table(seeks, &mut tail);
+    let mut hash = XxHash64::with_seed(0);
+    for seek in seeks {
+        hash.write(&seek.entry());
+    }
+    tail[..4].copy_from_slice(&END_MAGIC.to_le_bytes());
+    let payload_bytes = u32::try_from(END_BYTES - SKIPPABLE_HEADER_BYTES).expect("a few bytes");
+    tail[4..8].copy_from_slice(&payload_bytes.to_le_bytes());
+    tail[8..12].copy_from_slice(&END_NAME);
+    tail[12..20].copy_from_slice(&(seeks.len() as u64).to_le_bytes());
+    tail[20..28].copy_from_slice(&hash.finish().to_le_bytes());
+    tail
+}
+
+/// What an end frame says of the frames since the file began, or since the end frame before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// How many.
+    pub(crate) frames: u64,
+    /// XXH64 of their entries in the seek table.
+    pub(crate) hash: u64,
+}
+
+impl End {
+    /// Reads an end frame; `None`: `bytes` begin with none.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..END_BYTES)?;
+        let is_end = le32(bytes) == END_MAGIC
+            && le32(&bytes[4..]) as usize == END_BYTES - SKIPPABLE_HEADER_BYTES
+            && bytes[8..12] == END_NAME;
+        let le64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        is_end.then(|| Self { frames: le64(12), hash: le64(20) })
+    }
+
+    /// Whether `seeks` are what was written.
+    pub(crate) fn proves(&self, seeks: &[Seek]) -> bool {
+        let mut hash = XxHash64::with_seed(0);
+        for seek in seeks {
+            hash.write(&seek.entry());
+        }
+        self.frames == seeks.len() as u64 && self.hash == hash.finish()
+    }
+}
+
+fn seek_table(seeks: &[Seek], table: &mut Vec<u8>) {
+    if seeks.len() > FRAMES_MAX {
+        return;
+    }
+    let payload_bytes = seeks.len() * ENTRY_BYTES + SEEK_FOOTER_BYTES;
+    table.reserve(SKIPPABLE_HEADER_BYTES + payload_bytes);
     table.extend_from_slice(&SEEK_TABLE_MAGIC.to_le_bytes());
     table.extend_from_slice(&u32::try_from(payload_bytes).expect("checked above").to_le_bytes());
     for seek in seeks {
-        table.extend_from_slice(&seek.frame_bytes.to_le_bytes());
-        table.extend_from_slice(&seek.content_bytes.to_le_bytes());
+        table.extend_from_slice(&seek.entry());
     }
     table.extend_from_slice(&u32::try_from(seeks.len()).expect("checked above").to_le_bytes());
-    // Descriptor 0: no checksums here, because each frame has its own.
-    table.push(0);
+    // The upper bit: entries have checksums.
+    table.push(0x80);
     table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
-    table
 }
 
 /// Whole length of the skippable frame that `footer` ends, if it is a seek table's.
@@ -204,16 +306,28 @@ pub(crate) fn read_seek_table(table: &[u8]) -> Option<Vec<Seek>> {
     }
     let entry_bytes = if footer[4] & 0x80 == 0 { 8 } else { 12 };
     let entries = &table[SKIPPABLE_HEADER_BYTES..SKIPPABLE_HEADER_BYTES + payload_bytes];
-    let read = |entry: &[u8]| Seek { frame_bytes: le32(entry), content_bytes: le32(&entry[4..]) };
+    let read = |entry: &[u8]| Seek {
+        frame_bytes: le32(entry),
+        content_bytes: le32(&entry[4..]),
+        checksum: entry.get(8..12).map_or(0, le32),
+    };
     Some(entries.chunks_exact(entry_bytes).map(read).collect())
 }
 
-/// A decompression context that accepts windows as large as stock `zstd -d` does.
+/// A decompression context. It accepts any window: who reads a header compares it with the memory that was granted.
 pub(crate) struct Decoder(zstd_safe::DCtx<'static>);
 
 impl Decoder {
-    pub(crate) fn new() -> Self {
-        Self(zstd_safe::DCtx::create())
+    pub(crate) fn new(dictionary: Option<&Dictionary>) -> Self {
+        let mut context = zstd_safe::DCtx::create();
+        context
+            .set_parameter(zstd_safe::DParameter::WindowLogMax(WINDOW_LOG_MAX))
+            .expect("zstd knows its windows");
+        if let Some(dictionary) = dictionary {
+            // A dictionary was read once before, by `Dictionary::new`; nothing but memory can be missing.
+            context.load_dictionary(dictionary.bytes()).expect("there is memory for a dictionary");
+        }
+        Self(context)
     }
 
     /// Decodes one whole frame and appends it to `content`.
@@ -228,19 +342,20 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and whether the frame ended.
+    /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and how much it would like to see
+    /// next: 0 if the frame ended.
     pub(crate) fn stream(
         &mut self,
         input: &[u8],
         room_bytes: usize,
         content: &mut Buffer,
-    ) -> Result<(usize, bool), &'static str> {
+    ) -> Result<(usize, usize), &'static str> {
         let mut from = zstd_safe::InBuffer::around(input);
         let mut to = zstd_safe::OutBuffer::around(content.room(room_bytes));
         let hint = self.0.decompress_stream(&mut to, &mut from).map_err(zstd_safe::get_error_name)?;
         let (eaten, made) = (from.pos(), to.pos());
         content.set_len(made);
-        Ok((eaten, hint == 0))
+        Ok((eaten, hint))
     }
 
     pub(crate) fn reset(&mut self) {
@@ -255,9 +370,12 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(dictionary: Option<&Dictionary>) -> Self {
         use zstd_safe::CParameter::{ChecksumFlag, ContentSizeFlag};
         let mut context = zstd_safe::CCtx::create();
+        if let Some(dictionary) = dictionary {
+            context.load_dictionary(dictionary.bytes()).expect("there is memory for a dictionary");
+        }
         for flag in [ChecksumFlag(true), ContentSizeFlag(true)] {
             context.set_parameter(flag).expect("zstd knows its own parameters");
         }
@@ -272,14 +390,41 @@ impl Encoder {
             }
             self.level = Some(level);
         }
-        let room = frames.more(zstd_safe::compress_bound(block.len()));
+        let lead = CONTENT_FIELD_BYTES - minimal_field_bytes(block.len());
+        let room = frames.more(lead + zstd_safe::compress_bound(block.len()));
         let bytes = self
             .context
-            .compress2(room, block)
+            .compress2(&mut room[lead..], block)
             .map_err(|code| std::io::Error::other(zstd_safe::get_error_name(code)))?;
-        frames.grow(bytes);
+        widen_content_field(&mut room[..lead + bytes], lead, block.len());
+        frames.grow(lead + bytes);
         Ok(())
     }
+}
+
+/// Width of the field that states a frame's content in what tamp writes.
+///
+/// zstd uses this width only from 4 GiB on, and no block of tamp's is that large. So frames of tamp can be told from those of
+/// others, which have no end frame behind them, without a byte that some decoder might refuse.
+const CONTENT_FIELD_BYTES: usize = 8;
+
+/// Width of the field that zstd itself would use.
+fn minimal_field_bytes(content_bytes: usize) -> usize {
+    match content_bytes {
+        0..256 => 1,
+        256..65_792 => 2,
+        _ => 4,
+    }
+}
+
+/// Makes the frame that begins `lead` bytes into `frame` one that fills it, by a wider field for its content's length.
+fn widen_content_field(frame: &mut [u8], lead: usize, content_bytes: usize) {
+    let header = header(&frame[lead..]).expect("zstd wrote a frame");
+    let kept = header.own_bytes - (CONTENT_FIELD_BYTES - lead);
+    frame.copy_within(lead..lead + kept, 0);
+    // The two upper bits of the descriptor are the field's width.
+    frame[4] |= 0xC0;
+    frame[kept..kept + CONTENT_FIELD_BYTES].copy_from_slice(&(content_bytes as u64).to_le_bytes());
 }
 
 /// What zstd is told for one of its levels: the level, and where we know better than its own tables, what else.
@@ -307,7 +452,7 @@ mod tests {
 
     fn frame_of(block: &[u8]) -> Vec<u8> {
         let mut frame = Buffer::default();
-        Encoder::new().encode(block, 1, &mut frame).unwrap();
+        Encoder::new(None).encode(block, 1, &mut frame).unwrap();
         frame.to_vec()
     }
 
@@ -317,7 +462,7 @@ mod tests {
             let frame = frame_of(&vec![7; bytes]);
             let header = header(&frame).unwrap();
             assert_eq!(header.content_bytes, Some(bytes as u64));
-            assert!(header.checksum && !header.needs_dictionary);
+            assert!(header.checksum && header.is_own && header.dictionary_id == 0);
         }
     }
 
@@ -341,7 +486,7 @@ mod tests {
         for at in [10, frame.len() / 2, frame.len() - 1] {
             let mut damaged = frame.clone();
             damaged[at] ^= 0x10;
-            assert!(Decoder::new().decode(&damaged, 1 << 20, &mut content).is_err(), "byte {at}");
+            assert!(Decoder::new(None).decode(&damaged, 1 << 20, &mut content).is_err(), "byte {at}");
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::buffer::Buffer;
-use crate::zst::le32;
+use crate::format::zst::le32;
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
 pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -15,7 +15,7 @@ pub(crate) const TRAILER_BYTES: usize = 8;
 /// Content of each BGZF block we write: what `bgzip` uses, so that even stored it stays under 64 KiB.
 pub(crate) const BGZF_CONTENT_BYTES: usize = 0xff00;
 /// No BGZF block holds more.
-const BGZF_CONTENT_BYTES_MAX: usize = 1 << 16;
+pub(crate) const BGZF_CONTENT_BYTES_MAX: usize = 1 << 16;
 /// An empty block: says that the file is whole.
 pub(crate) const BGZF_END: [u8; 28] =
     [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 0xff, 6, 0, b'B', b'C', 2, 0, 0x1b, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -75,6 +75,32 @@ fn bgzf_size(mut extra: &[u8]) -> Option<usize> {
         extra = &rest[length..];
     }
     None
+}
+
+/// Whether the member that `bytes` begin with, which says that it is a BGZF block of `member_bytes`, is one.
+///
+/// An extra field may mislead. A block of BGZF holds at most 64 KiB, and a member, padding or nothing follows it; if
+/// anything else does, it must decode. One that is cut is taken for what it says.
+pub(crate) fn is_bgzf_block(bytes: &[u8], member_bytes: usize) -> bool {
+    let Some(member) = bytes.get(..member_bytes) else { return true };
+    let Ok(content_bytes) = bgzf_content_bytes(member) else { return false };
+    let behind = &bytes[member_bytes..];
+    if behind.is_empty() || behind[0] == 0 || behind.starts_with(&MAGIC) {
+        return true;
+    }
+    let mut content = Buffer::default();
+    decode_bgzf(&mut Decompressor::new(), member, content_bytes, &mut content).is_ok()
+}
+
+/// Whether `bytes` begin as a zlib stream without a dictionary does.
+///
+/// # Source
+///
+/// RFC 1950, section 2.2.
+pub(crate) fn begins_zlib(bytes: &[u8]) -> bool {
+    let Some(&[method, flags]) = bytes.first_chunk() else { return false };
+    let check = u16::from_be_bytes([method, flags]);
+    method & 0x0F == 8 && method >> 4 <= 7 && flags & 0x20 == 0 && check.is_multiple_of(31)
 }
 
 /// Content of a BGZF block, as its trailer has it.

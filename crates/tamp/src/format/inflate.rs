@@ -1,8 +1,8 @@
-//! Plain gzip, which only one thread can read: a state machine over members.
+//! Plain gzip and zlib, which only one thread can read: a state machine over members.
 
 use crate::buffer::Buffer;
-use crate::gz;
-use crate::zst::le32;
+use crate::format::gz;
+use crate::format::zst::le32;
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// Deflate refers back no further.
@@ -15,6 +15,8 @@ pub(crate) struct Inflater {
     crc: crc32fast::Hasher,
     /// Content of this member so far, modulo 2^32 as the trailer has it.
     content_bytes: u32,
+    /// A zlib stream: the decoder itself reads its header and checks its trailer.
+    is_zlib: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(crate) enum Step {
     Went { eaten: usize },
     /// It must see at least this many bytes.
     Needs(usize),
-    /// The member ended after these bytes, and its checksum is right.
+    /// The member ended after these bytes, and its checksum is right. There may be content, too.
     Ended { eaten: usize },
 }
 
@@ -43,7 +45,13 @@ impl Inflater {
             state: State::Header,
             crc: crc32fast::Hasher::new(),
             content_bytes: 0,
+            is_zlib: false,
         }
+    }
+
+    /// Stands before a zlib stream's header.
+    pub(crate) fn zlib() -> Self {
+        Self { inflate: Decompress::new(true), state: State::Body, is_zlib: true, ..Self::new() }
     }
 
     /// Stands inside a member, at the border of a deflate block, behind content that ended with `window`.
@@ -61,12 +69,12 @@ impl Inflater {
             let status = inflate.decompress(&stored, &mut echo, FlushDecompress::None);
             assert!(status.is_ok() && echo == window, "a stored block decodes to itself");
         }
-        Self { inflate, state: State::Body, crc, content_bytes }
+        Self { inflate, state: State::Body, crc, content_bytes, ..Self::new() }
     }
 
     /// Stands behind a member's last deflate block.
     pub(crate) fn at_trailer(crc: crc32fast::Hasher, content_bytes: u32) -> Self {
-        Self { inflate: Decompress::new(false), state: State::Trailer, crc, content_bytes }
+        Self { state: State::Trailer, crc, content_bytes, ..Self::new() }
     }
 
     /// Goes on with `bytes`, the source's next; `content` is overwritten, with at most `room` bytes.
@@ -105,17 +113,28 @@ impl Inflater {
 
     fn inflate(&mut self, bytes: &[u8], room: usize, content: &mut Buffer) -> Result<Step, &'static str> {
         let before = (self.inflate.total_in(), self.inflate.total_out());
-        let status = self
-            .inflate
-            .decompress(bytes, content.room(room), FlushDecompress::None)
-            .map_err(|_| "a gzip member that does not decode")?;
+        let status = self.inflate.decompress(bytes, content.room(room), FlushDecompress::None);
         let eaten = usize::try_from(self.inflate.total_in() - before.0).expect("no more than was given");
         let made = usize::try_from(self.inflate.total_out() - before.1).expect("no more than there was room");
+        // Where it does not decode, what came before the damage is there.
         content.set_len(made);
-        self.crc.update(content);
+        let status = status.map_err(|_| {
+            if self.is_zlib {
+                "a zlib stream that does not decode"
+            } else {
+                "a gzip member that does not decode"
+            }
+        })?;
+        if !self.is_zlib {
+            self.crc.update(content);
+        }
         self.content_bytes = self.content_bytes.wrapping_add(u32::try_from(made).expect("room is small"));
         if status == Status::StreamEnd {
-            self.state = State::Trailer;
+            self.state = if self.is_zlib { State::Header } else { State::Trailer };
+            if self.is_zlib {
+                self.is_zlib = false;
+                return Ok(Step::Ended { eaten });
+            }
         } else if eaten == 0 && made == 0 {
             return Ok(Step::Needs(bytes.len() + 1));
         }

@@ -1,0 +1,253 @@
+//! LZ4 frames: what each block has is known only once it is decoded, so a frame is looked through before it is written.
+
+use super::walk::{self, Field, Reach};
+use super::{Salvage, search};
+use crate::Error;
+use crate::format::lz4::{self, Header};
+use crate::split::UNIT_BYTES_MAX;
+use std::hash::Hasher;
+use std::ops::Range;
+use twox_hash::XxHash32;
+
+/// An LZ4 block's content is at most so many times its length.
+const EXPANSION_MAX: u64 = 255;
+
+/// A run of a frame.
+struct Part {
+    file: Range<u64>,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// A block with so much content.
+    Block(u64),
+    /// So many damaged blocks; `None`: their lengths are damaged, too.
+    Lost(Option<u64>),
+    /// All that follows in the frame.
+    Rest,
+}
+
+/// How a frame ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// With an end mark, before this place.
+    At(u64),
+    /// The file ends before it does.
+    Cut,
+    /// It is not found; the next thing begins here.
+    Lost(u64),
+}
+
+impl Salvage<'_> {
+    pub(super) fn lz4(&mut self, at: u64, header: &Header, reach: Reach) -> Result<u64, Error> {
+        self.ending.other(at);
+        let (parts, end) = self.lz4_parts(at, header, reach)?;
+        let next = match end {
+            End::At(next) | End::Lost(next) => next,
+            End::Cut => self.file.file_bytes,
+        };
+        let begun = self.output.written;
+        let sizes = lost_sizes(&parts, header, end);
+        let (mut hash, mut history) = (XxHash32::with_seed(0), Vec::new());
+        for (part, size) in parts.iter().zip(sizes) {
+            if matches!(part.what, What::Block(_)) {
+                self.lz4_block(part.file.start, part.file.end - part.file.start, header, &mut history)?;
+                hash.write(&self.content);
+                self.output.write(&self.content)?;
+            } else {
+                self.lz4_remains(&part.file, size, header, &history)?;
+            }
+        }
+        let is_whole = parts.iter().all(|part| matches!(part.what, What::Block(_)));
+        if end == End::Cut && is_whole {
+            self.output.lose(next..next, None)?;
+        }
+        let written = self.output.written - begun;
+        let stated_sum = match end {
+            End::At(end) if header.content_checksum => {
+                self.file.show(end - 4, 4)?.get(..4).map(crate::format::zst::le32)
+            }
+            _ => None,
+        };
+        let is_proven = if is_whole && matches!(end, End::At(_)) {
+            stated_sum.is_none_or(|stated| stated == hash.finish_32())
+                && header.content_bytes.is_none_or(|stated| stated == written)
+        } else {
+            header.block_checksums
+        };
+        if !is_proven && written > 0 {
+            self.output.doubt(at..next, begun);
+        }
+        Ok(next)
+    }
+
+    /// Writes what can be decoded of the damaged block that begins a lost part, then zeros.
+    fn lz4_remains(
+        &mut self,
+        part: &Range<u64>,
+        size: Option<u64>,
+        header: &Header,
+        history: &[u8],
+    ) -> Result<(), Error> {
+        let bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX).min(4 + header.block_bytes);
+        let shown = self.file.show(part.start, bytes)?;
+        let shown = &shown[..bytes.min(shown.len())];
+        let limit = size
+            .map_or(header.block_bytes, |size| header.block_bytes.min(usize::try_from(size).unwrap_or(0)));
+        let remains = lz4::decode_remains(shown, header, history, limit);
+        let begun = self.output.written;
+        if !remains.is_empty() {
+            self.output.write(&remains)?;
+            self.output.doubt(part.clone(), begun);
+        }
+        let missing = size.map(|size| size - remains.len() as u64);
+        if missing != Some(0) || remains.is_empty() {
+            self.output.lose(part.clone(), missing)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes the block of `bytes` at `pos` into `content`; `false`: it does not decode.
+    fn lz4_block(
+        &mut self,
+        pos: u64,
+        bytes: u64,
+        header: &Header,
+        history: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let bytes = usize::try_from(bytes).expect("a block fits");
+        let framed = &self.file.show(pos, bytes)?[..bytes];
+        self.content.clear();
+        let linked = header.blocks_linked.then_some(&history[..]);
+        let decoded = lz4::decode_framed_after(framed, header, linked, &mut self.content).is_ok();
+        if decoded && header.blocks_linked {
+            lz4::remember(history, &self.content);
+        }
+        Ok(decoded)
+    }
+
+    /// Looks through a frame.
+    fn lz4_parts(&mut self, at: u64, header: &Header, reach: Reach) -> Result<(Vec<Part>, End), Error> {
+        let (mut pos, mut parts) = (at + header.own_bytes as u64, Vec::new());
+        let mut history = Vec::new();
+        loop {
+            match walk::field(&mut self.file, pos, header)? {
+                Field::Block(bytes) if self.lz4_block(pos, bytes, header, &mut history)? => {
+                    parts.push(Part { file: pos..pos + bytes, what: What::Block(self.content.len() as u64) });
+                    pos += bytes;
+                    continue;
+                }
+                Field::Block(_) if header.blocks_linked => {
+                    // All that follows refers to it.
+                    let end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
+                    let end = match (end, reach) {
+                        (Some(end), _) => End::At(end),
+                        (None, Reach::Cut) => End::Cut,
+                        _ => End::Lost(self.next(None, at)?),
+                    };
+                    let next =
+                        if let End::At(next) | End::Lost(next) = end { next } else { self.file.file_bytes };
+                    parts.push(Part { file: pos..next, what: What::Rest });
+                    return Ok((parts, end));
+                }
+                Field::Block(_) => {
+                    if let Some((next, blocks)) = self.lz4_chain(pos, header)? {
+                        parts.push(Part { file: pos..next, what: What::Lost(Some(blocks)) });
+                        pos = next;
+                        continue;
+                    }
+                }
+                Field::End(bytes) => {
+                    if let Some(end) = self.confirmed(Some(pos + bytes))? {
+                        return Ok((parts, End::At(end)));
+                    }
+                    if !header.block_checksums && matches!(reach, Reach::To(end) if end == pos + bytes) {
+                        // Nothing speaks against this end but what follows it.
+                        return Ok((parts, End::At(pos + bytes)));
+                    }
+                }
+                Field::Cut if !header.block_checksums || self.file.file_bytes - pos <= 4 => {
+                    if pos < self.file.file_bytes {
+                        parts.push(Part { file: pos..self.file.file_bytes, what: What::Rest });
+                    }
+                    return Ok((parts, End::Cut));
+                }
+                Field::Cut | Field::Broken => {}
+            }
+            // The length is damaged, too.
+            let Some(next) = search::next_block(&mut self.file, pos + 1, header)? else {
+                let is_cut = walk::field(&mut self.file, pos, header)? == Field::Cut;
+                let next = if is_cut { self.file.file_bytes } else { self.next(None, at.max(pos))? };
+                parts.push(Part { file: pos..next, what: What::Rest });
+                return Ok((parts, if is_cut { End::Cut } else { End::Lost(next) }));
+            };
+            parts.push(Part { file: pos..next, what: What::Lost(None) });
+            pos = next;
+        }
+    }
+
+    /// From the damaged block at `pos` on, by lengths, to the next block that decodes, or to the frame's end; yields where
+    /// that is, and how many blocks are passed. `None`: the lengths do not lead there.
+    fn lz4_chain(&mut self, mut pos: u64, header: &Header) -> Result<Option<(u64, u64)>, Error> {
+        let mut blocks = 0;
+        loop {
+            match walk::field(&mut self.file, pos, header)? {
+                Field::Block(bytes) => {
+                    if blocks > 0 && self.lz4_block(pos, bytes, header, &mut Vec::new())? {
+                        return Ok(Some((pos, blocks)));
+                    }
+                    blocks += 1;
+                    pos += bytes;
+                }
+                Field::End(bytes) => {
+                    return Ok(self.confirmed(Some(pos + bytes))?.map(|_| (pos, blocks)));
+                }
+                // The file may be cut behind the damage.
+                Field::Cut => return Ok((pos == self.file.file_bytes).then_some((pos, blocks))),
+                Field::Broken => return Ok(None),
+            }
+        }
+    }
+}
+
+/// How much content each part lost, as far as that can be told. LZ4 does not say what a block holds.
+fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
+    let full = header.block_bytes as u64;
+    let content = |part: &Part| if let What::Block(bytes) = part.what { Some(bytes) } else { None };
+    let last = parts.len().saturating_sub(1);
+    // A frame usually has full blocks but for its last one; where one was seen that is not, any may be short.
+    let any_short = parts.iter().take(last).filter_map(content).any(|bytes| bytes < full);
+    let guess = |(number, part): (usize, &Part)| {
+        let is_last = number == last;
+        match part.what {
+            What::Block(_) | What::Rest => None,
+            _ if any_short || is_last => None,
+            What::Lost(Some(blocks)) => Some(blocks * full),
+            What::Lost(None) => (part.file.end - part.file.start <= full + 8).then_some(full),
+        }
+    };
+    let mut sizes: Vec<_> = parts.iter().enumerate().map(guess).collect();
+    // What a frame states in all says how much a single gap had.
+    let gaps = || parts.iter().enumerate().filter(|(_, part)| !matches!(part.what, What::Block(_)));
+    let unknown: Vec<usize> =
+        gaps().map(|(number, _)| number).filter(|&number| sizes[number].is_none()).collect();
+    let single = match (&unknown[..], gaps().count()) {
+        (&[number], _) => Some(number),
+        (&[], 1) => gaps().next().map(|(number, _)| number),
+        _ => None,
+    };
+    if let (Some(number), Some(stated), End::At(_)) = (single, header.content_bytes, end) {
+        let others: u64 = parts.iter().filter_map(content).sum::<u64>()
+            + sizes
+                .iter()
+                .enumerate()
+                .filter(|&(other, _)| other != number)
+                .filter_map(|(_, size)| *size)
+                .sum::<u64>();
+        let file = &parts[number].file;
+        let most = ((file.end - file.start) * EXPANSION_MAX).max(UNIT_BYTES_MAX as u64);
+        sizes[number] = stated.checked_sub(others).filter(|&missing| missing <= most);
+    }
+    sizes
+}

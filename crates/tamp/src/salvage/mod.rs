@@ -1,0 +1,345 @@
+//! What can be read of a damaged file, and what cannot.
+//!
+//! A file is read from its beginning, thing after thing: frames, members, skippable frames. What decodes and passes its checksum is
+//! right. A damaged frame is decoded up to its damage; how far it reaches is known from the lengths of its blocks
+//! ([`walk`]), so what follows it is not affected. Only if these lengths contradict each other, or nothing known stands where
+//! something should begin, the next beginning is searched for ([`search`]). A seek table that its checksum proves
+//! says where frames begin; nothing else depends on it.
+
+mod gzip;
+mod lz4;
+mod search;
+mod walk;
+
+use crate::buffer::Buffer;
+use crate::decode::Decoder;
+use crate::ending::{Ending, Problem};
+use crate::format::zst;
+use crate::index::{Entry, Hops, Table};
+use crate::seek::read_at;
+use crate::split::UNIT_BYTES_MAX;
+use crate::{Dictionary, Error, ReadOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use walk::{Found, Kind, Reach};
+
+/// A part of the compressed file that could not be read, or not be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// Bytes of the compressed file.
+    pub file: Range<u64>,
+    /// Where in the output it stands, or would have stood.
+    pub content_at: u64,
+    /// How much content it is. `None`: unknown, and nothing stands there.
+    pub content_bytes: Option<u64>,
+    /// What became of that content.
+    pub what: Lost,
+}
+
+/// What became of content that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lost {
+    /// It could not be read; zeros stand in its place.
+    Gone,
+    /// It stands there as it was read, but no checksum proves it: the one over it is missed, or missing.
+    Unproven,
+    /// Reading the frame takes more memory than was granted.
+    TooLarge {
+        /// The frame's window.
+        needed_bytes: u64,
+    },
+}
+
+/// Writes all content of `source` that can be read to `out`, zeros in the place of what cannot, as
+/// far as its size is known.
+///
+/// Of a damaged frame, what comes before the damage is written and reported as [`Lost::Unproven`]. An empty list means that
+/// the file is whole, and that what was written is its content.
+///
+/// # Errors
+///
+/// What reading `source` and writing `out` say; [`Error::Empty`], [`Error::UnknownFormat`] if nothing in the file is
+/// readable, [`Error::NeedsDictionary`]. Damage is not an error here: it is what is returned.
+pub fn salvage<R: Read + Seek>(
+    mut source: R,
+    options: &ReadOptions,
+    out: &mut dyn Write,
+) -> Result<Vec<Loss>, Error> {
+    let file_bytes = source.seek(SeekFrom::End(0))?;
+    if file_bytes == 0 {
+        return Err(Error::Empty);
+    }
+    let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
+    let mut file = Hops::new(file_bytes, &mut read_at);
+    let hints = Hints::read(&mut file)?;
+    let dictionary = options.dictionary.as_ref();
+    let salvage = Salvage {
+        file,
+        hints,
+        memory_bytes: options.memory_bytes,
+        dictionary_id: dictionary.map_or(0, Dictionary::id),
+        output: Output { out, written: 0, losses: Vec::new() },
+        stream: zst::Decoder::new(dictionary),
+        decoder: Decoder::new(dictionary),
+        content: Buffer::default(),
+        ending: Ending::new(),
+    };
+    salvage.run()
+}
+
+struct Salvage<'a> {
+    file: Hops<'a>,
+    hints: Hints,
+    memory_bytes: u64,
+    dictionary_id: u32,
+    output: Output<'a>,
+    stream: zst::Decoder,
+    decoder: Decoder,
+    content: Buffer,
+    ending: Ending,
+}
+
+impl Salvage<'_> {
+    fn run(mut self) -> Result<Vec<Loss>, Error> {
+        let (mut at, file_bytes) = (0, self.file.file_bytes);
+        let mut noted = None;
+        while at < file_bytes {
+            let written = self.output.written;
+            at = self.thing(at)?;
+            if let (None, Some(problem)) = (noted, self.ending.noted()) {
+                noted = Some((problem, written));
+            }
+        }
+        // If something is lost anyhow, it is no wonder that the rest is not as it was written.
+        if !self.output.losses.is_empty() {
+            return Ok(self.output.losses);
+        }
+        let end = self.output.written;
+        let problem = self.ending.finish(file_bytes).map(|problem| noted.unwrap_or((problem, end)));
+        let loss = problem.map(|(problem, content_at)| match problem {
+            Problem::Unfinished(offset) => {
+                Loss { file: offset..offset, content_at, content_bytes: None, what: Lost::Gone }
+            }
+            Problem::Other(offset) => {
+                Loss { file: 0..offset, content_at: 0, content_bytes: Some(content_at), what: Lost::Unproven }
+            }
+        });
+        Ok(loss.into_iter().collect())
+    }
+
+    /// Writes what begins at `at`; yields where the next thing begins.
+    fn thing(&mut self, at: u64) -> Result<u64, Error> {
+        let Found { kind, reach } = walk::at(&mut self.file, at)?;
+        match kind {
+            Kind::Zst(header) => self.zst(at, &header, reach),
+            Kind::Skippable => {
+                let end = if let Reach::To(end) = reach { Some(end) } else { None };
+                let Some(end) = self.confirmed(end)? else { return self.lose_up_to_next(at, at) };
+                self.ending.skippable(at, self.file.show(at, zst::END_BYTES)?);
+                Ok(end)
+            }
+            Kind::Lz4(header) => self.lz4(at, &header, reach),
+            Kind::Gzip(header) => self.gzip(at, &header, reach),
+            Kind::Zlib => self.member(at, true),
+            Kind::Nothing => self.lose_up_to_next(at, at),
+        }
+    }
+
+    fn zst(&mut self, at: u64, header: &zst::Header, reach: Reach) -> Result<u64, Error> {
+        self.ending.zst(at, header.is_own);
+        let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
+        if ![0, self.dictionary_id].contains(&header.dictionary_id) {
+            if structural_end.is_some() {
+                return Err(Error::NeedsDictionary { offset: at, id: header.dictionary_id });
+            }
+            return self.lose_up_to_next(at, at);
+        }
+        let begun = self.output.written;
+        let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
+        let needed_bytes = header.window_bytes.min(header.content_bytes.unwrap_or(u64::MAX));
+        if needed_bytes > self.memory_bytes && !is_held {
+            let next = self.next(structural_end, at)?;
+            let what = Lost::TooLarge { needed_bytes };
+            self.output.losses.push(Loss { file: at..next, content_at: begun, content_bytes: None, what });
+            return Ok(next);
+        }
+        let limit = structural_end.unwrap_or(self.file.file_bytes);
+        let (pos, stop) = self.zst_stream(at, limit)?;
+        if stop == Stop::Whole {
+            let (frame_bytes, content_bytes) =
+                (u32::try_from(pos - at), u32::try_from(self.output.written - begun));
+            if let (true, Ok(frame_bytes), Ok(content_bytes)) = (header.is_own, frame_bytes, content_bytes) {
+                let checksum = zst::le32(self.file.show(pos - 4, 4)?);
+                self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum });
+            }
+            return Ok(pos);
+        }
+        let produced = self.output.written - begun;
+        if produced > 0 {
+            self.output.doubt(at..pos, begun);
+        }
+        if stop == Stop::Cut && pos == self.file.file_bytes {
+            self.output.lose(pos..pos, None)?;
+            return Ok(pos);
+        }
+        let next = self.next(structural_end, at)?;
+        if structural_end.is_some() && header.checksum && pos + 4 >= next && produced > 0 {
+            // All content came, only its checksum is missed.
+            return Ok(next);
+        }
+        let stated = header.content_bytes.and_then(|stated| stated.checked_sub(produced));
+        let left = next.saturating_sub(pos);
+        // A damaged header may state anything.
+        let stated = stated.filter(|&missing| missing <= (UNIT_BYTES_MAX as u64).max(64 * left));
+        let stated = stated.filter(|_| {
+            let bound = header
+                .content_bytes
+                .and_then(|bytes| usize::try_from(bytes).ok())
+                .map(zstd_safe::compress_bound);
+            structural_end.is_some() || bound.is_some_and(|bound| next - at <= bound as u64 + 64)
+        });
+        let missing = self.hints.missing(next, self.output.written).or(stated);
+        self.output.lose(pos.min(next)..next, missing)?;
+        Ok(next)
+    }
+
+    /// Decodes and writes a frame, block by block, up to its end, its damage or `limit`; yields up to where.
+    fn zst_stream(&mut self, at: u64, limit: u64) -> Result<(u64, Stop), Error> {
+        self.stream.reset();
+        let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
+        loop {
+            // The decoder asks for a block and the next one's header. It gets them one by one: of a call that fails nothing is
+            // written, so it must not hold a block that is right.
+            let wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
+            let wanted = usize::try_from(limit - pos).map_or(wanted, |left| wanted.min(left));
+            let shown = self.file.show(pos, wanted.max(1))?;
+            let shown = &shown[..wanted.min(shown.len())];
+            let Ok((eaten, next)) = self.stream.stream(shown, zst::BLOCK_OUT_MAX, &mut self.content) else {
+                return Ok((pos, Stop::Damage));
+            };
+            pos += eaten as u64;
+            self.output.write(&self.content)?;
+            if next == 0 {
+                return Ok((pos, Stop::Whole));
+            }
+            if eaten == 0 && self.content.is_empty() {
+                return Ok((pos, if pos >= limit { Stop::Cut } else { Stop::Damage }));
+            }
+            hint = next;
+        }
+    }
+
+    /// `end`, if something known begins there, or the file ends, or the seek table has a frame there.
+    fn confirmed(&mut self, end: Option<u64>) -> Result<Option<u64>, Error> {
+        let Some(end) = end else { return Ok(None) };
+        let is_end = end == self.file.file_bytes || self.hints.has(end) || walk::begins(&mut self.file, end)?;
+        Ok(is_end.then_some(end))
+    }
+
+    /// Where the next thing begins behind a damaged one at `at`.
+    fn next(&mut self, structural_end: Option<u64>, at: u64) -> Result<u64, Error> {
+        if let Some(end) = structural_end {
+            return Ok(end);
+        }
+        if let Some(hinted) = self.hints.next(at + 1)
+            && (self.hints.is_proven || walk::begins(&mut self.file, hinted)?)
+        {
+            return Ok(hinted);
+        }
+        Ok(search::next(&mut self.file, at)?.unwrap_or(self.file.file_bytes))
+    }
+
+    /// Gives up what begins at `at`, of which all up to `from` is written.
+    fn lose_up_to_next(&mut self, at: u64, from: u64) -> Result<u64, Error> {
+        let next = self.next(None, at)?;
+        if at == 0 && next == self.file.file_bytes && self.output.written == 0 {
+            return Err(Error::UnknownFormat { offset: 0 });
+        }
+        let missing = self.hints.missing(next, self.output.written);
+        self.output.lose(from.min(next)..next, missing)?;
+        Ok(next)
+    }
+}
+
+/// Why decoding stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// At the end, with every checksum right.
+    Whole,
+    /// The bytes end.
+    Cut,
+    Damage,
+}
+
+/// What the seek table says, if there is one.
+struct Hints {
+    entries: Vec<Entry>,
+    is_proven: bool,
+}
+
+impl Hints {
+    fn read(file: &mut Hops<'_>) -> Result<Self, Error> {
+        let table = Table::read(file)?;
+        Ok(table.map_or(Self { entries: Vec::new(), is_proven: false }, |table| Self {
+            entries: table.index.entries,
+            is_proven: table.is_proven,
+        }))
+    }
+
+    /// Where the first frame at or behind `from` begins, or what follows the last one.
+    fn next(&self, from: u64) -> Option<u64> {
+        let number = self.entries.partition_point(|entry| entry.at < from);
+        let end = self.entries.last().map(Entry::end).filter(|&end| end >= from);
+        self.entries.get(number).map(|entry| entry.at).or(end)
+    }
+
+    /// Whether a frame begins at `at`, or what follows the last one, beyond doubt.
+    fn has(&self, at: u64) -> bool {
+        self.is_proven && self.next(at) == Some(at)
+    }
+
+    /// How much content is missing before what begins at `at` of the file, if `written` came so far.
+    fn missing(&self, at: u64, written: u64) -> Option<u64> {
+        if !self.is_proven {
+            return None;
+        }
+        let number = self.entries.partition_point(|entry| entry.at < at);
+        let content_at = match self.entries.get(number) {
+            Some(entry) => (entry.at == at).then_some(entry.content_at),
+            None => self.entries.last().filter(|last| last.end() == at).map(Entry::content_end),
+        };
+        content_at.and_then(|content_at| content_at.checked_sub(written))
+    }
+}
+
+struct Output<'a> {
+    out: &'a mut dyn Write,
+    written: u64,
+    losses: Vec<Loss>,
+}
+
+impl Output<'_> {
+    fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        self.written += content.len() as u64;
+        self.out.write_all(content)
+    }
+
+    /// `file` could not be read; of `content_bytes`, if they are known, zeros are written.
+    fn lose(&mut self, file: Range<u64>, content_bytes: Option<u64>) -> io::Result<()> {
+        self.losses.push(Loss { file, content_at: self.written, content_bytes, what: Lost::Gone });
+        let zeros = io::copy(&mut io::repeat(0).take(content_bytes.unwrap_or(0)), self.out)?;
+        self.written += zeros;
+        Ok(())
+    }
+
+    /// No checksum proves what was written from `content_at` on.
+    fn doubt(&mut self, file: Range<u64>, content_at: u64) {
+        let content_bytes = Some(self.written - content_at);
+        self.losses.push(Loss { file, content_at, content_bytes, what: Lost::Unproven });
+    }
+}
+
+#[cfg(test)]
+mod tests;

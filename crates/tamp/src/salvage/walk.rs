@@ -1,0 +1,184 @@
+//! What stands at a place of a file, and how far it reaches by the lengths in it.
+
+use crate::Error;
+use crate::format::zst::{self, Extent, le32};
+use crate::format::{gz, lz4};
+use crate::index::Hops;
+
+/// What begins at a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Zst(zst::Header),
+    Skippable,
+    Lz4(lz4::Header),
+    Gzip(gz::Header),
+    Zlib,
+    /// Nothing that tamp knows.
+    Nothing,
+}
+
+/// How far it reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Up to here.
+    To(u64),
+    /// The file ends inside it.
+    Cut,
+    /// The lengths in it cannot be right, from here on.
+    Broken(u64),
+    /// Only decoding tells.
+    Open,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) reach: Reach,
+}
+
+/// A gzip header with the longest extra field, and some name.
+const GZIP_HEADER_BYTES_MAX: usize = 70 << 10;
+
+/// What stands at `at`.
+///
+/// # Errors
+///
+/// What reading says.
+pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
+    let shown = file.show(at, 64)?;
+    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken(at) };
+    if shown.starts_with(&gz::MAGIC) {
+        return gzip(file, at);
+    }
+    let Some(magic) = shown.get(..4).map(le32) else { return Ok(nothing) };
+    if zst::is_skippable(magic) {
+        let bytes = shown.get(4..8).map(|bytes| zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes)));
+        let end = bytes.map(|bytes| at + bytes).filter(|&end| end <= file.file_bytes);
+        return Ok(Found { kind: Kind::Skippable, reach: end.map_or(Reach::Cut, Reach::To) });
+    }
+    match magic {
+        zst::MAGIC => {
+            let Some(header) = zst::header(shown) else { return Ok(nothing) };
+            Ok(Found { kind: Kind::Zst(header), reach: zst(file, at, &header)? })
+        }
+        lz4::MAGIC => {
+            let Ok(Some(header)) = lz4::header(shown) else { return Ok(nothing) };
+            Ok(Found { kind: Kind::Lz4(header), reach: lz4(file, at, &header)? })
+        }
+        lz4::LEGACY_MAGIC => {
+            let header = lz4::legacy_header();
+            Ok(Found { kind: Kind::Lz4(header), reach: lz4(file, at, &header)? })
+        }
+        _ if at == 0 && gz::begins_zlib(shown) => Ok(Found { kind: Kind::Zlib, reach: Reach::Open }),
+        _ => Ok(nothing),
+    }
+}
+
+/// Whether something known begins at `at`.
+///
+/// # Errors
+///
+/// What reading says.
+pub(super) fn begins(file: &mut Hops<'_>, at: u64) -> Result<bool, Error> {
+    Ok(looks_known(file.show(at, 4)?))
+}
+
+/// Whether `bytes` begin as something known does.
+pub(super) fn looks_known(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b, 8])
+        || bytes.get(..4).map(le32).is_some_and(|magic| {
+            matches!(magic, zst::MAGIC | lz4::MAGIC | lz4::LEGACY_MAGIC) || zst::is_skippable(magic)
+        })
+}
+
+fn zst(file: &mut Hops<'_>, at: u64, header: &zst::Header) -> Result<Reach, Error> {
+    let mut walk = zst::Walk::new(header);
+    loop {
+        let pos = at + walk.at() as u64;
+        if pos + 3 > file.file_bytes {
+            return Ok(Reach::Cut);
+        }
+        match walk.step(file.show(pos, 3)?) {
+            Ok(None) => {}
+            Ok(Some(Extent::Whole { frame_bytes, .. })) => {
+                let end = at + frame_bytes as u64;
+                return Ok(if end <= file.file_bytes { Reach::To(end) } else { Reach::Cut });
+            }
+            Ok(Some(Extent::Needs(_))) => return Ok(Reach::Cut),
+            Err(_) => return Ok(Reach::Broken(pos)),
+        }
+    }
+}
+
+/// What a length in an LZ4 frame means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    /// A block, of so many bytes with its length and checksum.
+    Block(u64),
+    /// The frame's end, of so many bytes.
+    End(u64),
+    Cut,
+    Broken,
+}
+
+/// What stands at `pos` inside an LZ4 frame, where a block's length is due.
+///
+/// # Errors
+///
+/// What reading says.
+pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Result<Field, Error> {
+    let file_bytes = file.file_bytes;
+    let shown = file.show(pos, 4)?;
+    if header.is_legacy() && (shown.is_empty() || looks_known(shown)) {
+        return Ok(Field::End(0));
+    }
+    let Some(word) = shown.get(..4).map(le32) else { return Ok(Field::Cut) };
+    let (bytes, limit) = if header.is_legacy() {
+        (u64::from(word), lz4::LEGACY_BLOCK_BYTES + lz4::LEGACY_BLOCK_BYTES / 255 + 16)
+    } else if let Some(size) = lz4::BlockSize::read(word) {
+        (size.bytes as u64, header.block_bytes)
+    } else {
+        let bytes = if header.content_checksum { 8 } else { 4 };
+        return Ok(if pos + bytes <= file_bytes { Field::End(bytes) } else { Field::Cut });
+    };
+    if bytes > limit as u64 || bytes == 0 {
+        return Ok(Field::Broken);
+    }
+    let bytes = 4 + bytes + if header.block_checksums { 4 } else { 0 };
+    Ok(if pos + bytes <= file_bytes { Field::Block(bytes) } else { Field::Cut })
+}
+
+/// How far an LZ4 frame reaches whose blocks begin at `pos`.
+///
+/// # Errors
+///
+/// What reading says.
+pub(super) fn lz4_blocks(file: &mut Hops<'_>, mut pos: u64, header: &lz4::Header) -> Result<Reach, Error> {
+    loop {
+        match field(file, pos, header)? {
+            Field::Block(bytes) => pos += bytes,
+            Field::End(bytes) => return Ok(Reach::To(pos + bytes)),
+            Field::Cut => return Ok(Reach::Cut),
+            Field::Broken => return Ok(Reach::Broken(pos)),
+        }
+    }
+}
+
+fn lz4(file: &mut Hops<'_>, at: u64, header: &lz4::Header) -> Result<Reach, Error> {
+    lz4_blocks(file, at + header.own_bytes as u64, header)
+}
+
+fn gzip(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
+    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken(at) };
+    let read = |bytes: &[u8]| gz::header(bytes).map(|header| (header, bytes.len()));
+    let header = match read(file.show(at, 64)?) {
+        Ok((None, shown)) if shown >= 64 => read(file.show(at, GZIP_HEADER_BYTES_MAX)?),
+        read => read,
+    };
+    let Ok((Some(header), _)) = header else { return Ok(nothing) };
+    let reach = match header.bgzf_bytes.map(|bytes| at + bytes as u64) {
+        Some(end) if end <= file.file_bytes => Reach::To(end),
+        _ => Reach::Open,
+    };
+    Ok(Found { kind: Kind::Gzip(header), reach })
+}

@@ -1,0 +1,243 @@
+//! What users of zstd, lz4, pigz and bgzip expect: long ranges, dictionaries, patches, zlib, suffixes, lists.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod scratch;
+
+use scratch::{Scratch, sample, text};
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// Whether `tool` is installed; if not, a line says so.
+fn has(tool: &str) -> bool {
+    let found =
+        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    #[expect(clippy::print_stdout, reason = "a skip is printed, not passed over")]
+    if !found {
+        println!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn run(scratch: &Scratch, line: &str) -> Vec<u8> {
+    let output = Command::new("sh").args(["-c", line]).current_dir(scratch.folder.path()).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    output.stdout
+}
+
+/// Bytes that compress only if they are repeated.
+fn noise(bytes: u64) -> Vec<u8> {
+    let mut state = 7_u64;
+    (0..bytes / 8)
+        .flat_map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state ^ (state >> 29)).to_le_bytes()
+        })
+        .collect()
+}
+
+#[test]
+fn a_long_range_finds_what_came_megabytes_ago() {
+    let scratch = Scratch::new();
+    let content = noise(1_500_000).repeat(8);
+    fs::write(scratch.path("x"), &content).unwrap();
+    scratch.ok("-k --long x");
+    let long = scratch.read("x.zst").len();
+    assert!(long < 1_700_000, "{long}");
+    assert!(scratch.ok("-dc x.zst") == content);
+    let piped = scratch.tamp_with("--long=23 -c", &content).stdout;
+    assert!(piped.len() < 1_700_000 && scratch.tamp_with("-d", &piped).stdout == content);
+    // The input is removed after the frame was read again.
+    scratch.ok("-f --long x");
+    assert!(!scratch.exists("x") && scratch.read("x.zst").len() == long);
+    if has("zstd") {
+        assert!(run(&scratch, "zstd -dcq x.zst") == content);
+        let zstd = run(&scratch, "zstd -dcq x.zst | zstd -qc --long -1 --single-thread").len();
+        assert!(long * 100 <= zstd * 102, "{long} and zstd {zstd}");
+    }
+}
+
+#[test]
+fn a_large_window_is_read_only_with_the_memory_for_it() {
+    let scratch = Scratch::new();
+    if !has("zstd") {
+        return;
+    }
+    // As a stream, so that the header states the window and not the content.
+    let large = sample().repeat(7);
+    fs::write(scratch.path("large"), &large).unwrap();
+    run(&scratch, "cat large | zstd -qc --long=30 >x.zst");
+    scratch.fails("-dc x.zst", 1, "--memory=1024MiB");
+    scratch.fails("--salvage -c x.zst", 1, "--memory");
+    assert!(scratch.ok("-dc --memory=1GiB x.zst") == large);
+    assert!(scratch.ok("--salvage -c --memory=1GiB x.zst") == large);
+}
+
+#[test]
+fn dictionaries_of_zstd_work_both_ways() {
+    let scratch = Scratch::new();
+    if !has("zstd") {
+        return;
+    }
+    fs::create_dir(scratch.path("rows")).unwrap();
+    for number in 0..2000 {
+        let row = format!(
+            "{{\"id\": {number}, \"name\": \"customer {}\", \"city\": \"Wien\"}}\n",
+            number * 7919 % 1000
+        );
+        fs::write(scratch.path(&format!("rows/{number}")), row).unwrap();
+    }
+    run(&scratch, "zstd -q --train rows/* -o d --maxdict=4096 2>/dev/null; cat rows/12 rows/77 >x");
+    let content = scratch.read("x");
+    scratch.ok("-k -D d x");
+    let (with, without) = (scratch.read("x.zst").len(), scratch.ok("-c x").len());
+    assert!(with < without, "{with} and {without}");
+    assert!(run(&scratch, "zstd -dcq -D d x.zst") == content && scratch.ok("-dc -D d x.zst") == content);
+    scratch.fails("-dc x.zst", 1, "needs the dictionary with the number");
+    scratch.fails("--salvage -c x.zst", 1, "needs the dictionary with the number");
+    scratch.ok("-t -D d x.zst");
+    scratch.ok("-l -D d x.zst");
+    assert_eq!(scratch.ok("--range 3:9 -D d x.zst"), content[3..9]);
+    assert!(scratch.ok("--salvage -c -D d x.zst") == content);
+    run(&scratch, "zstd -qf -D d x -o y.zst");
+    assert!(scratch.ok("-dc -D d y.zst") == content);
+    scratch.fails("-c -D x x", 2, "not a dictionary made by zstd");
+    scratch.fails("-c -D missing x", 2, "missing");
+    scratch.ok("-f --verify -D d --long x");
+    assert!(run(&scratch, "zstd -dcq -D d x.zst") == content);
+}
+
+#[test]
+fn a_patch_is_small_and_needs_its_file() {
+    let scratch = Scratch::new();
+    let old = noise(3_000_000);
+    let mut new = old.clone();
+    new.splice(1_000_000..1_000_010, *b"something else altogether");
+    fs::write(scratch.path("old"), &old).unwrap();
+    fs::write(scratch.path("new"), &new).unwrap();
+    scratch.ok("-k --patch-from old new");
+    assert!(scratch.read("new.zst").len() < 3000, "{}", scratch.read("new.zst").len());
+    assert!(scratch.ok("-dc --patch-from old new.zst") == new);
+    scratch.ok("-t --patch-from old new.zst");
+    scratch.fails("-dc --patch-from sample new.zst", 1, "--patch-from");
+    if has("zstd") {
+        assert!(run(&scratch, "zstd -dcq --patch-from=old new.zst") == new);
+        run(&scratch, "zstd -q --patch-from=old new -o y.zst");
+        assert!(scratch.ok("-dc --patch-from old y.zst") == new);
+    }
+    scratch.ok("-f --patch-from old new");
+    assert!(!scratch.exists("new"));
+    scratch.ok("-d --patch-from old new.zst");
+    assert!(scratch.read("new") == new && !scratch.exists("new.zst"));
+}
+
+#[test]
+fn zlib_streams_are_read() {
+    let scratch = Scratch::new();
+    if !has("pigz") {
+        return;
+    }
+    run(&scratch, "pigz -kz sample");
+    for line in ["-dc sample.zz", "-dc -T1 sample.zz", "--salvage -c sample.zz"] {
+        assert!(scratch.ok(line) == sample(), "{line}");
+    }
+    assert!(text(&scratch.ok("-l sample.zz")).contains("zlib"));
+    scratch.ok("-d -f sample.zz");
+    assert!(scratch.read("sample") == sample());
+    fs::write(scratch.path("text"), b"x^2 is not compressed").unwrap();
+    assert_eq!(scratch.ok("-dcf text"), b"x^2 is not compressed");
+}
+
+#[test]
+fn suffixes_removal_and_threads_are_as_asked_for() {
+    let scratch = Scratch::new();
+    scratch.ok("-p 2 -S .packed sample");
+    scratch.holds_only(&["sample.packed"]);
+    scratch.ok("-d -S packed --processes 1 sample.packed");
+    scratch.holds_only(&["sample"]);
+    scratch.ok("-o kept.zst sample");
+    scratch.holds_only(&["kept.zst", "sample"]);
+    scratch.ok("--rm -f -o kept.zst sample");
+    scratch.holds_only(&["kept.zst"]);
+    scratch.ok("-d --rm -o sample kept.zst");
+    scratch.holds_only(&["sample"]);
+    // What a device takes is not stored.
+    scratch.ok("--rm -o /dev/null sample");
+    scratch.holds_only(&["sample"]);
+}
+
+#[test]
+fn lists_have_totals_and_a_form_for_programs() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    scratch.ok("-k --lz4 sample");
+    let listed = text(&scratch.ok("-l sample.zst sample.lz4"));
+    assert!(listed.lines().count() == 4 && listed.lines().last().unwrap().contains("6400000"), "{listed}");
+    assert!(listed.ends_with("2 files\n"), "{listed}");
+    let listed: serde_json::Value =
+        serde_json::from_slice(&scratch.ok("-l --json sample.zst sample.lz4")).unwrap();
+    assert_eq!(listed["schema"], "tamp.list/1");
+    assert_eq!(listed["total"]["content_bytes"], 6_400_000);
+    assert_eq!((&listed["files"][1]["format"], &listed["files"][0]["blocks"]), (&"lz4".into(), &13.into()));
+    assert!(listed["files"][0]["unfinished_at"].is_null());
+}
+
+#[test]
+fn defaults_come_from_the_environment() {
+    let scratch = Scratch::new();
+    let output =
+        scratch.command("-k sample").env("TAMP_FORMAT", "bgzf").env("TAMP_LEVEL", "9").output().unwrap();
+    assert!(output.status.success() && scratch.exists("sample.gz"));
+    let output = scratch.command("-k sample").env("TAMP_LEVEL", "19").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("TAMP_LEVEL in the environment: expected 0 to 9"));
+}
+
+#[test]
+fn the_man_page_and_completions_are_generated() {
+    let scratch = Scratch::new();
+    assert!(text(&scratch.ok("--generate man")).contains(".TH tamp 1"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = text(&scratch.ok(&format!("--generate {shell}")));
+        assert!(script.contains("patch-from"), "{shell}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_an_error_with_its_reason() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("locked")).unwrap();
+    fs::set_permissions(scratch.path("locked"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(scratch.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = scratch.path("binary");
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_tamp")).arg(&binary).status().unwrap().success());
+    let mut command = Command::new(&binary);
+    command.args(["-r", "locked"]).current_dir(scratch.folder.path());
+    if fs::metadata("/proc/self").unwrap().uid() == 0 {
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    fs::set_permissions(scratch.path("locked"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(
+        output.status.code() == Some(1) && said.contains("reading the folder: Permission denied"),
+        "{said}"
+    );
+}
+
+#[test]
+fn root_file_capabilities_are_kept() {
+    let scratch = Scratch::new();
+    let is_root =
+        Command::new("setcap").args(["cap_net_raw+ep", "sample"]).current_dir(scratch.folder.path()).output();
+    if !is_root.is_ok_and(|output| output.status.success()) {
+        println!("skipped: setcap is not installed, or not allowed here");
+        return;
+    }
+    scratch.ok("sample");
+    scratch.ok("-d sample.zst");
+    assert!(text(&run(&scratch, "getcap sample")).contains("cap_net_raw"));
+}
