@@ -6,8 +6,9 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use record::belongs;
+use record::printable::Form;
 
-use crate::cmd;
+use crate::{cmd, screen};
 
 /// A performance lab in one binary: steady load, true observation, fair bake-offs, a page at the end.
 #[derive(Debug, clap::Parser)]
@@ -49,6 +50,23 @@ impl Cli {
             return Err(command.error(ErrorKind::ArgumentConflict, format!("--{option} {why}")));
         }
         Ok(cli)
+    }
+}
+
+impl Cli {
+    /// Whether the command is about files that may come from a stranger.
+    pub(crate) fn reads_what_others_wrote(&self) -> bool {
+        matches!(self.command, Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_))
+    }
+
+    /// How standard output is guarded against what others wrote; `None` where it carries bytes that are no text.
+    pub(crate) fn output(&self) -> Option<Form> {
+        match &self.command {
+            Command::Runs(args) if args.writes_bytes() => None,
+            _ if self.json => Some(Form::Json),
+            _ if screen::style().color => Some(Form::Colored),
+            _ => Some(Form::Plain),
+        }
     }
 }
 

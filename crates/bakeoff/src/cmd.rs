@@ -30,6 +30,7 @@ use ::record::target::Target;
 use archive::Archive;
 
 use crate::cli::{Cli, Command};
+use crate::confine::{self, Reader};
 use crate::exit::Exit;
 
 /// What every command is told.
@@ -46,9 +47,21 @@ impl Global {
         Ok(Archive::open(&self.archive_folder()?)?)
     }
 
+    /// The archive for writing, also as root in a folder of another user: the user has said `--trust`.
+    pub(crate) fn trusted_archive(&self) -> anyhow::Result<Archive> {
+        Ok(Archive::open_trusted(&self.archive_folder()?)?)
+    }
+
     /// The archive that is there.
     pub(crate) fn archive(&self) -> anyhow::Result<Archive> {
         Ok(Archive::open_existing(&self.archive_folder()?)?)
+    }
+
+    /// Gives up, for the rest of the process, what a command does not need that reads what others wrote: it keeps what
+    /// `reader` has, and the archive.
+    pub(crate) fn confine(&self, reader: Reader, command: &str, verbose: bool) -> anyhow::Result<()> {
+        reader.writes(&self.archive_folder()?).confine(command, verbose);
+        Ok(())
     }
 
     fn archive_folder(&self) -> anyhow::Result<PathBuf> {
@@ -77,6 +90,10 @@ pub(crate) fn has_ended(only: Option<probes::process_time::Watched>) -> bool {
 /// Runs the command that was typed; what it has to say goes to `out`.
 pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let global = Global { archive: cli.archive.clone(), json: cli.json };
+    // Proving makes disks, networks and workloads that need nearly everything.
+    if !matches!(cli.command, Command::Prove(_) | Command::Hog(_)) {
+        confine::at_start();
+    }
     match &cli.command {
         Command::Load(args) => load::run(args, &global, out),
         Command::Prepare(args) => prepare::prepare(args, &global, out),
@@ -120,9 +137,11 @@ pub(crate) fn command_line(target: Option<&Target>) -> String {
 
 /// How a command ends that the archive refused: what the user named wrongly is a wrong command line.
 pub(crate) fn of_archive(error: archive::ArchiveError) -> anyhow::Error {
-    use archive::ArchiveError::{Ambiguous, NotFound, PartOfBakeoff};
+    use archive::ArchiveError::{Ambiguous, NoneOfKind, NotFound, PartOfBakeoff};
     match error {
-        NotFound { .. } | Ambiguous { .. } | PartOfBakeoff { .. } => Exit::Usage.with(error),
+        NotFound { .. } | NoneOfKind { .. } | Ambiguous { .. } | PartOfBakeoff { .. } => {
+            Exit::Usage.with(error)
+        }
         _ => error.into(),
     }
 }

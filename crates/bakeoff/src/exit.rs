@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use record::printable::printable_block;
+
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -99,7 +101,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return Exit::Usage.into();
     }
-    let text = error.render().to_string();
+    let text = printable_block(&error.render().to_string()).into_owned();
     let said = text
         .lines()
         .map(str::trim)

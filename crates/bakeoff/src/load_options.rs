@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{
-    Arrivals, ClientSettings, Distribution, LatePolicy, LoadSettings, OltpSettings, PreparePolicy, Rate,
-    Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
+    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
 use record::target::Target;
@@ -45,6 +45,10 @@ pub(crate) struct DataOptions {
     /// From this everything random follows: data, rows chosen, arrivals
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    /// The longest message, row or value that is accepted from a server; a longer one breaks the connection
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = answer_max)]
+    answer_max: u64,
 
     #[command(flatten)]
     requests: RequestOptions,
@@ -125,6 +129,11 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "USEC", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: u64,
 
+    /// Workers ask to be woken early by what waking up usually takes, and spin until the due time: all together at most this
+    /// share of a CPU, less on a busy machine; 0 turns it off [default: 5%]
+    #[arg(long, value_name = "PERCENT", value_parser = spin_budget)]
+    spin_budget: Option<f64>,
+
     /// Workers run at real-time priority (`SCHED_FIFO`), before everything else
     #[arg(long)]
     fifo: bool,
@@ -154,6 +163,11 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = prepare_policy)]
     prepare: PreparePolicy,
 
+    /// How closely an existing data set is looked at before the load: quick (first and last row and the index of each table),
+    /// full (every row is counted), none
+    #[arg(long, value_name = "HOW", default_value = "quick", value_parser = data_check)]
+    check: DataCheck,
+
     /// Point selects in a transaction
     #[arg(long, value_name = "N", default_value_t = 10)]
     point_selects: u32,
@@ -161,6 +175,22 @@ pub(crate) struct PaceOptions {
     /// Rows that a range query covers
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     range_size: u64,
+
+    /// The four range queries in a transaction: on or off
+    #[arg(long, value_name = "ON|OFF", default_value = "on", action = clap::ArgAction::Set, value_parser = clap::builder::BoolishValueParser::new())]
+    range_selects: bool,
+
+    /// Updates of the indexed column in a transaction
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    index_updates: u32,
+
+    /// Updates of another column in a transaction
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    non_index_updates: u32,
+
+    /// Rows that a transaction deletes and inserts again
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    delete_inserts: u32,
 
     /// How rows are chosen: uniform, zipfian, special or pareto, as in sysbench
     #[arg(long, value_name = "NAME", default_value = "special", value_parser = distribution)]
@@ -204,6 +234,7 @@ impl DataOptions {
                 rows: self.rows,
                 point_selects: 10,
                 range_size: 100,
+                mix: OltpMix::USUAL,
                 distribution: Distribution::Special,
                 skip_transaction: false,
                 prepared: true,
@@ -214,6 +245,9 @@ impl DataOptions {
             exec: self.requests.exec(),
             verify: self.requests.verify(),
             prepare,
+            // What is built or removed outside of a load has the time to be counted.
+            check: DataCheck::Full,
+            answer_bytes_max: self.answer_max,
             threads: 1,
             connections: None,
             rate: Rate::Max,
@@ -269,6 +303,12 @@ impl PaceOptions {
             oltp: OltpSettings {
                 point_selects: self.point_selects,
                 range_size: self.range_size,
+                mix: OltpMix {
+                    range_selects: self.range_selects,
+                    index_updates: self.index_updates,
+                    non_index_updates: self.non_index_updates,
+                    delete_inserts: self.delete_inserts,
+                },
                 distribution: self.distribution,
                 skip_transaction: self.skip_trx,
                 prepared: self.prepared,
@@ -286,6 +326,7 @@ impl PaceOptions {
             interval: self.interval,
             retries_max: self.retry,
             drain: self.drain,
+            check: self.check,
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.max_errors,
             think: self.think.unwrap_or(Think::None),
@@ -293,6 +334,7 @@ impl PaceOptions {
             ramp_down: self.ramp_down,
             client: ClientSettings {
                 spin: Duration::from_micros(self.spin_us),
+                spin_budget_ratio: self.spin_budget.unwrap_or(ClientSettings::SPIN_BUDGET_RATIO),
                 fifo: self.fifo,
                 keep_awake: self.keep_awake,
             },
@@ -338,6 +380,7 @@ impl PaceOptions {
             ("--schedule", self.schedule.is_some()),
             ("--late", self.late.is_some()),
             ("--fifo", self.fifo),
+            ("--spin-budget", self.spin_budget.is_some()),
         ];
         if let Some((name, _)) = open_only.iter().find(|(_, is_given)| *is_given) {
             let why = "without one the loop is closed, and nothing is due at any time";
@@ -415,6 +458,13 @@ fn jitter_ratio(text: &str) -> Result<f64, String> {
     }
 }
 
+fn spin_budget(text: &str) -> Result<f64, String> {
+    match quantity::ratio(text) {
+        Ok(r) if r > 1.0 => Err("at most 100% of one CPU".into()),
+        other => other.map_err(|e| e.to_string()),
+    }
+}
+
 fn share(text: &str) -> Result<f64, String> {
     match quantity::ratio(text) {
         Ok(r) if r > 1.0 => Err("at most 100% of the events can fail".into()),
@@ -453,6 +503,16 @@ fn define(text: &str) -> Result<(String, String), String> {
 
 fn schedule(text: &str) -> Result<Schedule, String> {
     Schedule::from_word(text).ok_or_else(|| expected(Schedule::ALL.iter().map(|s| s.word())))
+}
+
+fn data_check(text: &str) -> Result<DataCheck, String> {
+    DataCheck::from_word(text).ok_or_else(|| expected(DataCheck::ALL.iter().map(|c| c.word())))
+}
+
+fn answer_max(text: &str) -> Result<u64, String> {
+    let bytes = quantity::bytes(text).map_err(|e| e.to_string())?;
+    let is_enough = bytes >= LoadSettings::ANSWER_BYTES_MIN;
+    is_enough.then_some(bytes).ok_or_else(|| "expected at least 64KiB".to_owned())
 }
 
 fn prepare_policy(text: &str) -> Result<PreparePolicy, String> {

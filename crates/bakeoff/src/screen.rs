@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use record::printable::{Form, Guarded, printable};
 use report::text::Style;
 
 /// What a person watches while a command works. Drops silently where standard error is closed.
@@ -34,7 +35,7 @@ impl Screen {
             bar.set_style(bar_style("{msg} [{wide_bar}] {elapsed} of {len}s, {eta} left"));
             bar.set_length(total.as_secs().max(1));
             bar.reset();
-            bar.set_message(what.to_owned());
+            bar.set_message(printable(what).into_owned());
         }
     }
 
@@ -42,10 +43,11 @@ impl Screen {
     pub(crate) fn parts(&mut self, what: &str, total: u64) {
         if let Some(bar) = &self.bar {
             bar.set_style(bar_style("{msg} [{wide_bar}] {pos}/{len}, {eta} left"));
+            let what = printable(what);
             if bar.length() != Some(total) || bar.message() != what {
                 bar.set_length(total);
                 bar.reset();
-                bar.set_message(what.to_owned());
+                bar.set_message(what.into_owned());
             }
         }
     }
@@ -107,13 +109,23 @@ fn style_of(term: &console::Term) -> Style {
 fn to_stderr(text: &str) {
     let (mut out, style) = (std::io::stderr(), stderr_style());
     for line in text.lines() {
+        let line = if style.color { guarded(line) } else { printable(line).into_owned() };
         // Nobody is left to tell where standard error is closed.
         let _ = if line.chars().count() > style.width && out.is_terminal() {
-            report::text::folded(&mut out, "", line, 4, style)
+            report::text::folded(&mut out, "", &line, 4, style)
         } else {
             writeln!(out, "{line}")
         };
     }
+}
+
+/// The line with nothing in it that a terminal obeys but our colors.
+fn guarded(line: &str) -> String {
+    let mut safe = Vec::with_capacity(line.len());
+    let mut guard = Guarded::new(&mut safe, Form::Colored);
+    let written = guard.write_all(line.as_bytes()).and_then(|()| guard.flush());
+    written.expect("a Vec takes all that is written to it");
+    String::from_utf8_lossy(&safe).into_owned()
 }
 
 fn bar_style(template: &str) -> ProgressStyle {

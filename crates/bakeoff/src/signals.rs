@@ -4,6 +4,8 @@ use record::clock::{Clock as _, Monotonic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::confine;
+
 /// Raised by every SIGINT, SIGTERM and SIGHUP once [`stop_on_interrupt`] was called.
 pub(crate) static STOP: load::Stop = load::Stop::new();
 
@@ -19,6 +21,7 @@ pub(crate) fn stop_on_interrupt() -> std::io::Result<()> {
         signals.add_signal(SIGHUP)?;
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
+        confine::drop_all();
         for _ in signals.forever() {
             STOP.request();
         }

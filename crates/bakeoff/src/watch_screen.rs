@@ -461,6 +461,9 @@ mod tests {
             CpuSample {
                 cpu,
                 event_ratio: Ok(event),
+                irq_ratio: Ok(0.01),
+                softirq_ratio: Ok(0.02),
+                run_queue_wait_ns: Ok(1_000_000),
                 tick_before_ratio: Err(Missing::because("not asked for")),
                 tick_after_ratio: Err(Missing::because("not asked for")),
                 sampled_ratio: Err(Missing::because("not asked for")),
@@ -481,6 +484,7 @@ mod tests {
             rung: Rung::Bpf,
             missed_deadline: false,
             cpus: (0..cpus).map(sample).collect(),
+            psi_some_ratio: Ok(0.25),
             lost: [(record::cpu::UNOWNED_NS.to_owned(), 8_065_402)].into(),
         }
     }

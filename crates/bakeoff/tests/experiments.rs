@@ -7,16 +7,21 @@ use std::process::Stdio;
 use lab::{Ended, Lab};
 use serde_json::Value;
 
-const FEW: [&str; 6] = ["--rounds", "2", "--time", "20ms", "--copies", "1,2"];
+// Not observed: on a machine that does other work too, each level would be INVALID by it.
+const FEW: [&str; 7] = ["--rounds", "2", "--time", "20ms", "--copies", "1,2", "--no-observe"];
 const SMALL: [&str; 8] = ["dder", "--data", "64KiB", "--max", "6KiB", "--point", "20us", "--dir"];
 
 fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}{}", ended.out, ended.err))
 }
 
-fn scratch_left(run: &Value) -> bool {
+/// Whether a scratch folder is left that the journal of the run names.
+fn scratch_left(lab: &Lab, run: &Value) -> bool {
     let name = run["run"].as_str().expect("the run has a name");
-    std::env::temp_dir().join(format!("bakeoff-{name}")).exists()
+    let journal = lab.path("archive").join("bakeoffs").join(name).join("events.jsonl");
+    let journal = std::fs::read_to_string(journal).expect("it has a journal");
+    let (_, folder) = journal.split_once("\"folder\":\"").expect("it made a scratch folder");
+    std::path::Path::new(folder.split('"').next().expect("a name has an end")).exists()
 }
 
 #[test]
@@ -31,7 +36,7 @@ fn every_level_is_measured_in_every_round_and_kept() {
     );
     assert!(levels.iter().all(|l| l["work_per_s"].as_f64().is_some_and(|w| w > 0.0)), "{run}");
     assert!(run["seduction"].as_str().is_some_and(|s| s.starts_with("one copy")), "{run}");
-    assert!(!scratch_left(&run));
+    assert!(!scratch_left(&lab, &run));
     let again = lab.json(&["runs", "show", "latest"]);
     assert_eq!(again, run);
     assert_eq!(lab.json(&["runs", "verify"])["damaged"], 0);
@@ -131,7 +136,7 @@ fn a_sweep_measures_every_size_by_every_call_and_leaves_no_file() {
         assert!(cell["verdict"].is_string());
     }
     assert_eq!(run["starts"].as_array().map(Vec::len), Some(2));
-    assert!(!scratch_left(&run));
+    assert!(!scratch_left(&lab, &run));
     assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "the files have no name");
     let against = lab.run(&["report", "latest", "--compare", "latest"]);
     assert_eq!(against.code, Some(0), "{}", against.err);
@@ -145,7 +150,8 @@ fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
     std::fs::create_dir(&dir).expect("a folder");
     let dir_text = dir.to_str().expect("text");
     let sweep = [&SMALL[..], &[dir_text, "--rounds", "40", "--reference", "1KiB"]].concat();
-    let scale = ["scale", "--rounds", "40", "--time", "20ms", "--copies", "1,2", "--", "true"];
+    let scale =
+        ["scale", "--no-observe", "--rounds", "40", "--time", "20ms", "--copies", "1,2", "--", "true"];
     for (kind, words) in [("dder", &sweep[..]), ("scale", &scale)] {
         let child =
             lab.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -162,7 +168,7 @@ fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
         assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0, "nothing is left behind");
         let run = lab.json(&["resume", "latest"]);
         assert_eq!(run["state"], "sealed", "{run}");
-        assert!(!scratch_left(&run));
+        assert!(!scratch_left(&lab, &run));
     }
 }
 
@@ -196,5 +202,5 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     assert_eq!(resumed.code, Some(0), "{}", resumed.err);
     let run = json(&resumed);
     assert_eq!(run["cells"][0]["rounds"], 40);
-    assert!(!scratch_left(&run));
+    assert!(!scratch_left(&lab, &run));
 }

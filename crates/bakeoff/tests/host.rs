@@ -12,6 +12,9 @@ fn a_machine_is_shown_kept_in_a_file_and_compared_with_another() {
     let document = lab.json(&["host", "show"]);
     assert_eq!(document["schema"], "bakeoff.host/1");
     assert!(document["cpu"]["threads"].as_u64().is_some_and(|n| n > 0), "{document}");
+    for cache in document["cpu"]["caches"].as_array().into_iter().flatten() {
+        assert!(cache["size_bytes"].as_u64().is_some_and(|n| n >= 1_024), "{document}");
+    }
     assert!(document["memory_bytes"].as_u64().is_some_and(|n| n > 0), "{document}");
 
     let mut other = document.clone();

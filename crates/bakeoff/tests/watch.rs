@@ -190,10 +190,12 @@ fn archived(lab: &Lab) -> String {
         missing: BTreeMap::new(),
     };
     let run = Run {
+        throttled: Err(record::limits::not_watched()),
         header: header.clone(),
         environment: Environment::default(),
         load: None,
         cpu: (0..3).map(cpu).collect(),
+        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments,
         series: Vec::new(),
         proofs: Vec::new(),
@@ -216,6 +218,9 @@ fn cpu(k: u64) -> CpuInterval {
         CpuSample {
             cpu,
             event_ratio: Ok(busy),
+            irq_ratio: Ok(0.01),
+            softirq_ratio: Ok(0.02),
+            run_queue_wait_ns: Ok(1_000_000),
             tick_before_ratio: Err(not_asked()),
             tick_after_ratio: Err(not_asked()),
             sampled_ratio: Err(not_asked()),
@@ -231,7 +236,15 @@ fn cpu(k: u64) -> CpuInterval {
         }
     };
     let cpus = (0..2).map(sample).collect();
-    CpuInterval { from_ns, until_ns, rung: Rung::Bpf, missed_deadline: false, cpus, lost: BTreeMap::new() }
+    CpuInterval {
+        from_ns,
+        until_ns,
+        rung: Rung::Bpf,
+        missed_deadline: false,
+        cpus,
+        psi_some_ratio: Ok(0.25),
+        lost: BTreeMap::new(),
+    }
 }
 
 fn io(k: u64) -> IoInterval {

@@ -82,7 +82,7 @@ fn a_run_that_is_not_there_is_told_and_ends_with_2() {
         assert!(err.contains("01ZZZZZZZZ") && err.contains("runs list"), "{err}");
     }
     let err = fails(&lab, &["resume", "latest"], 2);
-    assert!(err.contains("only a bake-off"), "{err}");
+    assert!(err.contains("no run of kind bakeoff, scale, dder in this archive"), "{err}");
     let err = fails(&lab, &["report", "latest", "-o", "page.pdf"], 2);
     assert!(err.contains(".html or .md"), "{err}");
 }

@@ -9,11 +9,13 @@ use probes::cpu_time::{self, Cost, CpuProbe, Options, SwitchClock};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::cpu::CpuInterval;
+use record::missing::Maybe;
 use record::quantity;
 use serde_json::{Value, json};
 
 use crate::cmd::Global;
 use crate::cmd::hog::{CpuList, cpu_list};
+use crate::confine;
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -21,6 +23,7 @@ use crate::signals;
 /// Show what every CPU did: busy by events and by ticks, what the ticks left out, switches, the hottest thread
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Seconds between reports, or a duration such as 500ms
     #[arg(value_parser = interval, default_value = "1")]
@@ -45,6 +48,14 @@ pub(crate) struct Args {
     /// Which CPUs make up a core, instead of what the kernel says: 0,1;2,3
     #[arg(long, value_name = "CORES", value_parser = cores, requires = "tasks")]
     topology: Option<Cores>,
+
+    /// Also the time of each kind of interrupt on each CPU
+    #[arg(long, conflicts_with = "csv")]
+    interrupts: bool,
+
+    /// Also a histogram of how long threads waited for a CPU since the start
+    #[arg(long, conflicts_with = "csv")]
+    waits: bool,
 
     /// Leave out what ticks and samplers see, and what asking them costs
     #[arg(long)]
@@ -79,7 +90,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let cores = args.cores()?;
     let cores_shared = !cores.shared().is_empty();
     let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
-    let options = Options { ticks: !args.events_only, clock: args.clock, ..options };
+    let options = Options { ticks: !args.events_only, clock: args.clock, waits: args.waits, ..options };
     let mut probe = cpu_time::open(&if args.tasks { options.with_tasks(cores) } else { options });
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
@@ -88,19 +99,25 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         report::text::cpu_csv_header(out)?;
     }
     let started_ns = probe.start();
+    confine::after_setup();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
-        if !signals::wait_until(deadlines.next_ns()) {
-            tell_cost(&mut probe);
-            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
-        }
+        // At the end of its time or at Ctrl-C, the interval that has begun is read and shown.
+        let is_whole = signals::wait_until(deadlines.next_ns());
         let mut interval = probe.read();
         interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
+        if interval.cpus.is_empty() {
+            return Err(Exit::CannotHere.with("no CPU can be seen: neither /sys nor /proc/stat can be read"));
+        }
         args.keep_named(&mut interval)?;
         args.print(&interval, &probe, (started_ns, cores_shared), global, out)?;
         out.flush()?;
         reports += 1;
+        if !is_whole {
+            tell_cost(&mut probe);
+            return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
+        }
     }
     tell_cost(&mut probe);
     Ok(Exit::Good)
@@ -108,10 +125,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
 /// What watching took, where the kernel tells.
 fn tell_cost(probe: &mut CpuProbe) {
-    if let Ok(Cost { ns_per_switch, switches, ratio_of_one_cpu }) = probe.cost() {
+    if let Ok(Cost { ns_per_switch, switches, ns_per_interrupt, interrupts, ratio_of_one_cpu }) = probe.cost()
+    {
         let percent = ratio_of_one_cpu * 100.0;
         Screen::new().line(&format!(
-            "bakeoff cpu: watching cost {ns_per_switch:.0} ns a context switch, {switches} of them: {percent:.3} % of one CPU"
+            "bakeoff cpu: watching cost {ns_per_switch:.0} ns a context switch, {switches} of them, and {ns_per_interrupt:.0} ns \
+             an interrupt, {interrupts} of them: {percent:.3} % of one CPU"
         ));
     }
 }
@@ -151,13 +170,15 @@ impl Args {
         let tasks = self.tasks.then(|| probe.tasks());
         if global.json {
             let mut document = report::json::cpu(interval, started_ns);
-            match &tasks {
-                Some(Ok(tasks)) => document["tasks"] = report::json::tasks(tasks),
-                Some(Err(why)) => {
-                    document["tasks"] = Value::Null;
-                    document["missing"] = json!({ "tasks": why.reason });
-                }
-                None => {}
+            if let Some(tasks) = tasks {
+                document["tasks_unsure_ratio"] = json!(interval.tasks_unsure_ratio());
+                add(&mut document, "tasks", tasks.map(report::json::tasks));
+            }
+            if self.interrupts {
+                add(&mut document, "interrupts", probe.interrupts().map(report::json::interrupts));
+            }
+            if self.waits {
+                add(&mut document, "run_queue_waits", probe.waits().map(|w| report::json::waits(&w)));
             }
             serde_json::to_writer(&mut *out, &document)?;
             return Ok(writeln!(out)?);
@@ -165,11 +186,44 @@ impl Args {
         let style = screen::style();
         report::text::cpu_interval(out, interval, started_ns, style)?;
         match tasks {
-            Some(Ok(tasks)) => report::text::tasks(out, tasks, self.top, cores_shared, style)?,
+            Some(Ok(tasks)) => {
+                report::text::tasks(out, tasks, self.top, cores_shared, style)?;
+                let unsure = interval.tasks_unsure_ratio();
+                if cores_shared && unsure > 0.0 {
+                    let percent = unsure * 100.0;
+                    writeln!(
+                        out,
+                        "  alone, sibling busy and core share are off by up to {percent:.2} % of busy time: some switches were hidden"
+                    )?;
+                }
+            }
             Some(Err(why)) => writeln!(out, "threads: missing ({why})")?,
             None => {}
         }
+        if self.interrupts {
+            match probe.interrupts() {
+                Ok(kinds) => report::text::interrupts(out, kinds, interval, style)?,
+                Err(why) => writeln!(out, "interrupts: missing ({why})")?,
+            }
+        }
+        if self.waits {
+            match probe.waits() {
+                Ok(waits) => report::text::waits(out, &waits, style)?,
+                Err(why) => writeln!(out, "waits: missing ({why})")?,
+            }
+        }
         Ok(())
+    }
+}
+
+/// A part of a document, or why it is missing.
+fn add(document: &mut Value, name: &str, value: Maybe<Value>) {
+    match value {
+        Ok(value) => document[name] = value,
+        Err(why) => {
+            document[name] = Value::Null;
+            document["missing"][name] = json!(why.reason);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use plan::{Data, Experiment, How, SIZE_MAX, SweepPlan};
 use record::quantity;
 
+use crate::cmd::experiment::Against;
 use crate::cmd::{Global, experiment};
 use crate::exit::{EndsWith as _, Exit};
 
@@ -101,7 +102,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         reference_every: 16,
         seed: args.seed,
     };
-    experiment::run(&Experiment::Sweep(plan), args.compare.as_deref(), global, out)
+    experiment::run(
+        &Experiment::Sweep(plan),
+        args.compare.as_deref().map(|with| Against { with, force: false }),
+        global,
+        out,
+    )
 }
 
 fn how(text: &str) -> Result<How, String> {

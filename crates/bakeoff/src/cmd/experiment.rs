@@ -13,21 +13,53 @@ use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, signals};
 
+/// A run that another one is held against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Against<'a> {
+    /// Its name, as the user wrote it.
+    pub(crate) with: &'a str,
+    /// Whether to compare although they differ in more than the machine.
+    pub(crate) force: bool,
+}
+
 /// Measures it, and prints what it says beside `compare`.
 pub(crate) fn run(
     plan: &Experiment,
-    compare: Option<&str>,
+    compare: Option<Against<'_>>,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
     plan.check().ends_with(Exit::Usage)?;
     let archive = global.archive_for_writing()?;
-    let other = compare.map(|text| find(&archive, text, plan.kind())).transpose()?;
+    let other = compare.map(|against| find(&archive, against.with, plan.kind())).transpose()?;
+    if let (Some(against), Some(other)) = (compare, &other) {
+        let cpus = probes::limits::Limits::of_self().cpu().whole_cpus().ok();
+        comparable(plan, cpus, other, against.force)?;
+    }
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
     let outcome = runner::experiment(plan, &archive, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, other.as_ref(), global, out)
+}
+
+/// Refuses to hold two runs against each other that differ in more than the machine; with `force` it is said only.
+pub(crate) fn comparable(
+    plan: &Experiment,
+    cpus: Option<u32>,
+    other: &Bakeoff,
+    force: bool,
+) -> anyhow::Result<()> {
+    let differing = runner::differing(plan, cpus, other);
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let what = format!("--compare: the two runs differ in more than the machine: {}", differing.join("; "));
+    if force {
+        screen::Screen::new().line(&format!("bakeoff: {what}"));
+        return Ok(());
+    }
+    Err(Exit::Usage.with(format!("{what}. --force compares them all the same")))
 }
 
 /// Prints what came of it; yields how the command ends.
@@ -52,12 +84,6 @@ pub(crate) fn print(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    // Another path to the same program is one reason to compare all the same.
-    if let Some(other) = other.filter(|other| other.header.title != run.header.title) {
-        let (this, that) = (&run.header.title, &other.header.title);
-        screen::Screen::new()
-            .line(&format!("bakeoff: what is compared has other words: `{this}` here, `{that}` there"));
-    }
     match Said::of(run, other) {
         Said::Scale(scale, versus) if global.json => {
             print_json(out, &report::json::scale(run, &scale, versus.as_ref()))
@@ -102,7 +128,7 @@ impl Said {
 
 /// The run of that kind that the user named.
 pub(crate) fn find(archive: &Archive, text: &str, kind: RunKind) -> anyhow::Result<Bakeoff> {
-    let id = crate::cmd::runs::find(archive, text)?;
+    let id = crate::cmd::runs::find_of(archive, text, &[kind])?;
     if archive.is_bakeoff(id) {
         let found = archive.bakeoff(id)?;
         if found.header.kind == kind {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nix::errno::Errno;
 use probes::hog::lock::{KernelLock, LockTruth};
+use probes::hog::packets::{self, Packets};
 use probes::hog::{self, HogError, Tick, Truth, Work};
 use probes::topology::Cores;
 use record::quantity;
@@ -30,7 +31,8 @@ pub(crate) struct Args {
     #[arg(long, global = true, value_name = "DURATION", value_parser = quantity::duration)]
     time: Option<Duration>,
 
-    /// Say `ready` on standard output when the work starts, and end when standard input does: for `prove`
+    /// Say `ready` on standard output when the work starts, `seen NS` for each byte of standard input, and end when that
+    /// ends: for `prove`
     #[arg(long, global = true, hide = true)]
     ready: bool,
 }
@@ -81,6 +83,20 @@ enum What {
         #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = quantity::duration)]
         hold: Duration,
     },
+    /// Packets that one CPU receives by softirq: work that is no thread's (needs root)
+    Packets {
+        /// The CPU that receives; by default the last one that may be used
+        #[arg(long, value_name = "N")]
+        cpu: Option<u32>,
+
+        /// Packets a second; 0: as many as can be sent
+        #[arg(long, value_name = "N", default_value_t = 50_000)]
+        rate: u64,
+
+        /// Also spin on the CPU that receives
+        #[arg(long)]
+        spin: bool,
+    },
     /// One thread that fills one CPU of the many: what an average over all of them hides
     Cpus {
         /// The CPU; by default the last one that may be used
@@ -102,6 +118,7 @@ Examples:
   bakeoff hog antihide --time 30s                    10 % of a CPU, and tick counters call it half
   bakeoff hog spin --threads 4 --cpus 1              four threads share CPU 1
   bakeoff hog spin --core-of 0                       every hardware thread of one core
+  bakeoff hog packets & bakeoff cpu 1 5              softirqs on a CPU on which nothing runs
   bakeoff hog lock inode --hold 20ms                 threads that wait for one file: see `bakeoff locks`";
 
 /// Long enough to mean: until told otherwise.
@@ -144,6 +161,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             print_waits(truth, global, out)?;
             return Ok(ending(args, &stop));
         }
+        What::Packets { cpu, rate, spin } => {
+            let cpu = cpu.map_or_else(last_usable, usable)?;
+            let from_cpu = hog::usable().into_iter().find(|other| *other != cpu);
+            let from_cpu = from_cpu.ok_or_else(|| Exit::CannotHere.with("sending needs a second CPU"))?;
+            packets::can_be_sent(cpu).context("steering packets to a CPU (it needs root)")?;
+            begin(out, &format!("CPU {cpu} receives {rate} packets a second from CPU {from_cpu}"))?;
+            packets::packets(Packets { cpu, from_cpu, per_s: *rate, beside_spinner: *spin }, &work)?
+        }
         What::Cpus { cpu } => {
             let cpu = cpu.map_or_else(last_usable, usable)?;
             let of = hog::usable().len();
@@ -178,8 +203,11 @@ fn stop_flag(ready: bool) -> anyhow::Result<Arc<AtomicBool>> {
     if ready {
         let flag = Arc::clone(&stop);
         std::thread::Builder::new().name("input".into()).spawn(move || {
-            // Whatever is read or not: the other side is there no more, or wants an end.
-            let _ = std::io::stdin().read(&mut [0]);
+            while std::io::stdin().read(&mut [0]).is_ok_and(|n| n == 1) {
+                if writeln!(std::io::stdout(), "seen {}", hog::seen_ns()).is_err() {
+                    break;
+                }
+            }
             flag.store(true, Ordering::Relaxed);
         })?;
     }

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use archive::whole_file;
 use record::environment::Environment;
 use record::missing::Missing;
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
-use crate::whole_file;
 
 /// Show what a machine is: processor, caches, NUMA, memory, kernel, mitigations; or compare several
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,10 @@ enum What {
         /// Write a page instead: a name that ends in .html or .md
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+
+        /// With -o: also the host's name and the kernel's command line
+        #[arg(long, requires = "output")]
+        identify: bool,
     },
     /// Two machines or more, side by side, what differs first
     Compare {
@@ -42,6 +46,10 @@ enum What {
         /// Write a page instead: a name that ends in .html or .md
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+
+        /// With -o: also the hosts' names and the kernels' command lines
+        #[arg(long, requires = "output")]
+        identify: bool,
     },
 }
 
@@ -53,15 +61,18 @@ Examples:
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let here = ["here".to_owned()];
-    let (names, output): (&[String], _) = match &args.what {
-        None => (&here, None),
-        Some(What::Show { host, output }) => {
-            (host.as_ref().map_or(&here[..], std::slice::from_ref), output.as_deref())
+    let (names, output, identify): (&[String], _, _) = match &args.what {
+        None => (&here, None, false),
+        Some(What::Show { host, output, identify }) => {
+            (host.as_ref().map_or(&here[..], std::slice::from_ref), output.as_deref(), *identify)
         }
-        Some(What::Compare { hosts, output }) => (hosts, output.as_deref()),
+        Some(What::Compare { hosts, output, identify }) => (hosts, output.as_deref(), *identify),
     };
-    let environments: Vec<Environment> =
+    let mut environments: Vec<Environment> =
         names.iter().map(|name| named(name, global)).collect::<anyhow::Result<_>>()?;
+    if output.is_some() && !identify {
+        environments.iter_mut().for_each(report::identity::hide_in_environment);
+    }
     let hosts: Vec<(String, &Environment)> =
         names.iter().zip(&environments).map(|(name, e)| (title(name, e), e)).collect();
     if let Some(path) = output {

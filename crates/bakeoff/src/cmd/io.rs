@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use archive::whole_file;
 use probes::block_io::{self, IoLatency, Options};
 use probes::process_time::Watched;
 use probes::schedule::Deadlines;
@@ -12,10 +13,10 @@ use record::block_io::{IoBy, IoInterval, IoOp};
 use report::text::{IoHistogram, IoView};
 
 use crate::cmd::{self, Global, cpu};
+use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
 use crate::signals;
-use crate::whole_file;
 
 /// Show what is asked of the block devices: rates, sizes, latencies, addresses, seeks; by device, file, thread, operation
 #[derive(Debug, clap::Args)]
@@ -131,6 +132,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     signals::stop_on_interrupt()?;
     let started_ns = probe.start()?;
+    confine::after_setup();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let (mut reports, mut heat_map) = (0, report::IoHeatMap::default());
     let mut exit = Exit::Good;

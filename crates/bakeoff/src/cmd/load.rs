@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use archive::event_log::EventLog;
+use archive::whole_file;
 use load::Control;
 use record::clock::WallAnchor;
 use record::environment::Environment;
@@ -23,7 +24,7 @@ use crate::cmd::{Global, command_line, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::load_options::{DataOptions, Meant, PaceOptions};
 use crate::load_screen::LoadScreen;
-use crate::{screen, signals, whole_file};
+use crate::{screen, signals};
 
 /// Drive one target with a steady load, print and archive the run
 #[derive(Debug, clap::Args)]
@@ -146,6 +147,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let control = args.control.as_deref().map(control).transpose()?;
     let mut screen = LoadScreen::new(&settings);
     let mut beside = args.observe.open();
+    for notice in load::notices(&settings) {
+        screen.line(&format!("bakeoff load: {notice}"));
+    }
     let notes = beside.notes();
     for note in &notes {
         screen.line(&format!("bakeoff load: {note}"));
@@ -167,7 +171,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let mut screen = screen.finish();
     // The writer of the log ends when nobody can hand it anything any more.
     drop(with);
-    let record = match record {
+    let mut record = match record {
         Ok(record) => record,
         Err(error) => {
             log.map(EventLog::abandon).unwrap_or_default();
@@ -177,6 +181,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
     let environment = environment(global);
     let cpu = beside.take();
+    let throttled = beside.take_throttled();
+    if let Ok(throttled) = &throttled {
+        record.verdict.add(throttled.check());
+    }
     // What an instrument lost, it knows at the end.
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
@@ -185,12 +193,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let run = Run {
         header: ended(header, &record),
         series: beside.take_series(host, anchor),
+        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments: beside.take_instruments(),
         environment,
         load: Some(record),
         cpu,
         proofs: Vec::new(),
         recorded: None,
+        throttled,
     };
     // First it is kept: what cannot be printed is not lost.
     let kept = writer.map(|writer| writer.seal(&run)).transpose();
@@ -218,7 +228,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 fn print(run: &Run, id: Option<RunId>, global: &Global, out: &mut dyn Write) -> anyhow::Result<()> {
     let record = run.load.as_ref().expect("a load run has a load record");
     if global.json {
-        print_json(out, &report::json::load(id, record, &run.cpu))?;
+        print_json(out, &report::json::load(id, record, &run.cpu, &run.throttled))?;
     } else {
         report::text::load_record(out, record, &run.cpu, screen::style())?;
     }

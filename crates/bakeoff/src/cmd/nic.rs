@@ -14,6 +14,7 @@ use record::quantity;
 use report::text::NicView;
 
 use crate::cmd::{Global, cpu, print_json};
+use crate::confine;
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -115,6 +116,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     let anchor = WallAnchor::now();
     let started_ns = probe.start();
+    confine::after_setup();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {

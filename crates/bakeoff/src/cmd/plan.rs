@@ -83,15 +83,16 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         span(estimate.time_min.as_secs()),
     );
     line(out, "", &size, 2)?;
-    if let Some(power) = &estimate.power {
+    if let (Some(found), Some(alike)) = power(plan) {
         let power = format!(
-            "a difference of {:.1} standard deviations between blocks is found in {:.0} % of such bake-offs ({:.1} \
-             where {} comparisons share alpha = {})",
-            power.detectable_sd,
-            power.power * 100.0,
-            power.detectable_sd_in_family,
-            power.comparisons,
-            power.alpha,
+            "a single difference that lies {found:.1} standard deviations (of a block's log ratio) beyond {} is found in \
+             {:.0} % of such bake-offs, and configurations that do not differ are found equivalent if {} is at least \
+             {alike:.1} of them; {} comparisons share alpha = {}",
+            percent(plan.judge().rope_ratio),
+            analysis::power::POWER * 100.0,
+            percent(plan.judge().rope_ratio),
+            plan.comparisons(),
+            plan.judge().alpha,
         );
         line(out, "power: ", &power, 2)?;
     }
@@ -103,6 +104,22 @@ pub(crate) fn summary(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         line(out, "not built yet: ", &told(note), 2)?;
     }
     Ok(())
+}
+
+/// What the plan's blocks find, and within what they show equivalence, both in standard deviations between blocks.
+fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
+    let estimate = plan.estimate();
+    let design = analysis::power::Design {
+        blocks: estimate.blocks,
+        configurations: estimate.configurations,
+        comparisons: plan.comparisons(),
+        alpha: plan.judge().alpha,
+    };
+    (analysis::power::detectable_sd(&design), analysis::power::equivalence_sd(&design))
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{} %", (ratio * 1e6).round() / 1e4)
 }
 
 /// Words after a label: in lines that fit where a person reads them, as they are where a program does.
@@ -134,8 +151,21 @@ fn explain(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
     Ok(())
 }
 
+const WITHOUT_POWER: &str = "nothing can be claimed: too few blocks, or nothing is compared";
+
+fn held(held: &plan::Held) -> serde_json::Value {
+    let (judged, why) = match &held.holds {
+        plan::Holds::Yes => ("yes", None),
+        plan::Holds::Unknown(what) => ("if-it-can-be", Some(what)),
+        plan::Holds::No { why, everywhere: true } => ("no", Some(why)),
+        plan::Holds::No { why, everywhere: false } => ("in-some-cells", Some(why)),
+    };
+    json!({"metric": held.metric.word(), "judged": judged, "reason": why})
+}
+
 fn checked(plan: &Plan) -> serde_json::Value {
     let estimate = plan.estimate();
+    let (found, alike) = power(plan);
     let notes = |notes: &[plan::Note]| -> Vec<_> {
         notes
             .iter()
@@ -152,8 +182,15 @@ fn checked(plan: &Plan) -> serde_json::Value {
         "blocks": estimate.blocks,
         "trials": estimate.trials,
         "time_min_s": estimate.time_min.as_secs_f64(),
-        "detectable_sd": estimate.power.as_ref().map(|p| p.detectable_sd),
-        "missing": estimate.power.is_none().then(|| json!({"detectable_sd": "nothing is compared over several blocks"})),
+        "comparisons": plan.comparisons(),
+        "metrics": plan.held().iter().map(held).collect::<Vec<_>>(),
+        "power": analysis::power::POWER,
+        "detectable_sd": found,
+        "equivalence_sd": alike,
+        "missing": found.is_none().then(|| json!({
+            "detectable_sd": WITHOUT_POWER,
+            "equivalence_sd": WITHOUT_POWER,
+        })),
         "notes": notes(plan.notes()),
         "unbuilt": notes(plan.unbuilt()),
     })

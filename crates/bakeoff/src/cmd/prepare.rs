@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use record::load::{PreparePolicy, Workload};
+use record::load::{LoadSettings, PreparePolicy, Workload};
 use record::target::Target;
 use serde_json::json;
 
@@ -22,6 +22,10 @@ pub(crate) struct PrepareArgs {
     /// Build it anew even where it is whole
     #[arg(long)]
     from_scratch: bool,
+
+    /// Build so many tables at the same time, each on a connection of its own (MariaDB, MySQL, PostgreSQL)
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    threads: u32,
 }
 
 /// Remove a workload's data set
@@ -48,7 +52,7 @@ impl CleanupArgs {
 pub(crate) fn prepare(args: &PrepareArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     refuse_scripts(&args.data)?;
     let policy = if args.from_scratch { PreparePolicy::Always } else { PreparePolicy::Auto };
-    let settings = args.data.settings(policy);
+    let settings = LoadSettings { threads: args.threads, ..args.data.settings(policy) };
     signals::stop_on_interrupt()?;
     let mut screen = LoadScreen::new(&settings);
     let prepared = load::prepare(&settings, &signals::STOP, &mut |event| screen.show(event));

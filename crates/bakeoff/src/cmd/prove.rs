@@ -89,10 +89,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         (RunState::Sealed, None)
     };
     let run = Run {
+        throttled: Err(record::limits::not_watched()),
         header: RunHeader { state, reason, ..header },
         environment: probes::environment::read(Path::new("/")),
         load: None,
         cpu: Vec::new(),
+        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments: record::instruments::Instruments::default(),
         series: Vec::new(),
         proofs,

@@ -56,7 +56,7 @@ Examples:
   bakeoff record --time 10s
   bakeoff record --title 'nightly build' -- sh -c 'make clean && make'
 The command keeps its input and output; with --json its output goes to standard error. Ends with 1 where the command
-did not end with 0, whose exit code is shown.";
+did not end with 0, whose exit code is shown, and with 3 if a CPU quota stopped it: then it is INVALID.";
 
 /// Instruments besides the CPUs', which are always there.
 #[derive(Debug, Clone)]
@@ -100,10 +100,16 @@ pub(crate) fn print(
 ) -> anyhow::Result<()> {
     let recorded = run.recorded.as_ref().expect("the caller has one");
     if global.json {
-        print_json(out, &report::json::command(id, &run.header.title, recorded, run.series.len()))?;
+        print_json(
+            out,
+            &report::json::command(id, &run.header.title, recorded, run.series.len(), &run.throttled),
+        )?;
     } else {
         report::text::command(out, recorded, screen::style())?;
         report::text::instruments(out, &run.instruments, screen::style())?;
+        if run.header.state == RunState::Invalid {
+            writeln!(out, "INVALID: {}", run.header.reason.as_deref().unwrap_or_default())?;
+        }
     }
     Ok(out.flush()?)
 }
@@ -122,15 +128,19 @@ fn around(args: &Args, global: &Global) -> anyhow::Result<Around> {
 }
 
 fn run_of(header: RunHeader, environment: Environment, recording: Recording) -> Run {
-    let Recording { recorded, cpu, seen: instruments, series, notes: _, stopped } = recording;
+    let Recording { recorded, cpu, seen: instruments, series, throttled, notes: _, stopped } = recording;
+    let quota = throttled.as_ref().ok().filter(|throttled| throttled.is_any());
     let (state, reason) = if stopped {
         (RunState::Interrupted, Some("stopped by its user".to_owned()))
+    } else if let Some(quota) = quota {
+        (RunState::Invalid, Some(quota.to_string()))
     } else {
         (RunState::Sealed, None)
     };
     let header = RunHeader { state, reason, ..header };
-    let proofs = Vec::new();
-    Run { header, environment, load: None, cpu, instruments, series, proofs, recorded: Some(recorded) }
+    let (proofs, server_cpu) = (Vec::new(), record::server_cpu::ServerCpu::not_measured());
+    let recorded = Some(recorded);
+    Run { header, environment, load: None, cpu, server_cpu, instruments, series, proofs, recorded, throttled }
 }
 
 fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
@@ -155,6 +165,7 @@ fn header(args: &Args, anchor: WallAnchor) -> RunHeader {
 fn exit_of(run: &Run) -> Exit {
     match (run.header.state, run.recorded.as_ref().map(|Recorded { end, .. }| *end)) {
         (RunState::Interrupted, _) => Exit::Interrupted,
+        (RunState::Invalid, _) => Exit::Invalid,
         (_, Some(CommandEnd::Code(0) | CommandEnd::NoCommand)) => Exit::Good,
         _ => Exit::Bad,
     }

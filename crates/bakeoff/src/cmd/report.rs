@@ -4,14 +4,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use record::run::RunId;
+use archive::whole_file;
+use record::run::{RunId, RunKind};
+use report::identity::Hidden;
 use serde_json::json;
 
-use crate::cmd::runs::{find, show};
+use crate::cmd::runs::{find_of, show};
 use crate::cmd::{Global, experiment, print_json};
+use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::screen::Screen;
-use crate::whole_file;
 
 /// Write the page of a bake-off or of a load: one offline file, HTML or Markdown
 #[derive(Debug, clap::Args)]
@@ -26,7 +28,22 @@ pub(crate) struct Args {
     /// Of a scale or dder run: also hold it against this one
     #[arg(long, value_name = "RUN")]
     compare: Option<String>,
+
+    /// Also the host's name, the kernel's and our own command line, and whole home paths: left out of pages otherwise
+    #[arg(long)]
+    identify: bool,
+
+    /// Say also which of the fences around reading what others wrote this kernel lacks
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Compare with a run of another command, other units, or other CPUs all the same; what differs is said
+    #[arg(long, requires = "compare")]
+    force: bool,
 }
+
+/// What `latest` can be: a page is written for these.
+const HAVE_PAGES: [RunKind; 4] = [RunKind::Bakeoff, RunKind::Load, RunKind::Scale, RunKind::Dder];
 
 #[derive(Debug, Clone, Copy)]
 enum Form {
@@ -39,15 +56,30 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         return show(&args.run, global, out);
     }
     let form = args.output.as_deref().map_or(Ok(Form::Markdown), form_of)?;
+    global.confine(Reader::default().writes_file(args.output.as_deref()), "report", args.verbose)?;
     let archive = global.archive()?;
-    let id = find(&archive, &args.run)?;
+    let id = find_of(&archive, &args.run, &HAVE_PAGES)?;
+    let mut hidden = Hidden::default();
     let page = if archive.is_bakeoff(id) {
-        let bakeoff = archive.bakeoff(id)?;
+        let mut bakeoff = archive.bakeoff(id)?;
+        if !args.identify {
+            hidden = Hidden::in_bakeoff(&mut bakeoff);
+        }
         if experiment::is_kind(bakeoff.header.kind) {
             let other =
                 args.compare.as_deref().map(|text| experiment::find(&archive, text, bakeoff.header.kind));
-            let page = experiment::page(&bakeoff, other.transpose()?.as_ref(), matches!(form, Form::Html));
-            return write(args, &page, id, global, out);
+            let mut other = other.transpose()?;
+            if let Some(other) = &other {
+                // As it is archived: what pages hide is not what was measured.
+                let plan =
+                    runner::archived_plan(&archive.bakeoff(id)?).map_err(crate::cmd::run::of_runner)?;
+                experiment::comparable(&plan, None, other, args.force)?;
+            }
+            if let Some(other) = other.as_mut().filter(|_| !args.identify) {
+                hidden.also(Hidden::in_bakeoff(other));
+            }
+            let page = experiment::page(&bakeoff, other.as_ref(), matches!(form, Form::Html));
+            return write(args, &page, &hidden, id, global, out);
         }
         refuse_compare(args, id)?;
         let comparisons = analysis::compare(&bakeoff);
@@ -57,13 +89,16 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     } else {
         refuse_compare(args, id)?;
-        let run = archive.run(id)?;
+        let mut run = archive.run(id)?;
+        if !args.identify {
+            hidden = Hidden::in_run(&mut run);
+        }
         match form {
             Form::Html => report::html::load(&run),
             Form::Markdown => report::markdown::load(&run),
         }
     };
-    write(args, &page, id, global, out)
+    write(args, &page, &hidden, id, global, out)
 }
 
 fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
@@ -73,7 +108,15 @@ fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
     Err(Exit::Usage.with(format!("--compare: {id} is no scale or dder run")))
 }
 
-fn write(args: &Args, page: &str, id: RunId, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+fn write(
+    args: &Args,
+    page: &str,
+    hidden: &Hidden,
+    id: RunId,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<Exit> {
+    let page = if args.identify { page.to_owned() } else { hidden.from_page(page) };
     match &args.output {
         None => out.write_all(page.as_bytes())?,
         Some(path) => {

@@ -1,15 +1,15 @@
 //! `bakeoff run` and `bakeoff resume`: a bake-off, from its plan to its verdict.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use archive::Archive;
 use record::bakeoff::{Trial, TrialState};
-use record::run::{RunId, RunState};
-use runner::{Event, Outcome, RunnerError};
+use record::run::{RunId, RunKind, RunState};
+use runner::{Event, Options, Outcome, RunnerError};
 
 use crate::cmd::plan::{read, summary};
-use crate::cmd::runs::find;
+use crate::cmd::runs::find_of;
 use crate::cmd::{Global, experiment, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
@@ -27,6 +27,10 @@ pub(crate) struct RunArgs {
     /// Only show that the plan works: two blocks, measured phases of 0.3 s; its numbers are worth nothing
     #[arg(long)]
     quick: bool,
+
+    /// Measure although another bake-off runs on this machine; every trial is marked
+    #[arg(long)]
+    beside_others: bool,
 }
 
 /// Go on with a bake-off that was interrupted or killed
@@ -34,7 +38,22 @@ pub(crate) struct RunArgs {
 pub(crate) struct ResumeArgs {
     /// A whole name, a beginning that only it has, or `latest`
     run: String,
+
+    /// The plan's own file, where the plan has a secret written out and the file has moved
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+
+    /// Run what a bake-off of another user says, as this user, without asking
+    #[arg(long)]
+    trust: bool,
+
+    /// Measure although another bake-off runs on this machine; every trial is marked
+    #[arg(long)]
+    beside_others: bool,
 }
+
+/// What can be resumed.
+const RESUMABLE: [RunKind; 3] = [RunKind::Bakeoff, RunKind::Scale, RunKind::Dder];
 
 pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let plan = read(&args.plan)?;
@@ -43,28 +62,51 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let mut told = Told::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
-    let outcome = runner::run(&plan, &archive, &signals::STOP, &mut |event| told.show(event));
+    let options = Options { beside_others: args.beside_others, plan_file: None, trust: false };
+    let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, global, out)
 }
 
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let archive = global.archive_for_writing()?;
-    let id = find(&archive, &args.run)?;
+    let archive = if args.trust { global.trusted_archive()? } else { global.archive_for_writing()? };
+    let id = find_of(&archive, &args.run, &RESUMABLE)?;
     if !archive.is_bakeoff(id) {
         return Err(Exit::Usage
             .with(format!("{id} is a single run; only a bake-off, a scale or a dder run can be resumed")));
     }
+    let options = Options {
+        beside_others: args.beside_others,
+        plan_file: args.plan.clone(),
+        trust: args.trust || is_trusted(&archive, id)?,
+    };
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
     if experiment::is_one(&archive, id)? {
-        let outcome = runner::resume(&archive, id, &signals::STOP, &mut |event| told.show(event));
+        let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
         told.screen.clear();
         return experiment::end(&archive, outcome, None, global, out);
     }
-    let outcome = runner::resume(&archive, id, &signals::STOP, &mut |event| told.show(event));
+    let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, global, out)
+}
+
+/// Whether the user, asked at a terminal, wants to run what another user could have written.
+fn is_trusted(archive: &Archive, id: RunId) -> anyhow::Result<bool> {
+    let Some(foreign) = runner::foreign(archive, id).map_err(of_runner)? else { return Ok(true) };
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    let mut screen = Screen::new();
+    screen.line(&format!("{id} belongs to another user ({}). It would run, as this one:", foreign.owner));
+    for command in &foreign.commands {
+        screen.line(command);
+    }
+    screen.line("Run it? [y/N]");
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "yes"))
 }
 
 /// Prints the verdict, or why there is none; yields how the command ends.

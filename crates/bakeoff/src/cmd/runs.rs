@@ -3,10 +3,12 @@
 use std::io::{IsTerminal as _, Write};
 
 use archive::{Archive, Filter, Format, PartOf};
+use record::printable::printable;
 use record::run::{RunId, RunKind, RunState};
 use serde_json::json;
 
 use crate::cmd::{Global, experiment, of_archive, print_json, prove};
+use crate::confine::Reader;
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 
@@ -16,6 +18,10 @@ use crate::screen::{self, Screen};
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
+
+    /// Say also which of the fences around reading what others wrote this kernel lacks
+    #[arg(short, long, global = true)]
+    verbose: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -72,7 +78,15 @@ struct List {
     text: Option<String>,
 }
 
+impl Args {
+    /// Whether standard output gets bytes rather than text.
+    pub(crate) fn writes_bytes(&self) -> bool {
+        matches!(self.what, What::Export { format: Format::Parquet, .. })
+    }
+}
+
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    global.confine(Reader::default(), "runs", args.verbose)?;
     let archive = global.archive()?;
     match &args.what {
         What::List(list) => self::list(&archive, list, global, out),
@@ -139,24 +153,24 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
     let run = archive.run(id)?;
     if run.header.kind == RunKind::Prove {
         if !global.json {
-            writeln!(out, "{id}  {}\n", run.header.title)?;
+            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
         }
         prove::print(&run.proofs, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
     if run.recorded.is_some() {
         if !global.json {
-            writeln!(out, "{id}  {}\n", run.header.title)?;
+            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
         }
         crate::cmd::record::print(&run, Some(id), global, out)?;
         return Ok(Exit::Good);
     }
     match &run.load {
         Some(record) if global.json => {
-            print_json(out, &report::json::load(Some(id), record, &run.cpu))?;
+            print_json(out, &report::json::load(Some(id), record, &run.cpu, &run.throttled))?;
         }
         Some(record) => {
-            writeln!(out, "{id}  {}\n", run.header.title)?;
+            writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
             report::text::load_record(out, record, &run.cpu, screen::style())?;
         }
         None if global.json => print_json(out, &report::json::recorded(&run))?,
@@ -227,11 +241,11 @@ fn reindex(archive: &Archive, global: &Global, out: &mut dyn Write) -> anyhow::R
         print_json(out, &document)?;
     } else {
         let same = match done.same {
-            Some(true) => "the same as before",
-            Some(false) => "not the same as before",
-            None => "there was none before",
+            Some(true) => "the old index agreed with them",
+            Some(false) => "the old index did not agree with them, and is replaced",
+            None => "there was no index before",
         };
-        writeln!(out, "{} runs and bake-offs indexed; the index is new: {same}", done.entries)?;
+        writeln!(out, "{} runs and bake-offs indexed from their folders; {same}", done.entries)?;
         for damage in &done.damaged {
             writeln!(out, "{} does not read: {}", damage.path.display(), damage.what)?;
         }
@@ -245,6 +259,11 @@ fn reindex(archive: &Archive, global: &Global, out: &mut dyn Write) -> anyhow::R
 /// The run that the user named.
 pub(crate) fn find(archive: &Archive, text: &str) -> anyhow::Result<RunId> {
     archive.find(text).map_err(of_archive)
+}
+
+/// As [`find`]; `latest` is the newest of these kinds.
+pub(crate) fn find_of(archive: &Archive, text: &str, kinds: &[RunKind]) -> anyhow::Result<RunId> {
+    archive.find_of(text, kinds).map_err(of_archive)
 }
 
 fn kind(text: &str) -> Result<RunKind, String> {

@@ -7,6 +7,7 @@ use plan::{Bind, Experiment, ScalePlan, Scheduler};
 use probes::cpu_list;
 use record::quantity;
 
+use crate::cmd::experiment::Against;
 use crate::cmd::{Global, experiment};
 use crate::exit::Exit;
 
@@ -49,6 +50,10 @@ pub(crate) struct Args {
     /// Hold the run against this one: what does one copy say of the two machines, and what do all?
     #[arg(long, value_name = "RUN")]
     compare: Option<String>,
+
+    /// Compare with a run of another command, other units, or other CPUs all the same; what differs is said
+    #[arg(long, requires = "compare")]
+    force: bool,
 
     /// Do not watch the CPUs
     #[arg(long)]
@@ -94,12 +99,12 @@ enum BindTo {
 struct CpuList(Vec<u32>);
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let allowed = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let within = probes::limits::Limits::of_self().cpu().whole_cpus().unwrap_or(1);
     let cpus = args.cpus.as_ref().map(|CpuList(cpus)| cpus.clone());
     let mut copies = args.copies.clone();
     if copies.is_empty() {
-        let cpus = cpus.as_ref().map_or_else(allowed, Vec::len);
-        copies = plan::copies_up_to(u32::try_from(cpus)?);
+        let listed = cpus.as_ref().map_or(u32::MAX, |cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX));
+        copies = plan::copies_up_to(within.min(listed));
     }
     copies.sort_unstable();
     copies.dedup();
@@ -122,7 +127,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         observe: !args.no_observe,
         seed: experiment::seed(args.seed),
     };
-    experiment::run(&Experiment::Scale(plan), args.compare.as_deref(), global, out)
+    let compare = args.compare.as_deref().map(|with| Against { with, force: args.force });
+    experiment::run(&Experiment::Scale(plan), compare, global, out)
 }
 
 fn cpus(text: &str) -> Result<CpuList, String> {

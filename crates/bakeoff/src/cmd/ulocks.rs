@@ -9,6 +9,7 @@ use report::text::LockView;
 
 use crate::cmd::Global;
 use crate::cmd::lock_options::LockOptions;
+use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen;
 use crate::signals;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     };
     let mut probe = user_locks::open(&options).ends_with(Exit::CannotHere)?;
     let started_ns = probe.start()?;
+    confine::after_setup();
     let view = LockView { is_part: !args.kind.is_empty(), ..asked.view() };
     asked.report(
         out,

@@ -27,6 +27,7 @@ use record::nic::NicInterval;
 use record::run::{Run, RunKind, RunState};
 
 use crate::cmd::{Global, cpu, of_archive};
+use crate::confine;
 use crate::exit::Exit;
 use crate::signals;
 use crate::watch_screen::{View, draw};
@@ -255,6 +256,7 @@ impl Live {
         let ulocks = ulocks.and_then(|mut probe| probe.start().map(|_| probe));
         cpu.start();
         nic.start();
+        confine::after_setup();
         let seen_io = io.as_ref().map(|_| VecDeque::new()).map_err(Clone::clone);
         let mut live = Self {
             cpu,

@@ -35,7 +35,11 @@ impl Lab {
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        command.args(words).env("BAKEOFF_ARCHIVE", self.path("archive")).stdin(Stdio::null());
+        command
+            .args(words)
+            .env("BAKEOFF_ARCHIVE", self.path("archive"))
+            .env("BAKEOFF_MACHINE_LOCK", self.path("lock"))
+            .stdin(Stdio::null());
         command
     }
 

@@ -43,12 +43,12 @@ pub(super) struct Keeper {
     series: Vec<Sample>,
     /// How long the series were before what was added last.
     before_last: usize,
-    /// The log's first date.
-    first: Option<When>,
+    /// The log's first date, and its moment if its zone is known.
+    first: Option<(When, Option<i64>)>,
     /// Why the run is not fit for comparison.
     invalid: Option<String>,
     /// Why it cannot be kept.
-    refused: Option<&'static str>,
+    refused: Option<String>,
 }
 
 impl KeepOptions {
@@ -73,10 +73,16 @@ impl KeepOptions {
 }
 
 impl Keeper {
-    /// Milliseconds from the log's first date to `at`. The clock of a log may be set back: then its first moment.
-    pub(super) fn since_first(&mut self, at: &When) -> i64 {
-        let first = self.first.get_or_insert_with(|| at.clone());
-        at.seconds_since(first).and_then(|s| i64::try_from(s * 1000).ok()).unwrap_or(0)
+    /// The log begins at this date, which is the moment `unix_s`, unless it began before.
+    pub(super) fn begins_at(&mut self, at: &When, unix_s: Option<i64>) {
+        self.first.get_or_insert_with(|| (at.clone(), unix_s));
+    }
+
+    /// Milliseconds from the log's first date to the moment `unix_s`.
+    pub(super) fn since_first_ms(&mut self, at: &When, unix_s: i64) -> i64 {
+        self.begins_at(at, Some(unix_s));
+        let first_s = self.first.as_ref().and_then(|(_, first_s)| *first_s).unwrap_or(unix_s);
+        (unix_s - first_s) * 1000
     }
 
     /// Adds what `add` makes of the moment `t_ms`.
@@ -96,8 +102,8 @@ impl Keeper {
     }
 
     /// The run cannot be kept.
-    pub(super) fn refuse(&mut self, reason: &'static str) {
-        self.refused = Some(reason);
+    pub(super) fn refuse(&mut self, reason: impl Into<String>) {
+        self.refused = Some(reason.into());
     }
 
     /// Writes the run, with the text itself beside it where it is a file.
@@ -113,7 +119,10 @@ impl Keeper {
         }
         let archive = global.archive_for_writing()?;
         let anchor = match &self.first {
-            Some(first) => WallAnchor { monotonic_ns: 0, unix_ns: first.clock_seconds() * 1_000_000_000 },
+            Some((at, unix_s)) => {
+                let unix_s = unix_s.and_then(|s| u64::try_from(s).ok()).unwrap_or(at.clock_seconds());
+                WallAnchor { monotonic_ns: 0, unix_ns: unix_s * 1_000_000_000 }
+            }
             None => WallAnchor::now(),
         };
         let name = file.display().to_string();
@@ -144,7 +153,18 @@ impl Keeper {
         };
         let series = self.series;
         let (cpu, proofs, instruments) = (Vec::new(), Vec::new(), Instruments::default());
-        let run = Run { header, environment, load: None, cpu, instruments, series, proofs, recorded: None };
+        let run = Run {
+            header,
+            environment,
+            load: None,
+            cpu,
+            server_cpu: record::server_cpu::ServerCpu::not_measured(),
+            instruments,
+            series,
+            proofs,
+            recorded: None,
+            throttled: Err(record::limits::not_watched()),
+        };
         let folder = writer.seal(&run)?;
         source::tell(&format!("kept as {id} in {}", folder.display()));
         Ok(())

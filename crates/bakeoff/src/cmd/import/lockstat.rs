@@ -112,6 +112,13 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
                     for remark in text::lockstat_remarks(run, &view) {
                         notes.remark(&remark);
                     }
+                    let impossible = lockstat::judge(run, &view.machine).impossible(&view.machine);
+                    for note in &impossible {
+                        notes.impossible(note);
+                    }
+                    if let (Some(keeper), Some(note)) = (&mut keeper, impossible.first()) {
+                        keeper.taint(format!("line {note}"));
+                    }
                     if let Some(keeper) = &mut keeper {
                         // Runs in one file follow each other: each stands at its own end.
                         elapsed_s += run.elapsed_s.or(args.elapsed).unwrap_or(0.0);
@@ -132,7 +139,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         });
         receiver.end(end.as_ref().err())?;
         end.map_err(|error| source::failed(&name, error))?;
-        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))?;
+        notes.verdict()
     })
 }
 

@@ -8,8 +8,10 @@ mod source;
 mod vmstat;
 
 use std::io::Write;
+use std::path::Path;
 
 use crate::cmd::Global;
+use crate::confine::Reader;
 use crate::exit::Exit;
 
 /// Read what mpstat, vmstat, lockstat or plockstat printed, and print the numbers that the text hides
@@ -18,6 +20,10 @@ use crate::exit::Exit;
 pub(crate) struct Args {
     #[command(subcommand)]
     tool: Tool,
+
+    /// Say also which of the fences around reading what others wrote this kernel lacks
+    #[arg(short, long, global = true)]
+    verbose: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -36,6 +42,9 @@ Examples:
   bakeoff import vmstat before.txt after.txt        exact utilisation between two vmstat -s";
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    // What this machine counts is read with --watch.
+    let reader = Reader::default().reads_named().reads(Path::new("/proc"));
+    global.confine(reader, "import", args.verbose)?;
     match &args.tool {
         Tool::Mpstat(args) => mpstat::run(args, global, out),
         Tool::Vmstat(args) => vmstat::run(args, global, out),

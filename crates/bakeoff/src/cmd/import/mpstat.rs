@@ -3,8 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use import::Note;
 use import::render::{MpstatView, Samples, csv, json, text};
 use import::solaris::mpstat::{self, Event, Rates};
+use import::timeline::{Placed, Timeline};
+use record::missing::Maybe;
 
 use crate::cmd::Global;
 use crate::cmd::import::keep::{KeepOptions, Keeper};
@@ -56,6 +59,10 @@ pub(crate) struct Args {
     #[arg(long)]
     by_set: bool,
 
+    /// The time zone of dates that name none, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+
     /// With --keep: seconds between samples, where no dates tell
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "keep")]
     interval: Option<f64>,
@@ -97,6 +104,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         let mut keeper = args.keep.begin("mpstat");
         let (mut kept, mut kept_last) = (0u32, false);
         let mut notes = Notes::about(&name);
+        let mut timeline = Timeline::new(args.zone.as_deref()).map_err(|what| Exit::Usage.with(what))?;
+        let mut placed = None;
         // The result is written to a buffer of its own, so that it can be flushed while the receiver holds it.
         let mut out = Flushing { out, each: live };
         let mut receiver: Box<dyn Samples + '_> = if global.json {
@@ -108,12 +117,25 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         };
         let end = mpstat::read(input, &mut |event| match event {
             Event::Sample(sample) => {
+                let impossible = sample.impossible();
+                for note in &impossible {
+                    notes.impossible(note);
+                }
+                if keeper.is_some() && !sample.replaces_previous {
+                    placed = sample.at.as_ref().map(|at| timeline.place(at));
+                    if let Some(Ok(Placed { assumed: Some(text), .. })) = &placed {
+                        notes.note(&Note { line: sample.line, text: text.clone() });
+                    }
+                }
                 if let Some(keeper) = &mut keeper {
+                    if let Some(note) = impossible.first() {
+                        keeper.taint(format!("line {note}"));
+                    }
                     if sample.replaces_previous && kept_last {
                         keeper.take_back();
                         kept -= 1;
                     }
-                    kept_last = keep(sample, args, full_pct, kept, keeper);
+                    kept_last = keep(sample, args, full_pct, (kept, &placed), keeper);
                     kept += u32::from(kept_last);
                 }
                 receiver.sample(sample)
@@ -125,26 +147,38 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         });
         receiver.end(end.as_ref().err())?;
         end.map_err(|error| source::failed(&name, error))?;
-        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))?;
+        notes.verdict()
     })
 }
 
-/// Keeps a sample's series, if it is of an interval; `before` is how many were kept before it. Whether it was kept.
-fn keep(sample: &mpstat::Sample, args: &Args, full_pct: f64, before: u32, keeper: &mut Keeper) -> bool {
-    if let Some(at) = &sample.at {
+/// Keeps a sample's series, if it is of an interval; `before` is how many were kept before it, and the moment of its date.
+/// Whether it was kept.
+fn keep(
+    sample: &mpstat::Sample,
+    args: &Args,
+    full_pct: f64,
+    (before, placed): (u32, &Option<Maybe<Placed>>),
+    keeper: &mut Keeper,
+) -> bool {
+    if let (Some(at), Some(Ok(placed))) = (&sample.at, placed) {
         // The log begins with its first block, also where that averages since boot and is not kept itself.
-        keeper.since_first(at);
+        keeper.begins_at(at, Some(placed.unix_s));
     }
     if sample.cut || (sample.since_boot.is_some() && !args.boot) {
         return false;
     }
-    let t_ms = match (&sample.at, args.interval) {
-        (Some(at), _) => keeper.since_first(at),
+    let t_ms = match (&sample.at, placed, args.interval) {
+        (Some(at), Some(Ok(placed)), _) => keeper.since_first_ms(at, placed.unix_s),
+        (_, Some(Err(missing)), _) => {
+            keeper.refuse(format!("{}: {missing}", sample.line));
+            return false;
+        }
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
-        (None, Some(interval_s)) => (interval_s * 1e3 * f64::from(before + 1)) as i64,
+        (_, _, Some(interval_s)) => (interval_s * 1e3 * f64::from(before + 1)) as i64,
         // One sample needs no distance to the next.
-        (None, None) if before == 0 => 0,
-        (None, None) => {
+        (_, _, None) if before == 0 => 0,
+        (_, _, None) => {
             keeper.refuse("the log has no dates: give --interval SECONDS to keep it over time");
             return false;
         }

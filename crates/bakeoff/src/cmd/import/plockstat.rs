@@ -77,13 +77,21 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             text::plockstat(out, &log, &view)?;
         }
         end.map_err(|error| source::failed(&name, error))?;
-        let Some(mut keeper) = args.keep.begin("plockstat") else { return Ok(()) };
+        let impossible = view.impossible(&log);
+        for note in &impossible {
+            notes.impossible(note);
+        }
+        let Some(mut keeper) = args.keep.begin("plockstat") else { return notes.verdict() };
+        if let Some(note) = impossible.first() {
+            keeper.taint(format!("line {note}"));
+        }
         if let Some(lost) = log.lost.first() {
             keeper.taint(format!("records were lost ({lost})"));
         }
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
         let t_ms = (1e3 * args.elapsed.unwrap_or(0.0)) as i64;
         keeper.add(t_ms, |stamp, into| import::series::plockstat(&log, stamp, into));
-        keeper.seal(&path, global)
+        keeper.seal(&path, global)?;
+        notes.verdict()
     })
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use import::{ImportError, Input, Note};
+use record::printable::printable;
 
 use crate::exit::Exit;
 
@@ -103,11 +104,13 @@ pub(super) fn each(
 pub(super) struct Notes {
     name: String,
     told: u64,
+    /// The first value that cannot be.
+    impossible: Option<String>,
 }
 
 impl Notes {
     pub(super) fn about(name: &str) -> Self {
-        Self { name: name.to_owned(), told: 0 }
+        Self { name: name.to_owned(), told: 0, impossible: None }
     }
 
     /// A note with its line.
@@ -118,6 +121,24 @@ impl Notes {
     /// A remark about the whole.
     pub(super) fn remark(&mut self, remark: &str) {
         self.say(&format!("{}: {remark}", self.name));
+    }
+
+    /// A value that cannot be: it taints the result.
+    pub(super) fn impossible(&mut self, note: &Note) {
+        self.impossible.get_or_insert_with(|| note.to_string());
+        self.note(note);
+    }
+
+    /// How the import of this input ends.
+    ///
+    /// # Errors
+    ///
+    /// The first value that cannot be, with exit code 1.
+    pub(super) fn verdict(&self) -> anyhow::Result<()> {
+        match &self.impossible {
+            None => Ok(()),
+            Some(first) => Err(Exit::Bad.with(format!("{}: the result is tainted: {first}", self.name))),
+        }
     }
 
     fn say(&mut self, text: &str) {
@@ -139,7 +160,7 @@ impl Drop for Notes {
 /// A line on standard error.
 pub(super) fn tell(text: &str) {
     // Nobody is left to tell where standard error is closed.
-    let _ = writeln!(io::stderr(), "bakeoff import: {text}");
+    let _ = writeln!(io::stderr(), "bakeoff import: {}", printable(text));
 }
 
 /// An import's error with the name of its input in front: `mpstat.txt:12:34: found ...`.

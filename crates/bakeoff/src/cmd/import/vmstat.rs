@@ -5,8 +5,10 @@ use std::io::{BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use import::Note;
 use import::render::{Intervals, csv, json, text};
-use import::vmstat_s::{self, Clockwork, Found, Snapshot};
+use import::timeline::Timeline;
+use import::vmstat_s::{self, Clockwork, Found, Interval, Snapshot};
 use import::watch::{self, Taken};
 use record::clock::Monotonic;
 
@@ -35,6 +37,10 @@ pub(crate) struct Args {
     /// Seconds between snapshots; goes before dates in the files
     #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
     elapsed: Option<f64>,
+
+    /// The time zone of dates that name none, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", conflicts_with = "watch")]
+    zone: Option<String>,
 
     /// Ticks a second on each CPU
     #[arg(long, value_name = "N", default_value_t = 100.0, value_parser = rate)]
@@ -77,7 +83,8 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     let files = source::named(&args.files)?;
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let names = names.join(" ");
-    let clockwork = Clockwork { hz: args.hz, cpus: args.cpus, elapsed_s: args.elapsed };
+    let mut timeline = Timeline::new(args.zone.as_deref()).map_err(|what| Exit::Usage.with(what))?;
+    let mut placed_s = None;
     let mut out = BufWriter::new(out);
     let mut receiver = receiver(args, global, &mut out, &names, json::Layout::Document);
     let mut before: Option<Snapshot> = None;
@@ -91,9 +98,17 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
             match found {
                 Found::Note(note) => notes.note(&note),
                 Found::Snapshot(after) => {
+                    let by_dates = by_dates(&mut timeline, after, &mut notes);
+                    let since_s = placed_s.zip(by_dates).map(|(from, to): (i64, i64)| (to - from) as f64);
+                    placed_s = by_dates;
+                    let known_s = args.elapsed.or(since_s.filter(|s| *s > 0.0));
+                    let clockwork = Clockwork { hz: args.hz, cpus: args.cpus, elapsed_s: known_s };
                     if let Some(before) = before.replace(after.clone()) {
                         let interval = vmstat_s::interval(&before, after, &clockwork);
-                        tally.count(interval.ticks.is_ok());
+                        tally.count(&interval);
+                        if let (Some(keeper), Some(why)) = (&mut keeper, &interval.contradiction) {
+                            keeper.taint(why.clone());
+                        }
                         if let (Ok(sum), Ok(more)) = (&mut elapsed_s, &interval.elapsed_s) {
                             *sum += more;
                         } else if let Err(missing) = &interval.elapsed_s {
@@ -106,7 +121,7 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
                         }
                         receiver.interval(&interval)?;
                     } else if let (Some(keeper), Some(at)) = (&mut keeper, &after.at) {
-                        keeper.since_first(at);
+                        keeper.begins_at(at, placed_s);
                     }
                 }
             }
@@ -130,25 +145,43 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     Ok(exit)
 }
 
-/// How many intervals there were, and how many of them could be computed.
+/// The moment of a snapshot that has a date; what had to be assumed for it, and why it has none, is noted.
+fn by_dates(timeline: &mut Timeline, snapshot: &Snapshot, notes: &mut Notes) -> Option<i64> {
+    let mut note = |text: String| notes.note(&Note { line: snapshot.line, text });
+    match timeline.place(snapshot.at.as_ref()?) {
+        Ok(placed) => {
+            placed.assumed.into_iter().for_each(&mut note);
+            Some(placed.unix_s)
+        }
+        Err(missing) => {
+            note(missing.reason);
+            None
+        }
+    }
+}
+
+/// How many intervals there were, how many of them could be computed, and how many contradict themselves.
 #[derive(Default)]
 struct Tally {
     good: u64,
     bad: u64,
+    impossible: u64,
 }
 
 impl Tally {
-    fn count(&mut self, good: bool) {
-        *(if good { &mut self.good } else { &mut self.bad }) += 1;
+    fn count(&mut self, interval: &Interval) {
+        *(if interval.ticks.is_ok() { &mut self.good } else { &mut self.bad }) += 1;
+        self.impossible += u64::from(interval.contradiction.is_some());
     }
 
     fn exit(&self, names: &str) -> anyhow::Result<Exit> {
         match self {
-            Self { good: 0, bad: 0 } => {
+            Self { good: 0, bad: 0, .. } => {
                 Err(Exit::Usage
                     .with(format!("{names}: found one snapshot, expected two or more: BEFORE AFTER")))
             }
             Self { good: 0, .. } => Ok(Exit::Invalid),
+            Self { impossible: 1.., .. } => Ok(Exit::Bad),
             Self { .. } => Ok(Exit::Good),
         }
     }

@@ -66,7 +66,7 @@ pub(super) fn run(
         Answer::Found { .. } => Exit::Good,
         Answer::Stopped => Exit::Interrupted,
         Answer::Unreachable { .. } => Exit::Bad,
-        Answer::GeneratorLimit { .. } | Answer::Unsettled { .. } => Exit::Invalid,
+        Answer::GeneratorLimit { .. } | Answer::Unsettled { .. } | Answer::Changed { .. } => Exit::Invalid,
     })
 }
 
@@ -111,10 +111,15 @@ fn probe(
             screen.at(std::time::Duration::try_from_secs_f64(progress.t_s).unwrap_or_default().as_secs());
         }
     });
-    let record = match record {
+    let mut record = match record {
         Err(load::LoadError::Interrupted) => return Ok(None),
         other => other.map_err(of_load)?,
     };
+    let cpu = beside.take();
+    let throttled = beside.take_throttled();
+    if let Ok(throttled) = &throttled {
+        record.verdict.add(throttled.check());
+    }
     let judged = (record.verdict.state != Validity::Interrupted).then(|| {
         let (end, found) = load::search::judge(promise, &record);
         search.note(end);
@@ -129,7 +134,6 @@ fn probe(
     }
     let id = header.id;
     let environment = environment(global);
-    let cpu = beside.take();
     let instruments = beside.take_instruments();
     let series = beside.take_series(environment.fact("host.name").unwrap_or("localhost"), anchor);
     let run = Run {
@@ -137,10 +141,12 @@ fn probe(
         environment,
         load: Some(record),
         cpu,
+        server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments,
         series,
         proofs: Vec::new(),
         recorded: None,
+        throttled,
     };
     let kept = writer.map(|writer| writer.seal(&run)).transpose()?;
     let run = kept.map(|_| id);

@@ -1,0 +1,43 @@
+//! What is read and cannot be: numbers that overflow, parts that contradict each other. A panic over them is the file's
+//! damage, told in a line, and not the program's crash.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Mutex, PoisonError};
+
+use crate::exit::Exit;
+
+static WHERE: Mutex<Option<String>> = Mutex::new(None);
+
+/// What `read` yields; where it panics, an error that says so and ends with [`Exit::Bad`].
+pub(crate) fn as_damage<T>(read: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    panic::set_hook(Box::new(|about| {
+        let place = about.location().map_or_else(String::new, |at| format!(" ({}:{})", at.file(), at.line()));
+        let what = about.payload_as_str().unwrap_or("it does not say why");
+        let mut known = WHERE.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_with(|| format!("{what}{place}"));
+    }));
+    // What is half-done is dropped: nothing of it is used after a panic.
+    panic::catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        let what = WHERE.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+        Err(Exit::Bad.with(format!(
+            "what was read cannot be: {what}; a file is damaged or was made up (`bakeoff runs verify`), or this is a defect"
+        )))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_that_says_where() {
+        let before = panic::take_hook();
+        let error = as_damage::<()>(|| panic!("attempt to add with overflow")).unwrap_err();
+        panic::set_hook(before);
+        assert_eq!(Exit::of(&error), Exit::Bad);
+        assert!(
+            error.to_string().contains("attempt to add with overflow (crates/bakeoff/src/impossible.rs:"),
+            "{error}"
+        );
+    }
+}

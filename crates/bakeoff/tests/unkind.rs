@@ -1,0 +1,133 @@
+//! The probes where they are not at home: in a PID namespace, with few open files, stopped half way.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+mod lab;
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use lab::{Ended, Lab};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use serde_json::Value;
+
+const SPIN: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+
+#[test]
+fn root_in_a_pid_namespace_a_command_has_the_cpu_time_that_it_had() {
+    let Some((lab, mut inside)) = in_a_pid_namespace() else { return };
+    let ended = Ended::of(inside(&lab, &["record", "--json", "--no-archive", "--", "sh", "-c", SPIN]));
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    let of = |name: &str| document[name].as_f64();
+    let rusage = of("cpu_by_rusage_s").unwrap();
+    let events = of("cpu_by_events_s").expect("root and BTF are there") + of("interrupted_s").unwrap();
+    assert!((events - rusage).abs() < 0.05 + 0.05 * rusage, "{document}");
+    assert!(ended.err.contains("PID namespace"), "{}", ended.err);
+}
+
+#[test]
+fn root_in_a_pid_namespace_pid_means_the_process_that_has_that_id_there() {
+    let Some((lab, mut inside)) = in_a_pid_namespace() else { return };
+    // A hog is the shell's first child, number 2 there; on the machine that number is a thread of the kernel.
+    let hog = "hog lock futex --threads 3 --hold 1ms --time 600s";
+    let script = format!(
+        "{0} {hog} & pid=$!; {0} ulocks 3 1 --json --pid $pid; code=$?; kill -9 $pid; exit $code",
+        env!("CARGO_BIN_EXE_bakeoff")
+    );
+    let ended = Ended::of(inside(&lab, &["sh", "-c", &script]));
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let document: Value = serde_json::from_str(ended.out.lines().next().unwrap()).unwrap();
+    let locks = document["locks"].as_array().unwrap();
+    let comms: Vec<&str> = locks.iter().filter_map(|l| l["comm"].as_str()).collect();
+    assert!(!locks.is_empty() && comms.iter().all(|c| c.contains("bakeoff")), "{document}");
+    let named = |l: &&Value| l["caller"].as_str().is_some_and(|c| c.contains("hog::lock"));
+    assert!(locks.iter().any(|l| named(&l)), "names come from its own program: {document}");
+}
+
+#[test]
+fn root_with_few_open_files_one_line_says_how_many_it_takes() {
+    if !can_watch() {
+        return;
+    }
+    let lab = Lab::new();
+    let with_few = |words: &str| {
+        let script = format!("ulimit -n 24; exec {} {words}", env!("CARGO_BIN_EXE_bakeoff"));
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).env("BAKEOFF_ARCHIVE", lab.path("archive")).stdin(Stdio::null());
+        Ended::of(command.output().unwrap())
+    };
+    for words in ["io 100ms 1", "locks 100ms 1", "ulocks 100ms 1"] {
+        let ended = with_few(words);
+        assert_eq!(ended.code, Some(6), "{words}: {} {}", ended.out, ended.err);
+        assert_eq!((ended.err.lines().count(), ended.out.len()), (1, 0), "{words}: {}", ended.err);
+        assert!(
+            ended.err.contains("open files") && ended.err.contains("ulimit -n"),
+            "{words}: {}",
+            ended.err
+        );
+    }
+    // The CPUs are seen without events, and it says why.
+    let ended = with_few("cpu 100ms 1 --json");
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(document["rung"], "proc");
+    assert!(!document["cpus"].as_array().unwrap().is_empty(), "{document}");
+    assert!(ended.err.contains("open files"), "{}", ended.err);
+}
+
+#[test]
+fn at_ctrl_c_the_interval_that_has_begun_is_shown() {
+    let lab = Lab::new();
+    let mut command = lab.command(&["cpu", "600", "--json", "--events-only"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let id = child.id();
+    // Once it catches the signal.
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
+    };
+    while !catches() {
+        std::thread::yield_now();
+    }
+    kill(Pid::from_raw(id.cast_signed()), Signal::SIGINT).unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let document: Value = serde_json::from_str(&ended.out).unwrap();
+    assert!(document["interval_s"].as_f64().unwrap() < 600.0, "{document}");
+    assert!(!document["cpus"].as_array().unwrap().is_empty(), "{document}");
+}
+
+type Inside = Box<dyn FnMut(&Lab, &[&str]) -> std::process::Output>;
+
+/// Runs a command of ours, or a shell, in a PID namespace of its own.
+fn in_a_pid_namespace() -> Option<(Lab, Inside)> {
+    const UNSHARE: [&str; 4] = ["--pid", "--fork", "--mount", "--mount-proc"];
+    if !can_watch() {
+        return None;
+    }
+    if !Command::new("unshare").args(UNSHARE).arg("true").status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no PID namespace can be had with unshare");
+        return None;
+    }
+    let inside = |lab: &Lab, words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(UNSHARE);
+        if words[0] != "sh" {
+            command.arg(env!("CARGO_BIN_EXE_bakeoff"));
+        }
+        command.args(words).env("BAKEOFF_ARCHIVE", lab.path("archive")).stdin(Stdio::null());
+        command.output().unwrap()
+    };
+    Some((Lab::new(), Box::new(inside)))
+}
+
+fn can_watch() -> bool {
+    let can = geteuid().is_root() && std::path::Path::new("/sys/kernel/btf/vmlinux").exists();
+    if !can {
+        eprintln!("skipped: needs root and a kernel with BTF");
+    }
+    can
+}

@@ -1,0 +1,151 @@
+//! What a bake-off says of real processes. Nothing here depends on how fast anything was.
+
+mod lab;
+
+use lab::{Ended, Lab};
+use serde_json::Value;
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {}{}", ended.out, ended.err))
+}
+
+fn run(lab: &Lab, plan: &str) -> Value {
+    let path = lab.path("plan.toml");
+    std::fs::write(&path, plan).expect("a plan");
+    json(&lab.run(&["run", "--json", path.to_str().expect("a plain path")]))
+}
+
+fn comparison<'a>(run: &'a Value, metric: &str) -> &'a Value {
+    let all = run["comparisons"].as_array().expect("comparisons");
+    all.iter().find(|c| c["metric"] == metric).unwrap_or_else(|| panic!("no {metric}: {run}"))
+}
+
+/// Both commands do the same work and differ in how long they sleep. CPU time of the whole machine over the rate calls the
+/// one that sleeps four times as long four times as expensive, because everything else goes on meanwhile.
+#[test]
+fn a_command_that_sleeps_longer_does_not_use_more_cpu() {
+    let lab = Lab::new();
+    let run = run(
+        &lab,
+        r#"
+schema = 1
+title  = "Two naps"
+[factors.nap]
+values    = ["0.02", "0.08"]
+reference = "0.02"
+level     = "whole-plot"
+[design]
+blocks = 6
+[load]
+target = "exec:sleep {nap}"
+[phases]
+prepare = "none"
+warm-up = { min = "100ms" }
+measure = { time = "800ms" }
+[judge]
+metrics = ["throughput", "cpu-per-event"]
+"#,
+    );
+    let ratio = |metric: &str| comparison(&run, metric)["ratio"].as_f64();
+    if run["cells"]["sealed"] == 12 {
+        assert!(ratio("throughput").is_some_and(|r| r < 0.6), "{run}");
+        assert!(ratio("cpu-per-event").is_some_and(|r| (0.4..2.5).contains(&r)), "{run}");
+    } else {
+        // A machine that starves the load makes trials INVALID: then nothing is claimed, and the page says which arm.
+        assert!(run["fallen_out"].as_array().is_some_and(|f| f.len() == 2), "{run}");
+    }
+}
+
+/// A server of ours in a scratch folder, at three rates: its own CPU time, with what it uses at rate 0 apart.
+#[test]
+fn the_cpu_time_of_a_server_is_a_slope_over_the_rates() {
+    if std::process::Command::new("memcached").arg("-V").output().is_err() {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let lab = Lab::new();
+    let run = run(
+        &lab,
+        r#"
+schema = 1
+title  = "memcached, one thread and two"
+[factors.workers]
+values    = [1, 2]
+reference = 1
+level     = "whole-plot"
+[factors.rate]
+values = [200, 800, 2400]
+level  = "sub-plot"
+[design]
+blocks = 2
+[load]
+target   = "memcached+unix:{scratch}/m.sock"
+keys     = 100
+threads  = 2
+rate     = "{rate}"
+[server]
+command = "memcached -u root -s {scratch}/m.sock -t {workers}"
+ready   = "socket:{scratch}/m.sock"
+[phases]
+warm-up = { min = "100ms" }
+measure = { time = "500ms" }
+[judge]
+metrics = ["p99", "cpu-per-event"]
+"#,
+    );
+    let slopes = run["slopes"].as_array().expect("slopes");
+    // A machine that starves the generator makes trials INVALID: then nothing is judged.
+    if run["cells"]["sealed"] == 12 {
+        assert_eq!(slopes.len(), 2, "{run}");
+        for slope in slopes {
+            let known = slope["value_ns"].as_f64().is_some_and(|ns| ns > 0.0);
+            assert!(known || slope["missing"]["value_ns"].is_string(), "{slope}");
+        }
+        // One comparison over all rates, not one at each.
+        let of_cpu = |list: &str| {
+            let all = run[list].as_array().unwrap();
+            all.iter().filter(|c| c["metric"] == "cpu-per-event").count()
+        };
+        assert_eq!(of_cpu("comparisons") + of_cpu("not_judged"), 1, "{run}");
+        // Too few events for a p99: the comparison is in no family, and the document says why.
+        assert!(run["comparisons"].as_array().unwrap().iter().all(|c| c["metric"] != "p99"), "{run}");
+        let reasons = run["not_judged"].as_array().unwrap().iter().filter(|out| out["metric"] == "p99");
+        let said: Vec<&str> = reasons.filter_map(|out| out["reason"].as_str()).collect();
+        assert!(said.len() == 3 && said.iter().all(|why| why.contains("needs 10000 events")), "{said:?}");
+    }
+}
+
+#[test]
+fn a_plan_says_before_the_run_what_its_phases_cannot_hold() {
+    let lab = Lab::new();
+    let path = lab.path("plan.toml");
+    let plan = r#"
+schema = 1
+title  = "Too short"
+[factors.name]
+values    = ["one", "other"]
+reference = "one"
+level     = "whole-plot"
+[design]
+blocks = 6
+[load]
+target = "null:"
+rate   = 900
+[phases]
+measure = { time = "2s" }
+[judge]
+metrics = ["p99", "cpu-per-event"]
+"#;
+    std::fs::write(&path, plan).expect("a plan");
+    let path = path.to_str().expect("a plain path");
+    let checked = json(&lab.run(&["plan", "check", "--json", path]));
+    assert_eq!(checked["metrics"][0]["judged"], "no");
+    assert_eq!(
+        checked["metrics"][0]["reason"],
+        "p99 needs 10000 events a trial, and this plan gets about 1,800"
+    );
+    assert_eq!(checked["metrics"][1]["judged"], "no");
+    assert_eq!(checked["comparisons"], 0);
+    let said = lab.run(&["plan", "check", path]);
+    assert!(said.out.contains("p99 is not judged: p99 needs 10000 events a trial"), "{}", said.out);
+}

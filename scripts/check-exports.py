@@ -1,0 +1,80 @@
+"""Reads every export by the tools that people read them with, and compares the numbers. Called by check-exports."""
+
+import collections
+import json
+import math
+import pathlib
+import sys
+
+import duckdb
+import pandas
+from prometheus_client.openmetrics import parser
+
+work = pathlib.Path(sys.argv[1])
+runs = json.loads((work / "runs.json").read_text())["runs"]
+failures = []
+
+
+def check(what, ok):
+    if not ok:
+        failures.append(what)
+
+
+def same(a, b):
+    return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-300) or (math.isnan(a) and math.isnan(b))
+
+
+for entry in runs:
+    run, kind = entry["run"], entry["kind"]
+    csv = pandas.read_csv(work / f"{run}.csv", keep_default_na=False)
+    table = duckdb.sql(
+        f"select * from '{work / run}.parquet'").df()
+    by_sql = duckdb.sql(f"select name, labels, value from read_csv('{work / run}.csv', all_varchar=true)").fetchall()
+    document = json.loads((work / f"{run}.json").read_text())
+    families = list(parser.text_string_to_metric_families((work / f"{run}.openmetrics").read_text()))
+    samples = [sample for family in families for sample in family.samples]
+
+    check(f"{kind}: the CSV has no rows", len(csv) > 0)
+    check(f"{kind}: CSV has {len(csv)} rows, Parquet {len(table)}", len(csv) == len(table))
+    check(f"{kind}: CSV has {len(csv)} rows, DuckDB reads {len(by_sql)}", len(csv) == len(by_sql))
+    check(f"{kind}: CSV has {len(csv)} rows, OpenMetrics {len(samples)} samples", len(csv) == len(samples))
+    for column in ("name", "labels"):
+        check(f"{kind}: {column} differ", list(csv[column].astype(str)) == list(table[column].astype(str)))
+    check(f"{kind}: values differ", all(same(float(a), float(b)) for a, b in zip(csv["value"], table["value"])))
+    check(f"{kind}: values by SQL differ", all(same(float(a), float(b[2])) for a, b in zip(csv["value"], by_sql)))
+
+    # The series of the JSON export are rows of the table, each with its value.
+    measured = [a["measured"] for a in document.get("attempts", []) if a["measured"]] or [document]
+    wanted = collections.Counter(
+        (s["name"], s["labels"], s["t_ms"], float(s["value"])) for m in measured if "series" in m for s in m["series"])
+    found = collections.Counter(
+        (row.name_, row.labels, int(row.t_ms), float(row.value))
+        for row in csv.rename(columns={"name": "name_"}).itertuples() if row.t_ms != "")
+    missing = wanted - found
+    check(f"{kind}: {sum(missing.values())} samples are not in the CSV: {list(missing)[:2]}", not missing)
+
+    show = json.loads((work / f"{run}.show").read_text())
+    value = lambda name, labels="": next(
+        (float(v) for n, l, v in zip(csv["name"], csv["labels"], csv["value"]) if n == name and l == labels), None)
+    if kind == "load":
+        check("load: achieved_per_s", value("achieved_per_s") == show["achieved_per_s"])
+        check("load: p99", value("response_ns", "stat=p99") == show["response_ns"]["p99"])
+    if kind == "record":
+        check("record: events", abs(value("recorded_by_events_ns") * 1e-9 - show["cpu_by_events_s"]) < 1e-9
+              if show["cpu_by_events_s"] is not None else value("recorded_by_events_ns") is None)
+    if kind == "scale":
+        for level in show["levels"]:
+            if level["work_per_s"] is None:
+                continue
+            rows = csv[(csv["name"] == "work_per_s") & (csv["levels"] == f"copies={level['copies']}")
+                       & (csv["state"] == "sealed")]
+            sums = rows.groupby("run")["value"].sum()
+            mean = math.exp(sum(math.log(v) for v in sums) / len(sums))
+            check(f"scale: {level['copies']} copies", math.isclose(mean, level["work_per_s"], rel_tol=1e-9))
+    print(f"{kind:8} {run}: {len(csv)} rows, {len(families)} families")
+
+kinds = {entry["kind"] for entry in runs}
+check(f"only these kinds: {sorted(kinds)}", {"load", "record", "scale", "dder", "prove", "import"} <= kinds)
+for failure in failures:
+    print(f"FAILED {failure}")
+sys.exit(1 if failures else 0)
