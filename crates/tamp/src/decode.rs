@@ -4,7 +4,7 @@ use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::dictionary::Dictionary;
 use crate::format::inflate::{self, Segment};
-use crate::format::{gz, lz4, zst};
+use crate::format::{bgzf, lz4, zst};
 use crate::split::{Hashed, UNIT_BYTES_MAX, Unit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +25,39 @@ pub(crate) enum Then {
     Segment { offset: u64, bytes: Buffer, first: bool, found: Segment, crc: crc32fast::Hasher },
 }
 
-/// One thread's contexts for all formats.
+/// A block that decodes by itself, or after `history`.
+#[derive(Debug)]
+pub(crate) struct Block<'a> {
+    bytes: &'a [u8],
+    coding: Coding,
+    /// Content before it, if it is a linked LZ4 block.
+    history: Option<&'a [u8]>,
+}
+
+/// How a block is to be decoded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Coding {
+    /// A Zstandard frame.
+    Zst { content_bytes_max: usize },
+    /// A block of an LZ4 frame.
+    Lz4(lz4::BlockCoding),
+    /// BGZF blocks.
+    Bgzf { content_bytes: usize },
+}
+
+impl<'a> Block<'a> {
+    /// A block that refers to nothing before it.
+    pub(crate) fn new(bytes: &'a [u8], coding: Coding) -> Self {
+        Self { bytes, coding, history: None }
+    }
+
+    /// The same block behind `history`, if it refers to any.
+    pub(crate) fn after(self, history: Option<&'a [u8]>) -> Self {
+        Self { history, ..self }
+    }
+}
+
+/// Decodes blocks of all formats. One for each thread: it holds the codecs' contexts.
 pub(crate) struct Decoder {
     zst: zst::Decoder,
     deflate: libdeflater::Decompressor,
@@ -36,32 +68,24 @@ impl Decoder {
         Self { zst: zst::Decoder::new(dictionary), deflate: libdeflater::Decompressor::new() }
     }
 
-    /// Decodes a whole Zstandard frame and appends it to `content`.
+    /// Decodes `block` and appends it to `content`.
     ///
     /// # Errors
     ///
     /// What is wrong with it.
-    pub(crate) fn zst(
-        &mut self,
-        frame: &[u8],
-        bytes_max: usize,
-        content: &mut Buffer,
-    ) -> Result<(), &'static str> {
-        self.zst.decode(frame, bytes_max, content)
+    pub(crate) fn decode(&mut self, block: &Block<'_>, content: &mut Buffer) -> Result<(), &'static str> {
+        match &block.coding {
+            Coding::Zst { content_bytes_max } => self.zst.decode(block.bytes, *content_bytes_max, content),
+            Coding::Lz4(coding) => lz4::decode(block.bytes, coding, block.history, content),
+            Coding::Bgzf { content_bytes } => {
+                bgzf::decode(&mut self.deflate, block.bytes, *content_bytes, content)
+            }
+        }
     }
 
-    /// Decodes whole BGZF blocks of `content_bytes` together and appends them to `content`.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with one of them.
-    pub(crate) fn bgzf(
-        &mut self,
-        members: &[u8],
-        content_bytes: usize,
-        content: &mut Buffer,
-    ) -> Result<(), &'static str> {
-        gz::decode_bgzf(&mut self.deflate, members, content_bytes, content)
+    /// For a Zstandard frame that is too large to be a block.
+    pub(crate) fn zst_stream(&mut self) -> &mut zst::Decoder {
+        &mut self.zst
     }
 }
 
@@ -83,27 +107,19 @@ impl UnitDecoder {
     }
 
     pub(crate) fn decode(&mut self, unit: Unit) -> Result<Piece, Error> {
-        let damaged = |offset| move |what| Error::Damaged { offset, what };
         let mut content = self.spare.get();
         let (then, used) = match unit {
             Unit::Plain { content, lz4 } => {
                 return Ok(Piece { content, then: lz4.map_or(Then::Nothing, Then::Lz4) });
             }
-            Unit::Zst { offset, frame, content_bytes_max } => {
-                self.decoder.zst(&frame, content_bytes_max, &mut content).map_err(damaged(offset))?;
-                (Then::Nothing, frame)
-            }
-            Unit::Lz4 { offset, block, stored, checksum, content_bytes_max, hashed } => {
-                let whole = lz4::Block { bytes: &block, stored, checksum, content_bytes_max };
-                lz4::decode(&whole, None, &mut content).map_err(damaged(offset))?;
-                (Then::Lz4(Hashed(hashed)), block)
+            Unit::Block { offset, bytes, coding, hashed } => {
+                self.decoder
+                    .decode(&Block::new(&bytes, coding), &mut content)
+                    .map_err(|what| Error::Damaged { offset, what })?;
+                (hashed.map_or(Then::Nothing, Then::Lz4), bytes)
             }
             Unit::Lz4End { offset, checksum, content_bytes } => {
                 return Ok(Piece { content, then: Then::Lz4End { offset, checksum, content_bytes } });
-            }
-            Unit::Bgzf { offset, members, content_bytes } => {
-                self.decoder.bgzf(&members, content_bytes, &mut content).map_err(damaged(offset))?;
-                (Then::Nothing, members)
             }
             Unit::Segment { offset, bytes, first } => {
                 let found = if self.segments_independent.load(Relaxed) {

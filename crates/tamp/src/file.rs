@@ -6,11 +6,12 @@
 //! pieces are compressed; a worker that is ahead leaves its piece to whoever closes the gap.
 
 use crate::buffer::Buffer;
-use crate::container::Container;
 use crate::decode::Decoder;
+use crate::envelope::Envelope;
+use crate::format::Setting;
 use crate::holes::{self, Holes};
 use crate::index::Index;
-use crate::level::{Options, Setting};
+use crate::level::Options;
 use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
 use crate::placer::{Packed, Placer, Stopped};
@@ -70,28 +71,28 @@ pub fn compress_file(
 ) -> Result<u64, Error> {
     options.check()?;
     let stated = Options { content_bytes: Some(places.input_bytes), ..options.clone() };
-    let container = Container::new(&stated);
-    let head = container.head();
+    let envelope = Envelope::new(&stated);
+    let head = envelope.head();
     places.write(&head, places.output_at)?;
     let block_bytes = options.block_bytes as u64;
     let blocks = places.input_bytes.div_ceil(block_bytes);
-    let blocks = if blocks == 0 && container.wants_empty_block() { 1 } else { blocks };
+    let blocks = if blocks == 0 && envelope.wants_empty_block() { 1 } else { blocks };
     let piece_blocks = (piece_bytes(places.input_bytes, options.threads) / block_bytes).max(1);
     let left_max = if options.has_large_tables() { options.threads.div_ceil(2) } else { options.threads };
     let job = Compress {
         places,
         options,
         meter,
-        setting: Setting::of(options.format, options.level),
+        setting: options.format.container().setting(options.level),
         holes: Holes::of(places.input),
         packed_zeros: OnceLock::new(),
         blocks,
         piece_blocks,
-        placer: Placer::new(container, places.output_at + head.len() as u64, left_max),
+        placer: Placer::new(envelope, places.output_at + head.len() as u64, left_max),
     };
     share(blocks.div_ceil(piece_blocks), options.threads, meter, watch, &job)?;
-    let (container, at) = job.placer.finish();
-    let tail = container.tail();
+    let (envelope, at) = job.placer.finish();
+    let tail = envelope.tail();
     places.write(&tail, at)?;
     let written = at + tail.len() as u64 - places.output_at;
     meter.out_bytes.fetch_add((head.len() + tail.len()) as u64, Relaxed);
@@ -360,7 +361,7 @@ struct DecompressWorker {
 impl Decompress<'_> {
     /// Takes an LZ4 block's turn to be hashed.
     fn hash(&self, number: usize, content: &[u8]) -> Result<Result<(), &'static str>, Stopped> {
-        let frame = self.index.lz4_frame(number);
+        let frame = self.index.lz4_frame(number).expect("only LZ4 frames have a checksum over blocks");
         self.hash.take(number as u64, |hash| {
             if frame.checksum.is_some() {
                 hash.write(content);

@@ -3,8 +3,8 @@
 //! Blocks are independent, so each may have its own level: the answer to a full ring is in the very
 //! next block, not after megabytes.
 
-use crate::format::lz4::Effort;
-use crate::level::{Format, Level, Setting};
+use crate::format::Setting;
+use crate::level::{Format, Level};
 use std::time::Duration;
 
 /// Above this the ring fills: go faster at once.
@@ -24,11 +24,12 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     pub(crate) fn new(format: Format, best: Level) -> Self {
+        let container = format.container();
         let mut steps: Vec<Setting> = (0..=best.get())
             .rev()
             .filter_map(Level::new)
-            .map(|level| Setting::of(format, level))
-            .chain(beyond(format))
+            .map(|level| container.setting(level))
+            .chain(container.beyond().iter().copied())
             .collect();
         steps.dedup();
         Self { at: steps.len() / 2, steps, since_change: Duration::ZERO }
@@ -52,15 +53,6 @@ impl Ladder {
     }
 }
 
-/// Faster than level 0, down to hardly looking at the data.
-fn beyond(format: Format) -> Vec<Setting> {
-    match format {
-        Format::Zst => [-7, -20, -60, -1000].map(Setting::Zst).to_vec(),
-        Format::Lz4 => [8, 32, 1000].map(|effort| Setting::Lz4(Effort::Fast(effort))).to_vec(),
-        Format::Bgzf => vec![Setting::Bgzf(0)],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,10 +67,9 @@ mod tests {
     fn a_crowded_ring_reaches_the_fastest_step_within_ten_milliseconds_and_stays() {
         let mut ladder = ladder();
         ladder.at = 0;
-        let blocks =
-            (0..100).position(|_| ladder.next(1.0, false, BLOCK_TIME) == Setting::Zst(-1000)).unwrap();
+        let blocks = (0..100).position(|_| ladder.next(1.0, false, BLOCK_TIME) == Setting(-1000)).unwrap();
         assert!(BLOCK_TIME * u32::try_from(blocks).unwrap() < Duration::from_millis(10));
-        assert_eq!(ladder.next(1.0, false, BLOCK_TIME), Setting::Zst(-1000));
+        assert_eq!(ladder.next(1.0, false, BLOCK_TIME), Setting(-1000));
     }
 
     #[test]
@@ -92,7 +83,7 @@ mod tests {
         for _ in 0..200 {
             ladder.next(0.0, false, BLOCK_TIME);
         }
-        assert_eq!(ladder.next(0.0, false, BLOCK_TIME), Setting::Zst(3));
+        assert_eq!(ladder.next(0.0, false, BLOCK_TIME), Setting(3));
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! What a file is written as: format, level, block size, threads.
 
-use crate::format::gz;
-use crate::format::lz4::{BLOCK_SIZES, Effort};
 use crate::threads_allowed;
 use crate::{Dictionary, Error};
 
@@ -18,12 +16,13 @@ pub enum Format {
 
 impl Format {
     /// How its files are named.
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Self::Zst => "zst",
-            Self::Lz4 => "lz4",
-            Self::Bgzf => "gz",
-        }
+    pub fn suffix(self) -> &'static str {
+        self.container().suffix()
+    }
+
+    /// Block sizes that the format knows, in bytes; `None`: any up to [`BLOCK_BYTES_MAX`].
+    pub fn block_sizes(self) -> Option<&'static [usize]> {
+        self.container().block_sizes()
     }
 }
 
@@ -86,7 +85,7 @@ impl Options {
         Self {
             format,
             level,
-            block_bytes: usual_block_bytes(format, level),
+            block_bytes: format.container().block_bytes_usual(level),
             threads: threads_allowed(),
             verify: false,
             keep_up: false,
@@ -98,65 +97,23 @@ impl Options {
 
     /// Whether the codec's own memory, about one and a half of the usual blocks a thread, is worth counting.
     pub(crate) fn has_large_tables(&self) -> bool {
-        self.format == Format::Zst && self.level.0 >= 6
+        self.format.container().has_large_tables(self.level)
     }
 
     /// # Errors
     ///
     /// [`Error::Options`] with what is wrong.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let is_lz4 = self.format == Format::Lz4;
         let wrong = if self.threads == 0 {
-            "the number of threads counts the caller's own, so it is at least 1"
+            Some("the number of threads counts the caller's own, so it is at least 1")
         } else if !(1..=BLOCK_BYTES_MAX).contains(&self.block_bytes) {
-            "a block has 1 byte to 128 MiB"
-        } else if self.rsyncable && is_lz4 {
-            "LZ4 blocks are cut at fixed offsets, so they cannot be rsyncable"
-        } else if is_lz4 && !BLOCK_SIZES.contains(&self.block_bytes) {
-            "LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB"
-        } else if self.dictionary.is_some() && self.format != Format::Zst {
-            "dictionaries made by zstd are for Zstandard only"
+            Some("a block has 1 byte to 128 MiB")
         } else {
-            return Ok(());
+            self.format.container().refuses(self)
         };
-        Err(Error::Options(wrong))
+        wrong.map_or(Ok(()), |wrong| Err(Error::Options(wrong)))
     }
 }
 
 /// Largest block: its frame's size still fits a seek table with room to spare.
 pub const BLOCK_BYTES_MAX: usize = 128 << 20;
-
-/// What a codec is told, for one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Setting {
-    /// Zstandard's own level, negative ones too.
-    Zst(i32),
-    Lz4(Effort),
-    /// Deflate's level, as libdeflate counts: 1 to 12.
-    Bgzf(i32),
-}
-
-impl Setting {
-    pub(crate) fn of(format: Format, level: Level) -> Self {
-        const ZST: [i32; 10] = [-3, -1, 1, 3, 5, 7, 9, 12, 15, 19];
-        const BGZF: [i32; 10] = [1, 1, 2, 3, 4, 5, 6, 8, 10, 12];
-        let at = usize::from(level.0);
-        match (format, level.0) {
-            (Format::Zst, _) => Self::Zst(ZST[at]),
-            (Format::Lz4, 0) => Self::Lz4(Effort::Fast(4)),
-            (Format::Lz4, 1 | 2) => Self::Lz4(Effort::Fast(1)),
-            (Format::Lz4, level) => Self::Lz4(Effort::High(i32::from(level))),
-            (Format::Bgzf, _) => Self::Bgzf(BGZF[at]),
-        }
-    }
-}
-
-/// 256 KiB stay in a core's second cache; who searches harder gains more from more to search in.
-fn usual_block_bytes(format: Format, level: Level) -> usize {
-    match (format, level.0) {
-        (Format::Zst | Format::Lz4, 0..=2) => 256 << 10,
-        (Format::Zst, 3..=5) | (Format::Lz4, _) => 1 << 20,
-        (Format::Zst, _) => 4 << 20,
-        (Format::Bgzf, _) => 4 * gz::BGZF_CONTENT_BYTES,
-    }
-}

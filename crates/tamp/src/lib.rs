@@ -8,11 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
-mod container;
 mod cut;
 mod decode;
 mod dictionary;
 mod ending;
+mod envelope;
 mod error;
 mod file;
 mod format;

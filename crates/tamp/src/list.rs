@@ -1,7 +1,6 @@
 //! What a compressed file holds, without its content.
 
-use crate::format::zst::{self, le32};
-use crate::format::{gz, lz4};
+use crate::format::Magic;
 use crate::index::Index;
 use crate::seek::read_at;
 use crate::{Error, Format, ReadOptions, Reader};
@@ -50,15 +49,9 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
             unfinished: None,
         });
     }
-    let format = match magic {
-        magic if magic.starts_with(&gz::MAGIC) => Format::Bgzf,
-        magic if [lz4::MAGIC, lz4::LEGACY_MAGIC].contains(&le32(&magic)) => Format::Lz4,
-        magic if le32(&magic) == zst::MAGIC || zst::is_skippable(le32(&magic)) => Format::Zst,
-        // A zlib stream, or an error.
-        _ => Format::Bgzf,
-    };
-    let is_zlib = format == Format::Bgzf && !magic.starts_with(&gz::MAGIC);
-    let container = if is_zlib { "zlib" } else { format.suffix() };
+    // Of anything else it is a zlib stream, or an error.
+    let format = Magic::of(&magic).map_or(Format::Bgzf, Magic::format);
+    let container = if Magic::of(&magic).is_some() { format.suffix() } else { "zlib" };
     source.seek(SeekFrom::Start(0))?;
     let mut reader = Reader::with_options(source, options, Arc::default());
     let (mut content_bytes, mut unfinished) = (0, None);

@@ -3,10 +3,9 @@
 //! Content may refer back to the whole window, or to a reference file that is not in the output. One thread writes and reads the frame,
 //! the frame has no random access, and damage loses everything behind it.
 
-use crate::format::zst;
-use crate::level::Setting;
+use crate::format::{Container, Setting, le32, zst};
 use crate::meter::{Doing, Meter, now};
-use crate::{Dictionary, Error, Format, Level};
+use crate::{Dictionary, Error, Level};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,9 +47,7 @@ impl FrameOptions {
     }
 
     fn context(&self) -> Result<CCtx<'_>, Error> {
-        let Setting::Zst(level) = Setting::of(Format::Zst, self.level) else {
-            return Err(Error::Options("a single frame is a Zstandard frame"));
-        };
+        let Setting(level) = zst::Zst.setting(self.level);
         let mut context = CCtx::create();
         for parameter in [
             CParameter::CompressionLevel(level),
@@ -147,8 +144,7 @@ pub fn decompress_frame(
     if read == 0 {
         return Err(Error::Empty);
     }
-    let header =
-        if read >= 4 && zst::le32(&packed) == zst::MAGIC { zst::header(&packed[..read]) } else { None };
+    let header = if read >= 4 && le32(&packed) == zst::MAGIC { zst::header(&packed[..read]) } else { None };
     let header = header.ok_or(Error::UnknownFormat { offset: 0 })?;
     let granted_bytes = memory_bytes.max(4 * reference.len() as u64);
     if header.window_bytes > granted_bytes {

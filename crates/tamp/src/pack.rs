@@ -3,31 +3,31 @@
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
-use crate::dictionary::Dictionary;
-use crate::format::{gz, lz4, zst};
-use crate::level::{Options, Setting};
+use crate::format::{Container, Encode, Setting};
+use crate::level::Options;
 
 /// One thread's codec contexts.
 pub(crate) struct Packer {
-    dictionary: Option<Dictionary>,
-    zst: Option<zst::Encoder>,
-    bgzf: Option<gz::Encoder>,
+    encoder: Box<dyn Encode>,
     verifier: Option<Verifier>,
 }
 
 /// What decodes a block again right after it was compressed, while it is still in the cache.
 struct Verifier {
+    container: &'static dyn Container,
     decoder: Decoder,
     again: Buffer,
 }
 
 impl Packer {
     pub(crate) fn new(options: &Options) -> Self {
-        let dictionary = options.dictionary.clone();
-        let verifier = options
-            .verify
-            .then(|| Verifier { decoder: Decoder::new(dictionary.as_ref()), again: Buffer::default() });
-        Self { dictionary, zst: None, bgzf: None, verifier }
+        let (container, dictionary) = (options.format.container(), options.dictionary.as_ref());
+        let verifier = options.verify.then(|| Verifier {
+            container,
+            decoder: Decoder::new(dictionary),
+            again: Buffer::default(),
+        });
+        Self { encoder: container.encoder(dictionary), verifier }
     }
 
     /// Compresses `content`, which stood at `offset`, and appends it to `packed`.
@@ -39,38 +39,19 @@ impl Packer {
         packed: &mut Buffer,
     ) -> Result<(), Error> {
         let before = packed.len();
-        match setting {
-            Setting::Zst(level) => {
-                let dictionary = self.dictionary.as_ref();
-                let encoder = self.zst.get_or_insert_with(|| zst::Encoder::new(dictionary));
-                encoder.encode(content, level, packed)?;
-            }
-            Setting::Lz4(effort) => lz4::encode(content, effort, packed)?,
-            Setting::Bgzf(level) => {
-                if self.bgzf.as_ref().is_none_or(|encoder| encoder.level() != level) {
-                    self.bgzf = Some(gz::Encoder::new(level));
-                }
-                let encoder = self.bgzf.as_mut().expect("it was just made");
-                encoder.encode(content, packed)?;
-            }
-        }
-        let agrees = self
-            .verifier
-            .as_mut()
-            .is_none_or(|verifier| verifier.agrees(content, setting, &packed[before..]));
+        self.encoder.encode(content, setting, packed)?;
+        let agrees =
+            self.verifier.as_mut().is_none_or(|verifier| verifier.agrees(content, &packed[before..]));
         if agrees { Ok(()) } else { Err(Error::Verify { offset }) }
     }
 }
 
 impl Verifier {
-    fn agrees(&mut self, content: &[u8], setting: Setting, packed: &[u8]) -> bool {
+    fn agrees(&mut self, content: &[u8], packed: &[u8]) -> bool {
         let again = &mut self.again;
         again.clear();
-        let decoded = match setting {
-            Setting::Zst(_) => self.decoder.zst(packed, content.len(), again),
-            Setting::Lz4(_) => lz4::decode_framed(packed, &lz4::own_header(content.len()), again),
-            Setting::Bgzf(_) => self.decoder.bgzf(packed, content.len(), again),
-        };
+        let block = self.container.block(packed, content.len(), None);
+        let decoded = block.and_then(|block| self.decoder.decode(&block, again));
         decoded.is_ok() && **again == *content
     }
 }

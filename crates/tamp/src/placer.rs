@@ -4,7 +4,7 @@
 //! wait for that: it leaves its piece here and goes on, and whoever closes the gap writes it.
 
 use crate::buffer::{Buffer, Spare};
-use crate::container::Container;
+use crate::envelope::Envelope;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -32,7 +32,7 @@ pub(crate) struct Placer {
 
 #[derive(Debug)]
 struct State {
-    container: Container,
+    envelope: Envelope,
     /// Where the next piece goes, and its number.
     at: u64,
     next: u64,
@@ -42,8 +42,8 @@ struct State {
 
 impl Placer {
     /// The first piece goes to `at`; up to `left_max` may be left.
-    pub(crate) fn new(container: Container, at: u64, left_max: usize) -> Self {
-        let state = State { container, at, next: 0, left: BTreeMap::new(), stopped: false };
+    pub(crate) fn new(envelope: Envelope, at: u64, left_max: usize) -> Self {
+        let state = State { envelope, at, next: 0, left: BTreeMap::new(), stopped: false };
         Self { state: Mutex::new(state), passed: Condvar::new(), left_max, spare: Spare::default() }
     }
 
@@ -95,7 +95,7 @@ impl Placer {
             let mut rest = &packed.bytes[..];
             for &(bytes, content_bytes) in &packed.blocks {
                 let (block, behind) = rest.split_at(bytes);
-                state.container.add(block, content_bytes);
+                state.envelope.add(block, content_bytes);
                 rest = behind;
             }
             state.at += packed.bytes.len() as u64;
@@ -111,10 +111,10 @@ impl Placer {
     }
 
     /// The container, and where its end goes.
-    pub(crate) fn finish(self) -> (Container, u64) {
+    pub(crate) fn finish(self) -> (Envelope, u64) {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         assert!(state.left.is_empty(), "every piece got its place");
-        (state.container, state.at)
+        (state.envelope, state.at)
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn pieces_that_come_in_any_order_are_written_in_a_row_by_whoever_closes_the_gap() {
-        let placer = Placer::new(Container::new(&Options::zst(Level::USUAL)), 100, 2);
+        let placer = Placer::new(Envelope::new(&Options::zst(Level::USUAL)), 100, 2);
         let put = |number, bytes| {
             let mut written = Vec::new();
             placer
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_room_goes_when_it_stops() {
-        let placer = Placer::new(Container::new(&Options::zst(Level::USUAL)), 0, 0);
+        let placer = Placer::new(Envelope::new(&Options::zst(Level::USUAL)), 0, 0);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| placer.put(1, packed(1), |_, _| Ok::<(), Stopped>(())));
             placer.stop();

@@ -4,10 +4,11 @@
 //! thread that reads, and comes out as [`Unit::Plain`].
 
 use crate::buffer::{Buffer, Spare};
+use crate::decode::{Block, Coding, Decoder};
 use crate::ending::{Ending, Problem};
 use crate::format::inflate::{Inflater, Step};
-use crate::format::zst::{self, Extent, le32};
-use crate::format::{gz, lz4};
+use crate::format::zst::{self, Extent};
+use crate::format::{Magic, bgzf, gz, le32, lz4};
 use crate::input::Input;
 use crate::{Dictionary, Error, ReadOptions};
 use std::io::Read;
@@ -29,21 +30,10 @@ const FLUSH_MARKER: [u8; 4] = [0, 0, 0xff, 0xff];
 /// A piece that decodes by itself, or a check that is due between pieces.
 #[derive(Debug)]
 pub(crate) enum Unit {
-    /// One Zstandard frame.
-    Zst { offset: u64, frame: Buffer, content_bytes_max: usize },
-    /// One block of an LZ4 frame.
-    Lz4 {
-        offset: u64,
-        block: Buffer,
-        stored: bool,
-        checksum: Option<u32>,
-        content_bytes_max: usize,
-        hashed: bool,
-    },
+    /// What decodes without anything before it; `hashed`: as part of an LZ4 frame.
+    Block { offset: u64, bytes: Buffer, coding: Coding, hashed: Option<Hashed> },
     /// An LZ4 frame ended.
     Lz4End { offset: u64, checksum: Option<u32>, content_bytes: Option<u64> },
-    /// BGZF blocks.
-    Bgzf { offset: u64, members: Buffer, content_bytes: usize },
     /// Deflate blocks that perhaps stand alone; `first`: a member begins here.
     Segment { offset: u64, bytes: Buffer, first: bool },
     /// Decoded already; `lz4`: counted and perhaps hashed as part of an LZ4 frame.
@@ -58,7 +48,7 @@ pub(crate) struct Hashed(pub(crate) bool);
 pub(crate) struct Splitter<R> {
     input: Input<R>,
     inside: Inside,
-    zst: zst::Decoder,
+    decoder: Decoder,
     spare: Arc<Spare>,
     /// Whether it is worth while to look for segments in gzip.
     parallel: bool,
@@ -99,7 +89,7 @@ impl<R: Read> Splitter<R> {
         Self {
             input: Input::new(source),
             inside: Inside::Nothing,
-            zst: zst::Decoder::new(dictionary),
+            decoder: Decoder::new(dictionary),
             spare,
             parallel: options.threads > 1,
             serial: None,
@@ -164,32 +154,31 @@ impl<R: Read> Splitter<R> {
     fn open_frame(&mut self) -> Result<Option<Unit>, Error> {
         let offset = self.input.offset();
         let shown = self.input.show(4)?;
-        if shown.starts_with(&gz::MAGIC) {
-            return self.open_gzip(offset);
-        }
-        if shown.len() < 4 {
+        let magic = Magic::of(shown);
+        if shown.len() < 4 && magic.is_none() {
             return Err(if offset == 0 {
                 Error::UnknownFormat { offset }
             } else {
                 Error::Truncated { offset, what: "a frame's first bytes" }
             });
         }
-        match le32(shown) {
-            zst::MAGIC => self.open_zst(offset),
-            lz4::MAGIC => self.open_lz4(offset).map(|()| None),
-            lz4::LEGACY_MAGIC => {
+        match magic {
+            Some(Magic::Gzip) => self.open_gzip(offset),
+            Some(Magic::Zst) => self.open_zst(offset),
+            Some(Magic::Lz4) => self.open_lz4(offset).map(|()| None),
+            Some(Magic::Lz4Legacy) => {
                 self.ending.other(offset);
                 self.input.take(4);
                 self.inside = Inside::Lz4Legacy;
                 Ok(None)
             }
-            magic if zst::is_skippable(magic) => self.skip_frame(offset).map(|()| None),
-            _ if offset == 0 && self.begins_zlib()? => {
+            Some(Magic::Skippable) => self.skip_frame(offset).map(|()| None),
+            None if offset == 0 && self.begins_zlib()? => {
                 self.serial = Some("a zlib stream");
                 self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::zlib()) };
                 Ok(None)
             }
-            _ => Err(Error::UnknownFormat { offset }),
+            None => Err(Error::UnknownFormat { offset }),
         }
     }
 
@@ -241,7 +230,8 @@ impl<R: Read> Splitter<R> {
                     if header.is_own {
                         self.ending.own(zst::Seek::of(&frame, content_bytes_max));
                     }
-                    return Ok(Some(Unit::Zst { offset, frame, content_bytes_max }));
+                    let coding = Coding::Zst { content_bytes_max };
+                    return Ok(Some(Unit::Block { offset, bytes: frame, coding, hashed: None }));
                 }
             }
         }
@@ -252,7 +242,7 @@ impl<R: Read> Splitter<R> {
             let (needed_bytes, granted_bytes) = (header.window_bytes, self.memory_bytes);
             return Err(Error::Memory { offset: frame_at, needed_bytes, granted_bytes });
         }
-        self.zst.reset();
+        self.decoder.zst_stream().reset();
         self.serial = Some("one large zstd frame");
         let content_bytes = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok());
         let own = content_bytes.filter(|_| header.is_own).map(|bytes| (bytes, [0; 4]));
@@ -266,7 +256,8 @@ impl<R: Read> Splitter<R> {
             let shown = self.input.show(1)?;
             let at_end = shown.is_empty();
             let (eaten, hint) = self
-                .zst
+                .decoder
+                .zst_stream()
                 .stream(shown, STREAM_BYTES, &mut content)
                 .map_err(|what| Error::Damaged { offset: frame_at, what })?;
             if let Some((_, last)) = &mut own {
@@ -336,18 +327,17 @@ impl<R: Read> Splitter<R> {
         }
         let bytes = &shown[4..4 + size.bytes];
         let checksum = header.block_checksums.then(|| le32(&shown[4 + size.bytes..]));
-        let content_bytes_max = header.block_bytes;
+        let (stored, content_bytes_max) = (size.stored, header.block_bytes);
+        let coding = Coding::Lz4(lz4::BlockCoding { stored, checksum, content_bytes_max });
         let mut buffer = self.spare.get();
         let unit = if header.blocks_linked {
-            let block = lz4::Block { bytes, stored: size.stored, checksum, content_bytes_max };
-            lz4::decode(&block, Some(&history), &mut buffer)
-                .map_err(|what| Error::Damaged { offset, what })?;
+            let block = Block::new(bytes, coding).after(Some(&history));
+            self.decoder.decode(&block, &mut buffer).map_err(|what| Error::Damaged { offset, what })?;
             lz4::remember(&mut history, &buffer);
             Unit::Plain { content: buffer, lz4: Some(hashed) }
         } else {
             buffer.fill(bytes);
-            let (stored, hashed) = (size.stored, hashed.0);
-            Unit::Lz4 { offset, block: buffer, stored, checksum, content_bytes_max, hashed }
+            Unit::Block { offset, bytes: buffer, coding, hashed: Some(hashed) }
         };
         self.input.take(whole);
         self.inside = Inside::Lz4 { header, history };
@@ -375,14 +365,9 @@ impl<R: Read> Splitter<R> {
         self.input.take(4);
         let block = self.take(bytes);
         self.inside = Inside::Lz4Legacy;
-        Ok(Some(Unit::Lz4 {
-            offset,
-            block,
-            stored: false,
-            checksum: None,
-            content_bytes_max: lz4::LEGACY_BLOCK_BYTES,
-            hashed: false,
-        }))
+        let content_bytes_max = lz4::LEGACY_BLOCK_BYTES;
+        let coding = Coding::Lz4(lz4::BlockCoding { stored: false, checksum: None, content_bytes_max });
+        Ok(Some(Unit::Block { offset, bytes: block, coding, hashed: Some(Hashed(false)) }))
     }
 
     fn open_gzip(&mut self, offset: u64) -> Result<Option<Unit>, Error> {
@@ -398,7 +383,7 @@ impl<R: Read> Splitter<R> {
             }
         };
         if let Some(bytes) = header.bgzf_bytes
-            && gz::is_bgzf_block(self.input.show(bytes + 2)?, bytes)
+            && bgzf::is_block(self.input.show(bytes + 2)?, bytes)
         {
             return self.bgzf(offset, bytes).map(Some);
         }
@@ -428,7 +413,7 @@ impl<R: Read> Splitter<R> {
                 }
                 return Err(Error::Truncated { offset, what: "a BGZF block" });
             };
-            let member_content_bytes = gz::bgzf_content_bytes(member).map_err(damaged)?;
+            let member_content_bytes = bgzf::stated_bytes(member).map_err(damaged)?;
             content_bytes += member_content_bytes;
             is_end = member_content_bytes == 0;
             taken += member_bytes;
@@ -439,7 +424,7 @@ impl<R: Read> Splitter<R> {
             let rest = &shown[taken..];
             let next = if rest.starts_with(&gz::MAGIC) { gz::header(rest).ok().flatten() } else { None };
             match next.and_then(|header| header.bgzf_bytes) {
-                Some(bytes) if rest.len() >= bytes + 2 && gz::is_bgzf_block(rest, bytes) => {
+                Some(bytes) if rest.len() >= bytes + 2 && bgzf::is_block(rest, bytes) => {
                     member_bytes = bytes;
                 }
                 _ => break,
@@ -447,7 +432,8 @@ impl<R: Read> Splitter<R> {
         }
         self.ending.bgzf(offset, is_end);
         self.inside = Inside::BehindGzip;
-        Ok(Unit::Bgzf { offset, members: self.take(taken), content_bytes })
+        let coding = Coding::Bgzf { content_bytes };
+        Ok(Unit::Block { offset, bytes: self.take(taken), coding, hashed: None })
     }
 
     fn stream_gzip(&mut self, member_at: u64, mut inflater: Box<Inflater>) -> Result<Option<Unit>, Error> {
@@ -543,8 +529,7 @@ pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same f
 
 /// Whether four bytes begin something to read that is no gzip.
 pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
-    let magic = le32(bytes);
-    matches!(magic, zst::MAGIC | lz4::MAGIC | lz4::LEGACY_MAGIC) || zst::is_skippable(magic)
+    Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip)
 }
 
 /// Where the first flush marker ends.

@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::buffer::{Buffer, Spare};
-use crate::container::Container;
 use crate::cut::Cutter;
+use crate::envelope::Envelope;
+use crate::format::Setting;
 use crate::keep_up::Ladder;
-use crate::level::{Options, Setting};
+use crate::level::Options;
 use crate::meter::{Doing, Meter, now};
 use crate::pack::Packer;
 use crate::ring::{MakeWork, Ring, Sink};
@@ -64,7 +65,7 @@ struct Packed {
 /// Where blocks are put in order.
 struct Output<W> {
     out: W,
-    container: Container,
+    envelope: Envelope,
     spare: Arc<Spare>,
     meter: Arc<Meter>,
 }
@@ -87,9 +88,9 @@ impl<W: Write + Send + 'static> Writer<W> {
     pub fn with_meter(out: W, options: &Options, meter: Arc<Meter>) -> Result<Self, Error> {
         options.check()?;
         let spare = Arc::new(Spare::default());
-        let container = Container::new(options);
-        let mut output = Output { out, container, spare: Arc::clone(&spare), meter: Arc::clone(&meter) };
-        output.write(&output.container.head())?;
+        let envelope = Envelope::new(options);
+        let mut output = Output { out, envelope, spare: Arc::clone(&spare), meter: Arc::clone(&meter) };
+        output.write(&output.envelope.head())?;
         let (packing, worker_spare) = (options.clone(), Arc::clone(&spare));
         let make_work: MakeWork<Block, Result<Packed, Error>> = Arc::new(move || {
             let (mut packer, spare) = (Packer::new(&packing), Arc::clone(&worker_spare));
@@ -111,7 +112,7 @@ impl<W: Write + Send + 'static> Writer<W> {
             block: spare.get(),
             spare,
             block_bytes: options.block_bytes,
-            setting: Setting::of(options.format, options.level),
+            setting: options.format.container().setting(options.level),
             ladder: options.keep_up.then(|| Ladder::new(options.format, options.level)),
             cutter: options.rsyncable.then(|| Cutter::new(options.block_bytes)),
             last_cut: now(),
@@ -128,12 +129,12 @@ impl<W: Write + Send + 'static> Writer<W> {
     /// already promised another size.
     pub fn finish(mut self) -> Result<W, Error> {
         self.cut()?;
-        if self.offset == 0 && self.ring.with_sink(|output| output.container.wants_empty_block())? {
+        if self.offset == 0 && self.ring.with_sink(|output| output.envelope.wants_empty_block())? {
             self.push()?;
         }
         let mut output = self.ring.finish()?;
-        output.write(&output.container.tail())?;
-        match output.container.content_bytes() {
+        output.write(&output.envelope.tail())?;
+        match output.envelope.content_bytes() {
             (found, Some(stated)) if found != stated => Err(Error::SizeHint { stated, found }),
             _ => Ok(output.out),
         }
@@ -232,7 +233,7 @@ impl<W: Write + Send> Sink<Result<Packed, Error>> for Output<W> {
         self.write(&block.packed)?;
         // Not before, so that progress tells what is done, and out of how much.
         self.meter.in_bytes.fetch_add(block.content_bytes as u64, Relaxed);
-        self.container.add(&block.packed, block.content_bytes);
+        self.envelope.add(&block.packed, block.content_bytes);
         self.spare.put(block.packed);
         Ok(())
     }

@@ -88,7 +88,8 @@ pub(crate) struct Args {
     /// Input bytes in a block, which is compressed, checked, found and lost by itself
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
-    /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and reads it
+    /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and reads it.
+    /// When reading, accept windows of up to 2^N bytes
     #[arg(
         long,
         value_name = "N",
@@ -240,7 +241,7 @@ impl Args {
             return Err(command.error(ErrorKind::InvalidValue, what));
         }
         args.reading.threads = args.threads();
-        args.reading.memory_bytes = args.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
+        args.reading.memory_bytes = args.memory_bytes(is_typed("memory"));
         if let Some(path) = &args.dictionary {
             let context = |what: String| printable(&format!("-D {}: {what}", path.display()));
             let bytes = std::fs::read(path)
@@ -260,6 +261,13 @@ impl Args {
     pub(crate) fn threads(&self) -> usize {
         let allowed = tamp::threads_allowed();
         if self.threads == 0 { allowed } else { self.threads.min(allowed) }
+    }
+
+    /// Largest window to accept when reading. `--long=N` raises it to 2^N bytes, as for zstd; a typed `--memory` is final.
+    fn memory_bytes(&self, is_typed: bool) -> u64 {
+        let granted = self.memory.unwrap_or(ReadOptions::MEMORY_BYTES_USUAL);
+        let window = self.long.filter(|_| !is_typed).map_or(0, |window_log| 1 << window_log);
+        granted.max(window)
     }
 
     /// How compressed files are read.

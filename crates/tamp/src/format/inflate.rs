@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffer;
 use crate::format::gz;
-use crate::format::zst::le32;
+use crate::format::le32;
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// Deflate refers back no further.

@@ -7,9 +7,13 @@
 //!
 //! LZ4 Frame Format Description 1.6.4, in the lz4 repository's `doc` folder.
 
-use crate::Error;
+use super::zst::Seek;
+use super::{Container, Encode, Setting, le32};
 use crate::buffer::Buffer;
-use crate::format::zst::le32;
+use crate::decode::{Block, Coding};
+use crate::index::{self, Hops, Index};
+use crate::level::{Level, Options};
+use crate::{Dictionary, Error};
 use lz4::block::CompressionMode;
 use std::io;
 use twox_hash::XxHash32;
@@ -24,6 +28,75 @@ pub(crate) const HEADER_BYTES_MAX: usize = 19;
 const STORED: u32 = 1 << 31;
 /// A block of a linked frame may refer this far back.
 const HISTORY_BYTES: usize = 64 << 10;
+
+/// One frame of independent blocks with a checksum each.
+#[derive(Debug)]
+pub(crate) struct Lz4;
+
+impl Container for Lz4 {
+    fn suffix(&self) -> &'static str {
+        "lz4"
+    }
+
+    fn block_sizes(&self) -> Option<&'static [usize]> {
+        Some(&BLOCK_SIZES)
+    }
+
+    fn block_bytes_usual(&self, level: Level) -> usize {
+        if level.get() <= 2 { 256 << 10 } else { 1 << 20 }
+    }
+
+    fn setting(&self, level: Level) -> Setting {
+        Setting(match level.get() {
+            0 => -4,
+            1 | 2 => -1,
+            level => level.into(),
+        })
+    }
+
+    fn beyond(&self) -> &'static [Setting] {
+        &[Setting(-8), Setting(-32), Setting(-1000)]
+    }
+
+    fn refuses(&self, options: &Options) -> Option<&'static str> {
+        if options.rsyncable {
+            Some("LZ4 blocks are cut at fixed offsets, so they cannot be rsyncable")
+        } else if !BLOCK_SIZES.contains(&options.block_bytes) {
+            Some("LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB")
+        } else {
+            options.dictionary.as_ref().map(|_| "dictionaries made by zstd are for Zstandard only")
+        }
+    }
+
+    fn encoder(&self, _dictionary: Option<&Dictionary>) -> Box<dyn Encode> {
+        Box::new(Encoder)
+    }
+
+    fn head(&self, block_bytes: usize, content_bytes: Option<u64>) -> Vec<u8> {
+        frame_header(block_bytes, content_bytes)
+    }
+
+    fn states_content_bytes(&self) -> bool {
+        true
+    }
+
+    fn tail(&self, _seeks: &[Seek]) -> Vec<u8> {
+        END_MARK.to_vec()
+    }
+
+    fn index(&self, hops: &mut Hops<'_>, _dictionary_id: u32) -> Result<Option<Index>, Error> {
+        index::lz4::read(hops)
+    }
+
+    fn block<'a>(
+        &self,
+        packed: &'a [u8],
+        content_bytes: usize,
+        frame: Option<&Header>,
+    ) -> Result<Block<'a>, &'static str> {
+        framed(packed, frame.unwrap_or(&own_header(content_bytes)))
+    }
+}
 
 /// What a frame's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,105 +221,79 @@ impl BlockSize {
     }
 }
 
-/// One block to decode.
-#[derive(Debug)]
-pub(crate) struct Block<'a> {
-    pub(crate) bytes: &'a [u8],
+/// How a block is to be decoded, whose bytes are without their length and checksum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockCoding {
     pub(crate) stored: bool,
     pub(crate) checksum: Option<u32>,
     pub(crate) content_bytes_max: usize,
 }
 
-/// Decodes `block` and appends it to `content`; `history` is what a linked block refers to.
+/// Decodes `bytes` and appends them to `content`; `history` is what a linked block refers to.
 ///
 /// # Errors
 ///
 /// What is wrong with the block.
 pub(crate) fn decode(
-    block: &Block<'_>,
+    bytes: &[u8],
+    coding: &BlockCoding,
     history: Option<&[u8]>,
     content: &mut Buffer,
 ) -> Result<(), &'static str> {
-    if block.checksum.is_some_and(|checksum| checksum != XxHash32::oneshot(0, block.bytes)) {
+    if coding.checksum.is_some_and(|checksum| checksum != XxHash32::oneshot(0, bytes)) {
         return Err("an lz4 block that misses its checksum");
     }
-    if block.stored {
-        if block.bytes.len() > block.content_bytes_max {
+    if coding.stored {
+        if bytes.len() > coding.content_bytes_max {
             return Err("a stored lz4 block larger than its frame allows");
         }
-        content.push(block.bytes);
+        content.push(bytes);
         return Ok(());
     }
-    let room = content.more(block.content_bytes_max);
+    let room = content.more(coding.content_bytes_max);
     let decoded = if let Some(history) = history {
-        lz4_flex::block::decompress_into_with_dict(block.bytes, room, history).map_err(drop)
+        lz4_flex::block::decompress_into_with_dict(bytes, room, history).map_err(drop)
     } else {
-        let room_bytes = i32::try_from(block.content_bytes_max).expect("blocks are at most 8 MiB");
-        lz4::block::decompress_to_buffer(block.bytes, Some(room_bytes), room).map_err(drop)
+        let room_bytes = i32::try_from(coding.content_bytes_max).expect("blocks are at most 8 MiB");
+        lz4::block::decompress_to_buffer(bytes, Some(room_bytes), room).map_err(drop)
     };
     content.grow(decoded.map_err(|()| "an lz4 block that does not decode")?);
     Ok(())
 }
 
-/// How hard to look for matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effort {
-    /// Hops over this much more the higher it is.
-    Fast(i32),
-    /// Searches chains, to this depth level.
-    High(i32),
-}
+/// Compresses blocks; liblz4 keeps nothing from one to the next.
+struct Encoder;
 
-/// Compresses `content` to one block with size and checksum, as it stands in a frame, appended to `blocks`.
-///
-/// # Errors
-///
-/// None that the world can cause; the codec's own refusals are passed on.
-pub(crate) fn encode(content: &[u8], effort: Effort, blocks: &mut Buffer) -> Result<(), Error> {
-    let mode = match effort {
-        Effort::Fast(acceleration) => CompressionMode::FAST(acceleration),
-        Effort::High(level) => CompressionMode::HIGHCOMPRESSION(level),
-    };
-    let bound = lz4::block::compress_bound(content.len())?;
-    let room = blocks.more(4 + bound + 4);
-    let mut bytes = lz4::block::compress_to_buffer(content, Some(mode), false, &mut room[4..4 + bound])?;
-    let mut field = u32::try_from(bytes).map_err(io::Error::other)?;
-    if bytes >= content.len() {
-        bytes = content.len();
-        room[4..4 + bytes].copy_from_slice(content);
-        field = STORED | u32::try_from(bytes).map_err(io::Error::other)?;
+impl Encode for Encoder {
+    /// To one block with size and checksum.
+    fn encode(&mut self, content: &[u8], setting: Setting, blocks: &mut Buffer) -> Result<(), Error> {
+        let mode = match setting {
+            Setting(level) if level > 0 => CompressionMode::HIGHCOMPRESSION(level),
+            Setting(acceleration) => CompressionMode::FAST(-acceleration),
+        };
+        let bound = lz4::block::compress_bound(content.len())?;
+        let room = blocks.more(4 + bound + 4);
+        let mut bytes = lz4::block::compress_to_buffer(content, Some(mode), false, &mut room[4..4 + bound])?;
+        let mut field = u32::try_from(bytes).map_err(io::Error::other)?;
+        if bytes >= content.len() {
+            bytes = content.len();
+            room[4..4 + bytes].copy_from_slice(content);
+            field = STORED | u32::try_from(bytes).map_err(io::Error::other)?;
+        }
+        room[..4].copy_from_slice(&field.to_le_bytes());
+        let checksum = XxHash32::oneshot(0, &room[4..4 + bytes]);
+        room[4 + bytes..8 + bytes].copy_from_slice(&checksum.to_le_bytes());
+        blocks.grow(8 + bytes);
+        Ok(())
     }
-    room[..4].copy_from_slice(&field.to_le_bytes());
-    let checksum = XxHash32::oneshot(0, &room[4..4 + bytes]);
-    room[4 + bytes..8 + bytes].copy_from_slice(&checksum.to_le_bytes());
-    blocks.grow(8 + bytes);
-    Ok(())
 }
 
-/// Decodes a block as it stands in a frame of independent blocks: size, content, perhaps a checksum.
+/// A block, given as it stands in a frame of `header`: size, content, perhaps a checksum.
 ///
 /// # Errors
 ///
 /// What is wrong with it.
-pub(crate) fn decode_framed(
-    framed: &[u8],
-    header: &Header,
-    content: &mut Buffer,
-) -> Result<(), &'static str> {
-    decode_framed_after(framed, header, None, content)
-}
-
-/// Like [`decode_framed`]; `history` is what a linked block refers to.
-///
-/// # Errors
-///
-/// What is wrong with it.
-pub(crate) fn decode_framed_after(
-    framed: &[u8],
-    header: &Header,
-    history: Option<&[u8]>,
-    content: &mut Buffer,
-) -> Result<(), &'static str> {
+pub(crate) fn framed<'a>(framed: &'a [u8], header: &Header) -> Result<Block<'a>, &'static str> {
     let field = framed.get(..4).ok_or("an lz4 block that is cut")?;
     let size = if header.is_legacy() {
         BlockSize { bytes: le32(field) as usize, stored: false }
@@ -259,8 +306,8 @@ pub(crate) fn decode_framed_after(
     } else {
         None
     };
-    let content_bytes_max = header.block_bytes;
-    decode(&Block { bytes, stored: size.stored, checksum, content_bytes_max }, history, content)
+    let (stored, content_bytes_max) = (size.stored, header.block_bytes);
+    Ok(Block::new(bytes, Coding::Lz4(BlockCoding { stored, checksum, content_bytes_max })))
 }
 
 /// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit` bytes of it.
@@ -359,6 +406,11 @@ pub(crate) fn remember(history: &mut Vec<u8>, content: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Decoder;
+
+    fn check_decodes(packed: &[u8], bytes: usize, content: &mut Buffer) -> Result<(), &'static str> {
+        Decoder::new(None).decode(&Lz4.block(packed, bytes, None)?, content)
+    }
 
     #[test]
     fn the_header_we_write_reads_back() {
@@ -387,7 +439,7 @@ mod tests {
     fn of_a_damaged_block_all_before_the_damage_remains() {
         let text: Vec<u8> = (0..4000_u32).flat_map(|n| format!("{n},").into_bytes()).collect();
         let mut block = Buffer::default();
-        encode(&text, Effort::Fast(1), &mut block).unwrap();
+        Encoder.encode(&text, Setting(-1), &mut block).unwrap();
         let header = own_header(64 << 10);
         assert!(decode_remains(&block, &header, &[], 64 << 10) == text);
         assert!(decode_remains(&block, &header, &[], 1000) == text[..1000]);
@@ -405,15 +457,15 @@ mod tests {
         let text: Vec<u8> = (0..40_000_u32).flat_map(|n| format!("{n},").into_bytes()).collect();
         let noise: Vec<u8> = (0..9999_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
         for content in [&text[..], &noise, b"", b"a"] {
-            for effort in [Effort::Fast(1), Effort::Fast(8), Effort::High(9)] {
+            for setting in [-1, -8, 9].map(Setting) {
                 let (mut block, mut decoded) = (Buffer::default(), Buffer::default());
-                encode(content, effort, &mut block).unwrap();
+                Encoder.encode(content, setting, &mut block).unwrap();
                 if !content.is_empty() {
-                    decode_framed(&block, &own_header(content.len()), &mut decoded).unwrap();
+                    check_decodes(&block, content.len(), &mut decoded).unwrap();
                     assert!(*decoded == *content);
                     let mut damaged = block.to_vec();
                     damaged[5] ^= 1;
-                    assert!(decode_framed(&damaged, &own_header(content.len()), &mut decoded).is_err());
+                    assert!(check_decodes(&damaged, content.len(), &mut decoded).is_err());
                 }
             }
         }

@@ -4,10 +4,13 @@
 //!
 //! RFC 8878 (Zstandard), and the seekable format in zstd's `contrib/seekable_format`.
 
+use super::{Container, Encode, Setting, le32};
 use crate::Error;
 use crate::buffer::Buffer;
+use crate::decode::{Block, Coding};
 use crate::dictionary::Dictionary;
-use crate::level::BLOCK_BYTES_MAX;
+use crate::index::{self, Hops, Index};
+use crate::level::{BLOCK_BYTES_MAX, Level, Options};
 use std::hash::Hasher;
 use twox_hash::XxHash64;
 
@@ -32,13 +35,73 @@ pub(crate) const WINDOW_LOG_MAX: u32 = 31;
 /// A block decodes to no more than this, and no block in a frame is longer.
 pub(crate) const BLOCK_OUT_MAX: usize = 128 << 10;
 
+/// A frame for each block, with the seek table of the seekable format at the end.
+#[derive(Debug)]
+pub(crate) struct Zst;
+
+impl Container for Zst {
+    fn suffix(&self) -> &'static str {
+        "zst"
+    }
+
+    /// 256 KiB stay in a core's second cache; a longer search gains more from more content.
+    fn block_bytes_usual(&self, level: Level) -> usize {
+        match level.get() {
+            0..=2 => 256 << 10,
+            3..=5 => 1 << 20,
+            _ => 4 << 20,
+        }
+    }
+
+    fn setting(&self, level: Level) -> Setting {
+        Setting([-3, -1, 1, 3, 5, 7, 9, 12, 15, 19][usize::from(level.get())])
+    }
+
+    fn beyond(&self) -> &'static [Setting] {
+        &[Setting(-7), Setting(-20), Setting(-60), Setting(-1000)]
+    }
+
+    fn refuses(&self, _options: &Options) -> Option<&'static str> {
+        None
+    }
+
+    fn has_large_tables(&self, level: Level) -> bool {
+        level.get() >= 6
+    }
+
+    fn encoder(&self, dictionary: Option<&Dictionary>) -> Box<dyn Encode> {
+        Box::new(Encoder::new(dictionary))
+    }
+
+    fn wants_empty_block(&self) -> bool {
+        true
+    }
+
+    fn seek(&self, packed: &[u8], content_bytes: usize) -> Option<Seek> {
+        Some(Seek::of(packed, content_bytes))
+    }
+
+    fn tail(&self, seeks: &[Seek]) -> Vec<u8> {
+        tail(seeks)
+    }
+
+    fn index(&self, hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
+        index::zst::read(hops, dictionary_id)
+    }
+
+    fn block<'a>(
+        &self,
+        packed: &'a [u8],
+        content_bytes: usize,
+        _frame: Option<&super::lz4::Header>,
+    ) -> Result<Block<'a>, &'static str> {
+        Ok(Block::new(packed, Coding::Zst { content_bytes_max: content_bytes }))
+    }
+}
+
 /// Whether a frame that begins with `magic` is to be skipped.
 pub(crate) fn is_skippable(magic: u32) -> bool {
     magic & 0xFFFF_FFF0 == SKIPPABLE_MAGIC
-}
-
-pub(crate) fn le32(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"))
 }
 
 /// What a frame's header says.
@@ -381,9 +444,12 @@ impl Encoder {
         }
         Self { context, level: None }
     }
+}
 
-    /// Compresses `block` to one frame with content size and checksum, appended to `frames`.
-    pub(crate) fn encode(&mut self, block: &[u8], level: i32, frames: &mut Buffer) -> Result<(), Error> {
+impl Encode for Encoder {
+    /// To one frame with content size and checksum.
+    fn encode(&mut self, block: &[u8], setting: Setting, frames: &mut Buffer) -> Result<(), Error> {
+        let Setting(level) = setting;
         if self.level != Some(level) {
             for parameter in parameters(level) {
                 self.context.set_parameter(parameter).expect("zstd knows its own parameters");
@@ -452,7 +518,7 @@ mod tests {
 
     fn frame_of(block: &[u8]) -> Vec<u8> {
         let mut frame = Buffer::default();
-        Encoder::new(None).encode(block, 1, &mut frame).unwrap();
+        Encoder::new(None).encode(block, Setting(1), &mut frame).unwrap();
         frame.to_vec()
     }
 

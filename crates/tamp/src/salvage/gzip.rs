@@ -4,8 +4,9 @@ use super::walk::{self, Reach};
 use super::{Salvage, Stop};
 use crate::Error;
 use crate::buffer::Buffer;
-use crate::format::gz;
+use crate::decode::{Block, Coding};
 use crate::format::inflate::{Inflater, Step};
+use crate::format::{bgzf, gz};
 use crate::index::Hops;
 
 /// Compressed bytes shown to the decoder at a time.
@@ -21,12 +22,13 @@ impl Salvage<'_> {
             return self.member(at, false);
         };
         let member = &self.file.show(at, bytes)?[..bytes];
-        let Ok(content_bytes) = gz::bgzf_content_bytes(member) else {
+        let Ok(content_bytes) = bgzf::stated_bytes(member) else {
             self.ending.other(at);
             return self.member(at, false);
         };
+        let block = Block::new(member, Coding::Bgzf { content_bytes });
         self.content.clear();
-        if self.decoder.bgzf(member, content_bytes, &mut self.content).is_ok() {
+        if self.decoder.decode(&block, &mut self.content).is_ok() {
             self.output.write(&self.content)?;
             self.ending.bgzf(at, content_bytes == 0);
             return self.pass_zeros(end);
@@ -35,7 +37,7 @@ impl Salvage<'_> {
         let begun = self.output.written;
         // A trailer that says nothing is there is damaged, too.
         let stated = (content_bytes > 0).then_some(content_bytes);
-        let limit = stated.unwrap_or(gz::BGZF_CONTENT_BYTES_MAX);
+        let limit = stated.unwrap_or(bgzf::BLOCK_CONTENT_BYTES_MAX);
         let mut content = Vec::new();
         let (pos, _) = inflate(&mut self.file, at, end, Inflater::new(), &mut |piece| {
             let room = limit.saturating_sub(content.len());

@@ -3,6 +3,7 @@
 use super::walk::{self, Field, Reach};
 use super::{Salvage, search};
 use crate::Error;
+use crate::format::le32;
 use crate::format::lz4::{self, Header};
 use crate::split::UNIT_BYTES_MAX;
 use std::hash::Hasher;
@@ -65,9 +66,7 @@ impl Salvage<'_> {
         }
         let written = self.output.written - begun;
         let stated_sum = match end {
-            End::At(end) if header.content_checksum => {
-                self.file.show(end - 4, 4)?.get(..4).map(crate::format::zst::le32)
-            }
+            End::At(end) if header.content_checksum => self.file.show(end - 4, 4)?.get(..4).map(le32),
             _ => None,
         };
         let is_proven = if is_whole && matches!(end, End::At(_)) {
@@ -120,7 +119,8 @@ impl Salvage<'_> {
         let framed = &self.file.show(pos, bytes)?[..bytes];
         self.content.clear();
         let linked = header.blocks_linked.then_some(&history[..]);
-        let decoded = lz4::decode_framed_after(framed, header, linked, &mut self.content).is_ok();
+        let block = lz4::framed(framed, header).map(|block| block.after(linked));
+        let decoded = block.and_then(|block| self.decoder.decode(&block, &mut self.content)).is_ok();
         if decoded && header.blocks_linked {
             lz4::remember(history, &self.content);
         }

@@ -14,8 +14,9 @@ mod walk;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::ending::{Ending, Problem};
-use crate::format::zst;
-use crate::index::{Entry, Hops, Table};
+use crate::format::{le32, zst};
+use crate::index::zst::Table;
+use crate::index::{Entry, Hops};
 use crate::seek::read_at;
 use crate::split::UNIT_BYTES_MAX;
 use crate::{Dictionary, Error, ReadOptions};
@@ -81,7 +82,6 @@ pub fn salvage<R: Read + Seek>(
         memory_bytes: options.memory_bytes,
         dictionary_id: dictionary.map_or(0, Dictionary::id),
         output: Output { out, written: 0, losses: Vec::new() },
-        stream: zst::Decoder::new(dictionary),
         decoder: Decoder::new(dictionary),
         content: Buffer::default(),
         ending: Ending::new(),
@@ -95,7 +95,6 @@ struct Salvage<'a> {
     memory_bytes: u64,
     dictionary_id: u32,
     output: Output<'a>,
-    stream: zst::Decoder,
     decoder: Decoder,
     content: Buffer,
     ending: Ending,
@@ -171,7 +170,7 @@ impl Salvage<'_> {
             let (frame_bytes, content_bytes) =
                 (u32::try_from(pos - at), u32::try_from(self.output.written - begun));
             if let (true, Ok(frame_bytes), Ok(content_bytes)) = (header.is_own, frame_bytes, content_bytes) {
-                let checksum = zst::le32(self.file.show(pos - 4, 4)?);
+                let checksum = le32(self.file.show(pos - 4, 4)?);
                 self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum });
             }
             return Ok(pos);
@@ -207,7 +206,7 @@ impl Salvage<'_> {
 
     /// Decodes and writes a frame, block by block, up to its end, its damage or `limit`; yields up to where.
     fn zst_stream(&mut self, at: u64, limit: u64) -> Result<(u64, Stop), Error> {
-        self.stream.reset();
+        self.decoder.zst_stream().reset();
         let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
         loop {
             // The decoder asks for a block and the next one's header. It gets them one by one: of a call that fails nothing is
@@ -216,7 +215,9 @@ impl Salvage<'_> {
             let wanted = usize::try_from(limit - pos).map_or(wanted, |left| wanted.min(left));
             let shown = self.file.show(pos, wanted.max(1))?;
             let shown = &shown[..wanted.min(shown.len())];
-            let Ok((eaten, next)) = self.stream.stream(shown, zst::BLOCK_OUT_MAX, &mut self.content) else {
+            let Ok((eaten, next)) =
+                self.decoder.zst_stream().stream(shown, zst::BLOCK_OUT_MAX, &mut self.content)
+            else {
                 return Ok((pos, Stop::Damage));
             };
             pos += eaten as u64;

@@ -1,5 +1,6 @@
 use super::*;
-use crate::format::lz4;
+use crate::format::lz4::{self, Lz4};
+use crate::format::{Container, Setting};
 use crate::{Format, Level, Options, Writer};
 use std::io::Cursor;
 
@@ -88,7 +89,7 @@ fn what_a_damaged_last_lz4_block_had_is_known_where_the_frame_states_its_size() 
 #[test]
 fn a_legacy_lz4_file_is_salvaged_as_far_as_it_decodes() {
     let mut block = Buffer::default();
-    lz4::encode(&[b'a'; 1000], lz4::Effort::Fast(1), &mut block).unwrap();
+    Lz4.encoder(None).encode(&[b'a'; 1000], Setting(-1), &mut block).unwrap();
     // Size and block, without the checksum behind them.
     let file = [&lz4::LEGACY_MAGIC.to_le_bytes(), &block[..block.len() - 4]].concat();
     check_salvages(&file, &[b'a'; 1000], &[]);

@@ -1,8 +1,8 @@
 //! What stands at a place of a file, and how far it reaches by the lengths in it.
 
 use crate::Error;
-use crate::format::zst::{self, Extent, le32};
-use crate::format::{gz, lz4};
+use crate::format::zst::{self, Extent};
+use crate::format::{Magic, gz, le32, lz4};
 use crate::index::Hops;
 
 /// What begins at a place.
@@ -47,30 +47,30 @@ const GZIP_HEADER_BYTES_MAX: usize = 70 << 10;
 pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
     let shown = file.show(at, 64)?;
     let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken(at) };
-    if shown.starts_with(&gz::MAGIC) {
-        return gzip(file, at);
-    }
-    let Some(magic) = shown.get(..4).map(le32) else { return Ok(nothing) };
-    if zst::is_skippable(magic) {
-        let bytes = shown.get(4..8).map(|bytes| zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes)));
-        let end = bytes.map(|bytes| at + bytes).filter(|&end| end <= file.file_bytes);
-        return Ok(Found { kind: Kind::Skippable, reach: end.map_or(Reach::Cut, Reach::To) });
-    }
-    match magic {
-        zst::MAGIC => {
+    match Magic::of(shown) {
+        Some(Magic::Gzip) => gzip(file, at),
+        Some(Magic::Skippable) => {
+            let bytes =
+                shown.get(4..8).map(|bytes| zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes)));
+            let end = bytes.map(|bytes| at + bytes).filter(|&end| end <= file.file_bytes);
+            Ok(Found { kind: Kind::Skippable, reach: end.map_or(Reach::Cut, Reach::To) })
+        }
+        Some(Magic::Zst) => {
             let Some(header) = zst::header(shown) else { return Ok(nothing) };
             Ok(Found { kind: Kind::Zst(header), reach: zst(file, at, &header)? })
         }
-        lz4::MAGIC => {
+        Some(Magic::Lz4) => {
             let Ok(Some(header)) = lz4::header(shown) else { return Ok(nothing) };
             Ok(Found { kind: Kind::Lz4(header), reach: lz4(file, at, &header)? })
         }
-        lz4::LEGACY_MAGIC => {
+        Some(Magic::Lz4Legacy) => {
             let header = lz4::legacy_header();
             Ok(Found { kind: Kind::Lz4(header), reach: lz4(file, at, &header)? })
         }
-        _ if at == 0 && gz::begins_zlib(shown) => Ok(Found { kind: Kind::Zlib, reach: Reach::Open }),
-        _ => Ok(nothing),
+        None if at == 0 && shown.len() >= 4 && gz::begins_zlib(shown) => {
+            Ok(Found { kind: Kind::Zlib, reach: Reach::Open })
+        }
+        None => Ok(nothing),
     }
 }
 
@@ -85,10 +85,8 @@ pub(super) fn begins(file: &mut Hops<'_>, at: u64) -> Result<bool, Error> {
 
 /// Whether `bytes` begin as something known does.
 pub(super) fn looks_known(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0x1f, 0x8b, 8])
-        || bytes.get(..4).map(le32).is_some_and(|magic| {
-            matches!(magic, zst::MAGIC | lz4::MAGIC | lz4::LEGACY_MAGIC) || zst::is_skippable(magic)
-        })
+    // Two bytes of gzip's come by chance too often.
+    Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip || bytes.get(2) == Some(&8))
 }
 
 fn zst(file: &mut Hops<'_>, at: u64, header: &zst::Header) -> Result<Reach, Error> {

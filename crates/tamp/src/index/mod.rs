@@ -1,0 +1,219 @@
+//! Where every block of a file is, found without decoding: what random access, listing and
+//! parallel reading of regular files go by.
+
+pub(crate) mod bgzf;
+pub(crate) mod lz4;
+pub(crate) mod zst;
+
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::decode::Decoder;
+use crate::dictionary::Dictionary;
+use crate::format::Magic;
+use crate::format::lz4::Header;
+use crate::level::Format;
+use crate::split::UNIT_BYTES_MAX;
+use std::io;
+use std::ops::Range;
+
+/// Reads as many bytes as there are, at most the buffer's, from an offset.
+pub(crate) type ReadAt<'a> = &'a mut dyn FnMut(&mut [u8], u64) -> io::Result<usize>;
+
+/// Read ahead while hopping, so that small frames cost less than a call each.
+const HOP_BYTES: usize = 4 << 10;
+
+/// One block, or some BGZF blocks together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Where it stands in the file, header included.
+    pub(crate) at: u64,
+    pub(crate) bytes: u32,
+    pub(crate) content_at: u64,
+    pub(crate) content_bytes: u32,
+    /// What ends the frame, if the index has a checksum of it.
+    pub(crate) checksum: Option<u32>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub(crate) format: Format,
+    pub(crate) entries: Vec<Entry>,
+    /// LZ4: what stands behind each frame's blocks, with the entry after its last.
+    pub(crate) lz4_frames: Vec<Lz4Frame>,
+    /// Whether `content_at` is known, not only likely: an LZ4 block may be shorter than its frame's blocks are.
+    pub(crate) is_proven: bool,
+    /// Blocks that decode by themselves, BGZF's small ones too.
+    pub(crate) blocks: u64,
+}
+
+/// An LZ4 frame's own facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lz4Frame {
+    pub(crate) entries_end: usize,
+    pub(crate) header: Header,
+    pub(crate) checksum: Option<u32>,
+}
+
+impl Index {
+    /// Builds the index of a file of `file_bytes`; `None`: its blocks do not tell where they are, or
+    /// depend on each other, or it is unfinished, so it must be read from its beginning.
+    ///
+    /// # Errors
+    ///
+    /// What reading says. A damaged file has no index, which is no error here.
+    pub(crate) fn read(
+        file_bytes: u64,
+        dictionary: Option<&Dictionary>,
+        read_at: ReadAt<'_>,
+    ) -> Result<Option<Self>, Error> {
+        let mut hops = Hops::new(file_bytes, read_at);
+        let dictionary_id = dictionary.map_or(0, Dictionary::id);
+        match Magic::of(hops.show(0, 4)?) {
+            Some(magic) => magic.format().container().index(&mut hops, dictionary_id),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.entries.last().map_or(0, Entry::content_end)
+    }
+
+    /// The entry that holds the content byte at `at`, if there is one.
+    pub(crate) fn entry_at(&self, at: u64) -> Option<usize> {
+        let number = self.entries.partition_point(|entry| entry.content_end() <= at);
+        (number < self.entries.len()).then_some(number)
+    }
+
+    /// The LZ4 frame that entry `number` belongs to; `None` in other formats.
+    pub(crate) fn lz4_frame(&self, number: usize) -> Option<&Lz4Frame> {
+        self.lz4_frames.get(self.lz4_frames.partition_point(|frame| frame.entries_end <= number))
+    }
+
+    /// The entries in pieces of at most `piece_bytes`, in the file and of content; one that is larger is a piece by
+    /// itself.
+    pub(crate) fn pieces(&self, piece_bytes: u64) -> Vec<Range<usize>> {
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate() {
+            match pieces.last_mut() {
+                Some(piece) if entry.ends_within(piece_bytes, &self.entries[piece.start]) => {
+                    piece.end = number + 1;
+                }
+                _ => pieces.push(number..number + 1),
+            }
+        }
+        pieces
+    }
+
+    fn new(format: Format) -> Self {
+        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), is_proven: true, blocks: 0 }
+    }
+
+    fn push(&mut self, at: u64, bytes: u32, content_bytes: u32) {
+        let content_at = self.content_bytes();
+        self.entries.push(Entry { at, bytes, content_at, content_bytes, checksum: None });
+    }
+}
+
+impl Entry {
+    /// Where the next one may stand.
+    pub(crate) fn end(&self) -> u64 {
+        self.at + u64::from(self.bytes)
+    }
+
+    fn ends_within(&self, bytes: u64, first: &Self) -> bool {
+        self.end() - first.at <= bytes && self.content_end() - first.content_at <= bytes
+    }
+
+    pub(crate) fn content_end(&self) -> u64 {
+        self.content_at + u64::from(self.content_bytes)
+    }
+
+    /// Whether it is small enough to be decoded in one piece.
+    fn is_unit(&self) -> bool {
+        self.bytes as usize <= UNIT_BYTES_MAX && self.content_bytes as usize <= UNIT_BYTES_MAX
+    }
+}
+
+impl Index {
+    /// Decodes entry `number`, given as it stands in the file, and appends it to `content`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, or with the index.
+    pub(crate) fn decode(
+        &self,
+        number: usize,
+        decoder: &mut Decoder,
+        packed: &[u8],
+        content: &mut Buffer,
+    ) -> Result<(), &'static str> {
+        let entry = &self.entries[number];
+        let content_bytes = entry.content_bytes as usize;
+        let before = content.len();
+        if packed.len() < entry.bytes as usize {
+            return Err("a block that is cut");
+        }
+        if entry.checksum.is_some_and(|checksum| !packed.ends_with(&checksum.to_le_bytes())) {
+            return Err("a frame that is not the one the seek table lists");
+        }
+        let block = self.format.container().block(
+            packed,
+            content_bytes,
+            self.lz4_frame(number).map(|frame| &frame.header),
+        )?;
+        decoder.decode(&block, content)?;
+        if content.len() - before == content_bytes {
+            Ok(())
+        } else {
+            Err("a block of another size than the index says")
+        }
+    }
+}
+
+/// Small reads here and there, a few KiB at a time.
+pub(crate) struct Hops<'a> {
+    read_at: ReadAt<'a>,
+    pub(crate) file_bytes: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl<'a> Hops<'a> {
+    pub(crate) fn new(file_bytes: u64, read_at: ReadAt<'a>) -> Self {
+        Self { read_at, file_bytes, window: Vec::new(), window_at: 0 }
+    }
+
+    /// The bytes from `at`, at least `bytes` of them unless the file ends before.
+    pub(crate) fn show(&mut self, at: u64, bytes: usize) -> Result<&[u8], Error> {
+        let held = self.window_at..self.window_at + self.window.len() as u64;
+        if !(held.contains(&at) && at + bytes as u64 <= held.end) {
+            self.window.resize(bytes.max(HOP_BYTES), 0);
+            let read = (self.read_at)(&mut self.window, at)?;
+            self.window.truncate(read);
+            self.window_at = at;
+        }
+        let from = usize::try_from(at - self.window_at).expect("inside the window").min(self.window.len());
+        Ok(&self.window[from..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_take_neighbours_as_far_as_they_fit_and_leave_none_out() {
+        let mut index = Index::new(Format::Zst);
+        // In turn: at, bytes, content. Between the fourth and the fifth something else stands.
+        for (at, bytes, content) in
+            [(0, 10, 40), (10, 10, 40), (20, 10, 40), (30, 500, 40), (900, 10, 40), (910, 0, 0)]
+        {
+            index.push(at, bytes, content);
+        }
+        assert_eq!(index.pieces(100), [0..2, 2..3, 3..4, 4..6]);
+        assert_eq!(index.pieces(0), (0..6).map(|n| n..n + 1).collect::<Vec<_>>());
+        assert_eq!(index.pieces(1 << 20).len(), 1);
+        assert_eq!(Index::new(Format::Lz4).pieces(100), []);
+    }
+}
