@@ -70,7 +70,18 @@ fn a_large_window_is_read_only_with_the_memory_for_it() {
     run(&scratch, "cat large | zstd -qc --long=30 >x.zst");
     scratch.fails("-dc x.zst", 1, "--memory=1024MiB");
     scratch.fails("--salvage -c x.zst", 1, "--memory");
-    assert!(scratch.ok("-dc --memory=1GiB x.zst") == large);
+    scratch.fails("-dc --long=29 x.zst", 1, "--memory=1024MiB");
+    // A typed limit counts more than the window that --long allows, as for zstd.
+    scratch.fails("-dc --long=30 --memory=512MiB x.zst", 1, "--memory=1024MiB");
+    for line in ["--memory=1GiB", "--long=30", "--long=31 -T1"] {
+        assert!(scratch.ok(&format!("-dc {line} x.zst")) == large, "{line}");
+    }
+    scratch.ok("-t --long=30 x.zst");
+    // A smaller window than the default takes nothing away.
+    run(&scratch, "cat large | zstd -qc --long=26 >y.zst");
+    assert!(scratch.ok("-dc --long=20 y.zst") == large);
+    let limited = scratch.command("-dc --long=30 x.zst").env("TAMP_MEMORY", "64MiB").output().unwrap();
+    assert!(limited.stdout == large, "{}", text(&limited.stderr));
     assert!(scratch.ok("--salvage -c --memory=1GiB x.zst") == large);
 }
 
