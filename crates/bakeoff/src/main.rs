@@ -9,6 +9,7 @@ mod exit;
 mod impossible;
 mod load_options;
 mod load_screen;
+mod own_cost;
 mod request_options;
 mod screen;
 mod signals;

@@ -33,6 +33,39 @@ fn interfaces_are_told_as_csv_as_json_and_as_a_list() {
 }
 
 #[test]
+fn root_every_instrument_says_what_watching_itself_costs() {
+    let lab = Lab::new();
+    let is_root = nix::unistd::geteuid().is_root();
+    let has_programs = is_root && std::path::Path::new("/sys/kernel/btf/vmlinux").exists();
+    for (instrument, needs_programs) in
+        [("nic", false), ("cpu", true), ("io", true), ("locks", true), ("ulocks", true)]
+    {
+        if needs_programs && !has_programs {
+            eprintln!("skipped: {instrument} needs root and a kernel with BTF");
+            continue;
+        }
+        let ended = lab.run(&[instrument, "--json", "200ms", "2"]);
+        assert_eq!(ended.code, Some(0), "{instrument}: {}", ended.err);
+        assert!(ended.err.contains(&format!("bakeoff {instrument}: watching cost ")), "{}", ended.err);
+        assert!(!ended.err.contains("unknown"), "{}", ended.err);
+        let last = ended.out.lines().last().expect("a line an interval");
+        let last: Value = serde_json::from_str(last).expect("an object a line");
+        let own = &last["own_cost"];
+        assert!(own["process_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{own}");
+        if needs_programs {
+            let event = &own["events"][0];
+            assert!(event["ns_per_event"].as_f64().is_some_and(|ns| ns > 0.0), "{instrument}: {own}");
+            let of_all = own["events"].as_array().expect("a list").iter();
+            let ns: f64 = of_all
+                .map(|e| e["ns_per_event"].as_f64().expect("ns") * e["count"].as_f64().expect("a count"))
+                .sum();
+            let elapsed_ns = ns / own["programs_ratio"].as_f64().expect("a ratio");
+            assert!(ns == 0.0 || elapsed_ns >= 2e8, "{instrument}: {own}");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_and_ends_with_2() {
     let lab = Lab::new();
     for (words, word) in [

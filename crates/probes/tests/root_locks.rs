@@ -82,7 +82,7 @@ fn root_ten_thousand_threads_may_wait_for_one_lock() {
 fn root_what_watching_costs_is_measured() {
     let Some((mut probe, _alone)) = probe(&own()) else { return };
     match probe.cost() {
-        Ok(cost) => assert!(cost.ns_per_wait > 0.0, "{cost:?}"),
+        Ok(cost) => assert!(cost.events[0].ns > 0.0, "{cost:?}"),
         Err(why) => eprintln!("skipped: {why}"),
     }
 }

@@ -121,11 +121,18 @@ fn root_a_full_map_loses_no_count_of_what_it_lost() {
 
 #[test]
 fn root_what_watching_costs_is_measured() {
-    let Some((mut probe, _alone)) = probe(&own()) else { return };
-    match probe.cost() {
-        Ok(cost) => assert!(cost.ns_per_wait > 0.0, "{cost:?}"),
-        Err(why) => eprintln!("skipped: {why}"),
+    // Of another process: what a wait costs does not depend on whose waits are shown.
+    let options = Options { pid: Some(1), ..Options::of_everyone_else() };
+    let Some((mut probe, _alone)) = probe(&options) else { return };
+    probe.start().unwrap();
+    for _ in 0..1_000 {
+        nix::unistd::gettid();
     }
+    let cost = probe.cost().unwrap();
+    let [wait, other] = cost.events[..] else { panic!("{cost:?}") };
+    // A wait takes a stack and adds to a map, any other call is looked at and let go.
+    assert!(wait.ns > 3.0 * other.ns, "{cost:?}");
+    assert!(other.count >= 1_000, "{cost:?}");
 }
 
 /// A program without frame pointers, of which two functions wait for one semaphore, from `go` on until it says `done`.

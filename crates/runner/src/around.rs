@@ -184,6 +184,8 @@ impl<'a> Instruments<'a> {
 
     fn start(&mut self) {
         self.quotas.open();
+        self.cpu.measure_cost();
+        self.others.iter_mut().for_each(|o| o.measure_cost());
         self.others.iter_mut().for_each(|o| o.start());
         // Last, so that its window is the command's.
         self.cpu.start();
@@ -228,10 +230,11 @@ impl<'a> Instruments<'a> {
     fn finish(mut self, recorded: Recorded, stopped: bool) -> Recording {
         let mut notes = self.cpu.notes().to_vec();
         notes.extend(self.others.iter().flat_map(|o| o.notes()));
-        if let Ok(cost) = self.cpu.cost() {
-            let percent = cost.ratio_of_one_cpu * 100.0;
-            notes.push(format!("watching the CPUs cost {percent:.3} % of one CPU"));
-        }
+        notes.extend(self.cpu.cost().map(|cost| format!("watching the CPUs cost {cost}")).ok());
+        let named = self.settings.others.iter().zip(&mut self.others);
+        notes.extend(named.filter_map(|(kind, other)| {
+            Some(format!("watching `{}` cost {}", kind.name, other.cost().ok()?))
+        }));
         let mut seen = record::instruments::Instruments::default();
         self.others.iter_mut().for_each(|other| other.hand_over(&mut seen));
         let throttled = self.quotas.take();

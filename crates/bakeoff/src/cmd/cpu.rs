@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use probes::cpu_list;
-use probes::cpu_time::{self, Cost, CpuProbe, Options, SwitchClock};
+use probes::cpu_time::{self, CpuProbe, Options, SwitchClock};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::cpu::CpuInterval;
@@ -17,6 +17,7 @@ use crate::cmd::Global;
 use crate::cmd::hog::{CpuList, cpu_list};
 use crate::confine;
 use crate::exit::Exit;
+use crate::own_cost::OwnCost;
 use crate::screen::{self, Screen};
 use crate::signals;
 
@@ -98,8 +99,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if args.csv {
         report::text::cpu_csv_header(out)?;
     }
+    probe.measure_cost();
     let started_ns = probe.start();
     confine::after_setup();
+    let own = OwnCost::start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
@@ -111,28 +114,16 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             return Err(Exit::CannotHere.with("no CPU can be seen: neither /sys nor /proc/stat can be read"));
         }
         args.keep_named(&mut interval)?;
-        args.print(&interval, &probe, (started_ns, cores_shared), global, out)?;
+        args.print(&interval, &mut probe, (started_ns, cores_shared, own), global, out)?;
         out.flush()?;
         reports += 1;
         if !is_whole {
-            tell_cost(&mut probe);
+            own.tell("cpu", Some(probe.cost()));
             return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
         }
     }
-    tell_cost(&mut probe);
+    own.tell("cpu", Some(probe.cost()));
     Ok(Exit::Good)
-}
-
-/// What watching took, where the kernel tells.
-fn tell_cost(probe: &mut CpuProbe) {
-    if let Ok(Cost { ns_per_switch, switches, ns_per_interrupt, interrupts, ratio_of_one_cpu }) = probe.cost()
-    {
-        let percent = ratio_of_one_cpu * 100.0;
-        Screen::new().line(&format!(
-            "bakeoff cpu: watching cost {ns_per_switch:.0} ns a context switch, {switches} of them, and {ns_per_interrupt:.0} ns \
-             an interrupt, {interrupts} of them: {percent:.3} % of one CPU"
-        ));
-    }
 }
 
 impl Args {
@@ -159,17 +150,18 @@ impl Args {
     fn print(
         &self,
         interval: &CpuInterval,
-        probe: &CpuProbe,
-        (started_ns, cores_shared): (u64, bool),
+        probe: &mut CpuProbe,
+        (started_ns, cores_shared, own): (u64, bool, OwnCost),
         global: &Global,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         if self.csv {
             return Ok(report::text::cpu_csv(out, interval, started_ns)?);
         }
-        let tasks = self.tasks.then(|| probe.tasks());
         if global.json {
             let mut document = report::json::cpu(interval, started_ns);
+            own.add_to(&mut document, Some(probe.cost()));
+            let tasks = self.tasks.then(|| probe.tasks());
             if let Some(tasks) = tasks {
                 document["tasks_unsure_ratio"] = json!(interval.tasks_unsure_ratio());
                 add(&mut document, "tasks", tasks.map(report::json::tasks));
@@ -183,7 +175,7 @@ impl Args {
             serde_json::to_writer(&mut *out, &document)?;
             return Ok(writeln!(out)?);
         }
-        let style = screen::style();
+        let (style, tasks) = (screen::style(), self.tasks.then(|| probe.tasks()));
         report::text::cpu_interval(out, interval, started_ns, style)?;
         match tasks {
             Some(Ok(tasks)) => {

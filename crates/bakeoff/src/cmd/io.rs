@@ -7,14 +7,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use archive::whole_file;
 use probes::block_io::{self, IoLatency, Options};
+use probes::cost::Cost;
 use probes::process_time::Watched;
 use probes::schedule::Deadlines;
 use record::block_io::{IoBy, IoInterval, IoOp};
+use record::missing::Maybe;
 use report::text::{IoHistogram, IoView};
 
 use crate::cmd::{self, Global, cpu};
 use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
+use crate::own_cost::OwnCost;
 use crate::screen::{self, Screen};
 use crate::signals;
 
@@ -131,8 +134,10 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         Screen::new().line(&format!("bakeoff io: {note}"));
     }
     signals::stop_on_interrupt()?;
+    probe.measure_cost();
     let started_ns = probe.start()?;
     confine::after_setup();
+    let own = OwnCost::start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let (mut reports, mut heat_map) = (0, report::IoHeatMap::default());
     let mut exit = Exit::Good;
@@ -145,7 +150,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         if goes_on {
             interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
         }
-        print(args, global, &interval, started_ns, out)?;
+        print(args, global, &interval, (started_ns, own, probe.cost()), out)?;
         out.flush()?;
         reports += 1;
         if args.heat_map.is_some() {
@@ -159,6 +164,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             break;
         }
     }
+    own.tell("io", Some(probe.cost()));
     if let Some(path) = &args.heat_map {
         match heat_map.svg(started_ns) {
             Some(svg) => whole_file::write(path, svg.as_bytes())
@@ -205,11 +211,12 @@ fn print(
     args: &Args,
     global: &Global,
     interval: &IoInterval,
-    started_ns: u64,
+    (started_ns, own, cost): (u64, OwnCost, Maybe<Cost>),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if global.json {
-        let document = report::json::io(interval, started_ns, &block_io::aliases());
+        let mut document = report::json::io(interval, started_ns, &block_io::aliases());
+        own.add_to(&mut document, Some(cost));
         serde_json::to_writer(&mut *out, &document)?;
         return Ok(writeln!(out)?);
     }

@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::time::Duration;
 
+use probes::cost::Cost;
 use probes::process_time::Watched;
 use probes::schedule::Deadlines;
 use record::locks::{LockInterval, UserLockInterval};
+use record::missing::Maybe;
 use report::text::LockView;
 
 use crate::cmd::{self, cpu};
@@ -85,8 +87,8 @@ impl LockOptions {
         &self,
         out: &mut dyn Write,
         started_ns: u64,
-        mut read: impl FnMut() -> anyhow::Result<T>,
-        print: impl Fn(&mut dyn Write, &T, u64) -> anyhow::Result<()>,
+        mut read: impl FnMut() -> anyhow::Result<(T, Maybe<Cost>)>,
+        print: impl Fn(&mut dyn Write, &T, Maybe<Cost>, u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<Exit> {
         let mut deadlines = Deadlines::new(started_ns, self.interval);
         let mut reports = 0;
@@ -95,11 +97,11 @@ impl LockOptions {
             let goes_on = signals::wait_until(deadlines.next_ns());
             // Before the reading, so that this has all of it.
             let has_ended = cmd::has_ended(only);
-            let mut interval = read()?;
+            let (mut interval, cost) = read()?;
             if goes_on {
                 interval.missed_deadline(deadlines.answered_at(interval.until_ns()) > 0);
             }
-            print(out, &interval, started_ns)?;
+            print(out, &interval, cost, started_ns)?;
             out.flush()?;
             if !goes_on {
                 return Ok(if self.count.is_some() { Exit::Interrupted } else { Exit::Good });

@@ -16,6 +16,7 @@ use report::text::NicView;
 use crate::cmd::{Global, cpu, print_json};
 use crate::confine;
 use crate::exit::Exit;
+use crate::own_cost::OwnCost;
 use crate::screen::{self, Screen};
 use crate::signals;
 
@@ -117,6 +118,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let anchor = WallAnchor::now();
     let started_ns = probe.start();
     confine::after_setup();
+    let own = OwnCost::start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
@@ -124,13 +126,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         // Cut short, an interval is still what was seen until then.
         let mut interval = probe.read();
         interval.missed_deadline = goes_on && deadlines.answered_at(interval.until_ns) > 0;
-        print(args, global, &mut interval, (anchor, started_ns, reports), out)?;
+        print(args, global, &mut interval, (anchor, started_ns, reports, own), out)?;
         out.flush()?;
         if !goes_on {
+            own.tell("nic", None);
             return Ok(if args.count.is_some() { Exit::Interrupted } else { Exit::Good });
         }
         reports += 1;
     }
+    own.tell("nic", None);
     Ok(Exit::Good)
 }
 
@@ -154,14 +158,16 @@ fn print(
     args: &Args,
     global: &Global,
     interval: &mut NicInterval,
-    (anchor, started_ns, reports): (WallAnchor, u64, u64),
+    (anchor, started_ns, reports, own): (WallAnchor, u64, u64, OwnCost),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if let Ok(samples) = &mut interval.interfaces {
         samples.retain(|s| is_shown(args, global, s));
     }
     if global.json {
-        serde_json::to_writer(&mut *out, &report::json::nic(interval, started_ns))?;
+        let mut document = report::json::nic(interval, started_ns);
+        own.add_to(&mut document, None);
+        serde_json::to_writer(&mut *out, &document)?;
         return Ok(writeln!(out)?);
     }
     if args.csv {

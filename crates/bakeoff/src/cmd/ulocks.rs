@@ -11,6 +11,7 @@ use crate::cmd::Global;
 use crate::cmd::lock_options::LockOptions;
 use crate::confine;
 use crate::exit::{EndsWith as _, Exit};
+use crate::own_cost::OwnCost;
 use crate::screen;
 use crate::signals;
 
@@ -46,16 +47,20 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         ..Options::of_everyone_else()
     };
     let mut probe = user_locks::open(&options).ends_with(Exit::CannotHere)?;
+    probe.measure_cost();
     let started_ns = probe.start()?;
     confine::after_setup();
+    let own = OwnCost::start();
     let view = LockView { is_part: !args.kind.is_empty(), ..asked.view() };
-    asked.report(
+    let end = asked.report(
         out,
         started_ns,
-        || read(&mut probe, args),
-        |out, interval, started_ns| {
+        || Ok((read(&mut probe, args)?, probe.cost())),
+        |out, interval, cost, started_ns| {
             if global.json {
-                serde_json::to_writer(&mut *out, &report::json::user_locks(interval, started_ns))?;
+                let mut document = report::json::user_locks(interval, started_ns);
+                own.add_to(&mut document, Some(cost));
+                serde_json::to_writer(&mut *out, &document)?;
                 return Ok(writeln!(out)?);
             }
             if asked.csv {
@@ -63,7 +68,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             }
             Ok(report::text::user_lock_interval(out, interval, started_ns, view, screen::style())?)
         },
-    )
+    )?;
+    own.tell("ulocks", Some(probe.cost()));
+    Ok(end)
 }
 
 /// What was seen, without what was not asked for.

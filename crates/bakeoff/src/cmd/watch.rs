@@ -8,8 +8,6 @@ use anyhow::Context as _;
 use archive::{Archive, Filter, PartOf};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
 use probes::block_io::{self, IoProbe};
 use probes::cpu_time::{self, CpuProbe};
 use probes::locks::{self, LockProbe};
@@ -29,6 +27,7 @@ use record::run::{Run, RunKind, RunState};
 use crate::cmd::{Global, cpu, of_archive};
 use crate::confine;
 use crate::exit::Exit;
+use crate::own_cost;
 use crate::signals;
 use crate::watch_screen::{View, draw};
 
@@ -101,6 +100,9 @@ trait Source {
     /// Shows the interval before it.
     fn backward(&mut self);
 
+    /// What our programs in the kernel have taken since the start.
+    fn programs_ns(&mut self) -> f64;
+
     /// Whether `+` shortens the time between two screens: of a replay it is the speed, else the interval, that grows.
     fn plus_is_faster(&self) -> bool;
 
@@ -121,10 +123,10 @@ fn watch(terminal: &mut DefaultTerminal, source: &mut dyn Source, interval: Dura
         match next_key(deadlines.next_ns())? {
             Next::Deadline => {
                 deadlines.answered_at(Monotonic.now_ns());
-                own.look();
                 if !paused {
                     source.look();
                 }
+                own.look(source.programs_ns());
             }
             Next::Quit => return Ok(()),
             Next::Pause => paused = !paused,
@@ -189,10 +191,10 @@ fn next_key(deadline_ns: u64) -> anyhow::Result<Next> {
     }
 }
 
-/// The CPU time of this process, as a share of the machine.
+/// What watching takes, as a share of the machine: this process, and the programs in the kernel.
 struct Own {
     at_ns: u64,
-    used_ns: u64,
+    used_ns: f64,
     cpus: f64,
     ratio: Option<f64>,
 }
@@ -200,20 +202,16 @@ struct Own {
 impl Own {
     fn new() -> Self {
         let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-        Self { at_ns: Monotonic.now_ns(), used_ns: used_ns(), cpus, ratio: None }
+        Self { at_ns: Monotonic.now_ns(), used_ns: own_cost::used_ns() as f64, cpus, ratio: None }
     }
 
-    fn look(&mut self) {
-        let (at_ns, used_ns) = (Monotonic.now_ns(), used_ns());
+    /// - `programs_ns`: what the programs have taken so far.
+    fn look(&mut self, programs_ns: f64) {
+        let (at_ns, used_ns) = (Monotonic.now_ns(), own_cost::used_ns() as f64 + programs_ns);
         let wall_ns = at_ns.saturating_sub(self.at_ns).max(1) as f64;
-        self.ratio = Some(used_ns.saturating_sub(self.used_ns) as f64 / wall_ns / self.cpus);
+        self.ratio = Some((used_ns - self.used_ns).max(0.0) / wall_ns / self.cpus);
         (self.at_ns, self.used_ns) = (at_ns, used_ns);
     }
-}
-
-fn used_ns() -> u64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF);
-    usage.map_or(0, |u| (u.user_time() + u.system_time()).num_nanoseconds().cast_unsigned())
 }
 
 /// This machine now.
@@ -248,12 +246,22 @@ impl Live {
         let mut cpu = cpu_time::open(&cpu_time::Options::of_this_machine());
         let mut nic = nic::open(BTreeMap::new());
         let io = block_io::open(&block_io::Options::everything(IoBy::default()));
-        let io = io.and_then(|mut probe| probe.start().map(|_| probe));
+        let io = io.and_then(|mut probe| {
+            probe.measure_cost();
+            probe.start().map(|_| probe)
+        });
         let refused = |e: locks::Refused| Missing::because(e.to_string());
         let locks = locks::open(&locks::Options::of_everyone()).map_err(refused);
-        let locks = locks.and_then(|mut probe| probe.start().map(|_| probe));
+        let locks = locks.and_then(|mut probe| {
+            probe.measure_cost();
+            probe.start().map(|_| probe)
+        });
         let ulocks = user_locks::open(&user_locks::Options::of_everyone_else()).map_err(refused);
-        let ulocks = ulocks.and_then(|mut probe| probe.start().map(|_| probe));
+        let ulocks = ulocks.and_then(|mut probe| {
+            probe.measure_cost();
+            probe.start().map(|_| probe)
+        });
+        cpu.measure_cost();
         cpu.start();
         nic.start();
         confine::after_setup();
@@ -329,6 +337,16 @@ impl Source for Live {
 
     fn backward(&mut self) {
         self.back = (self.back + 1).min(self.looks.len().saturating_sub(1));
+    }
+
+    fn programs_ns(&mut self) -> f64 {
+        let of_others = [
+            self.io.as_mut().map(IoProbe::cost),
+            self.locks.as_mut().map(LockProbe::cost),
+            self.ulocks.as_mut().map(UserLockProbe::cost),
+        ];
+        let costs = of_others.into_iter().flatten().chain([self.cpu.cost()]);
+        costs.flatten().map(|cost| cost.ns()).sum()
     }
 
     fn plus_is_faster(&self) -> bool {
@@ -415,6 +433,10 @@ impl Source for Replay<'_> {
 
     fn backward(&mut self) {
         self.at = self.at.saturating_sub(1);
+    }
+
+    fn programs_ns(&mut self) -> f64 {
+        0.0
     }
 
     fn plus_is_faster(&self) -> bool {

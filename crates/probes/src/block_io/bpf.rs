@@ -19,12 +19,12 @@ use record::missing::{Maybe, Missing};
 
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
-use super::{Cost, Device, IoLatency, Options, devices};
+use super::{Device, IoLatency, Options, devices};
+use crate::cost::{Cost, Meter};
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    KERNEL_BTF, Row, RunTime, comm, recursion_misses, refusal, run_statistics, take_all, text,
-    wait_for_running,
+    KERNEL_BTF, Row, Spent, comm, in_a_burst, recursion_misses, refusal, take_all, text, wait_for_running,
 };
 
 #[allow(
@@ -73,7 +73,9 @@ pub struct IoProbe {
     names: BTreeMap<u32, String>,
     lost: io_lost,
     kept_out_before: u64,
-    started_ns: u64,
+    meter: Meter<1>,
+    /// As asked for, by the machine's ids.
+    options: Options,
     from_ns: u64,
     requests: u64,
     _links: Vec<Link>,
@@ -163,7 +165,8 @@ impl IoProbe {
             names: BTreeMap::new(),
             lost: io_lost::default(),
             kept_out_before: 0,
-            started_ns: now_ns,
+            meter: Meter::new(["a request"]),
+            options: options.clone(),
             from_ns: now_ns,
             requests: 0,
             _links: links,
@@ -182,9 +185,9 @@ impl IoProbe {
     /// Missing where the sums so far cannot be emptied.
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
-        self.started_ns = self.from_ns;
+        self.meter.start(self.from_ns);
         self.requests = 0;
-        Ok(self.started_ns)
+        Ok(self.from_ns)
     }
 
     /// What ended since the last reading, or since the start.
@@ -234,46 +237,20 @@ impl IoProbe {
         Ok(interval)
     }
 
-    /// What watching costs: measured now, by a burst of small reads of the device under this program's own file
-    /// (some milliseconds on a quick one).
+    /// Measures what watching costs, by a burst of small reads of the device under this program's own file, unless that was done before; needs the rights that opening the
+    /// probe needs.
+    pub fn measure_cost(&mut self) {
+        self.meter.measure(|| Ok([ns_per_request(&self.options, self.events)?]));
+    }
+
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
-    /// Missing where the kernel's run statistics cannot be had, or no request could be made.
+    /// Missing where the kernel's run statistics cannot be had.
     pub fn cost(&mut self) -> Maybe<Cost> {
-        let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics =
-            run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
-        let nothing = &self.skel.progs.on_issue_nothing;
-        let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-        let p = &self.skel.progs;
-        let ours = match self.events {
-            IoEvents::StartToDone => vec![p.on_start.as_fd(), p.on_issue.as_fd(), p.on_done.as_fd()],
-            IoEvents::InsertToComplete => {
-                vec![p.on_insert.as_fd(), p.on_issue_or_begin.as_fd(), p.on_complete.as_fd()]
-            }
-            IoEvents::IssueToComplete => vec![p.on_issue_begin.as_fd(), p.on_complete.as_fd()],
-            IoEvents::Issue => vec![p.on_issue_only.as_fd()],
-        };
-        let read = || -> Maybe<Vec<RunTime>> {
-            ours.iter().chain([&nothing.as_fd()]).map(|program| RunTime::of(*program)).collect()
-        };
-        let before = read()?;
-        burst().map_err(|e| failed("no burst of requests could be made", &e))?;
-        let spent: Vec<RunTime> =
-            read()?.into_iter().zip(before).map(|(now, before)| now.since(before)).collect();
-        let (nothing, ours) = spent.split_last().expect("the empty one is there");
-        let nothing_ns = nothing.ns_per_run()?;
-        // A request may come without some of them, such as a scheduler's queue, but not without the last.
-        let requests = ours.last().map_or(0, |last| last.runs);
-        if requests == 0 {
-            return Err(Missing::because("no request of the burst was seen"));
-        }
-        let ns: f64 = ours.iter().map(|of| of.ns as f64 - nothing_ns * of.runs as f64).sum();
-        let ns_per_request = ns / requests as f64;
-        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
-        let ratio_of_one_cpu = ns_per_request * self.requests as f64 / elapsed_ns.max(1) as f64;
-        Ok(Cost { ns_per_request, requests: self.requests, ratio_of_one_cpu })
+        self.measure_cost();
+        self.meter.cost([self.requests])
     }
 
     fn unmatched(&self, seen: u64) -> Maybe<u64> {
@@ -390,6 +367,33 @@ impl IoProbe {
 impl fmt::Debug for IoProbe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IoProbe").field("by", &self.by).field("events", &self.events).finish_non_exhaustive()
+    }
+}
+
+/// Time of the programs for one request, from start to end, of anyone: measured by programs without filters, and a burst.
+fn ns_per_request(options: &Options, events: IoEvents) -> Maybe<f64> {
+    let everyones = Options { latency: options.latency, ..Options::everything(options.by) };
+    let probe = IoProbe::attach(&everyones, events).map_err(|e| Missing::because(e.to_string()))?;
+    let p = &probe.skel.progs;
+    let spent = |spent: Vec<Spent>| {
+        // A request may come without some of them, such as a scheduler's queue, but not without the last.
+        let requests = spent.last().map_or(0, |last| last.runs);
+        Spent { runs: requests, ..spent.into_iter().sum() }.ns_per_run()
+    };
+    let nothing = &p.on_issue_nothing;
+    match events {
+        IoEvents::StartToDone => {
+            let programs = [p.on_start.as_fd(), p.on_issue.as_fd(), p.on_done.as_fd()];
+            spent(in_a_burst(programs, nothing, burst)?.into())
+        }
+        IoEvents::InsertToComplete => {
+            let programs = [p.on_insert.as_fd(), p.on_issue_or_begin.as_fd(), p.on_complete.as_fd()];
+            spent(in_a_burst(programs, nothing, burst)?.into())
+        }
+        IoEvents::IssueToComplete => {
+            spent(in_a_burst([p.on_issue_begin.as_fd(), p.on_complete.as_fd()], nothing, burst)?.into())
+        }
+        IoEvents::Issue => spent(in_a_burst([p.on_issue_only.as_fd()], nothing, burst)?.into()),
     }
 }
 

@@ -7,6 +7,7 @@ use record::instruments::Instruments;
 use record::missing::{Maybe, Missing};
 
 use super::{IoProbe, Options};
+use crate::cost::Cost;
 use crate::observe::{Instrument, Kind, Reading};
 
 /// What joins the others.
@@ -75,6 +76,16 @@ impl Instrument for Beside {
         }
         self.seen.push(interval);
         readings
+    }
+
+    fn measure_cost(&mut self) {
+        if let Ok(probe) = &mut self.probe {
+            probe.measure_cost();
+        }
+    }
+
+    fn cost(&mut self) -> Maybe<Cost> {
+        self.probe.as_mut().map_err(|why| why.clone())?.cost()
     }
 
     fn hand_over(&mut self, seen: &mut Instruments) {

@@ -22,10 +22,10 @@ use self::skel::types::{contender, contest, cpu_time, interrupts, task_record, t
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
 use super::books::{Books, Edge, Interrupts, KINDS, Top};
 use super::tasks::{Ledger, Sums, Told};
-use super::{Adopt, EventCost, Options, Source, SwitchClock};
+use super::{Adopt, Options, Source, SwitchClock};
 use crate::hog;
 use crate::process_ids;
-use crate::program::{self, KERNEL_BTF};
+use crate::program::{self, KERNEL_BTF, Spent};
 use crate::topology::Cores;
 
 #[allow(
@@ -249,18 +249,6 @@ impl Bpf {
         shown(&self.ids, id)
     }
 
-    fn interrupt_programs(&self) -> [&ProgramMut<'_>; 6] {
-        let p = &self.skel.progs;
-        [
-            &p.on_softirq_entry,
-            &p.on_softirq_exit,
-            &p.on_timer_entry,
-            &p.on_timer_exit,
-            &p.on_device_entry,
-            &p.on_device_exit,
-        ]
-    }
-
     /// Shares by kind are read a little after the closing, each count by itself.
     fn interrupts(&self, cpu: usize, closed: &cpu_time) -> Interrupts {
         let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
@@ -369,29 +357,24 @@ impl Source for Bpf {
         Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(cpu, &closed) })
     }
 
-    fn cost(&mut self) -> Maybe<EventCost> {
-        let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics = program::run_statistics()
-            .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
-        let nothing = &self.skel.progs.on_switch_nothing;
-        let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-        let ours = on_switch(&self.skel, self.hook).as_fd();
-        let (ours_before, nothing_before) =
-            (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
-        let interrupts_before = self.interrupt_programs().map(|p| program::RunTime::of(p.as_fd()));
-        let interrupts_before = interrupts_before.into_iter().collect::<Maybe<Vec<_>>>()?;
-        hog::ping_pong(None, 5_000).map_err(|e| failed("no burst of switches could be made", &e))?;
-        let (ours, nothing) = (program::RunTime::of(ours)?, program::RunTime::of(nothing.as_fd())?);
-        let nothing_ns = nothing.ns_per_run_since(nothing_before)?;
-        let interrupts = self.interrupt_programs().map(|p| program::RunTime::of(p.as_fd()));
-        let interrupts = interrupts.into_iter().collect::<Maybe<Vec<_>>>()?;
-        let of_interrupts: program::RunTime = interrupts.into_iter().sum();
-        let of_interrupts = of_interrupts.since(interrupts_before.into_iter().sum());
+    fn cost(&mut self) -> Maybe<[f64; 2]> {
+        let p = &self.skel.progs;
+        let programs = [
+            on_switch(&self.skel, self.hook).as_fd(),
+            p.on_softirq_entry.as_fd(),
+            p.on_softirq_exit.as_fd(),
+            p.on_timer_entry.as_fd(),
+            p.on_timer_exit.as_fd(),
+            p.on_device_entry.as_fd(),
+            p.on_device_exit.as_fd(),
+        ];
+        let burst = || hog::ping_pong(None, 5_000).map(drop);
+        let [of_switch, of_interrupts @ ..] = program::in_a_burst(programs, &p.on_switch_nothing, burst)?;
+        let ns_per_switch = of_switch.ns_per_run()?;
         // Beginning and end. Where none came in that time, the two are taken to cost as much as a switch.
-        let ns_per_switch = ours.ns_per_run_since(ours_before)? - nothing_ns;
-        let ns_per_interrupt =
-            of_interrupts.ns_per_run().map_or(ns_per_switch, |ns| (ns - nothing_ns).max(0.0)) * 2.0;
-        Ok(EventCost { ns_per_switch, ns_per_interrupt })
+        let of_interrupts: Spent = of_interrupts.into_iter().sum();
+        let ns_per_interrupt = of_interrupts.ns_per_run().unwrap_or(ns_per_switch) * 2.0;
+        Ok([ns_per_switch, ns_per_interrupt])
     }
 }
 

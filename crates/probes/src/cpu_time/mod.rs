@@ -32,6 +32,7 @@ use record::cpu::{CpuInterval, CpuSample, InterruptSample, Rung, TaskSample, Top
 use record::missing::{Maybe, Missing};
 
 use self::books::{Books, Edge};
+use crate::cost::{Cost, Meter};
 use crate::cpu_list;
 use crate::cycles::{Counted, Cycles};
 use crate::descriptors;
@@ -95,23 +96,6 @@ impl Options {
     }
 }
 
-/// What watching costs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// Time of our program per context switch, by the kernel's own statistics, less what these cost by themselves.
-    ///
-    /// Measured in a burst of switches, so with warm caches. The kernel's way to the program is not in it.
-    pub ns_per_switch: f64,
-    /// Context switches seen since the start.
-    pub switches: u64,
-    /// Time of our programs per interrupt, measured alike.
-    pub ns_per_interrupt: f64,
-    /// Interrupts and softirqs timed since the start.
-    pub interrupts: u64,
-    /// CPU time that all of these make together, as a share of one CPU since the start.
-    pub ratio_of_one_cpu: f64,
-}
-
 /// Watches the CPUs from [`CpuProbe::start`] on.
 #[derive(Debug)]
 pub struct CpuProbe {
@@ -122,7 +106,7 @@ pub struct CpuProbe {
     cycles: Maybe<Cycles>,
     notes: Vec<String>,
     ticks_per_s: f64,
-    started_ns: u64,
+    meter: Meter<2>,
     switches: u64,
     interrupts: u64,
     last_interrupts: Maybe<Vec<InterruptSample>>,
@@ -169,15 +153,8 @@ trait Source: std::fmt::Debug {
     /// The books of that CPU as of now.
     fn close(&mut self, cpu: u32) -> Maybe<Edge>;
 
-    /// Time of our programs.
-    fn cost(&mut self) -> Maybe<EventCost>;
-}
-
-/// Time of our programs per event.
-#[derive(Debug, Clone, Copy)]
-struct EventCost {
-    ns_per_switch: f64,
-    ns_per_interrupt: f64,
+    /// Time of our programs for a context switch and for an interrupt.
+    fn cost(&mut self) -> Maybe<[f64; 2]>;
 }
 
 /// Whose time is counted apart, as that of members.
@@ -230,7 +207,7 @@ pub fn open(options: &Options) -> CpuProbe {
         cycles,
         notes,
         ticks_per_s,
-        started_ns: 0,
+        meter: Meter::new(["a context switch", "an interrupt"]),
         switches: 0,
         interrupts: 0,
         last_interrupts: Err(Missing::because("nothing was read yet")),
@@ -260,13 +237,14 @@ impl CpuProbe {
             source.after_first_edge(&first.online);
         }
         let look = self.look();
-        self.started_ns = look.at_ns;
+        let started_ns = look.at_ns;
+        self.meter.start(started_ns);
         self.switches = 0;
         self.interrupts = 0;
         self.hottest.clear();
         self.last = Some(look.clone());
         self.first = Some(look);
-        self.started_ns
+        started_ns
     }
 
     /// Says whose time [`CpuProbe::members_ns`] counts: the children of this process, for as long as that is said.
@@ -422,20 +400,24 @@ impl CpuProbe {
         Ok(all)
     }
 
-    /// What watching costs: measured now, by a burst of a few thousand context switches on one CPU (some 20 ms).
+    /// Measures what watching costs, by a burst of a few thousand context switches on one CPU (some 20 ms), unless that was
+    /// done before; needs the rights that opening the probe needs.
+    pub fn measure_cost(&mut self) {
+        let source = &mut self.source;
+        self.meter.measure(|| match source {
+            Some(source) => source.cost(),
+            None => Err(Missing::because("/proc is read at the edges only")),
+        });
+    }
+
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
     /// Missing where no program runs in the kernel, or its run statistics cannot be had.
     pub fn cost(&mut self) -> Maybe<Cost> {
-        let source =
-            self.source.as_mut().ok_or_else(|| Missing::because("/proc is read at the edges only"))?;
-        let EventCost { ns_per_switch, ns_per_interrupt } = source.cost()?;
-        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
-        let (switches, interrupts) = (self.switches, self.interrupts);
-        let ns = ns_per_switch * switches as f64 + ns_per_interrupt * interrupts as f64;
-        let ratio_of_one_cpu = ns / elapsed_ns.max(1) as f64;
-        Ok(Cost { ns_per_switch, switches, ns_per_interrupt, interrupts, ratio_of_one_cpu })
+        self.measure_cost();
+        self.meter.cost([self.switches, self.interrupts])
     }
 
     fn look(&mut self) -> Look {

@@ -19,7 +19,7 @@ use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
 use super::books::{Books, Edge, LOST, Top};
-use super::{Adopt, EventCost, Source};
+use super::{Adopt, Source};
 use crate::{hog, process_ids};
 
 /// What an ordinary user may map per CPU (`kernel.perf_event_mlock_kb`, less the page of the header): 8,192 switches.
@@ -109,7 +109,7 @@ impl Source for Perf {
         Ok(Edge { wall_ns: books.at_ns, books })
     }
 
-    fn cost(&mut self) -> Maybe<EventCost> {
+    fn cost(&mut self) -> Maybe<[f64; 2]> {
         Err(Missing::because("the kernel keeps no statistics of its context-switch records"))
     }
 }

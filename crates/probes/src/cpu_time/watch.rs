@@ -8,7 +8,8 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{CpuInterval, Rung};
 use record::missing::Maybe;
 
-use super::{Cost, CpuProbe, Options, open};
+use super::{CpuProbe, Options, open};
+use crate::cost::Cost;
 use crate::schedule::Deadlines;
 
 /// A [`CpuProbe`] on a thread of its own, read on absolute deadlines.

@@ -7,9 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fmt, ptr};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore as _, MapFlags};
-use record::clock::{Clock, Monotonic};
 use record::locks::Waits;
 use record::missing::{Maybe, Missing};
 
@@ -19,7 +18,7 @@ use super::Options;
 use crate::descriptors;
 use crate::hog;
 use crate::process_ids;
-use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
+use crate::program::{self, Halves, KERNEL_BTF, Losses, Stacks};
 
 #[allow(
     missing_debug_implementations,
@@ -56,12 +55,9 @@ const LOST: [&str; 6] = [
 pub(super) struct Bpf {
     skel: LocksSkel<'static>,
     room: u32,
-    half: u32,
+    halves: Halves,
     losses: Losses<{ LOST.len() }>,
-    /// Stacks by name; those that the kernel's side has no room for are still wanted by waits that go on.
-    stacks: Kept<Vec<u64>>,
-    /// Waits that ended when their stack had been forgotten.
-    without_stack: u64,
+    stacks: Stacks<Vec<u64>>,
     _links: [Link; 2],
 }
 
@@ -124,8 +120,8 @@ impl Bpf {
         // What ends before anyone watches for its beginning is not lost but older than we are.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
-        let stacks = Kept::new(16 * options.room as usize);
-        Ok(Self { skel, room: options.room, half: 0, losses, stacks, without_stack: 0, _links: links })
+        let stacks = Stacks::new(16 * options.room as usize, frames);
+        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -134,19 +130,11 @@ impl Bpf {
     ///
     /// Missing where the kernel does not hand them out.
     pub(super) fn drain(&mut self) -> Maybe<(u64, Drained)> {
-        let full = usize::try_from(self.half & 1).expect("0 or 1");
-        self.half += 1;
-        let half = self.half;
-        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
-        unsafe { ptr::write_volatile(&raw mut shared.half, half) };
-        let until_ns = Monotonic.now_ns();
-        program::wait_for_running();
-        let maps = &self.skel.maps;
-        let rows =
-            if full == 0 { program::take_all(&maps.sums_even) } else { program::take_all(&maps.sums_odd) }?;
+        let maps = &mut self.skel.maps;
+        let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        let (until_ns, rows) = self.halves.turn(&mut shared.half, [&maps.sums_even, &maps.sums_odd])?;
         let sums = rows.iter().map(|(key, sum)| self.sum(key, sum)).collect();
-        self.make_room();
+        self.stacks.make_room(&self.skel.maps.stacks);
         Ok((until_ns, Drained { sums, lost: self.lost() }))
     }
 
@@ -154,37 +142,13 @@ impl Bpf {
         // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
         let (key, sum): (wait_key, wait_sum) =
             unsafe { (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast())) };
-        let frames = self.frames(key.stack);
-        // Where there was no room for it in the first place, the kernel's side has counted that.
-        if frames.is_err() && key.stack != 0 {
-            self.without_stack += sum.count;
-        }
         Sum {
             lock: key.lock,
             flags: key.flags,
             role: [None, Some("mmap_lock"), Some("siglock")].get(sum.role as usize).copied().flatten(),
-            frames,
+            frames: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
             waits: super::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
-        }
-    }
-
-    fn frames(&mut self, name: u64) -> Maybe<Vec<u64>> {
-        if let Some(known) = self.stacks.get(name) {
-            return Ok(known);
-        }
-        let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let frames = frames(&found.ok_or_else(|| Missing::because("there was no room for its stack"))?);
-        self.stacks.insert(name, frames.clone());
-        Ok(frames)
-    }
-
-    /// Makes room before the kernel's side runs out of it: what is wanted again is written again, and what waits that go on
-    /// want is kept here.
-    fn make_room(&mut self) {
-        for (name, stack) in program::take_if_half_full(&self.skel.maps.stacks) {
-            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
-            self.stacks.insert(name, frames(&stack));
         }
     }
 
@@ -195,25 +159,24 @@ impl Bpf {
         let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
         let programs = [self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd()];
         let mut lost = self.losses.since_last(counts, &programs);
-        program::count_in(&mut lost, LOST[1], std::mem::take(&mut self.without_stack));
+        program::count_in(&mut lost, LOST[1], self.stacks.take_forgotten());
         lost
     }
+}
 
-    /// Time of our two programs for one wait.
-    pub(super) fn ns_per_wait(&mut self) -> Maybe<f64> {
-        let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics = program::run_statistics()
-            .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
-        let nothing = &self.skel.progs.on_end_nothing;
-        let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-        let programs = [self.skel.progs.on_begin.as_fd(), self.skel.progs.on_end.as_fd(), nothing.as_fd()];
-        let before = programs.map(RunTime::of);
-        hog::lock::contend(2, Duration::from_millis(50))
-            .map_err(|e| failed("no burst of waits could be made", &e))?;
-        let [begin, end, nothing] =
-            std::array::from_fn(|i| RunTime::of(programs[i])?.ns_per_run_since(before[i].clone()?));
-        Ok(begin? + end? - 2.0 * nothing?)
-    }
+/// Time of the two programs for one wait, of any thread: measured by programs without filters, and a burst of waits.
+///
+/// # Errors
+///
+/// Missing where the kernel's run statistics cannot be had.
+pub(super) fn ns_per_wait() -> Maybe<f64> {
+    let options = Options { room: 1024, ..Options::of_everyone() };
+    let bpf = Bpf::attach(&options).map_err(|e| Missing::because(e.to_string()))?;
+    let p = &bpf.skel.progs;
+    let burst = || hog::lock::contend(2, Duration::from_millis(50)).map(drop);
+    let programs = [p.on_begin.as_fd(), p.on_end.as_fd()];
+    let [begin, end] = program::in_a_burst(programs, &p.on_end_nothing, burst)?;
+    Ok(begin.ns_per_run()? + end.ns_per_run()?)
 }
 
 /// What the kernel's side writes of a stack: addresses, innermost first, then zeros.

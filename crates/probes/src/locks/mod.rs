@@ -26,6 +26,9 @@ use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 use self::form::kind;
+use crate::cost::Cost;
+#[cfg(feature = "bpf")]
+use crate::cost::Meter;
 #[cfg(feature = "bpf")]
 use crate::cpu_list;
 #[cfg(feature = "bpf")]
@@ -52,17 +55,6 @@ impl Options {
     }
 }
 
-/// What watching costs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// Time of our programs per wait, by the kernel's own statistics, less what these cost by themselves.
-    pub ns_per_wait: f64,
-    /// Waits seen since the start.
-    pub waits: u64,
-    /// CPU time that both make together, as a share of one CPU since the start.
-    pub ratio_of_one_cpu: f64,
-}
-
 /// Why locks cannot be watched here.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -82,7 +74,7 @@ pub struct LockProbe {
     #[cfg(feature = "bpf")]
     symbols: Maybe<KernelSymbols>,
     #[cfg(feature = "bpf")]
-    started_ns: u64,
+    meter: Meter<1>,
     #[cfg(feature = "bpf")]
     last_ns: u64,
     #[cfg(feature = "bpf")]
@@ -99,7 +91,7 @@ pub fn open(options: &Options) -> Result<LockProbe, Refused> {
     let symbols = KernelSymbols::read(std::path::Path::new("/"));
     let programs = bpf::Bpf::open(options).map_err(Refused)?;
     let now_ns = Monotonic.now_ns();
-    Ok(LockProbe { programs, symbols, started_ns: now_ns, last_ns: now_ns, seen: 0 })
+    Ok(LockProbe { programs, symbols, meter: Meter::new(["a wait"]), last_ns: now_ns, seen: 0 })
 }
 
 /// Attaches nothing: this build has no programs.
@@ -123,8 +115,8 @@ impl LockProbe {
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
-        self.started_ns = self.last_ns;
-        Ok(self.started_ns)
+        self.meter.start(self.last_ns);
+        Ok(self.last_ns)
     }
 
     /// What was waited for since the last reading, or since the probe was opened.
@@ -145,16 +137,20 @@ impl LockProbe {
         Ok(LockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// What watching costs: measured now, by a burst of waits for one lock (some 50 ms).
+    /// Measures what watching costs, by a burst of waits for one lock (some 50 ms), unless that was done before; needs the rights that opening the
+    /// probe needs.
+    pub fn measure_cost(&mut self) {
+        self.meter.measure(|| Ok([bpf::ns_per_wait()?]));
+    }
+
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
     /// Missing where the kernel's run statistics cannot be had.
     pub fn cost(&mut self) -> Maybe<Cost> {
-        let ns_per_wait = self.programs.ns_per_wait()?;
-        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
-        let ratio_of_one_cpu = ns_per_wait * self.seen as f64 / elapsed_ns.max(1) as f64;
-        Ok(Cost { ns_per_wait, waits: self.seen, ratio_of_one_cpu })
+        self.measure_cost();
+        self.meter.cost([self.seen])
     }
 
     fn sample(&self, sum: &bpf::Sum) -> LockSample {
@@ -207,6 +203,9 @@ impl LockProbe {
     pub fn read(&mut self) -> Maybe<LockInterval> {
         Err(Missing::because("this build has no BPF"))
     }
+
+    /// Never called: [`open`] refuses.
+    pub fn measure_cost(&mut self) {}
 
     /// Never called: [`open`] refuses.
     ///

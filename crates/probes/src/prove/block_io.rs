@@ -104,7 +104,7 @@ fn watch(disk: &LoopDisk, job: Job) -> Maybe<(Said, IoInterval, Maybe<f64>)> {
     probe.start()?;
     let said = fio(disk, job)?;
     let interval = probe.read()?;
-    let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
     Ok((said, interval, cost))
 }
 

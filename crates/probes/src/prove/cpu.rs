@@ -115,7 +115,7 @@ fn watch(bench: &Bench<'_>, hog: &Hog) -> Maybe<Option<Window>> {
     };
     let peers = said.into_iter().zip(pids).map(|((tool, said), pid)| (tool, said, cost_of(pid))).collect();
     let by_events = time_of(&probe, pid).map(|ns| ns / wall_ns);
-    let cost = probe.cost().map(|c| c.ratio_of_one_cpu);
+    let cost = probe.cost().map(|c| c.ratio_of_one_cpu());
     Ok(Some(Window { interval, truth, unsure, seen, by_events, cost, peers }))
 }
 

@@ -113,7 +113,7 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64) -> Maybe<Option<Seen>> {
         truth_of_thread: seen_ns as f64 / wall_ns,
         truth: least.midpoint(most),
         unsure: (most - least) / 2.0,
-        cost: probe.cost().map(|c| c.ratio_of_one_cpu),
+        cost: probe.cost().map(|c| c.ratio_of_one_cpu()),
     }))
 }
 

@@ -96,7 +96,7 @@ fn kernel(lock: KernelLock, work: &Work<'_>) -> Maybe<(LockTruth, Waits, Maybe<f
     let longest = interval.locks.iter().max_by_key(|l| l.waits.ns_total);
     let address = longest.map(|l| l.address).ok_or_else(|| Missing::because("no wait was seen"))?;
     let found = sum(interval.locks.iter().filter(|l| l.address == address).map(|l| &l.waits));
-    Ok((truth, found, probe.cost().map(|c| c.ratio_of_one_cpu)))
+    Ok((truth, found, probe.cost().map(|c| c.ratio_of_one_cpu())))
 }
 
 fn futex(work: &Work<'_>) -> Maybe<(LockTruth, Waits, Maybe<f64>)> {
@@ -107,7 +107,7 @@ fn futex(work: &Work<'_>) -> Maybe<(LockTruth, Waits, Maybe<f64>)> {
     let truth = lock::hold_mutex(THREADS, Duration::from_millis(1), work);
     let interval = probe.read()?;
     let found = sum(interval.locks.iter().filter(|l| l.address == truth.address).map(|l| &l.waits));
-    Ok((truth, found, probe.cost().map(|c| c.ratio_of_one_cpu)))
+    Ok((truth, found, probe.cost().map(|c| c.ratio_of_one_cpu())))
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a Waits>) -> Waits {

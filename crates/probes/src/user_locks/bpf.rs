@@ -1,6 +1,7 @@
 //! Our programs in the kernel, and what they summed up.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -10,7 +11,6 @@ use std::{fmt, process, ptr};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore as _, MapFlags};
-use record::clock::{Clock, Monotonic};
 use record::locks::Waits;
 use record::missing::{Maybe, Missing};
 
@@ -21,7 +21,7 @@ use crate::descriptors;
 use crate::hog::{self, Work};
 use crate::locks;
 use crate::process_ids;
-use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
+use crate::program::{self, Halves, KERNEL_BTF, Losses, Spent, Stacks};
 
 #[allow(
     missing_debug_implementations,
@@ -53,12 +53,9 @@ const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-waker", "n
 pub(super) struct Bpf {
     skel: UserLocksSkel<'static>,
     room: u32,
-    half: u32,
+    halves: Halves,
     losses: Losses<{ LOST.len() }>,
-    /// Stacks by name; those that the kernel's side has no room for are still wanted by waits that go on.
-    stacks: Kept<Stack>,
-    /// Waits that ended when their stack had been forgotten.
-    without_stack: u64,
+    stacks: Stacks<Stack>,
     _links: [Link; 2],
 }
 
@@ -154,8 +151,8 @@ impl Bpf {
         let skel = open.load()?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
         let losses = Losses::new(LOST);
-        let stacks = Kept::new(4 * options.room as usize);
-        Ok(Self { skel, room: options.room, half: 0, losses, stacks, without_stack: 0, _links: links })
+        let stacks = Stacks::new(4 * options.room as usize, Stack::of);
+        Ok(Self { skel, room: options.room, halves: Halves::default(), losses, stacks, _links: links })
     }
 
     /// Ends an interval: turns to the other half of the sums, and hands out the one that was in use.
@@ -164,19 +161,12 @@ impl Bpf {
     ///
     /// Missing where the kernel does not hand them out.
     pub(super) fn drain(&mut self) -> Maybe<(u64, Drained)> {
-        let full = self.half & 1;
-        self.half += 1;
-        let half = self.half;
-        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
-        unsafe { ptr::write_volatile(&raw mut shared.half, half) };
-        let until_ns = Monotonic.now_ns();
-        program::wait_for_running();
-        let maps = &self.skel.maps;
-        let rows =
-            if full == 0 { program::take_all(&maps.sums_even) } else { program::take_all(&maps.sums_odd) }?;
+        let maps = &mut self.skel.maps;
+        let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        let (until_ns, rows) = self.halves.turn(&mut shared.half, [&maps.sums_even, &maps.sums_odd])?;
         let sums = rows.iter().map(|(key, sum)| self.sum(key, sum)).collect();
-        self.make_room();
+        self.stacks.make_room(&self.skel.maps.stacks);
+        program::empty_if_half_full(&self.skel.maps.wakers);
         Ok((until_ns, Drained { sums, lost: self.lost() }))
     }
 
@@ -184,17 +174,12 @@ impl Bpf {
         // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
         let (key, sum): (futex_key, futex_sum) =
             unsafe { (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast())) };
-        let stack = self.stack(key.stack);
-        // Where there was no room for it in the first place, the kernel's side has counted that.
-        if stack.is_err() && key.stack != 0 {
-            self.without_stack += sum.count;
-        }
         Sum {
             pid: key.tgid,
             comm: program::text(&sum.comm),
             address: key.address,
             op: key.op,
-            stack,
+            stack: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
             waker: self.waker(&key),
             waits: locks::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
@@ -210,27 +195,7 @@ impl Bpf {
         // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
         let waker: waker = unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) };
         let name = format!("{}/{}", program::text(&waker.comm), waker.tid);
-        Ok(Waker { name, stack: self.stack(waker.stack) })
-    }
-
-    fn stack(&mut self, name: u64) -> Maybe<Stack> {
-        if let Some(known) = self.stacks.get(name) {
-            return Ok(known);
-        }
-        let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let stack = Stack::of(&found.ok_or_else(|| Missing::because("there was no room for its stack"))?);
-        self.stacks.insert(name, stack.clone());
-        Ok(stack)
-    }
-
-    /// Makes room before the kernel's side runs out of it: what is wanted again is written again, and what waits that go on
-    /// want is kept here.
-    fn make_room(&mut self) {
-        for (name, stack) in program::take_if_half_full(&self.skel.maps.stacks) {
-            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
-            self.stacks.insert(name, Stack::of(&stack));
-        }
-        program::empty_if_half_full(&self.skel.maps.wakers);
+        Ok(Waker { name, stack: self.stacks.get(&self.skel.maps.stacks, waker.stack) })
     }
 
     /// What was lost since the last time, by reason.
@@ -240,24 +205,54 @@ impl Bpf {
         let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
         let programs = [self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd()];
         let mut lost = self.losses.since_last(counts, &programs);
-        program::count_in(&mut lost, LOST[1], std::mem::take(&mut self.without_stack));
+        program::count_in(&mut lost, LOST[1], self.stacks.take_forgotten());
         lost
     }
 
-    /// Time of our two programs for one wait.
-    pub(super) fn ns_per_wait(&mut self) -> Maybe<f64> {
-        let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
-        let _statistics = program::run_statistics()
-            .map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
-        let nothing = &self.skel.progs.on_exit_nothing;
-        let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
-        let programs = [self.skel.progs.on_enter.as_fd(), self.skel.progs.on_exit.as_fd(), nothing.as_fd()];
-        let before = programs.map(RunTime::of);
+    /// System calls that have ended since the programs were attached, of any kind.
+    pub(super) fn calls(&self) -> u64 {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: aligned words in memory that is mapped as long as `skel` lives; each is read whole.
+        shared.calls.iter().map(|of_cpu| unsafe { ptr::read_volatile(&raw const of_cpu.n) }).sum()
+    }
+}
+
+/// Time of the two programs for one wait with the call that ends it, and for one other system call, of any thread: measured
+/// by programs without filters, and bursts of both.
+///
+/// # Errors
+///
+/// Missing where the kernel's run statistics cannot be had.
+pub(super) fn ns_of_calls() -> Maybe<[f64; 2]> {
+    let options = Options { room: 1024, own_threads: true, ..Options::of_everyone_else() };
+    let mut bpf = Bpf::attach(&options, process::id()).map_err(|e| Missing::because(e.to_string()))?;
+    let ask = || {
+        for _ in 0..20_000 {
+            // A thread asks the kernel for this id each time.
+            nix::unistd::gettid();
+        }
+        Ok::<_, Infallible>(())
+    };
+    let other: f64 = bpf.burst(ask)?.map(Spent::ns_per_run).into_iter().sum::<Maybe<f64>>()?;
+    bpf.drain()?;
+    let wait = || {
         let (stop, length) = (AtomicBool::new(false), Duration::from_millis(100));
         hog::lock::hold_mutex(2, Duration::from_micros(50), &Work { length, stop: &stop });
-        let [enter, exit, nothing] =
-            std::array::from_fn(|i| RunTime::of(programs[i])?.ns_per_run_since(before[i].clone()?));
-        Ok(enter? + exit? - 2.0 * nothing?)
+        Ok::<_, Infallible>(())
+    };
+    let [enter, exit] = bpf.burst(wait)?;
+    let waits: u64 = bpf.drain()?.1.sums.iter().map(|sum| sum.waits.count).sum();
+    if waits == 0 {
+        return Err(Missing::because("no wait of the burst was seen"));
+    }
+    let others = enter.runs.saturating_sub(waits) as f64;
+    Ok([((enter.ns + exit.ns - other * others) / waits as f64).max(0.0), other])
+}
+
+impl Bpf {
+    fn burst(&self, burst: impl FnOnce() -> Result<(), Infallible>) -> Maybe<[Spent; 2]> {
+        let p = &self.skel.progs;
+        program::in_a_burst([p.on_enter.as_fd(), p.on_exit.as_fd()], &p.on_exit_nothing, burst)
     }
 }
 

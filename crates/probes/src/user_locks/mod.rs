@@ -17,6 +17,7 @@
 mod bpf;
 #[cfg(feature = "bpf")]
 mod calls;
+pub(crate) mod observe;
 
 #[cfg(feature = "bpf")]
 use std::collections::HashMap;
@@ -28,9 +29,12 @@ use record::locks::UserLockInterval;
 use record::locks::{UserLockKind, UserLockSample};
 use record::missing::{Maybe, Missing};
 
+use crate::cost::Cost;
+#[cfg(feature = "bpf")]
+use crate::cost::Meter;
 #[cfg(feature = "bpf")]
 use crate::cpu_list;
-use crate::locks::{Cost, Refused};
+use crate::locks::Refused;
 #[cfg(feature = "bpf")]
 use crate::process_ids;
 #[cfg(feature = "bpf")]
@@ -69,7 +73,9 @@ pub struct UserLockProbe {
     #[cfg(feature = "bpf")]
     namespace: Option<process_ids::Namespace>,
     #[cfg(feature = "bpf")]
-    started_ns: u64,
+    meter: Meter<2>,
+    #[cfg(feature = "bpf")]
+    calls_before: u64,
     #[cfg(feature = "bpf")]
     last_ns: u64,
     #[cfg(feature = "bpf")]
@@ -87,7 +93,8 @@ pub fn open(options: &Options) -> Result<UserLockProbe, Refused> {
     let now_ns = Monotonic.now_ns();
     let (symbols, ids) = (UserSymbols::new(), None);
     let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
-    Ok(UserLockProbe { programs, symbols, ids, namespace, started_ns: now_ns, last_ns: now_ns, seen: 0 })
+    let meter = Meter::new(["a wait", "another system call"]);
+    Ok(UserLockProbe { programs, symbols, ids, namespace, meter, calls_before: 0, last_ns: now_ns, seen: 0 })
 }
 
 /// Attaches nothing: this build has no programs.
@@ -111,8 +118,9 @@ impl UserLockProbe {
     pub fn start(&mut self) -> Maybe<u64> {
         self.read()?;
         self.seen = 0;
-        self.started_ns = self.last_ns;
-        Ok(self.started_ns)
+        self.calls_before = self.programs.calls();
+        self.meter.start(self.last_ns);
+        Ok(self.last_ns)
     }
 
     /// What was waited for since the last reading, or since the probe was opened.
@@ -134,16 +142,20 @@ impl UserLockProbe {
         Ok(UserLockInterval { from_ns, until_ns, cpus, missed_deadline: false, locks, lost })
     }
 
-    /// What watching costs: measured now, by a burst of waits for one lock (some 50 ms).
+    /// Measures what watching costs, by bursts of waits for one lock and of other system calls (some 100 ms), unless that was done before; needs the rights that opening the
+    /// probe needs.
+    pub fn measure_cost(&mut self) {
+        self.meter.measure(bpf::ns_of_calls);
+    }
+
+    /// What watching has cost since the start; measured now, where [`Self::measure_cost`] was not called before.
     ///
     /// # Errors
     ///
     /// Missing where the kernel's run statistics cannot be had.
     pub fn cost(&mut self) -> Maybe<Cost> {
-        let ns_per_wait = self.programs.ns_per_wait()?;
-        let elapsed_ns = Monotonic.now_ns().saturating_sub(self.started_ns);
-        let ratio_of_one_cpu = ns_per_wait * self.seen as f64 / elapsed_ns.max(1) as f64;
-        Ok(Cost { ns_per_wait, waits: self.seen, ratio_of_one_cpu })
+        self.measure_cost();
+        self.meter.cost([self.seen, self.programs.calls().saturating_sub(self.calls_before + self.seen)])
     }
 
     fn sample(&mut self, sum: bpf::Sum) -> UserLockSample {
@@ -212,6 +224,9 @@ impl UserLockProbe {
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         Err(Missing::because("this build has no BPF"))
     }
+
+    /// Never called: [`open`] refuses.
+    pub fn measure_cost(&mut self) {}
 
     /// Never called: [`open`] refuses.
     ///

@@ -57,6 +57,7 @@ const volatile __u32 but_tgid = 0;
 /* Which of sums[] is written now; user space turns it over at an interval's edge. */
 __u32 half;
 __u64 lost[FUTEX_LOST_REASONS];
+struct call_count calls[CALL_COUNTS];
 
 /* Never written: so that the types reach user space's side. */
 struct futex_key type_of_key;
@@ -321,6 +322,9 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long result)
 	__u64 now_ns;
 	struct futex_wait *wait;
 
+	/* Two CPUs that share a count may lose one now and then: it is a scale for what watching
+	 * costs. */
+	calls[bpf_get_smp_processor_id() & (CALL_COUNTS - 1)].n++;
 	/* A thread that has never waited has no storage; one that has is told by its clock. */
 	wait = bpf_task_storage_get(&of_task, bpf_get_current_task_btf(), 0, 0);
 	if (!wait || !wait->began_ns)

@@ -11,6 +11,14 @@ enum {
 	FUTEX_RETURNS = 12,
 	FUTEX_BUCKETS = 40,
 	FUTEX_COMM = 16,
+	/* A power of two. */
+	CALL_COUNTS = 256,
+};
+
+/* System calls that ended on a CPU, a cache line each. */
+struct call_count {
+	__u64 n;
+	__u64 unused[7];
 };
 
 /* The wait that a thread is in; it cannot be in two. */

@@ -1,0 +1,17 @@
+//! What every eBPF program of ours needs, one subject a file.
+
+mod draining;
+mod kernel;
+mod losses;
+mod names;
+mod refusal;
+mod run_time;
+mod stacks;
+
+pub(crate) use self::draining::{Halves, Row, empty_if_half_full, take_all, wait_for_running};
+pub(crate) use self::kernel::{KERNEL_BTF, kernel_is_at_least};
+pub(crate) use self::losses::{Losses, count_in};
+pub(crate) use self::names::{comm, text};
+pub(crate) use self::refusal::{may_load, refusal};
+pub(crate) use self::run_time::{Spent, in_a_burst, recursion_misses};
+pub(crate) use self::stacks::Stacks;

@@ -1,0 +1,110 @@
+//! How long a program runs, by the kernel's own statistics.
+
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::{fmt, fs, io};
+
+use libbpf_rs::ProgramMut;
+use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
+use record::missing::{Maybe, Missing};
+
+/// What the kernel's statistics say of one program so far.
+#[derive(Debug, Clone, Copy)]
+struct RunTime {
+    ns: u64,
+    runs: u64,
+}
+
+impl RunTime {
+    fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
+        Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
+    }
+
+    fn of_all(programs: &[BorrowedFd<'_>]) -> Maybe<Vec<Self>> {
+        programs.iter().map(|program| Self::of(*program)).collect()
+    }
+}
+
+/// Time that a program took in a burst, less what the statistics cost by themselves.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spent {
+    pub(crate) ns: f64,
+    pub(crate) runs: u64,
+}
+
+impl Spent {
+    /// Mean time of a run; at least 0, since what is taken off is a mean too.
+    ///
+    /// # Errors
+    ///
+    /// Missing where there was none.
+    pub(crate) fn ns_per_run(self) -> Maybe<f64> {
+        if self.runs == 0 {
+            return Err(Missing::because("the program did not run"));
+        }
+        Ok((self.ns / self.runs as f64).max(0.0))
+    }
+}
+
+impl std::iter::Sum for Spent {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self { ns: sum.ns + one.ns, runs: sum.runs + one.runs })
+    }
+}
+
+/// What attached programs take in a burst of what they watch, each by itself and in their order.
+///
+/// - `nothing`: a program that does nothing, on an event of the burst; not attached.
+///
+/// # Errors
+///
+/// Missing where the kernel's run statistics cannot be had, or there was no burst.
+pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
+    programs: [BorrowedFd<'_>; N],
+    nothing: &ProgramMut<'_>,
+    burst: impl FnOnce() -> Result<(), E>,
+) -> Maybe<[Spent; N]> {
+    let failed = |what: &str, e: &dyn fmt::Display| Missing::because(format!("{what}: {e}"));
+    let _statistics =
+        run_statistics().map_err(|e| failed("the kernel's run statistics are closed to us", &e))?;
+    let _nothing = nothing.attach().map_err(|e| failed("the empty program cannot be attached", &e))?;
+    let (before, nothing_before) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
+    burst().map_err(|e| failed("no burst of events could be made", &e))?;
+    let (after, nothing_after) = (RunTime::of_all(&programs)?, RunTime::of(nothing.as_fd())?);
+    let runs = nothing_after.runs - nothing_before.runs;
+    if runs == 0 {
+        return Err(Missing::because("no event of the burst was seen"));
+    }
+    let nothing_ns = (nothing_after.ns - nothing_before.ns) as f64 / runs as f64;
+    Ok(std::array::from_fn(|k| {
+        let runs = after[k].runs - before[k].runs;
+        Spent { ns: (after[k].ns - before[k].ns) as f64 - nothing_ns * runs as f64, runs }
+    }))
+}
+
+/// Lets the kernel keep run statistics for as long as the result lives.
+fn run_statistics() -> io::Result<OwnedFd> {
+    // SAFETY: takes a number, returns a descriptor or a negative error.
+    let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the descriptor is new and ours alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Times that the kernel did not run a program because it was running on that CPU already.
+///
+/// # Errors
+///
+/// Missing where the kernel does not tell.
+pub(crate) fn recursion_misses(program: BorrowedFd<'_>) -> Maybe<u64> {
+    told_of(program, "recursion_misses")
+}
+
+fn told_of(program: BorrowedFd<'_>, name: &str) -> Maybe<u64> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
+        .map_err(|e| Missing::because(format!("a program's statistics cannot be read: {e}")))?;
+    let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'));
+    let value = line.and_then(|v| v.trim().parse().ok());
+    value.ok_or_else(|| Missing::because(format!("this kernel does not tell a program's {name}")))
+}
