@@ -58,10 +58,39 @@ for entry in runs:
         (float(v) for n, l, v in zip(csv["name"], csv["labels"], csv["value"]) if n == name and l == labels), None)
     if kind == "load":
         check("load: achieved_per_s", value("achieved_per_s") == show["achieved_per_s"])
-        check("load: p99", value("response_ns", "stat=p99") == show["response_ns"]["p99"])
+        found, shown = value("response_ns", "stat=p99"), show["response_ns"]["p99"]
+        check(f"load: p99 {found}, shown {shown}", found == shown)
     if kind == "record":
         check("record: events", abs(value("recorded_by_events_ns") * 1e-9 - show["cpu_by_events_s"]) < 1e-9
               if show["cpu_by_events_s"] is not None else value("recorded_by_events_ns") is None)
+    if kind == "import":
+        for shown in show["series"]:
+            rows = csv[(csv["name"] == shown["name"]) & (csv["labels"] == shown["labels"])]
+            values = rows["value"].astype(float)
+            same_mean = math.isclose(values.mean(), shown["mean"], rel_tol=1e-9, abs_tol=1e-12)
+            ends = (values.min(), values.max()) == (shown["min"], shown["max"])
+            check(f"import: {shown['name']}", same_mean and ends and len(values) == shown["count"])
+    if kind == "prove":
+        for proof in show["proofs"]:
+            if proof["found"] is not None:
+                found = csv[csv["name"] == "proof_found"]["value"].astype(float)
+                check(f"prove: {proof['workload']} {proof['found']}", any(same(v, proof["found"]) for v in found))
+    if kind == "dder":
+        for cell in show["cells"]:
+            for point in cell["points"][:50]:
+                rows = csv[(csv["name"] == "call_ns") & (csv["labels"] == f"size={point['size_bytes']}")
+                           & csv["levels"].str.contains(f"how={cell['how']}")]
+                check(f"dder: {cell['how']} {point['size_bytes']} bytes: {len(rows)} rows, n {point['n']}",
+                      len(rows) == point["n"])
+    if kind == "bakeoff":
+        rates = csv[csv["name"] == "achieved_per_s"]
+        of = lambda arm, block: float(
+            rates[(rates["levels"] == f"journal_mode={arm}") & (rates["block"].astype(str) == block)]["value"].iloc[0])
+        for pair in show["comparisons"]:
+            check("bakeoff: no block", bool(pair["block_ratios"]))
+            for block, ratio in pair["block_ratios"].items():
+                found = of(pair["a"], block) / of(pair["b"], block)
+                check(f"bakeoff: block {block}: {found}, shown {ratio}", math.isclose(found, ratio, rel_tol=1e-9))
     if kind == "scale":
         for level in show["levels"]:
             if level["work_per_s"] is None:
@@ -74,7 +103,7 @@ for entry in runs:
     print(f"{kind:8} {run}: {len(csv)} rows, {len(families)} families")
 
 kinds = {entry["kind"] for entry in runs}
-check(f"only these kinds: {sorted(kinds)}", {"load", "record", "scale", "dder", "prove", "import"} <= kinds)
+check(f"only these kinds: {sorted(kinds)}", {"load", "record", "scale", "dder", "prove", "import", "bakeoff"} <= kinds)
 for failure in failures:
     print(f"FAILED {failure}")
 sys.exit(1 if failures else 0)

@@ -19,6 +19,7 @@ impl SplitMix {
     }
 
     /// A number below `n`; the bias of the remainder is below `n` / 2^64.
+    #[cfg(test)]
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % n as u64).expect("below a usize")
     }

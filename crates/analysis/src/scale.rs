@@ -1,6 +1,6 @@
 //! One copy against many: what the machine gets done at every number of copies, and what one copy alone would have said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, TrialState};
 use record::missing::{Maybe, Missing};
@@ -78,7 +78,7 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
         .map(to_u32)
         .ok_or_else(|| Missing::because("no level is valid"));
     // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
-    let scaling = scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1)), bakeoff.seed);
+    let scaling = scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1)));
     let seduction = seduction(&levels);
     Scale { levels, scaling, cpus, seduction }
 }
@@ -246,7 +246,7 @@ fn share(ratio: f64) -> String {
 pub struct Versus {
     /// A's work over B's with one copy, and its interval.
     pub one: Maybe<Ratio>,
-    /// The same at the level where each does most.
+    /// The same at the level where each does most, by the rounds that did not choose it.
     pub all: Maybe<Ratio>,
     /// What follows, in a sentence.
     pub sentence: String,
@@ -268,16 +268,11 @@ pub struct Ratio {
 /// Rounds of two machines are not paired: the interval is Welch's, on the logarithms.
 pub fn versus(a: &Scale, b: &Scale) -> Versus {
     let one = |s: &Scale| s.levels.iter().find(|l| l.copies == 1).map(logs);
-    let all = |s: &Scale| {
-        let done = |l: &&Level| l.work_per_s.is_ok();
-        let work = |l: &Level| l.work_per_s.as_ref().map_or(0.0, |w| w.0);
-        s.levels.iter().filter(done).max_by(|x, y| work(x).total_cmp(&work(y))).map(logs)
-    };
     let lacking =
         || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
-    let all = ratio(all(a), all(b)).ok_or_else(lacking);
+    let all = ratio(Some(greatest(a)), Some(greatest(b))).ok_or_else(lacking);
     let sentence = match (&one, &all) {
         (Ok(one), Ok(all)) => verdict(one, all),
         _ => format!(
@@ -285,6 +280,28 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         ),
     };
     Versus { one, all, sentence }
+}
+
+/// ln of work at the level where the machine does most, round by round.
+///
+/// The greatest of several noisy levels is partly so by luck. So the other rounds choose the level, and the round that did not
+/// choose says what it does there.
+fn greatest(scale: &Scale) -> Vec<f64> {
+    let best_without = |left_out: u32, of: &Level| {
+        let others: Vec<f64> =
+            of.rounds.iter().filter(|(r, _)| *r != left_out).map(|(_, x)| x.ln()).collect();
+        (!others.is_empty()).then(|| mean_and_error(&others).0)
+    };
+    let rounds: BTreeSet<u32> =
+        scale.levels.iter().flat_map(|l| &l.rounds).map(|(round, _)| *round).collect();
+    let of_round = |round: &u32| {
+        let valid = scale.levels.iter().filter_map(|level| {
+            let (_, work) = level.rounds.iter().find(|(r, _)| r == round)?;
+            Some((best_without(*round, level)?, work.ln()))
+        });
+        valid.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, log)| log)
+    };
+    rounds.iter().filter_map(of_round).collect()
 }
 
 fn logs(level: &Level) -> Vec<f64> {

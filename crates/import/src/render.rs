@@ -8,7 +8,7 @@ pub mod json;
 pub mod text;
 
 use crate::error::{ImportError, Note};
-use crate::solaris::lockstat::{By, Machine, Run};
+use crate::solaris::lockstat::{By, Machine, Run, THREADS_MAX, UTIL_MAX};
 use crate::solaris::mpstat::{Aggregate, COLUMNS, Rates, Row, Sample, Subject, aggregate};
 use crate::solaris::plockstat;
 use crate::vmstat_s::Interval;
@@ -123,19 +123,37 @@ pub struct PlockstatView {
 }
 
 impl PlockstatView {
-    /// Costs that no machine can have, each with its line: spinning for more CPU time than there are CPUs.
+    /// Costs that no machine can have, each with its line: more CPU time than there are CPUs, more threads than fit.
     pub fn impossible(&self, log: &PlockstatLog) -> Vec<crate::Note> {
-        let (Some(cpus), Some(elapsed_s)) = (self.cpus, self.elapsed_s) else { return Vec::new() };
-        let spun =
-            log.sections.iter().filter(|section| section.kind.is_cpu()).flat_map(|section| &section.locks);
-        let note = |lock: &crate::solaris::plockstat::Lock| {
-            let util = lock.total_ns() / (1e9 * elapsed_s * f64::from(cpus));
-            let text = format!(
-                "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
-            );
-            (util > 1.01).then_some(crate::Note { line: lock.line, text })
+        let Some(elapsed_s) = self.elapsed_s else { return Vec::new() };
+        let util = |total_ns: f64| self.cpus.map(|cpus| total_ns / (1e9 * elapsed_s * f64::from(cpus)));
+        let is_over = |util: &f64| *util > UTIL_MAX;
+        let of_row = |kind: plockstat::Kind, lock: &plockstat::Lock| {
+            let threads = lock.total_ns() / (1e9 * elapsed_s);
+            let text = match util(lock.total_ns()).filter(|_| kind.is_cpu()).filter(is_over) {
+                Some(util) => self.util_sentence(util),
+                None if threads > THREADS_MAX => {
+                    format!("{threads:.3e} threads at once: the time, the count or the elapsed time is wrong")
+                }
+                None => return None,
+            };
+            Some(crate::Note { line: lock.line, text })
         };
-        spun.filter_map(note).collect()
+        let rows = || log.sections.iter().flat_map(|s| s.locks.iter().map(move |lock| (s.kind, lock)));
+        let mut found: Vec<crate::Note> = rows().filter_map(|(kind, lock)| of_row(kind, lock)).collect();
+        let spun_ns = rows().filter(|(kind, _)| kind.is_cpu()).map(|(_, lock)| lock.total_ns()).sum();
+        if let Some(total) = util(spun_ns).filter(is_over).filter(|_| found.is_empty()) {
+            let line = rows().next().map_or(1, |(_, lock)| lock.line);
+            found.push(crate::Note { line, text: format!("in all, {}", self.util_sentence(total)) });
+        }
+        found
+    }
+
+    fn util_sentence(&self, util: f64) -> String {
+        let cpus = self.cpus.unwrap_or(0);
+        format!(
+            "CPU-util {util:.3} is more than all of {cpus} CPUs: the number of CPUs (-n) or the elapsed time is wrong"
+        )
     }
 }
 

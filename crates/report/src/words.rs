@@ -160,6 +160,13 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
         }
         Err(missing) => told.push(format!("No law is told: {missing}.")),
     }
+    if scaling.slow_tail {
+        told.push(
+            "Slow values are more frequent than even noise explains: the rates are those of the machine with its disturbances, and \
+             undisturbed it does more."
+                .to_owned(),
+        );
+    }
     if scaling.retrograde {
         told.push("The largest number of copies surely does less than the best one.".to_owned());
     }

@@ -43,9 +43,9 @@ pub struct Shape {
     pub plateau_bytes_per_s: Estimate,
     /// The size from which the curve has 90 % of that.
     pub knee_bytes: Estimate,
-    /// The size with the most, by the middle of five neighbours.
+    /// The size with the most, by the middle of about five neighbours; its interval spans the sizes that are not surely below it.
     pub peak_bytes: Estimate,
-    /// What it has.
+    /// What it has: each round's own, at the place that the other rounds name. A round's own maximum would be its luck.
     pub peak_bytes_per_s: Estimate,
     /// Whether the curve still rises at the end: half the largest size has less than 97 % of the plateau.
     pub still_rises: bool,
@@ -53,21 +53,25 @@ pub struct Shape {
 
 const KNEE: f64 = 0.9;
 const RISES: f64 = 0.97;
+/// Fewer have no form.
+const SIZES_MIN: usize = 20;
 
 /// Each round's own form; intervals are over rounds.
 pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
-    let all: Vec<One> = rounds.iter().filter_map(one).collect();
+    let rounds: Vec<&BTreeMap<u64, f64>> = rounds.iter().filter(|round| round.len() >= SIZES_MIN).collect();
+    let all: Vec<One> = rounds.iter().filter_map(|round| one(round)).collect();
     let of = |value: fn(&One) -> f64| estimate(&all.iter().map(value).collect::<Vec<_>>());
     if all.is_empty() {
         return Err(Missing::because("a form needs twenty sizes"));
     }
     let halfway = of(|o| o.halfway)?.value;
     let plateau = of(|o| o.plateau)?;
+    let (peak_bytes, peak_bytes_per_s) = peak(&rounds)?;
     Ok(Shape {
         plateau_bytes_per_s: plateau,
         knee_bytes: of(|o| o.knee)?,
-        peak_bytes: of(|o| o.peak.0)?,
-        peak_bytes_per_s: of(|o| o.peak.1)?,
+        peak_bytes,
+        peak_bytes_per_s,
         still_rises: halfway < RISES * plateau.value,
     })
 }
@@ -75,14 +79,10 @@ pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
 struct One {
     plateau: f64,
     knee: f64,
-    peak: (f64, f64),
     halfway: f64,
 }
 
 fn one(round: &BTreeMap<u64, f64>) -> Option<One> {
-    if round.len() < 20 {
-        return None;
-    }
     let sizes: Vec<f64> = round.keys().map(|size| *size as f64).collect();
     let rates: Vec<f64> = round.iter().map(|(size, ns)| *size as f64 / ns * 1e9).collect();
     let rising = never_falling(&rates);
@@ -90,10 +90,67 @@ fn one(round: &BTreeMap<u64, f64>) -> Option<One> {
     let plateau = median(&rising[rising.len() - tenth..])?;
     let knee = sizes[rising.iter().position(|r| *r >= KNEE * plateau)?];
     let half = sizes.partition_point(|s| *s < sizes[sizes.len() - 1] / 2.0);
-    let peak = (2..rates.len() - 2)
-        .filter_map(|i| Some((sizes[i], median(&rates[i - 2..=i + 2])?)))
-        .max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(One { plateau, knee, peak, halfway: rising[half] })
+    Some(One { plateau, knee, halfway: rising[half] })
+}
+
+/// Sizes of a window that each round has, so that one wild value is no peak.
+const WINDOW: usize = 5;
+
+/// The size with the most bandwidth, and what it has.
+///
+/// A maximum of noisy values is too high. So the place is chosen by the other rounds, and the round that did not choose it says
+/// what it has there. A size is surely below the peak if the round's value there is, by Student's t over the rounds.
+fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
+    let windows = windows(rounds);
+    let few = || Missing::because("a peak needs twenty sizes that all rounds have about");
+    // For each round, ln of bandwidth in each window.
+    let all: Vec<Vec<f64>> =
+        rounds.iter().map(|round| in_windows(round, &windows)).collect::<Option<_>>().ok_or_else(few)?;
+    let best = |left_out: Option<usize>| {
+        let of = |w: usize| {
+            let others = all.iter().enumerate().filter(|(i, _)| Some(*i) != left_out);
+            others.map(|(_, logs)| logs[w]).sum::<f64>()
+        };
+        (0..windows.len()).max_by(|a, b| of(*a).total_cmp(&of(*b)))
+    };
+    let alone = all.len() == 1;
+    let of_round = |i: usize| best(if alone { None } else { Some(i) });
+    let places: Vec<usize> = (0..all.len()).map(of_round).collect::<Option<_>>().ok_or_else(few)?;
+    let rates: Vec<f64> = all.iter().zip(&places).map(|(logs, w)| logs[*w].exp()).collect();
+    let middle = |w: usize| (windows[w].0 as f64).midpoint(windows[w].1 as f64);
+    let value = middle(best(None).ok_or_else(few)?);
+    let may_be_it = |w: &usize| {
+        let below: Vec<f64> = all.iter().zip(&places).map(|(logs, place)| logs[*place] - logs[*w]).collect();
+        let (mean, error) = mean_and_error(&below);
+        mean <= t_above(0.025, below.len() as f64 - 1.0) * error
+    };
+    let interval = (all.len() >= SERIES_MIN).then(|| {
+        let within: Vec<usize> = (0..windows.len()).filter(may_be_it).collect();
+        let ends =
+            (within.first().map(|w| windows[*w].0 as f64), within.last().map(|w| windows[*w].1 as f64));
+        (ends.0.unwrap_or(value).min(value), ends.1.unwrap_or(value).max(value))
+    });
+    Ok((Estimate { value, interval }, estimate(&rates)?))
+}
+
+/// Stretches of about so many sizes of each round, as their first and last size.
+fn windows(rounds: &[&BTreeMap<u64, f64>]) -> Vec<(u64, u64)> {
+    let mut sizes: Vec<u64> = rounds.iter().flat_map(|round| round.keys().copied()).collect();
+    sizes.sort_unstable();
+    let mut windows: Vec<(u64, u64)> =
+        sizes.chunks(WINDOW * rounds.len().max(1)).map(|chunk| (chunk[0], chunk[chunk.len() - 1])).collect();
+    // A size is in one of them only.
+    for i in 1..windows.len() {
+        windows[i].0 = windows[i].0.max(windows[i - 1].1 + 1);
+    }
+    windows.retain(|(from, to)| from <= to);
+    windows
+}
+
+/// The middle of ln of bandwidth in each window; `None` if the round lacks one.
+fn in_windows(round: &BTreeMap<u64, f64>, windows: &[(u64, u64)]) -> Option<Vec<f64>> {
+    let rate = |(size, ns): (&u64, &f64)| (*size as f64 / ns * 1e9).ln();
+    windows.iter().map(|(from, to)| median(&round.range(from..=to).map(rate).collect::<Vec<_>>())).collect()
 }
 
 /// The nearest curve that never falls: neighbours that do are pooled (Ayer and others, 1955).

@@ -45,7 +45,7 @@ fn what_grows_faster_than_its_number_keeps_its_sign() {
 fn a_truly_linear_one_claims_no_peak() {
     let claims = (0..100)
         .filter(|seed| {
-            let found = scaling(&measured(|n| 50.0 * n, &LEVELS, 6, *seed), 128.0, 1);
+            let found = scaling(&measured(|n| 50.0 * n, &LEVELS, 6, *seed), 128.0);
             found.peak.is_ok() || found.cliff.is_some() || found.retrograde
         })
         .count();
@@ -58,7 +58,7 @@ fn a_fall_from_ninety_to_a_quarter_is_a_cliff_and_has_no_peak() {
     let truth = |n: f64| if n <= 90.0 { 10.0 * n } else { 225.0 };
     let levels = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 90.0, 128.0];
     for seed in 0..20 {
-        let found = scaling(&measured(truth, &levels, 6, seed), 128.0, 1);
+        let found = scaling(&measured(truth, &levels, 6, seed), 128.0);
         let cliff = found.cliff.expect("it is seen");
         assert_eq!((cliff.at, cliff.next), (90.0, 128.0));
         assert!((cliff.left_ratio - 0.25).abs() < 0.02 && cliff.allowed_ratio > 0.5, "{cliff:?}");
@@ -77,7 +77,7 @@ fn a_true_peak_is_found_and_its_interval_holds_it() {
     let truth = Curve { lambda: 100.0, sigma: 0.02, kappa: 0.000_5 };
     let (mut found, mut held) = (0, 0);
     for seed in 0..40 {
-        let peak = scaling(&measured(|n| truth.at(n), &LEVELS, 6, seed), 128.0, 1).peak;
+        let peak = scaling(&measured(|n| truth.at(n), &LEVELS, 6, seed), 128.0).peak;
         if let Ok((_, (low, high))) = peak {
             found += 1;
             held += u32::from((low..=high).contains(&truth.peak().unwrap()));
@@ -90,7 +90,7 @@ fn a_true_peak_is_found_and_its_interval_holds_it() {
 #[test]
 fn contention_alone_is_amdahl_and_levels_past_the_cpus_are_not_fitted() {
     let truth = |n: f64| 10.0 * n.min(64.0) / (1.0 + 0.05 * (n.min(64.0) - 1.0));
-    let found = scaling(&measured(truth, &LEVELS, 6, 3), 64.0, 1);
+    let found = scaling(&measured(truth, &LEVELS, 6, 3), 64.0);
     assert_eq!(found.chosen, Ok(Law::Amdahl), "{found:?}");
     assert!(found.cliff.is_none() && found.laws.len() == 3);
     let sigma = found.laws[1].intervals.clone().unwrap()[1];
@@ -103,7 +103,7 @@ fn held(rounds: usize, of: u64) -> f64 {
     let levels = [1.0, 2.0, 4.0, 8.0];
     let held = (0..of).filter(|seed| {
         let series = measured(|n| truth.at(n), &levels, rounds, 1_000 + seed);
-        let (low, high) = fitted(Law::Amdahl, &series, &levels, *seed).intervals.unwrap()[1];
+        let (low, high) = fitted(Law::Amdahl, &series, &levels).intervals.unwrap()[1];
         (low..=high).contains(&truth.sigma)
     });
     held.count() as f64 / of as f64
@@ -112,16 +112,34 @@ fn held(rounds: usize, of: u64) -> f64 {
 #[test]
 fn an_interval_holds_its_truth_as_often_as_it_says() {
     // Of 1000 experiments a true 95 % gives 93.6 to 96.4 in 19 of 20.
-    for rounds in [6, 10] {
+    for rounds in [6, 10, 16, 30] {
         let found = held(rounds, 1_000);
         assert!((0.93..=0.97).contains(&found), "{rounds} rounds: {found}");
     }
 }
 
 #[test]
+fn hiccups_are_named_and_even_noise_is_not() {
+    let of = |hit: f64, rounds: usize| {
+        let named = (0..400).filter(|seed| {
+            let mut random = ChaCha8Rng::seed_from_u64(77_000 + seed);
+            let mut hiccup = || if (random.next_u64() as f64 / u64::MAX as f64) < hit { 0.9 } else { 1.0 };
+            let mut series = measured(|n| 10.0 * n / (1.0 + 0.05 * (n - 1.0)), &LEVELS, rounds, *seed);
+            series.iter_mut().flatten().for_each(|point| point.1 *= hiccup());
+            slow_tail(&series)
+        });
+        named.count()
+    };
+    for rounds in [6, 16, 30] {
+        assert!(of(0.0, rounds) <= 20, "{rounds} rounds of even noise: {} of 400", of(0.0, rounds));
+    }
+    assert!(of(0.1, 16) >= 320, "{} of 400", of(0.1, 16));
+}
+
+#[test]
 fn under_six_rounds_there_is_no_interval_and_nothing_that_needs_one() {
     for rounds in 1..SERIES_MIN {
-        let found = scaling(&measured(|n| 10.0 * n / (1.0 + 0.05 * (n - 1.0)), &LEVELS, rounds, 7), 128.0, 1);
+        let found = scaling(&measured(|n| 10.0 * n / (1.0 + 0.05 * (n - 1.0)), &LEVELS, rounds, 7), 128.0);
         assert!(found.laws.iter().all(|f| f.intervals.is_err()), "{rounds} rounds: {found:?}");
         assert!(found.peak.is_err() && found.cliff.is_none() && !found.retrograde, "{found:?}");
     }
@@ -142,9 +160,9 @@ fn the_best_of_equal_levels_is_rarely_called_better_than_the_last() {
 #[test]
 fn too_little_is_said_to_be_too_little() {
     let two = measured(|n| n, &[1.0, 2.0], 6, 1);
-    let found = scaling(&two, 2.0, 1);
+    let found = scaling(&two, 2.0);
     assert_eq!(found.laws.iter().map(|f| f.law).collect::<Vec<_>>(), [Law::Linear]);
     let once = measured(|n| n, &LEVELS, 1, 1);
-    assert!(scaling(&once, 128.0, 1).chosen.is_err());
-    assert!(scaling(&[], 1.0, 1).chosen.is_err());
+    assert!(scaling(&once, 128.0).chosen.is_err());
+    assert!(scaling(&[], 1.0).chosen.is_err());
 }

@@ -4,7 +4,7 @@ use super::{
     Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, parts, subject,
 };
 use crate::error::ImportError;
-use crate::solaris::lockstat::{By, Counts, Run, Unit, group, judge};
+use crate::solaris::lockstat::{By, Counts, Judged, Run, Unit, group, judge};
 use crate::solaris::mpstat::{COLUMNS, Sample};
 use crate::vmstat_s::{Interval, STATES};
 use record::missing::Maybe;
@@ -122,7 +122,9 @@ impl<'w> Lockstat<'w> {
             line(self.out, NAMES.into_iter().map(Cow::Borrowed))?;
         }
         self.runs += 1;
-        for verdict in judge(run, &self.view.machine).verdicts {
+        let judged = judge(run, &self.view.machine);
+        let tainted = is_tainted(run, &judged, &self.view);
+        for verdict in judged.verdicts {
             let (section, lock) = (verdict.section, verdict.lock);
             let rates = section.counts == Counts::PerSecond;
             let mean = lock.mean_time().map(exact).unwrap_or_default();
@@ -140,7 +142,7 @@ impl<'w> Lockstat<'w> {
                 either(spins, mean),
                 maybe(&verdict.merits.threads),
                 maybe(&verdict.merits.cpu_util_ratio),
-                (!run.lost.is_empty()).to_string(),
+                tainted.to_string(),
                 bins(&lock.histogram),
                 lock.stack.join(" "),
             ];
@@ -162,21 +164,27 @@ impl<'w> Lockstat<'w> {
             line(self.out, names.chain(values).map(Cow::Borrowed))?;
         }
         self.runs += 1;
-        for group in group(run, &judge(run, &self.view.machine), by) {
+        let judged = judge(run, &self.view.machine);
+        let tainted = is_tainted(run, &judged, &self.view);
+        for group in group(run, &judged, by) {
             let count = group.count.to_string();
             let (count, rate) = match group.counts(run) {
                 Counts::Events => (count, String::new()),
                 Counts::PerSecond => (String::new(), count),
             };
             let head = [self.runs.to_string(), group.event.name.to_string(), group.event.class.name().into()];
-            let tainted = (!run.lost.is_empty()).to_string();
             let merits = [maybe(&group.merits.threads), maybe(&group.merits.cpu_util_ratio)];
             let cells = head.into_iter().chain(name.map(|_| group.name.to_owned()));
-            let cells = cells.chain([count, rate]).chain(merits).chain([tainted]);
+            let cells = cells.chain([count, rate]).chain(merits).chain([tainted.to_string()]);
             line(self.out, cells.map(Cow::Owned))?;
         }
         Ok(())
     }
+}
+
+/// Whether records were lost, or a cost is one that no machine has.
+fn is_tainted(run: &Run, judged: &Judged<'_>, view: &LockstatView) -> bool {
+    !run.lost.is_empty() || !judged.impossible(&view.machine).is_empty()
 }
 
 impl Runs for Lockstat<'_> {
@@ -212,6 +220,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
         "stack",
     ];
     line(out, NAMES.into_iter().map(Cow::Borrowed))?;
+    let tainted = !log.lost.is_empty() || !view.impossible(log).is_empty();
     for section in &log.sections {
         for lock in &section.locks {
             let threads = view.elapsed_s.map(|s| exact(lock.total_ns() / (1e9 * s))).unwrap_or_default();
@@ -224,7 +233,7 @@ pub fn plockstat(out: &mut dyn Write, log: &PlockstatLog, view: &PlockstatView) 
                 lock.nsec_mean.to_string(),
                 exact(lock.total_ns()),
                 threads,
-                (!log.lost.is_empty()).to_string(),
+                tainted.to_string(),
                 bins(&lock.histogram),
                 lock.stack.join(" "),
             ];

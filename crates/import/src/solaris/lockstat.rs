@@ -20,6 +20,7 @@ mod section;
 
 pub use event::{Class, Event};
 pub use judge::{By, Group, Judged, Machine, Merits, Verdict, group, judge};
+pub(crate) use judge::{THREADS_MAX, UTIL_MAX};
 pub(crate) use parser::is_section;
 pub use parser::read;
 

@@ -59,6 +59,7 @@ fn fit(scale: &Scale) -> Value {
         )
         .with("cliff", cliff.unwrap_or(Value::Null))
         .with("retrograde", scaling.retrograde)
+        .with("slow_tail", scaling.slow_tail)
         .finish()
 }
 

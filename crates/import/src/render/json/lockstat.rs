@@ -181,13 +181,15 @@ impl Runs for Lockstat<'_> {
         if self.view.machine.cpus.is_none() {
             missing.insert("cpus".into(), "lockstat does not tell: give -n NCPU".into());
         }
+        let impossible = judged.impossible(&self.view.machine);
+        let tainted_by: Vec<String> = run.lost.iter().chain(&impossible).map(ToString::to_string).collect();
         let document = LockstatDocument {
             schema: "bakeoff.import-lockstat/1",
             source: self.source,
             elapsed_s: known(&judged.elapsed_s, "elapsed_s", &mut missing),
             cpus: self.view.machine.cpus,
-            tainted: !run.lost.is_empty(),
-            tainted_by: run.lost.iter().map(ToString::to_string).collect(),
+            tainted: !tainted_by.is_empty(),
+            tainted_by,
             form: match run.form {
                 Form::Tables => "tables",
                 Form::Counts => "counts",

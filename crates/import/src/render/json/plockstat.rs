@@ -87,13 +87,15 @@ pub fn plockstat(
             stack: (!lock.stack.is_empty()).then_some(&lock.stack[..]),
         })
         .collect();
+    let impossible = view.impossible(log);
+    let tainted_by: Vec<String> = log.lost.iter().chain(&impossible).map(ToString::to_string).collect();
     let document = PlockstatDocument {
         schema: "bakeoff.import-plockstat/1",
         source,
         elapsed_s: view.elapsed_s,
         cpus: view.cpus,
-        tainted: !log.lost.is_empty(),
-        tainted_by: log.lost.iter().map(ToString::to_string).collect(),
+        tainted: !tainted_by.is_empty(),
+        tainted_by,
         locks,
         total: PlockTotal {
             cpu_util_ratio: share(sum_ns(&["spin", "unsuccessful-spin"])),

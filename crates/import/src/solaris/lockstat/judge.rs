@@ -75,9 +75,9 @@ pub fn judge<'r>(run: &'r Run, machine: &Machine) -> Judged<'r> {
 }
 
 /// CPU-util over 1 by what rounding explains.
-const UTIL_MAX: f64 = 1.01;
+pub(crate) const UTIL_MAX: f64 = 1.01;
 /// More threads than any kernel of these tools ran.
-const THREADS_MAX: f64 = 4_194_304.0;
+pub(crate) const THREADS_MAX: f64 = 4_194_304.0;
 
 impl Judged<'_> {
     /// Costs that no machine can have, each with its line: more CPU time than there are CPUs, more threads than fit.

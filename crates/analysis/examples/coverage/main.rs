@@ -1,0 +1,43 @@
+//! How often intervals hold the truth, and how often sentences raise a false alarm: by simulation.
+//!
+//! `cargo run --release -p bakeoff-analysis --example coverage -- [EXPERIMENTS]` prints the tables of `docs/validation.md`.
+//! Every truth is known, every seed fixed. A share of 1000 experiments has a standard error of 0.7 points at 95 %.
+
+#![expect(clippy::print_stdout, reason = "its output is the tables")]
+
+mod laws;
+mod machines;
+mod reads_at_every_size;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng as _;
+
+/// Normal by the sum of twelve uniform values.
+fn noise(random: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
+}
+
+/// In which share of the experiments `is` holds; those that yield `None` do not count, and are named.
+fn share(experiments: u64, is: impl Fn(u64) -> Option<bool>) -> String {
+    let all: Vec<bool> = (0..experiments).filter_map(is).collect();
+    let held = 100.0 * all.iter().filter(|held| **held).count() as f64 / all.len().max(1) as f64;
+    if all.len() as u64 == experiments {
+        format!("{held:.1} %")
+    } else {
+        format!("{held:.1} % of {}", all.len())
+    }
+}
+
+fn main() {
+    let experiments: u64 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000);
+    laws::intervals(experiments);
+    println!();
+    laws::false_alarms(experiments);
+    println!();
+    machines::two(experiments);
+    println!();
+    // A sweep is a hundred times as much work.
+    reads_at_every_size::one(experiments / 5);
+    println!();
+    reads_at_every_size::two(experiments / 5);
+}

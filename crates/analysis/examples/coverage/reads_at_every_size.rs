@@ -1,0 +1,120 @@
+//! `dder`: costs, plateau, knee and peak; shifts, bands and multiples; two sweeps against each other.
+
+#[path = "../../tests/reads/mod.rs"]
+mod reads;
+
+use bakeoff_analysis::sweep::{Cell, Estimate, sweep, versus};
+use reads::{Machine, measured, smooth, still};
+
+use crate::share;
+
+/// Rises to 51,200 bytes, and falls from there on: the peak is where the formula has it.
+fn peaked(size: u64) -> f64 {
+    let size = size as f64;
+    350.0 + 0.01 * size + 0.01 * (size - 51_200.0).max(0.0)
+}
+
+/// Slower by 20 % for 0.7 s out of 1.4 s.
+fn two_speeds(at_s: f64) -> f64 {
+    if at_s % 1.4 < 0.7 { 1.2 } else { 1.0 }
+}
+
+/// Faster and slower by 5 %, slowly: a clock frequency that wanders.
+fn wanders(at_s: f64) -> f64 {
+    1.0 + 0.05 * (at_s * 2.0).sin()
+}
+
+fn cell(call_ns: fn(u64) -> f64, slowness: fn(f64) -> f64, seed: u64) -> Cell {
+    sweep(&measured(&Machine { seed, call_ns, slowness })).cells.remove(0)
+}
+
+fn holds(estimate: Estimate, truth: f64) -> Option<bool> {
+    estimate.interval.map(|(low, high)| (low..=high).contains(&truth))
+}
+
+/// The bandwidth of the truth, greatest over the sizes.
+fn greatest(call_ns: fn(u64) -> f64) -> (f64, f64) {
+    let of = |size: u64| (size as f64, size as f64 / call_ns(size) * 1e9);
+    (1..=102_400).map(of).max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are sizes")
+}
+
+/// One sweep of six rounds.
+pub(crate) fn one(experiments: u64) {
+    println!(
+        "| truth | a call | bytes and pages | plateau | knee | peak | its size | a shift by size | a band | a multiple | a shift by time |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    type Case = (&'static str, fn(u64) -> f64, fn(f64) -> f64);
+    let cases: [Case; 4] = [
+        ("smooth, still", smooth, still),
+        ("peak at 51,200, still", peaked, still),
+        ("smooth, two speeds", smooth, two_speeds),
+        ("smooth, wandering", smooth, wanders),
+    ];
+    for (name, call_ns, slowness) in cases {
+        let cells: Vec<Cell> = (0..experiments).map(|seed| cell(call_ns, slowness, seed)).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "one of `experiments`")]
+        let of = |is: &dyn Fn(&Cell) -> Option<bool>| share(experiments, |seed| is(&cells[seed as usize]));
+        let is_line = name.starts_with("smooth");
+        let (peak_bytes, peak) = greatest(call_ns);
+        let cost = |is: &dyn Fn(&bakeoff_analysis::sweep::Cost) -> Option<bool>| {
+            if is_line { of(&|c| is(c.cost.as_ref().ok()?)) } else { "-".to_owned() }
+        };
+        let shape = |is: &dyn Fn(&bakeoff_analysis::sweep::Shape) -> Option<bool>| {
+            of(&|c| is(c.shape.as_ref().ok()?))
+        };
+        // The middle of the largest tenth of the sizes, and 90 % of it.
+        let plateau = 97_280.0 / call_ns(97_280) * 1e9;
+        let knee = (1..=102_400).find(|n| *n as f64 / call_ns(*n) * 1e9 >= 0.9 * plateau).unwrap_or(0) as f64;
+        let if_line = |text: String| if is_line { text } else { "-".to_owned() };
+        println!(
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            cost(&|c| holds(c.call_ns, 350.0)),
+            cost(&|c| Some((c.byte_ns.value + c.page_ns.value / 4_096.0 - 0.01).abs() < 0.01 * 0.01)),
+            if_line(shape(&|s| holds(s.plateau_bytes_per_s, plateau))),
+            if_line(shape(&|s| holds(s.knee_bytes, knee))),
+            shape(&|s| holds(s.peak_bytes_per_s, peak)),
+            shape(&|s| holds(s.peak_bytes, peak_bytes)),
+            if_line(of(&|c| Some(!c.size_shifts.is_empty()))),
+            of(&|c| Some(!c.bands.is_empty())),
+            of(&|c| Some(c.multiples.iter().any(|m| m.is_period))),
+            of(&|c| Some(!c.time_shifts.is_empty())),
+        );
+    }
+}
+
+/// A sweep against another one.
+pub(crate) fn two(experiments: u64) {
+    println!(
+        "| truth of the two | same | different | inconclusive | the band holds the truth at every size |"
+    );
+    println!("|---|---|---|---|---|");
+    let slower: fn(u64) -> f64 = |size| smooth(size) * if size > 50_000 { 1.05 } else { 1.0 };
+    let cases: [(&str, fn(u64) -> f64, fn(f64) -> f64); 4] = [
+        ("the same", smooth, still),
+        ("the same, two speeds", smooth, two_speeds),
+        ("the same, wandering", smooth, wanders),
+        ("5 % slower past 50,000 bytes", slower, still),
+    ];
+    for (name, call_ns, slowness) in cases {
+        let found: Vec<_> = (0..experiments)
+            .map(|seed| {
+                let run = |seed, call_ns| measured(&Machine { seed, call_ns, slowness });
+                versus(&run(2 * seed, call_ns), &run(2 * seed + 1, smooth)).remove(0)
+            })
+            .collect();
+        let of = |same: Option<bool>| {
+            #[expect(clippy::cast_possible_truncation, reason = "one of `experiments`")]
+            share(experiments, |seed| Some(found[seed as usize].same == same))
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "one of `experiments`")]
+        let band = share(experiments, |seed| {
+            let places = found[seed as usize].places.as_ref().ok()?;
+            Some(places.iter().all(|p| {
+                let middle = p.sizes.0.midpoint(p.sizes.1);
+                (p.low..=p.high).contains(&(call_ns(middle) / smooth(middle)))
+            }))
+        });
+        println!("| {name} | {} | {} | {} | {band} |", of(Some(true)), of(Some(false)), of(None));
+    }
+}
