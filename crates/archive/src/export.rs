@@ -261,6 +261,7 @@ impl Values {
             ("connection", e.connection),
             ("application", e.application),
             ("verify", e.verify),
+            ("timeout", e.timeout),
         ];
         for (class, n) in classes {
             self.put("errors", &[("class", class)], n as f64);

@@ -1,11 +1,15 @@
 //! The options of caches, web servers and commands.
 
+use std::time::Duration;
+
 use record::load::Distribution;
-use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::quantity;
+use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 
 /// What caches, web servers and commands are asked.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Caches, web servers and commands")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct RequestOptions {
     /// Keys of a cache
     #[arg(long, value_name = "N", default_value_t = KvSettings::KEYS, value_parser = clap::value_parser!(u64).range(1..=9_999_999_999))]
@@ -59,6 +63,30 @@ pub(crate) struct RequestOptions {
     #[arg(long)]
     insecure: bool,
 
+    /// The client's own certificate (PEM), for an https: server that asks for one
+    #[arg(long, value_name = "FILE")]
+    cert: Option<String>,
+
+    /// The private key of --cert (PEM)
+    #[arg(long, value_name = "FILE")]
+    key: Option<String>,
+
+    /// Connect to this socket in place of the host and port that the target names
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<String>,
+
+    /// Give up a web request without a whole answer after this time: a `timeout` error, whose response time is known from below
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+
+    /// Each connection to a web server sends the cookies that it was given
+    #[arg(long)]
+    cookies: bool,
+
+    /// A file of rows (CSV with a line of names, or JSON lines); an event draws one, and `${name}` in path, header or body is its value
+    #[arg(long, value_name = "FILE")]
+    data: Option<String>,
+
     /// A variable of a command's environment; may be given more than once
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
@@ -91,6 +119,11 @@ impl RequestOptions {
             version: self.http_version,
             ca: self.ca.clone(),
             insecure: self.insecure,
+            identity: self.cert.clone().zip(self.key.clone()).map(|(cert, key)| ClientFiles { cert, key }),
+            unix_socket: self.unix_socket.clone(),
+            timeout: self.timeout,
+            cookies: self.cookies,
+            data: self.data.clone(),
         }
     }
 
@@ -109,6 +142,13 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 
 fn distribution(text: &str) -> Result<Distribution, String> {
     Distribution::named(text).ok_or_else(|| format!("expected one of {}", Distribution::NAMES.join(", ")))
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    match quantity::duration(text) {
+        Ok(span) if span.is_zero() => Err("a time-out of no length gives up every request".into()),
+        other => other.map_err(|e| e.to_string()),
+    }
 }
 
 fn http_version(text: &str) -> Result<HttpVersion, String> {

@@ -48,6 +48,7 @@ pub(crate) struct Distributions<H> {
     pub(crate) lateness: H,
     /// Of the whole only: no file has its slices.
     pub(crate) raised: H,
+    pub(crate) response_at_least: H,
     pub(crate) failure: H,
     pub(crate) warmup: H,
     pub(crate) operations: Vec<H>,
@@ -61,18 +62,20 @@ impl<H> Distributions<H> {
             wait: make(),
             lateness: make(),
             raised: make(),
+            response_at_least: make(),
             failure: make(),
             warmup: make(),
             operations: (0..operations).map(|_| make()).collect(),
         }
     }
 
-    fn kinds(&mut self) -> [(LatencyKind, &mut H); 5] {
+    fn kinds(&mut self) -> [(LatencyKind, &mut H); 6] {
         [
             (LatencyKind::Response, &mut self.response),
             (LatencyKind::Service, &mut self.service),
             (LatencyKind::Wait, &mut self.wait),
             (LatencyKind::Lateness, &mut self.lateness),
+            (LatencyKind::ResponseAtLeast, &mut self.response_at_least),
             (LatencyKind::Failure, &mut self.failure),
         ]
     }
@@ -85,6 +88,7 @@ impl Distributions<Sum> {
         self.wait.take(&mut recorder.wait);
         self.lateness.take(&mut recorder.lateness);
         self.raised.take(&mut recorder.raised);
+        self.response_at_least.take(&mut recorder.response_at_least);
         self.failure.take(&mut recorder.failure);
         self.warmup.take(&mut recorder.warmup);
         for (sum, operation) in self.operations.iter_mut().zip(&mut recorder.operations) {
@@ -161,6 +165,11 @@ impl Books {
             self.interval.wait.record(*wait_ns);
             self.interval.lateness.record(*lateness_ns);
             self.interval.raised.record(*lateness_ns);
+        }
+        if self.is_open_loop {
+            for (lasted_ns, count) in unfinished.at_least.buckets() {
+                self.interval.response_at_least.record_n(lasted_ns, count);
+            }
         }
     }
 

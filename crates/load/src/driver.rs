@@ -258,6 +258,8 @@ pub(crate) struct Failure {
     pub(crate) may_repeat: bool,
     /// Number of the outcome, of those of [`Driver::outcomes`], where an answer came that has one.
     pub(crate) outcome: Option<usize>,
+    /// Number of the operation that was timed out, of those of [`Driver::operations`].
+    pub(crate) operation: Option<usize>,
 }
 
 /// What can be done about a failed try.
@@ -271,6 +273,9 @@ pub(crate) enum FailureClass {
     Application,
     /// Nothing: the answer was wrong.
     Verify,
+    /// Nothing: the event was given up after its time-out. Its connection is not used again, because the answer may still
+    /// come.
+    Timeout,
     /// The user must change something.
     Configuration,
     /// This machine must change.
@@ -279,7 +284,7 @@ pub(crate) enum FailureClass {
 
 impl Failure {
     pub(crate) fn new(class: FailureClass, text: impl Into<String>) -> Self {
-        Self { class, text: text.into(), may_repeat: true, outcome: None }
+        Self { class, text: text.into(), may_repeat: true, outcome: None, operation: None }
     }
 }
 

@@ -155,8 +155,8 @@ pub(crate) struct Begun {
 #[derive(Debug, Default)]
 pub(crate) struct ErrorSamples {
     /// Whether there is one: what every failed try asks, without a lock.
-    has: [AtomicBool; 4],
-    texts: Mutex<[Option<String>; 4]>,
+    has: [AtomicBool; 5],
+    texts: Mutex<[Option<String>; 5]>,
 }
 
 impl Timeline {
@@ -564,11 +564,12 @@ impl FailureClass {
             Self::Connection => 1,
             Self::Application | Self::Configuration | Self::Machine => 2,
             Self::Verify => 3,
+            Self::Timeout => 4,
         }
     }
 
     fn word(self) -> &'static str {
-        ["transient", "connection", "application", "verify"][self.index()]
+        ["transient", "connection", "application", "verify", "timeout"][self.index()]
     }
 }
 

@@ -28,7 +28,7 @@ use record::load::Think;
 use socket2::Socket;
 
 use crate::closed::{rest_ns, spread_ns};
-use crate::driver::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, READ_BYTES};
+use crate::driver::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Multiplex, READ_BYTES, timed_out};
 use crate::driver::{Cut, Failure, FailureClass, Laps};
 use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
 use crate::latency::Writer;
@@ -76,6 +76,10 @@ pub(crate) struct EventLoop {
     opener: Opener,
     /// When links have something to do that no byte tells them to.
     timers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// When to look whether a link's event is to be given up; each link is in it once at most.
+    give_ups: BinaryHeap<Reverse<(u64, usize)>>,
+    /// After this time an event is given up.
+    timeout_ns: Option<u64>,
     /// Links with an event.
     busy: usize,
     /// No event is left to take before the measured phase ends.
@@ -143,6 +147,8 @@ impl EventLoop {
             going: Vec::with_capacity(links.len()),
             opener,
             timers: BinaryHeap::with_capacity(2 * links.len()),
+            give_ups: BinaryHeap::new(),
+            timeout_ns: engine.driver.multiplex().and_then(Multiplex::timeout).map(to_ns),
             busy: 0,
             is_exhausted: false,
             is_after_exhausted: false,
@@ -176,6 +182,7 @@ impl EventLoop {
             let now_ns = self.engine.clock.now_ns();
             let is_over = now_ns >= self.engine.closes_ns();
             self.fire_timers(now_ns, is_over);
+            self.give_up(now_ns);
             if is_open {
                 self.begin_due(now_ns);
             }
@@ -256,8 +263,10 @@ impl EventLoop {
                 deadline_ns = deadline_ns.min(self.wakes_ns(next));
             }
         }
-        if let Some(Reverse((timer_ns, _))) = self.timers.peek() {
-            deadline_ns = deadline_ns.min(*timer_ns);
+        for heap in [&self.timers, &self.give_ups] {
+            if let Some(Reverse((timer_ns, _))) = heap.peek() {
+                deadline_ns = deadline_ns.min(*timer_ns);
+            }
         }
         deadline_ns
     }
@@ -386,6 +395,12 @@ impl EventLoop {
         let link = &mut self.links[number];
         (link.state, link.is_sent) = (State::Asking, false);
         link.dialogue.begin(start_ns);
+        if let Some(timeout_ns) = self.timeout_ns {
+            link.gives_up_ns = start_ns.saturating_add(timeout_ns);
+            if !std::mem::replace(&mut link.is_watched, true) {
+                self.give_ups.push(Reverse((link.gives_up_ns, number)));
+            }
+        }
         if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
     }
 
@@ -435,6 +450,8 @@ impl EventLoop {
             return self.lose(number, failure);
         }
         let Some(event) = self.links[number].event else { return };
+        let is_timeout = failure.class == FailureClass::Timeout;
+        // A server that does not answer in time is there: its connection is replaced at once, as on a thread.
         self.on_answer(number);
         let end_ns = self.engine.clock.now_ns();
         self.ledger.note_failure(failure, &event.started.taken, event.try_start_ns, end_ns);
@@ -443,7 +460,11 @@ impl EventLoop {
         }
         self.links[number].event = None;
         self.busy -= 1;
-        self.ledger.failed(self.first_hand + number, &event.started, end_ns);
+        self.ledger.failed(self.first_hand + number, &event.started, end_ns, failure);
+        if is_timeout {
+            // The answer that comes later would be taken for that of the next event.
+            return self.replace(number);
+        }
         self.on_ended(number, end_ns);
     }
 
@@ -500,6 +521,27 @@ impl EventLoop {
                     self.go_on(number);
                 }
                 State::Down | State::Opening | State::Free | State::Asking => {}
+            }
+        }
+    }
+
+    /// Gives up the events that have lasted too long.
+    fn give_up(&mut self, now_ns: u64) {
+        while let Some(Reverse((at_ns, number))) = self.give_ups.peek().copied() {
+            if at_ns > now_ns {
+                return;
+            }
+            self.give_ups.pop();
+            let link = &mut self.links[number];
+            if link.state != State::Asking {
+                link.is_watched = false;
+            } else if link.gives_up_ns > now_ns {
+                // That was for an event which has ended.
+                self.give_ups.push(Reverse((link.gives_up_ns, number)));
+            } else {
+                link.is_watched = false;
+                let failure = timed_out(self.timeout_ns.unwrap_or_default(), &*link.dialogue);
+                self.on_failure(number, &failure);
             }
         }
     }

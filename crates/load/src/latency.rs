@@ -29,11 +29,14 @@ pub(crate) struct Recorder {
     pub(crate) lateness: Tally,
     /// The generator's part of the response: the lateness, and of the wait what the lateness before it caused.
     pub(crate) raised: Tally,
+    /// The same of events that were timed out: their response is longer.
+    pub(crate) response_at_least: Tally,
     /// Service time of tries that failed.
     pub(crate) failure: Tally,
     /// Latency of events of the warm-up and of the falling load: shown, never counted.
     pub(crate) warmup: Tally,
-    /// What events of the measured phase lasted that ended after it.
+    /// What events of the measured phase lasted that ended after it. Those that were timed out in it are here too, but for their
+    /// response.
     pub(crate) late: Late<Tally>,
     /// Service time by operation.
     pub(crate) operations: Box<[Tally]>,
@@ -54,6 +57,7 @@ impl Recorder {
             wait: Tally::new(),
             lateness: Tally::new(),
             raised: Tally::new(),
+            response_at_least: Tally::new(),
             failure: Tally::new(),
             warmup: Tally::new(),
             late: Late::new(operations, Tally::new),
@@ -171,6 +175,7 @@ impl Fates {
         self.errors.connection += other.errors.connection;
         self.errors.application += other.errors.application;
         self.errors.verify += other.errors.verify;
+        self.errors.timeout += other.errors.timeout;
         self.warmup_ended += other.warmup_ended;
         self.warmup_ended_late += other.warmup_ended_late;
         self.warmup_done += other.warmup_done;
@@ -187,7 +192,7 @@ impl Fates {
 
 /// Tries that failed, of all classes.
 pub(crate) fn errors_total(errors: &ErrorCounts) -> u64 {
-    errors.transient + errors.connection + errors.application + errors.verify
+    errors.transient + errors.connection + errors.application + errors.verify + errors.timeout
 }
 
 /// What a worker and the reader of its recorder share.

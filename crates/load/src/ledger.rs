@@ -207,8 +207,9 @@ impl Ledger {
         engine.hands[hand].release(end_ns);
     }
 
-    /// The event in `hand` is given up after an error, at `end_ns`.
-    pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64) {
+    /// The event in `hand` is given up after `failure`, at `end_ns`.
+    pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64, failure: &Failure) {
+        let raised_ns = self.raised_ns[hand];
         let engine = &*self.engine;
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
@@ -225,6 +226,17 @@ impl Ledger {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
                 recorder.fates.failed += 1;
                 recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+                if place == Place::Within && failure.class == FailureClass::Timeout {
+                    let is_open = counting.by == By::Due;
+                    note_begun_late(recorder, event, end_ns, is_open);
+                    if is_open {
+                        recorder.response_at_least.record(end_ns - event.taken.due_ns);
+                        recorder.raised.record(raised_ns);
+                    }
+                    if let Some(operation) = failure.operation {
+                        recorder.late.operations[operation].record(end_ns - event.start_ns);
+                    }
+                }
             }
         }
         note_backlog(recorder, &counting, &event.taken, place);
@@ -309,7 +321,7 @@ fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
     }
 }
 
-/// Notes what is known of an event that was begun in the measured phase and ended after it.
+/// Notes what is known of an event that was begun in the measured phase and ended after it, or was timed out.
 fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_open: bool) {
     recorder.late.service.record(end_ns - event.start_ns);
     if is_open {
@@ -387,5 +399,6 @@ fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
             errors.application += 1;
         }
         FailureClass::Verify => errors.verify += 1,
+        FailureClass::Timeout => errors.timeout += 1,
     }
 }

@@ -456,5 +456,35 @@ fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
     (amount.max(0.0) * unit_ns as f64) as u64
 }
 
+/// How often an expression by itself is tried before it is refused.
+const TRIES: u64 = 64;
+
+/// An expression by itself, without variables.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Formula(Expression);
+
+impl Formula {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut names = Names::default();
+        let expression = parse::expression(text, &mut names).map_err(|problem| problem.text)?;
+        if !names.0.is_empty() {
+            return Err(format!("there are no variables here, and `:{}` is one", names.0[0]));
+        }
+        let formula = Self(expression);
+        // What fails always, fails now; what fails for some draws, in the events that draw them.
+        let mut tries = (0..TRIES).map(|n| formula.write(&mut Random::of(0, n), &mut Vec::new()));
+        let fails = tries.try_fold(String::new(), |_, tried| tried.err());
+        fails.map_or(Ok(formula), Err)
+    }
+
+    /// Writes its value.
+    pub(crate) fn write(&self, random: &mut Random, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut scene = Scene { variables: &[], names: &[], random, seed: 0 };
+        let value = self.0.value(&mut scene).map_err(|problem| problem.text)?;
+        value.write(out);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -120,9 +120,14 @@ impl Sum {
 
     /// Adds one value.
     pub(crate) fn record(&mut self, value_ns: u64) {
+        self.record_n(value_ns, 1);
+    }
+
+    /// Adds a value so many times.
+    pub(crate) fn record_n(&mut self, value_ns: u64, count: u64) {
         let bucket = bucket_of(value_ns.min(LATENCY_NS_MAX));
         self.occupied.note(bucket / GROUP);
-        self.counts[bucket] += 1;
+        self.counts[bucket] += count;
     }
 
     /// Forgets all values.

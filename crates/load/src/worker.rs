@@ -130,11 +130,15 @@ impl Worker {
                 self.ledger.note_lost(&failure, self.connected_ns, end_ns, Some(&carried));
                 is_hit = true;
             } else {
+                if failure.class == FailureClass::Timeout {
+                    // The answer that comes later would be taken for that of the next event.
+                    self.connection = None;
+                }
                 self.ledger.note_failure(&failure, &event.taken, try_start_ns, end_ns);
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
             if !may_pass || !failure.may_repeat || tries_left == 0 {
-                return self.ledger.failed(self.index, &event, end_ns);
+                return self.ledger.failed(self.index, &event, end_ns, &failure);
             }
             let can_try = self.is_connected() || self.connect_again(Engine::is_abandoned);
             if !can_try || self.engine.is_abandoned() {

@@ -13,18 +13,23 @@ use bakeoff_load as load;
 
 use load::{ErrorClass, LoadError, Stop};
 use record::load::{LoadRecord, LoadSettings, Rate};
-use record::requests::{HttpSettings, HttpVersion};
+use record::requests::{ClientFiles, HttpSettings, HttpVersion};
+use support::certificates::{Authority, Valid};
 use support::web::Nginx;
 use support::{run, settings};
 
 fn base(server: &Nginx, path: &str) -> LoadSettings {
+    let http = HttpSettings { ca: Some(server.certificate()), ..HttpSettings::plain() };
+    LoadSettings { http, ..asked(&server.secure_url("localhost", path)) }
+}
+
+fn asked(target: &str) -> LoadSettings {
     LoadSettings {
-        http: HttpSettings { ca: Some(server.certificate()), ..HttpSettings::plain() },
         rate: Rate::Max,
         events_max: Some(300),
         time: Duration::from_mins(10),
         errors_ratio_max: 1.0,
-        ..settings(server.secure_url("localhost", path))
+        ..settings(target)
     }
 }
 
@@ -159,4 +164,51 @@ fn whom_nobody_vouches_for_is_refused_before_anything_is_measured() {
     assert!(text.contains("holds no certificate"), "{text}");
     let record = run(&LoadSettings { http: http(None, true), target: to("127.0.0.1"), ..trusted });
     assert_eq!(record.counts.done, 300);
+}
+
+#[test]
+fn a_client_shows_its_certificate_to_a_server_that_asks_for_one() {
+    let Some(authority) = Authority::new() else { return };
+    let (own, client) = (authority.sign("server", Valid::Now), authority.sign("client", Valid::Now));
+    let port = support::port::free();
+    let Some(_server) = Nginx::start_beside(|_| {
+        format!(
+            "server {{
+                 listen 127.0.0.1:{port} ssl http2; ssl_certificate {}; ssl_certificate_key {};
+                 ssl_client_certificate {}; ssl_verify_client on; location / {{ return 200 $ssl_client_s_dn; }}
+             }}",
+            own.certificate.display(),
+            own.key.display(),
+            authority.file()
+        )
+    }) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("requests.toml");
+    std::fs::write(&file, "[[request]]\npath = '/'\nanswer = 'CN=localhost'\n").unwrap();
+    let files =
+        ClientFiles { cert: client.certificate.display().to_string(), key: client.key.display().to_string() };
+    let target = format!("https://localhost:{port}/");
+    for version in [HttpVersion::Two, HttpVersion::One] {
+        let http = HttpSettings {
+            ca: Some(authority.file()),
+            requests: Some(file.display().to_string()),
+            identity: Some(files.clone()),
+            version,
+            ..HttpSettings::plain()
+        };
+        let shown = LoadSettings { http, verify: true, ..asked(&target) };
+        for record in runs(&shown) {
+            assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
+        }
+        // nginx answers a client without one with status 400.
+        let http = HttpSettings { identity: None, ..shown.http.clone() };
+        let record = run(&LoadSettings { http, ..shown.clone() });
+        assert_eq!(record.errors.application, 300, "{:?}", record.error_samples);
+    }
+    let swapped = ClientFiles { cert: files.cert, key: own.key.display().to_string() };
+    let http = HttpSettings { identity: Some(swapped), ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..asked(&target) }).to_string();
+    assert!(error.contains("do not belong together"), "{error}");
 }

@@ -14,7 +14,7 @@ use bakeoff_load as load;
 
 use load::{ErrorClass, Event, Stop};
 use record::load::{LoadRecord, LoadSettings, Phase, Rate};
-use record::requests::HttpSettings;
+use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{run, settings};
 
@@ -222,5 +222,154 @@ fn many_connections_go_on_while_the_load_falls() {
         });
         assert!(is_seen, "{rate:?}");
         assert!(record.unwrap().counts.balance());
+    }
+}
+
+#[test]
+fn a_web_server_is_reached_by_its_socket_whatever_the_target_names() {
+    let Some(server) = Nginx::start_beside(|root| {
+        format!("server {{ listen unix:{root}/web.sock; location / {{ return 200 $host; }} }}")
+    }) else {
+        return;
+    };
+    let file = server.folder.path().join("requests.toml");
+    fs::write(&file, "[[request]]\npath = '/'\nanswer = 'shop.example'\n").unwrap();
+    let unix_socket = Some(server.folder.path().join("web.sock").display().to_string());
+    let requests = Some(file.display().to_string());
+    let http = HttpSettings { requests, unix_socket, ..HttpSettings::plain() };
+    // Nobody looks the host up.
+    for record in runs("http://shop.example:1/", &http, true) {
+        assert_eq!((record.counts.done, record.errors.verify), (300, 0), "{:?}", record.error_samples);
+    }
+    let nowhere = Some("/nonexistent/web.sock".to_owned());
+    let http = HttpSettings { unix_socket: nowhere, ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..settings("http://shop.example:1/") });
+    assert!(error.to_string().contains("No such file"), "{error}");
+}
+
+#[test]
+fn a_connection_sends_the_cookies_that_it_was_given_and_no_other() {
+    // nginx closes each connection after 50 requests.
+    let Some(server) = Nginx::start_beside(|root| {
+        format!(
+            "log_format visits '$server_protocol $connection $cookie_visitor';
+             server {{
+                 listen unix:{root}/one.sock; listen unix:{root}/two.sock http2; access_log {root}/visits.log visits;
+                 location / {{ add_header Set-Cookie \"visitor=$connection; Path=/\"; return 200 hello; }}
+             }}"
+        )
+    }) else {
+        return;
+    };
+    let log = server.folder.path().join("visits.log");
+    for (socket, version) in [("one.sock", HttpVersion::One), ("two.sock", HttpVersion::Two)] {
+        let unix_socket = Some(server.folder.path().join(socket).display().to_string());
+        for cookies in [true, false] {
+            fs::write(&log, "").unwrap();
+            let http =
+                HttpSettings { unix_socket: unix_socket.clone(), version, cookies, ..HttpSettings::plain() };
+            for record in runs("http://localhost/", &http, false) {
+                assert_eq!(record.counts.done, 300, "{:?}", record.error_samples);
+            }
+            let visits = loop {
+                let visits = fs::read_to_string(&log).unwrap();
+                // Two looks beside the requests; a line is written whole.
+                if visits.lines().count() >= 602 {
+                    break visits;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            let words: Vec<Vec<&str>> = visits.lines().map(|line| line.split(' ').collect()).collect();
+            let known = words.iter().filter(|visit| visit[2] == visit[1]).count();
+            let unknown = words.iter().filter(|visit| visit[2] == "-").count();
+            let connections: std::collections::BTreeSet<&str> = words.iter().map(|visit| visit[1]).collect();
+            let expected = if cookies { 602 - connections.len() } else { 0 };
+            assert_eq!((known, unknown), (expected, 602 - expected), "{version:?}");
+        }
+    }
+    let headers = vec!["Cookie: a=b".to_owned()];
+    let http = HttpSettings { headers, cookies: true, ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
+    assert!(error.to_string().contains("leave one of them out"), "{error}");
+}
+
+#[test]
+fn values_of_requests_come_from_rows_of_data_and_from_the_seed() {
+    // What was asked, as the server understood it: path, header and length and text of the body.
+    let Some(server) = Nginx::start_beside(|root| {
+        format!(
+            "log_format asked escape=none '$request_uri|$http_x_name|$content_length|$request_body';
+             server {{
+                 listen unix:{root}/one.sock; listen unix:{root}/two.sock http2; access_log {root}/asked.log asked;
+                 location /sink {{ return 204; }}
+                 location / {{ proxy_pass http://unix:{root}/one.sock:/sink; }}
+             }}"
+        )
+    }) else {
+        return;
+    };
+    let (data, file) = (server.folder.path().join("users.csv"), server.folder.path().join("requests.toml"));
+    fs::write(&data, "id,name,body\n1,a b,\"{\"\"x\"\": 1}\"\n2,ü,longer body\n3,,\n").unwrap();
+    let text = "[[request]]\nmethod = 'POST'\npath = '/user/${id}?q=${name}&n=${random(5, 6)}'\n\
+                headers = ['X-Name: n${id}']\nbody = '<${body}>'\n";
+    fs::write(&file, text).unwrap();
+    let log = server.folder.path().join("asked.log");
+    let mut told = Vec::new();
+    for (socket, version) in [("one.sock", HttpVersion::One), ("two.sock", HttpVersion::Two)] {
+        let http = HttpSettings {
+            unix_socket: Some(server.folder.path().join(socket).display().to_string()),
+            version,
+            data: Some(data.display().to_string()),
+            requests: Some(file.display().to_string()),
+            ..HttpSettings::plain()
+        };
+        for cookies in [false, true] {
+            let http = HttpSettings { cookies, ..http.clone() };
+            fs::write(&log, "").unwrap();
+            for record in runs("http://localhost/", &http, false) {
+                assert_eq!(record.counts.done, 300, "{:?}", record.error_samples);
+            }
+            let mut lines: Vec<String> = loop {
+                let asked = fs::read_to_string(&log).unwrap();
+                let users = asked.lines().filter(|line| line.starts_with("/user/"));
+                if users.clone().count() >= 600 {
+                    break users.map(str::to_owned).collect();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            lines.sort();
+            told.push(lines);
+        }
+    }
+    // The same events ask the same, by threads and loops, by either version.
+    assert!(told.iter().all(|lines| *lines == told[0]));
+    let kinds: std::collections::BTreeSet<&str> = told[0].iter().map(String::as_str).collect();
+    let mut expected = Vec::new();
+    for n in [5, 6] {
+        expected.push(format!("/user/1?q=a%20b&n={n}|n1|10|<{{\"x\": 1}}>"));
+        expected.push(format!("/user/2?q=%C3%BC&n={n}|n2|13|<longer body>"));
+        expected.push(format!("/user/3?q=&n={n}|n3|2|<>"));
+    }
+    expected.sort();
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
+    // A template that cannot be filled is told before anything is measured.
+    let http = HttpSettings { body: "${nobody}".to_owned(), ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
+    assert!(error.to_string().contains("needs a file of data (--data)"), "{error}");
+    let http = HttpSettings { data: Some(data.display().to_string()), ..HttpSettings::plain() };
+    let error = support::error_of(&LoadSettings { http, ..settings(server.url("/page")) });
+    assert!(error.to_string().contains("--data says nothing"), "{error}");
+}
+
+#[test]
+fn a_value_that_fails_in_some_events_fails_those_and_no_other() {
+    let Some(server) = Nginx::start() else { return };
+    for record in runs(&server.url("/page?${1 / random(0, 1)}"), &HttpSettings::plain(), false) {
+        let counts = record.counts;
+        assert_eq!((counts.done + counts.failed, counts.unfinished), (300, 0));
+        // 300 draws with a chance of a half: six standard deviations are 52.
+        assert!((98..=202).contains(&counts.failed), "{counts:?}");
+        assert_eq!((record.errors.application, record.errors.connection), (counts.failed, 0));
+        assert!(record.error_samples[0].contains("division by zero"), "{:?}", record.error_samples);
     }
 }

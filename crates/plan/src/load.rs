@@ -11,7 +11,7 @@ use record::load::{
     Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
-use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 use record::target::Target;
 use toml::de::DeValue;
 
@@ -105,6 +105,12 @@ load_keys! {
     http_version: HttpVersion = HttpVersion::from_word;
     ca: String = text;
     insecure: bool = boolean;
+    cert: String = text;
+    key: String = text;
+    unix_socket: String = text;
+    timeout: Duration = over_zero;
+    cookies: bool = boolean;
+    data: String = text;
     expect_exit: u8 = whole;
     check: DataCheck = DataCheck::from_word;
     answer_max: u64 = bytes;
@@ -277,6 +283,15 @@ impl LoadKeys {
             version: cell.or(self.http_version.as_ref(), plain.version),
             ca: self.ca.as_ref().map(|c| cell.of(Some(c))),
             insecure: cell.or(self.insecure.as_ref(), plain.insecure),
+            identity: self
+                .cert
+                .as_ref()
+                .zip(self.key.as_ref())
+                .map(|(cert, key)| ClientFiles { cert: cell.of(Some(cert)), key: cell.of(Some(key)) }),
+            unix_socket: self.unix_socket.as_ref().map(|path| cell.of(Some(path))),
+            timeout: self.timeout.as_ref().map(|timeout| cell.of(Some(timeout))),
+            cookies: cell.or(self.cookies.as_ref(), plain.cookies),
+            data: self.data.as_ref().map(|file| cell.of(Some(file))),
         }
     }
 
@@ -387,6 +402,11 @@ impl Cell<'_> {
     fn or<T>(&self, value: Option<&Templated<T>>, absent: T) -> T {
         value.map_or(absent, |value| value.of(self.levels, self.scratch))
     }
+}
+
+/// A time-out of no length would give up every request.
+fn over_zero(text: &str) -> Option<Duration> {
+    duration(text).filter(|span| !span.is_zero())
 }
 
 fn script_file(text: &Written<String>) -> ScriptFile {

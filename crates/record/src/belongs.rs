@@ -77,6 +77,12 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("http-version", &[Web]),
     ("ca", &[Web]),
     ("insecure", &[Web]),
+    ("cert", &[Web]),
+    ("key", &[Web]),
+    ("unix-socket", &[Web]),
+    ("timeout", &[Web]),
+    ("cookies", &[Web]),
+    ("data", &[Web]),
     ("env", &[Command]),
     ("expect-exit", &[Command]),
 ];
@@ -95,7 +101,9 @@ const NOT_WITH_SCRIPT: [&str; 10] = [
     "skip-trx",
 ];
 /// Those that say something of TLS.
-const ONLY_SECURE: [&str; 2] = ["ca", "insecure"];
+const ONLY_SECURE: [&str; 4] = ["ca", "insecure", "cert", "key"];
+/// Those that say nothing without the other.
+const PAIRS: [(&str, &str); 2] = [("cert", "key"), ("key", "cert")];
 /// Those that a file of requests says itself.
 const NOT_WITH_REQUESTS: [&str; 4] = ["method", "header", "body", "expect-status"];
 
@@ -116,6 +124,9 @@ pub fn stranger(target: &Target, is_given: impl Fn(&str) -> bool) -> Option<(&'s
         && let Some(name) = first(&ONLY_SECURE)
     {
         return Some((name, "is for https:, not for http:".to_owned()));
+    }
+    if let Some((name, other)) = PAIRS.iter().find(|(name, other)| is_given(name) && !is_given(other)) {
+        return Some((*name, format!("needs `{other}`: a client's certificate is two files")));
     }
     if is_given("script")
         && let Some(name) = first(&NOT_WITH_SCRIPT)
@@ -147,6 +158,10 @@ mod tests {
             ("memcached://h", &["rows"], Some("rows")),
             ("exec:true", &["connections"], Some("connections")),
             ("http://h/", &["ca"], Some("ca")),
+            ("http://h/", &["key", "cert"], Some("cert")),
+            ("https://h/", &["key"], Some("key")),
+            ("https://h/", &["key", "cert", "timeout", "unix-socket", "cookies"], None),
+            ("redis://h", &["timeout"], Some("timeout")),
             ("http://h/", &["verify"], Some("verify")),
             ("http://h/", &["requests", "method"], Some("method")),
             ("mysql://h/d", &["script", "rows"], Some("rows")),

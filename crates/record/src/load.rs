@@ -442,6 +442,8 @@ pub struct ErrorCounts {
     pub application: u64,
     /// The answer was wrong.
     pub verify: u64,
+    /// No whole answer came within the time-out. The response and the service time of the event are known from below.
+    pub timeout: u64,
 }
 
 /// A stretch of time in which the server could not be reached.

@@ -1,6 +1,7 @@
 //! What is asked of caches, web servers and commands.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::load::Distribution;
 use crate::run::words;
@@ -134,6 +135,25 @@ pub struct HttpSettings {
     pub ca: Option<String>,
     /// Any certificate will do.
     pub insecure: bool,
+    /// The client's own certificate, for TLS.
+    pub identity: Option<ClientFiles>,
+    /// The socket that is connected to, in place of the target's host and port.
+    pub unix_socket: Option<String>,
+    /// A request without a whole answer is given up after this time; `None`: never.
+    pub timeout: Option<Duration>,
+    /// Whether a connection sends the cookies that it was given.
+    pub cookies: bool,
+    /// A file of rows whose values stand in requests.
+    pub data: Option<String>,
+}
+
+/// The files of a client's certificate and its private key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The certificate, with those that vouch for it.
+    pub cert: String,
+    /// Its private key.
+    pub key: String,
 }
 
 /// A version of HTTP.
@@ -161,6 +181,11 @@ impl HttpSettings {
             version: HttpVersion::Any,
             ca: None,
             insecure: false,
+            identity: None,
+            unix_socket: None,
+            timeout: None,
+            cookies: false,
+            data: None,
         }
     }
 

@@ -60,6 +60,9 @@ struct Errors {
     connection: u64,
     application: u64,
     verify: u64,
+    /// Missing before there were time-outs.
+    #[serde(default)]
+    timeout: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -169,7 +172,7 @@ impl Load {
             verdict,
         } = load;
         let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
-        let ErrorCounts { transient, connection, application, verify } = *errors;
+        let ErrorCounts { transient, connection, application, verify, timeout } = *errors;
         let mut missing = Reasons::default();
         let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
         let totals = Totals {
@@ -205,7 +208,7 @@ impl Load {
             counts: Fates { planned, done, failed, skipped, unfinished, retries },
             generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
             outcomes: outcomes.clone(),
-            errors: Errors { transient, connection, application, verify },
+            errors: Errors { transient, connection, application, verify, timeout },
             error_samples: error_samples.clone(),
             outages: outages.iter().map(Gap::of).collect(),
             backlog_after_warmup: *backlog_after_warmup,
@@ -225,7 +228,7 @@ impl Load {
     /// The inverse of [`Self::of`]; the slices come from their own file.
     pub(crate) fn read(self, slices: Vec<HistogramSlice>) -> Result<LoadRecord, Wrong> {
         let Fates { planned, done, failed, skipped, unfinished, retries } = self.counts;
-        let Errors { transient, connection, application, verify } = self.errors;
+        let Errors { transient, connection, application, verify, timeout } = self.errors;
         let m = &self.missing;
         let totals = self.totals;
         let histogram = |text: String| hlog::decode(&text);
@@ -257,7 +260,7 @@ impl Load {
             connect: m.join_newer("connect", totals.connect, histogram)?,
             operations: totals.operations.iter().map(operation).collect::<Result<_, Wrong>>()?,
             outcomes: self.outcomes,
-            errors: ErrorCounts { transient, connection, application, verify },
+            errors: ErrorCounts { transient, connection, application, verify, timeout },
             error_samples: self.error_samples,
             outages: self.outages.iter().map(Gap::read).collect(),
             backlog_after_warmup: self.backlog_after_warmup,

@@ -25,7 +25,7 @@ use record::locks::{
 use record::missing::{Maybe, Missing};
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
-use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::server_cpu::{ServerCpu, ServerTasks};
@@ -441,6 +441,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             connection: dice.next(),
             application: dice.next(),
             verify: dice.next(),
+            timeout: dice.next(),
         },
         error_samples: dice.some(3, Dice::text),
         outages: dice.some(3, |d| Outage {
@@ -537,6 +538,11 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             version: dice.one_of(HttpVersion::ALL),
             ca: dice.option(Dice::text),
             insecure: dice.flip(),
+            identity: dice.option(|dice| ClientFiles { cert: dice.text(), key: dice.text() }),
+            unix_socket: dice.option(Dice::text),
+            timeout: dice.option(Dice::span),
+            cookies: dice.flip(),
+            data: dice.option(Dice::text),
         },
         exec: ExecSettings { environment: vec![("TZ".to_owned(), "UTC=0".to_owned())], expected_status: 3 },
         verify: dice.flip(),

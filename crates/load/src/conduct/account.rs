@@ -4,10 +4,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
+use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange, WakeUp};
 use record::missing::{Maybe, Missing};
-use record::series::{HistogramSlice, LatencyKind};
 use record::verdict::{Check, Validity, Verdict};
 
 use super::in_system::InSystem;
@@ -56,12 +55,12 @@ pub(super) fn record(
         audit::unfinished(engine, until_ns, measured.looked_until_ns, is_logged, &mut scratch);
     // Those that ended late are not among them yet: what of their operations lasted how long, they have told.
     let in_flight = unfinished.service_at_least.count();
-    books.take_unfinished(&unfinished);
-    let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
-    books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
     books.late.response.add_to(&mut unfinished.at_least);
     books.late.service.add_to(&mut unfinished.service_at_least);
     books.late.wait.add_to(&mut unfinished.wait_at_least);
+    books.take_unfinished(&unfinished);
+    let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
+    books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
     let fates = &books.fates;
     let planned = match engine.counting().by {
         By::Due => timeline.measured_due_before(until_ns, &mut scratch),
@@ -84,17 +83,7 @@ pub(super) fn record(
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
         |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
-    let response = of_open(&books.total.response).map(|known| with(known, &unfinished.at_least));
-    let mut slices = books.slices.clone();
-    if is_open && !unfinished.at_least.is_empty() {
-        slices.push(HistogramSlice {
-            from_ns: measured.interval_from_ns - timeline.measured_from_ns,
-            for_ns: until_ns - measured.interval_from_ns,
-            operation: String::new(),
-            kind: LatencyKind::ResponseAtLeast,
-            histogram: CompactHistogram::from(&unfinished.at_least),
-        });
-    }
+    let response = of_open(&books.total.response).map(|known| with(known, &books.total.response_at_least));
     let mut record = LoadRecord {
         settings: engine.settings.clone(),
         server_version: seen.version,
@@ -119,7 +108,7 @@ pub(super) fn record(
         rate_changes: changes,
         connected: engine.settings.connections_in_all(),
         client: cost.client.clone(),
-        slices,
+        slices: books.slices.clone(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
     if let Ok(response) = &record.response {

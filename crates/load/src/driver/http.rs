@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use record::load::{LoadSettings, Workload};
 use record::missing::Missing;
@@ -17,17 +18,23 @@ use record::target::Target;
 use super::address::decoded;
 use super::net::{Answer, Dialogue, Exchange, Net, Place, Wire, host_and_port};
 use super::security::Plan;
-use super::tls::{self, Secured, Trust};
+use super::tls::{self, Identity, Secured, Trust};
 use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::Cache;
 use crate::random::Random;
 
+mod cookies;
+mod data;
 mod one;
 mod requests;
+mod template;
 mod two;
 
+use cookies::Jar;
+use data::Data;
 use one::Asker;
 use requests::Request;
+use template::{Part, Template};
 use two::{Ask, AskerTwo};
 
 pub(super) const SCHEME: Scheme = Scheme {
@@ -44,22 +51,39 @@ pub(super) const TLS_SCHEME: Scheme = Scheme { name: "https", form: "https://hos
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let site = Site::read(&settings.target).map_err(wrong)?;
-    let requests = requests(&site, settings).map_err(wrong)?;
-    let place = Place::tcp(site.authority.host, site.port())?;
+    let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?.map(Arc::new);
+    let requests = requests(&site, settings).map_err(wrong)?.into_iter();
+    let requests: Result<Vec<Request>, String> =
+        requests.map(|request| request.with_values(data.as_deref())).collect();
+    let requests = requests.map_err(wrong)?;
+    if data.is_some() && requests.iter().all(|request| request.written.is_none()) {
+        return Err(wrong("--data says nothing: no request names a value of it, such as ${id}".to_owned()));
+    }
+    if settings.http.cookies && requests.iter().any(Request::has_cookie) {
+        return Err(wrong(
+            "a `Cookie` header and --cookies say two things: leave one of them out".to_owned(),
+        ));
+    }
+    let place = match &settings.http.unix_socket {
+        Some(path) => Place::Unix(path.into()),
+        None => Place::tcp(site.authority.host, site.port())?,
+    };
     let headers = settings.http.headers.iter().map(String::as_str);
     let look = Request {
         name: "look".to_owned(),
         weight: 1.0,
-        bytes: bytes_of("HEAD", &site.authority, &site.path_or_root(), headers, ""),
+        bytes: bytes_of("HEAD", &site.authority, &template::around(&site.path_or_root()), headers, ""),
         may_repeat: true,
         has_answer_body: false,
         expected_status: None,
         body_checksum: None,
+        written: None,
     };
-    let (look, requests) = (Set::new(vec![look], &site, true), Set::new(requests, &site, false));
+    let look = Set { looks: true, ..Set::new(vec![look], &site) };
+    let requests = Set { keeps_cookies: settings.http.cookies, data, ..Set::new(requests, &site) };
     let version = settings.http.version;
     let tls = site.tls(&settings.http).map_err(wrong)?;
-    Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests }))))
+    Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))
 }
 
 const PORT: u16 = 80;
@@ -124,7 +148,7 @@ impl<'a> Site<'a> {
         let (authority, path) = rest.split_at(end);
         let authority = Authority::read(authority)?;
         host_and_port(authority.host, PORT)?;
-        if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        if template::around(path).bytes().any(|b| b <= b' ' || b == 0x7f) {
             return Err(format!("the path `{path}` holds a blank: write it as %20"));
         }
         Ok(Self { is_secure, authority, path })
@@ -146,7 +170,9 @@ impl<'a> Site<'a> {
             HttpVersion::One => &[ONE],
             HttpVersion::Two => &[TWO],
         };
-        let config = tls::config(trust, http.ca.as_deref(), None, protocols)?;
+        let identity = http.identity.as_ref();
+        let identity = identity.map(|files| Identity { certificate: &files.cert, key: &files.key });
+        let config = tls::config(trust, http.ca.as_deref(), identity, protocols)?;
         Ok(Some(Plan { config, name: tls::server_name(host)?, hint: TRUST_HINT }))
     }
 }
@@ -163,24 +189,41 @@ struct Set {
     asks: Result<Arc<Vec<Ask>>, String>,
     /// Whether it is heard what the server calls itself.
     looks: bool,
+    /// Whether a connection sends the cookies that it was given.
+    keeps_cookies: bool,
+    is_secure: bool,
+    /// Where values come from that differ from event to event.
+    data: Option<Arc<Data>>,
 }
 
 impl Set {
-    fn new(requests: Vec<Request>, site: &Site<'_>, looks: bool) -> Self {
+    fn new(requests: Vec<Request>, site: &Site<'_>) -> Self {
         let scheme = if site.is_secure { "https" } else { "http" };
         let asks: Result<Vec<Ask>, String> =
-            requests.iter().map(|request| Ask::of(&request.bytes, scheme)).collect();
-        Self { requests: Arc::new(requests), asks: asks.map(Arc::new), looks }
+            requests.iter().map(|request| Ask::of(&request.example(), scheme)).collect();
+        Self {
+            requests: Arc::new(requests),
+            asks: asks.map(Arc::new),
+            looks: false,
+            keeps_cookies: false,
+            data: None,
+            is_secure: site.is_secure,
+        }
     }
 
     /// What is spoken by the version that was agreed on.
     fn dialogue(&self, is_two: bool) -> Result<Box<dyn Dialogue>, Failure> {
         let requests = Arc::clone(&self.requests);
+        let writer = Writer {
+            jar: self.keeps_cookies.then(|| Jar::new(self.is_secure)),
+            data: self.data.clone(),
+            body: Vec::new(),
+        };
         if is_two {
             let asks = self.asks.clone().map_err(|text| Failure::new(FailureClass::Configuration, text))?;
-            return Ok(Box::new(AskerTwo::new(requests, asks)));
+            return Ok(Box::new(AskerTwo::new(requests, asks, writer, self.is_secure)));
         }
-        Ok(Box::new(Asker::new(requests, self.looks)))
+        Ok(Box::new(Asker::new(requests, self.looks, writer)))
     }
 }
 
@@ -209,7 +252,8 @@ pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
     let authority = Authority { host: "localhost", basic: None };
     let site = Site { is_secure: false, authority, path: "/" };
     let request = Request::of(&site.authority, site.path, &HttpSettings::plain());
-    let dialogue = Set::new(vec![request], &site, true).dialogue(is_two);
+    let set = Set { looks: true, keeps_cookies: true, ..Set::new(vec![request], &site) };
+    let dialogue = set.dialogue(is_two);
     dialogue.expect("a plain request can be sent by either version")
 }
 
@@ -220,6 +264,8 @@ struct Web {
     /// What is asked before any event: the head of a page alone.
     look: Set,
     requests: Set,
+    /// After this time a request is given up.
+    timeout: Option<Duration>,
 }
 
 impl Web {
@@ -281,6 +327,10 @@ impl Exchange for Web {
 
     fn closes_idle(&self) -> bool {
         true
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.timeout
     }
 }
 
@@ -348,7 +398,142 @@ impl Checksum {
     }
 }
 
+/// What a connection writes requests with.
+#[derive(Debug, Default)]
+struct Writer {
+    /// The cookies that it was given, if it sends them.
+    jar: Option<Jar>,
+    data: Option<Arc<Data>>,
+    /// Room for a body.
+    body: Vec<u8>,
+}
+
+impl Writer {
+    /// Whether a request is the same at each event.
+    fn is_plain(&self, request: &Request) -> bool {
+        self.jar.is_none() && request.written.is_none()
+    }
+
+    /// Writes the request of one event.
+    fn write(&mut self, request: &Request, random: &mut Random, out: &mut Vec<u8>) -> Result<(), String> {
+        if self.is_plain(request) {
+            out.extend_from_slice(&request.bytes);
+            return Ok(());
+        }
+        let start = out.len();
+        let body = match &request.written {
+            None => {
+                let (head, rest) = request.bytes.split_at(request.head_bytes());
+                out.extend_from_slice(head);
+                &rest[2..]
+            }
+            Some(written) => {
+                written.write(self.data.as_deref(), random, &mut self.body, out)?;
+                &self.body
+            }
+        };
+        if let Some(jar) = &self.jar {
+            let asked = path_of(&out[start..]).to_vec();
+            let before = out.len();
+            out.extend_from_slice(b"Cookie: ");
+            let named = out.len();
+            jar.write(&asked, out);
+            if out.len() == named {
+                out.truncate(before);
+            } else {
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(body);
+        Ok(())
+    }
+}
+
+/// What a request asks for, with its query.
+fn path_of(request: &[u8]) -> &[u8] {
+    request.split(|b| *b == b' ').nth(1).unwrap_or_default()
+}
+
+/// A request whose values differ from event to event.
+#[derive(Debug, Clone, PartialEq)]
+struct Written {
+    line: Template,
+    headers: Template,
+    body: Template,
+    /// Whether the length of its body is said.
+    has_length: bool,
+}
+
+impl Written {
+    /// Writes the head but for the empty line at its end, and the body beside it.
+    fn write(
+        &self,
+        data: Option<&Data>,
+        random: &mut Random,
+        body: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let row = data.map_or(&[][..], |data| {
+            let place = random.below(data.rows.len() as u64);
+            &data.rows[usize::try_from(place).expect("a place among rows")]
+        });
+        self.line.write(Part::Path, row, random, out)?;
+        self.headers.write(Part::Header, row, random, out)?;
+        body.clear();
+        self.body.write(Part::Body, row, random, body)?;
+        if self.has_length {
+            // Writing into memory does not fail.
+            let _ = write!(out, "Content-Length: {}\r\n", body.len());
+        }
+        Ok(())
+    }
+}
+
 impl Request {
+    /// The same, with its texts read for values that differ from event to event.
+    fn with_values(self, data: Option<&Data>) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        if !template::is_template(&text) {
+            return Ok(self);
+        }
+        let (head, body) = text.split_at(self.head_bytes());
+        let (line, headers) = head.split_at(head.find("\r\n").expect("a head has lines"));
+        let body = &body[2..];
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let (headers, has_length) = match headers.strip_suffix(&length) {
+            Some(headers) => (headers, true),
+            None => (headers, false),
+        };
+        let named = |problem: String| format!("{}: {problem}", self.name);
+        let written = Written {
+            line: Template::read(line, Part::Path, data).map_err(named)?,
+            headers: Template::read(headers, Part::Header, data).map_err(named)?,
+            body: Template::read(body, Part::Body, data).map_err(named)?,
+            has_length,
+        };
+        Ok(Self { written: Some(written), ..self })
+    }
+
+    /// Its bytes, without values if they differ from event to event.
+    fn example(&self) -> Vec<u8> {
+        match &self.written {
+            None => self.bytes.clone(),
+            Some(_) => template::around(&String::from_utf8_lossy(&self.bytes)).into_bytes(),
+        }
+    }
+
+    /// Where another header may stand.
+    fn head_bytes(&self) -> usize {
+        let end = self.bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
+        end + 2
+    }
+
+    fn has_cookie(&self) -> bool {
+        let head = String::from_utf8_lossy(&self.bytes[..self.head_bytes()]).to_ascii_lowercase();
+        head.contains("\r\ncookie:")
+    }
+
     /// A single request, from the command line.
     fn of(authority: &Authority<'_>, path: &str, http: &HttpSettings) -> Self {
         let headers = http.headers.iter().map(String::as_str);
@@ -360,6 +545,7 @@ impl Request {
             has_answer_body: http.method != "HEAD",
             expected_status: http.expected_status,
             body_checksum: None,
+            written: None,
         }
     }
 }

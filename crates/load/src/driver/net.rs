@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::libc::{MSG_DONTWAIT, MSG_PEEK};
+use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Idle, Laps, Look, OperationShare};
@@ -90,6 +91,11 @@ pub(crate) trait Dialogue: Send {
 
     /// What the server calls itself, as far as it was heard.
     fn server(&self) -> Option<String> {
+        None
+    }
+
+    /// Number of the operation that was asked last, if the request alone says it.
+    fn asked(&self) -> Option<usize> {
         None
     }
 
@@ -198,6 +204,11 @@ pub(crate) trait Exchange: Send + Sync {
 
     /// Whether servers of this kind close connections that are not in use, without being down.
     fn closes_idle(&self) -> bool;
+
+    /// After this time an event is given up; `None`: never.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// How one thread drives many connections to a target.
@@ -210,6 +221,11 @@ pub(crate) trait Multiplex: Send + Sync {
 
     /// Whether servers of this kind close connections that are not in use, without being down.
     fn closes_idle(&self) -> bool;
+
+    /// After this time an event is given up; `None`: never.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A connection on its way.
@@ -355,6 +371,12 @@ fn silent() -> Failure {
     Failure::new(FailureClass::Connection, text)
 }
 
+/// No whole answer came in time.
+pub(crate) fn timed_out(after_ns: u64, dialogue: &dyn Dialogue) -> Failure {
+    let text = format!("no whole answer within {:?}", Duration::from_nanos(after_ns));
+    Failure { operation: dialogue.asked(), ..Failure::new(FailureClass::Timeout, text) }
+}
+
 /// A socket, what is spoken on it, and what has come and was not taken yet.
 pub(crate) struct Wire {
     pub(crate) socket: Socket,
@@ -363,6 +385,37 @@ pub(crate) struct Wire {
     input: Inbox,
     /// Something of the newest event's request has left.
     is_sent: bool,
+    /// How long an event may take.
+    limit: Option<Limit>,
+}
+
+/// How long an event on a [`Wire`] may take.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    timeout: Duration,
+    /// What a call on the socket waits for, at most.
+    of_socket: Duration,
+    /// When the event under way is given up.
+    until_ns: u64,
+}
+
+/// A call on a socket may wait so much longer than the event has left: setting it anew costs a system call.
+const LIMIT_SLACK: Duration = Duration::from_millis(1);
+
+impl Limit {
+    /// Sees to it that the next call on the socket waits for as long as the event has left; false if it has nothing left.
+    fn allow(&mut self, socket: &Socket) -> io::Result<bool> {
+        let left = Duration::from_nanos(self.until_ns.saturating_sub(Monotonic.now_ns()));
+        if left.is_zero() {
+            return Ok(false);
+        }
+        if left + LIMIT_SLACK < self.of_socket || left > self.of_socket {
+            socket.set_read_timeout(Some(left))?;
+            socket.set_write_timeout(Some(left))?;
+            self.of_socket = left;
+        }
+        Ok(true)
+    }
 }
 
 /// What has come on a connection and was not taken yet.
@@ -409,8 +462,10 @@ impl Wire {
         let to_cut = socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
         cut.arm_socket(to_cut.into());
         let (out, input) = (Vec::with_capacity(1024), Inbox::default());
-        let mut wire = Self { socket, dialogue, out, input, is_sent: false };
+        let mut wire = Self { socket, dialogue, out, input, is_sent: false, limit: None };
         wire.greet()?;
+        let of_socket = Duration::ZERO;
+        wire.limit = exchange.timeout().map(|timeout| Limit { timeout, of_socket, until_ns: u64::MAX });
         Ok(wire)
     }
 
@@ -468,16 +523,30 @@ impl Wire {
     /// Sends all of it.
     fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
+            self.allow()?;
             match (&self.socket).write(bytes) {
                 Ok(sent) => {
                     self.is_sent = true;
                     bytes = &bytes[sent..];
                 }
-                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(e) => return Err(connection_failure("cannot send", &e)),
             }
         }
         Ok(())
+    }
+
+    /// Sees to it that the event under way is given up when it has lasted too long.
+    fn allow(&mut self) -> Result<(), Failure> {
+        let Some(limit) = &mut self.limit else { return Ok(()) };
+        match limit.allow(&self.socket) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let after_ns = u64::try_from(limit.timeout.as_nanos()).unwrap_or(u64::MAX);
+                Err(timed_out(after_ns, &*self.dialogue))
+            }
+            Err(e) => Err(connection_failure("cannot set a time-out", &e)),
+        }
     }
 
     /// Hears what came while nothing was asked, without waiting. Fails if the server takes no other request here.
@@ -509,17 +578,20 @@ impl Wire {
         &mut self,
         mut hear: impl FnMut(&mut dyn Dialogue, &[u8], bool) -> Heard,
     ) -> Result<Answer, Failure> {
+        let has_left = !self.input.is_empty() || self.dialogue.has_left();
         let dialogue = &mut *self.dialogue;
-        let out = &mut self.out;
-        let has_left = !self.input.is_empty() || dialogue.has_left();
         if has_left && let Some(answer) = self.input.hear(&[], |input| hear(dialogue, input, false)) {
             return answer;
         }
         READ_BUFFER.with_borrow_mut(|buffer| {
             loop {
+                self.allow()?;
+                let (dialogue, out) = (&mut *self.dialogue, &mut self.out);
                 let n = match (&self.socket).read(buffer) {
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
-                    // There is a limit only where the connection is being made.
+                    // Whether the event has nothing left, its limit says.
+                    Err(e) if e.kind() == ErrorKind::WouldBlock && self.limit.is_some() => continue,
+                    // There is another limit only where the connection is being made.
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(silent()),
                     Err(e) => return Err(connection_failure("cannot receive", &e)),
                     Ok(n) => n,
@@ -544,6 +616,10 @@ impl Wire {
         out.clear();
         self.dialogue.ask(random, &mut out);
         self.is_sent = false;
+        if let Some(limit) = &mut self.limit {
+            let timeout_ns = u64::try_from(limit.timeout.as_nanos()).unwrap_or(u64::MAX);
+            limit.until_ns = Monotonic.now_ns().saturating_add(timeout_ns);
+        }
         let sent = self.send(&out);
         self.out = out;
         let answer = sent.and_then(|()| self.receive(|dialogue, input, is_end| dialogue.hear(input, is_end)));
@@ -608,6 +684,10 @@ impl<E: Exchange + 'static> Multiplex for Net<E> {
 
     fn closes_idle(&self) -> bool {
         self.0.closes_idle()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.0.timeout()
     }
 }
 

@@ -409,7 +409,8 @@ impl Dialogue for Secured {
     }
 
     fn has_left(&self) -> bool {
-        !self.heard.is_empty()
+        let inside = matches!(&self.inside, Inside::Speaking(dialogue) if dialogue.has_left());
+        inside || !self.heard.is_empty()
     }
 
     fn spoken_version(&self) -> &'static str {
@@ -438,6 +439,13 @@ impl Dialogue for Secured {
     fn give_up(&self) {
         if let Inside::Speaking(dialogue) = &self.inside {
             dialogue.give_up();
+        }
+    }
+
+    fn asked(&self) -> Option<usize> {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.asked(),
+            _ => None,
         }
     }
 

@@ -157,7 +157,7 @@ impl EventLoop {
                 if event.tries_left == 0 || !may_repeat {
                     self.links[number].event = None;
                     self.busy -= 1;
-                    self.ledger.failed(self.first_hand + number, &event.started, at_ns);
+                    self.ledger.failed(self.first_hand + number, &event.started, at_ns, failure);
                 }
             }
             None => self.ledger.note_lost(failure, made_ns, at_ns, None),

@@ -8,6 +8,7 @@ use crate::ledger::Started;
 use crate::worker::PAUSE_FIRST_NS;
 
 /// One connection.
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(super) struct Link {
     pub(super) dialogue: Box<dyn Dialogue>,
     pub(super) state: State,
@@ -24,6 +25,10 @@ pub(super) struct Link {
     pub(super) is_queued: bool,
     /// When its timer is due; timers that say otherwise are void.
     pub(super) timer_ns: u64,
+    /// When its event is given up; 0 if never.
+    pub(super) gives_up_ns: u64,
+    /// It stands in the heap of those whose events may be given up.
+    pub(super) is_watched: bool,
     /// When the making of its newest connection began, and ended.
     pub(super) began_ns: u64,
     pub(super) made_ns: u64,
@@ -75,6 +80,8 @@ impl Link {
             free_ns: EVER_NS,
             is_queued: false,
             timer_ns: 0,
+            gives_up_ns: 0,
+            is_watched: false,
             began_ns: made_ns,
             made_ns,
             attempts: 0,

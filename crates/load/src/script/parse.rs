@@ -74,6 +74,17 @@ pub(super) fn parse(text: &str, names: &mut Names) -> Result<Written, Problem> {
     }
 }
 
+/// Reads an expression by itself.
+pub(super) fn expression(text: &str, names: &mut Names) -> Result<Expression, Problem> {
+    let mut reader = Reader { text, at: Place::START, names };
+    let expression = reader.expression()?;
+    reader.take_while(char::is_whitespace);
+    match reader.peek() {
+        None => Ok(expression),
+        Some(_) => Err(reader.at.problem(format!("`{}` is left over after the expression", reader.text))),
+    }
+}
+
 /// What is left to read.
 struct Reader<'a> {
     text: &'a str,

@@ -1,5 +1,7 @@
 //! What a variable of a script holds.
 
+use std::io::Write as _;
+
 use super::place::{Place, Problem};
 use crate::sql::Parameter;
 
@@ -23,6 +25,18 @@ impl Value {
             Self::Real(x) => Parameter::Real(*x),
             Self::Text(text) => Parameter::Text(text),
         }
+    }
+
+    /// Writes it as a person would.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        // Writing into memory does not fail.
+        let _ = match self {
+            Self::Null => write!(out, "null"),
+            Self::Boolean(b) => write!(out, "{b}"),
+            Self::Integer(n) => write!(out, "{n}"),
+            Self::Real(x) => write!(out, "{x}"),
+            Self::Text(text) => write!(out, "{text}"),
+        };
     }
 
     pub(super) fn boolean(&self, at: Place) -> Result<bool, Problem> {

@@ -29,9 +29,9 @@ struct Secure {
 
 impl Nginx {
     /// Serves `/page` (`hello\n`), `/long` (100,000 bytes), `/moved` (a redirect), `/gone` (an error), `/brief` (and closes
-    /// the connection 20 ms later) and `/dropped` (closes it without an answer to anything but HEAD); `None` where it is not installed.
+    /// the connection 20 ms later) `/slow` (the same as `/long`, in 100 s) and `/dropped` (closes it without an answer to anything but HEAD); `None` where it is not installed.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_with(None)
+        Self::start_with(None, |_| String::new())
     }
 
     /// The same, also by HTTP/2 and by TLS, with a certificate that its own file vouches for, made out to `localhost` and
@@ -41,10 +41,16 @@ impl Nginx {
             println!("skipped: openssl is not installed (apt-get install openssl)");
             return None;
         }
-        Self::start_with(Some(Secure { tls_port: super::port::free(), two_port: super::port::free() }))
+        let secure = Secure { tls_port: super::port::free(), two_port: super::port::free() };
+        Self::start_with(Some(secure), |_| String::new())
     }
 
-    fn start_with(secure: Option<Secure>) -> Option<Self> {
+    /// The first, and beside it what `more` says of servers, given the folder.
+    pub(crate) fn start_beside(more: impl Fn(&str) -> String) -> Option<Self> {
+        Self::start_with(None, more)
+    }
+
+    fn start_with(secure: Option<Secure>, beside: impl Fn(&str) -> String) -> Option<Self> {
         let Some(path) = installed("nginx") else {
             println!("skipped: nginx is not installed (apt-get install nginx-light)");
             return None;
@@ -52,6 +58,7 @@ impl Nginx {
         let folder = tempfile::tempdir().unwrap();
         let port = super::port::free();
         let root = folder.path().display();
+        let beside = beside(&root.to_string());
         fs::write(folder.path().join("page"), "hello\n").unwrap();
         fs::write(folder.path().join("long"), vec![b'x'; 100_000]).unwrap();
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -65,6 +72,7 @@ impl Nginx {
                      ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate {root}/certificate.pem; ssl_certificate_key {root}/key.pem;
                      location = /gone {{ return 410; }}
                      location = /brief {{ keepalive_timeout 20ms; return 200 hello; }}
+                     location = /slow {{ limit_rate 1000; alias {root}/long; }}
                  }}"
             )
         });
@@ -78,9 +86,11 @@ impl Nginx {
                      location = /moved {{ return 302 /page; }}
                      location = /gone {{ return 410; }}
                      location = /brief {{ keepalive_timeout 20ms; return 200 hello; }}
+                     location = /slow {{ limit_rate 1000; alias {root}/long; }}
                      location = /dropped {{ if ($request_method != HEAD) {{ return 444; }} return 204; }}
                  }}
                  {more}
+                 {beside}
              }}"
         );
         fs::write(folder.path().join("nginx.conf"), text).unwrap();

@@ -186,6 +186,54 @@ pub(super) const KEYS: &[Key] = &[
     key("insecure", Kind::Bool, Need::Optional("false"), "true", "trust any certificate; https: only")
         .with(Placeholders::Any),
     key(
+        "cert",
+        Kind::Text,
+        WITHOUT_IT_NONE,
+        "\"{scratch}/client.pem\"",
+        "the client's own certificate (PEM), beside `key`; https: only",
+    )
+    .with(Placeholders::Any),
+    key(
+        "key",
+        Kind::Text,
+        WITHOUT_IT_NONE,
+        "\"{scratch}/client-key.pem\"",
+        "the private key of `cert` (PEM)",
+    )
+    .with(Placeholders::Any),
+    key(
+        "unix_socket",
+        Kind::Text,
+        Need::Optional("the target's host and port"),
+        "\"{scratch}/web.sock\"",
+        "connect to this socket; web servers only",
+    )
+    .with(Placeholders::Any),
+    key(
+        "timeout",
+        ANY_TIME,
+        Need::Optional("none"),
+        "\"500ms\"",
+        "give up a web request without a whole answer after this time; it is a `timeout` error",
+    )
+    .with(Placeholders::Any),
+    key(
+        "cookies",
+        Kind::Bool,
+        Need::Optional("false"),
+        "true",
+        "each connection to a web server sends the cookies that it was given",
+    )
+    .with(Placeholders::Any),
+    key(
+        "data",
+        Kind::Text,
+        WITHOUT_IT_NONE,
+        "\"{scratch}/users.csv\"",
+        "a file of rows (CSV with a line of names, or JSON lines) whose values stand in web requests as `${name}`",
+    )
+    .with(Placeholders::Any),
+    key(
         "env",
         Kind::Texts,
         WITHOUT_IT_NONE,

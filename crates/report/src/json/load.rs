@@ -173,6 +173,7 @@ fn errors(record: &LoadRecord) -> Value {
     let e = record.errors;
     json!({
         "transient": e.transient, "connection": e.connection, "application": e.application, "verify": e.verify,
+        "timeout": e.timeout,
     })
 }
 

@@ -201,6 +201,7 @@ fn events(record: &LoadRecord) -> Section {
         ("connection", e.connection),
         ("application", e.application),
         ("wrong answer", e.verify),
+        ("time-out", e.timeout),
     ] {
         errors.row(vec![name.into(), count(n).into()]);
     }

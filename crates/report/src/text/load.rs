@@ -333,6 +333,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
         ("connection", e.connection),
         ("application", e.application),
         ("wrong answer", e.verify),
+        ("time-out", e.timeout),
     ];
     let told: Vec<String> =
         classes.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();

@@ -7,7 +7,7 @@ use record::load::{
     Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
     PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
-use record::requests::{ExecSettings, HttpSettings, HttpVersion, KvSettings};
+use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use record::target::Target;
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +143,23 @@ struct Http {
     ca: Option<String>,
     #[serde(default)]
     insecure: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cert: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unix_socket: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    cookies: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -451,19 +468,78 @@ impl Kv {
 impl Http {
     fn of(http: &HttpSettings) -> Self {
         let headers = http.masked_headers();
-        let HttpSettings { method, headers: _, body, expected_status, requests, version, ca, insecure } =
-            http.clone();
+        let HttpSettings {
+            method,
+            headers: _,
+            body,
+            expected_status,
+            requests,
+            version,
+            ca,
+            insecure,
+            identity,
+            unix_socket,
+            timeout,
+            cookies,
+            data,
+        } = http.clone();
         let version = Some(version.word().to_owned());
-        Self { method, headers, body, expected_status, requests, version, ca, insecure }
+        let (cert, key) = identity.map(|files| (files.cert, files.key)).unzip();
+        let timeout_ns = timeout.map(ns);
+        Self {
+            method,
+            headers,
+            body,
+            expected_status,
+            requests,
+            version,
+            ca,
+            insecure,
+            cert,
+            key,
+            unix_socket,
+            timeout_ns,
+            cookies,
+            data,
+        }
     }
 
     fn read(self) -> Result<HttpSettings, Wrong> {
-        let Self { method, headers, body, expected_status, requests, version, ca, insecure } = self;
+        let Self {
+            method,
+            headers,
+            body,
+            expected_status,
+            requests,
+            version,
+            ca,
+            insecure,
+            cert,
+            key,
+            unix_socket,
+            timeout_ns,
+            cookies,
+            data,
+        } = self;
         let version = match &version {
             Some(version) => word("HTTP version", version, HttpVersion::from_word)?,
             None => HttpVersion::One,
         };
-        Ok(HttpSettings { method, headers, body, expected_status, requests, version, ca, insecure })
+        Ok(HttpSettings {
+            method,
+            headers,
+            body,
+            expected_status,
+            requests,
+            version,
+            ca,
+            insecure,
+            identity: cert.zip(key).map(|(cert, key)| ClientFiles { cert, key }),
+            unix_socket,
+            timeout: timeout_ns.map(Duration::from_nanos),
+            cookies,
+            data,
+        })
     }
 }
 

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use super::requests::Request;
-use super::{Checksum, choose, judge};
-use crate::driver::net::{Dialogue, Heard, line};
+use super::{Checksum, Writer, choose, judge, path_of};
+use crate::driver::net::{Dialogue, Go, Heard, line};
+use crate::driver::{Failure, FailureClass};
 use crate::random::Random;
 
 /// The longest head of an answer that is waited for.
@@ -26,6 +27,11 @@ pub(super) struct Asker {
     /// Whether it is heard what the server calls itself.
     looks: bool,
     server: Option<String>,
+    writer: Writer,
+    /// The path that was asked for last, if its answer may give cookies.
+    path: Vec<u8>,
+    /// Why the request could not be written.
+    problem: Option<Failure>,
 }
 
 /// Which part of an answer comes next.
@@ -52,10 +58,30 @@ impl Dialogue for Asker {
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
         self.asked = choose(&self.requests, self.weights, &mut random);
         (self.part, self.closes, self.body) = (Part::Head, false, Checksum::default());
-        out.extend_from_slice(&self.requests[self.asked].bytes);
+        let (request, start) = (&self.requests[self.asked], out.len());
+        if let Err(text) = self.writer.write(request, &mut random, out) {
+            out.truncate(start);
+            let text = format!("{}: {text}", request.name);
+            self.problem = Some(Failure::new(FailureClass::Application, text));
+        }
+        if self.writer.jar.is_some() {
+            self.path.clear();
+            self.path.extend_from_slice(path_of(&out[start..]));
+        }
+    }
+
+    fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
+        self.problem.take().map_or(Go::Wait, |problem| Go::Ended(Err(problem)))
+    }
+
+    fn has_left(&self) -> bool {
+        self.problem.is_some()
     }
 
     fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        if let Some(problem) = self.problem.take() {
+            return Heard { taken: 0, answer: Some(Err(problem)) };
+        }
         let mut taken = 0;
         loop {
             match self.take(&input[taken..], is_end) {
@@ -76,6 +102,10 @@ impl Dialogue for Asker {
     fn hear_unasked(&mut self, input: &[u8]) -> Heard {
         self.closes |= !input.is_empty();
         Heard { taken: input.len(), answer: None }
+    }
+
+    fn asked(&self) -> Option<usize> {
+        Some(self.asked)
     }
 
     fn may_repeat(&self) -> bool {
@@ -103,7 +133,7 @@ enum Step {
 }
 
 impl Asker {
-    pub(super) fn new(requests: Arc<Vec<Request>>, looks: bool) -> Self {
+    pub(super) fn new(requests: Arc<Vec<Request>>, looks: bool, writer: Writer) -> Self {
         let weights = requests.iter().map(|r| r.weight).sum();
         Self {
             requests,
@@ -115,6 +145,9 @@ impl Asker {
             body: Checksum::default(),
             looks,
             server: None,
+            writer,
+            path: Vec::new(),
+            problem: None,
         }
     }
 
@@ -191,6 +224,12 @@ impl Asker {
             let server = headers.find(|(name, _)| name.eq_ignore_ascii_case("server"));
             self.server = server.map(|(_, name)| name.trim().to_owned());
         }
+        if let Some(jar) = &mut self.writer.jar {
+            let lines = input[..head.bytes].split(|b| *b == b'\n');
+            for cookie in lines.filter_map(set_cookie) {
+                jar.take(cookie, &self.path);
+            }
+        }
         let has_body = self.requests[self.asked].has_answer_body && !matches!(head.status, 204 | 304);
         self.part = match (head.length, head.is_chunked) {
             _ if !has_body => return Step::Whole(head.bytes),
@@ -211,6 +250,13 @@ impl Asker {
             self.body.add(body);
         }
     }
+}
+
+/// The value of a header that gives a cookie.
+fn set_cookie(line: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"set-cookie:";
+    let (name, value) = line.split_at_checked(NAME.len())?;
+    name.eq_ignore_ascii_case(NAME).then(|| value.trim_ascii())
 }
 
 fn within(left: u64, bytes: usize) -> usize {
@@ -291,7 +337,7 @@ mod tests {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
         let requests =
             Arc::new(vec![Request::of(&super::super::Authority::read("h:1").unwrap(), "/x", &http)]);
-        Asker::new(requests, false)
+        Asker::new(requests, false, Writer::default())
     }
 
     /// The end of an answer that comes in pieces of `step` bytes, and what was left over.

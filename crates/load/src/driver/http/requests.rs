@@ -33,6 +33,8 @@ pub(super) struct Request {
     pub(super) expected_status: Option<u16>,
     /// Of the whole body; `None` where it is not checked.
     pub(super) body_checksum: Option<u64>,
+    /// Its texts, if they have values that differ from event to event.
+    pub(super) written: Option<super::Written>,
 }
 
 /// The keys of a request.
@@ -131,6 +133,7 @@ fn request(
         has_answer_body: method != "HEAD",
         expected_status: status,
         body_checksum: answer.filter(|_| verifies).map(checksum),
+        written: None,
     })
 }
 
@@ -147,7 +150,8 @@ fn word(value: &Value<'_>) -> Result<String, Wrong> {
 
 fn path_of(value: &Value<'_>) -> Result<String, Wrong> {
     let text = string(value)?;
-    let is_path = text.starts_with('/') && text.bytes().all(|b| b > b' ' && b != 0x7f);
+    let is_path =
+        text.starts_with('/') && super::template::around(text).bytes().all(|b| b > b' ' && b != 0x7f);
     if is_path {
         Ok(text.to_owned())
     } else {

@@ -16,8 +16,8 @@ use http::{HeaderName, HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::requests::Request;
-use super::{Checksum, choose, judge};
-use crate::driver::net::{Dialogue, Heard};
+use super::{Checksum, Writer, choose, judge, path_of};
+use crate::driver::net::{Dialogue, Go, Heard};
 use crate::driver::{Failure, FailureClass};
 use crate::random::Random;
 
@@ -40,6 +40,12 @@ pub(super) struct AskerTwo {
     status: u16,
     body: Checksum,
     server: Option<String>,
+    writer: Writer,
+    scheme: &'static str,
+    /// The path that was asked for last, if its answer may give cookies.
+    path: Vec<u8>,
+    /// Room for a request that differs from event to event.
+    room: Vec<u8>,
     /// What went wrong while nobody could be told.
     problem: Option<Failure>,
     is_over: bool,
@@ -90,7 +96,12 @@ impl Ask {
 }
 
 impl AskerTwo {
-    pub(super) fn new(requests: Arc<Vec<Request>>, asks: Arc<Vec<Ask>>) -> Self {
+    pub(super) fn new(
+        requests: Arc<Vec<Request>>,
+        asks: Arc<Vec<Ask>>,
+        writer: Writer,
+        is_secure: bool,
+    ) -> Self {
         let weights = requests.iter().map(|r| r.weight).sum();
         Self {
             requests,
@@ -104,6 +115,10 @@ impl AskerTwo {
             status: 0,
             body: Checksum::default(),
             server: None,
+            writer,
+            scheme: if is_secure { "https" } else { "http" },
+            path: Vec::new(),
+            room: Vec::new(),
             problem: None,
             is_over: false,
         }
@@ -121,7 +136,8 @@ impl AskerTwo {
         }
     }
 
-    fn begin(&mut self) -> Result<(), Failure> {
+    fn begin(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let Ask { head, body } = self.next_ask(random)?;
         let Some(send) = &mut self.send else { return Err(over()) };
         match send.poll_ready(&mut context()) {
             Poll::Ready(Ok(())) => {}
@@ -131,13 +147,26 @@ impl AskerTwo {
                 return Err(Failure::new(FailureClass::Connection, text));
             }
         }
-        let Ask { head, body } = self.asks[self.asked].clone();
         let (response, mut sending) = send.send_request(head, body.is_empty()).map_err(|e| failure(&e))?;
         if !body.is_empty() {
             sending.send_data(body, true).map_err(|e| failure(&e))?;
         }
         self.answer = Part::Head(response);
         self.turn()
+    }
+
+    /// What the event asks.
+    fn next_ask(&mut self, random: &mut Random) -> Result<Ask, Failure> {
+        let request = &self.requests[self.asked];
+        if self.writer.is_plain(request) {
+            return Ok(self.asks[self.asked].clone());
+        }
+        self.room.clear();
+        let written = self.writer.write(request, random, &mut self.room);
+        let ask = written.and_then(|()| Ask::of(&self.room, self.scheme));
+        self.path.clear();
+        self.path.extend_from_slice(path_of(&self.room));
+        ask.map_err(|text| Failure::new(FailureClass::Application, format!("{}: {text}", request.name)))
     }
 
     /// Takes what of the answer has come; true where it is whole.
@@ -155,6 +184,11 @@ impl AskerTwo {
                         if self.server.is_none() {
                             let server = response.headers().get(http::header::SERVER);
                             self.server = server.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+                        }
+                        if let Some(jar) = &mut self.writer.jar {
+                            for cookie in response.headers().get_all(http::header::SET_COOKIE) {
+                                jar.take(cookie.as_bytes(), &self.path);
+                            }
                         }
                         self.answer = Part::Body(response.into_body());
                     }
@@ -219,7 +253,7 @@ impl Dialogue for AskerTwo {
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
         self.asked = choose(&self.requests, self.weights, &mut random);
         self.body = Checksum::default();
-        if let Err(problem) = self.begin() {
+        if let Err(problem) = self.begin(&mut random) {
             self.problem = Some(problem);
         }
         self.reply(out);
@@ -239,6 +273,14 @@ impl Dialogue for AskerTwo {
         Heard { taken, answer }
     }
 
+    fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
+        self.problem.take().map_or(Go::Wait, |problem| Go::Ended(Err(problem)))
+    }
+
+    fn has_left(&self) -> bool {
+        self.problem.is_some()
+    }
+
     fn hear_unasked(&mut self, input: &[u8]) -> Heard {
         self.pipe.put(input);
         let answer = self.turn().err().map(Err);
@@ -247,6 +289,10 @@ impl Dialogue for AskerTwo {
 
     fn reply(&mut self, out: &mut Vec<u8>) {
         self.pipe.get(out);
+    }
+
+    fn asked(&self) -> Option<usize> {
+        Some(self.asked)
     }
 
     fn may_repeat(&self) -> bool {

@@ -1,0 +1,164 @@
+//! The cookies of one connection.
+//!
+//! A connection is a user agent of its own: it begins without cookies, sends those that it was given, and forgets them when it is made
+//! again. A cookie goes to the paths below its own. `Domain` says nothing, because a load has one target.
+//!
+//! # Source
+//!
+//! RFC 6265, HTTP state management, sections 5.1.4, 5.2 and 5.4.
+
+/// More than this a connection does not keep; the oldest goes.
+const COOKIES_MAX: usize = 64;
+/// A longer cookie is not kept.
+const COOKIE_BYTES_MAX: usize = 4_096;
+
+/// The cookies, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Jar {
+    cookies: Vec<Cookie>,
+    is_secure: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Cookie {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    path: Vec<u8>,
+}
+
+impl Jar {
+    /// - `is_secure`: what is sent goes inside of TLS.
+    pub(super) fn new(is_secure: bool) -> Self {
+        Self { cookies: Vec::new(), is_secure }
+    }
+
+    /// Takes in the value of a `Set-Cookie` header, which came with the answer to a request for `asked`.
+    pub(super) fn take(&mut self, header: &[u8], asked: &[u8]) {
+        let mut parts = header.split(|b| *b == b';');
+        let pair = parts.next().unwrap_or_default();
+        let Some(equals) = pair.iter().position(|b| *b == b'=') else { return };
+        let (name, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
+        if name.is_empty() || name.len() + value.len() > COOKIE_BYTES_MAX {
+            return;
+        }
+        let (mut path, mut is_gone, mut has_age) = (folder_of(asked), false, false);
+        for part in parts {
+            let equals = part.iter().position(|b| *b == b'=').unwrap_or(part.len());
+            let (word, said) = (part[..equals].trim_ascii(), part.get(equals + 1..).unwrap_or_default());
+            let said = said.trim_ascii();
+            if word.eq_ignore_ascii_case(b"path") && said.starts_with(b"/") {
+                path = said;
+            } else if word.eq_ignore_ascii_case(b"max-age") {
+                (is_gone, has_age) = (said == b"0" || said.starts_with(b"-"), true);
+            } else if word.eq_ignore_ascii_case(b"expires") && !has_age {
+                is_gone = is_long_ago(said);
+            } else if word.eq_ignore_ascii_case(b"secure") && !self.is_secure {
+                return;
+            }
+        }
+        let is_same = |cookie: &Cookie| cookie.name == name && cookie.path == path;
+        let known = self.cookies.iter().position(is_same);
+        if is_gone {
+            if let Some(place) = known {
+                self.cookies.remove(place);
+            }
+            return;
+        }
+        if let Some(place) = known {
+            self.cookies[place].value = value.to_vec();
+            return;
+        }
+        if self.cookies.len() == COOKIES_MAX {
+            self.cookies.remove(0);
+        }
+        let (name, value, path) = (name.to_vec(), value.to_vec(), path.to_vec());
+        self.cookies.push(Cookie { name, value, path });
+    }
+
+    /// Writes what goes with a request for `asked`: `a=1; b=2`, the longest path first; nothing if there is no cookie for it.
+    pub(super) fn write(&self, asked: &[u8], out: &mut Vec<u8>) {
+        let asked = without_query(asked);
+        let start = out.len();
+        let longest = self.cookies.iter().map(|c| c.path.len()).max().unwrap_or(0);
+        for length in (1..=longest).rev() {
+            for cookie in self.cookies.iter().filter(|c| c.path.len() == length && is_below(asked, &c.path)) {
+                if out.len() > start {
+                    out.extend_from_slice(b"; ");
+                }
+                out.extend_from_slice(&cookie.name);
+                out.push(b'=');
+                out.extend_from_slice(&cookie.value);
+            }
+        }
+    }
+}
+
+fn without_query(path: &[u8]) -> &[u8] {
+    path.split(|b| *b == b'?').next().unwrap_or_default()
+}
+
+/// The path that a cookie has which says none.
+fn folder_of(asked: &[u8]) -> &[u8] {
+    let path = without_query(asked);
+    match path.iter().rposition(|b| *b == b'/') {
+        None | Some(0) => b"/",
+        Some(end) => &path[..end],
+    }
+}
+
+fn is_below(asked: &[u8], path: &[u8]) -> bool {
+    match asked.strip_prefix(path) {
+        Some(rest) => rest.is_empty() || path.ends_with(b"/") || rest.starts_with(b"/"),
+        None => false,
+    }
+}
+
+/// Whether a date is one by which servers take a cookie back: the beginning of time. No other date ends within a load.
+fn is_long_ago(date: &[u8]) -> bool {
+    let mut words = date.split(|b| matches!(b, b' ' | b'-'));
+    words.any(|word| matches!(word, b"1970" | b"1969" | b"0001" | b"70"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(jar: &Jar, path: &str) -> String {
+        let mut out = Vec::new();
+        jar.write(path.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_cookie_goes_where_its_path_says_until_it_is_taken_back() {
+        let mut jar = Jar::new(false);
+        jar.take(b"id = 1 ; Path=/; HttpOnly", b"/login?x=/y/z");
+        jar.take(b"cart=a=b", b"/shop/cart");
+        jar.take(b"key=secret; Secure", b"/");
+        jar.take(b"no pair", b"/");
+        jar.take(b"admin=1; path=/admin", b"/");
+        assert_eq!(sent(&jar, "/"), "id=1");
+        assert_eq!(sent(&jar, "/shop/cart?x"), "cart=a=b; id=1");
+        assert_eq!(sent(&jar, "/shopping"), "id=1");
+        assert_eq!(sent(&jar, "/admin/x"), "admin=1; id=1");
+        jar.take(b"id=2; path=/; expires=Fri, 31 Dec 9999 23:59:59 GMT", b"/");
+        assert_eq!(sent(&jar, "/"), "id=2");
+        jar.take(b"id=; path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT", b"/");
+        jar.take(b"cart=; Max-Age=0", b"/shop/x");
+        assert_eq!(sent(&jar, "/shop/cart"), "");
+        let mut secure = Jar::new(true);
+        secure.take(b"key=secret; Secure", b"/");
+        assert_eq!(sent(&secure, "/x"), "key=secret");
+    }
+
+    #[test]
+    fn a_server_that_gives_cookies_without_end_is_not_remembered_without_end() {
+        let mut jar = Jar::new(false);
+        for number in 0..10_000 {
+            jar.take(format!("c{number}=1").as_bytes(), b"/");
+        }
+        jar.take(&[b"long=".as_slice(), &[b'x'; 5_000]].concat(), b"/");
+        assert_eq!(jar.cookies.len(), COOKIES_MAX);
+        assert!(sent(&jar, "/").ends_with("; c9999=1"));
+    }
+}
