@@ -27,6 +27,10 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "NAME", default_value = "zipfian", value_parser = distribution)]
     key_distribution: Distribution,
 
+    /// Requests that a connection to a cache may have in flight at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(KvSettings::PIPELINE_MAX)))]
+    pipeline: u32,
+
     /// Compare everything that is read with what must be there
     #[arg(long)]
     verify: bool,
@@ -106,6 +110,7 @@ impl RequestOptions {
             get_ratio: self.mix,
             sizes: self.sizes.0.clone(),
             distribution: self.key_distribution,
+            pipeline: self.pipeline,
         }
     }
 

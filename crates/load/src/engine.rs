@@ -50,7 +50,8 @@ pub(crate) struct Engine {
     pub(crate) clock: SharedClock,
     /// One a worker's thread.
     pub(crate) posts: Vec<Post>,
-    /// One a connection; where each thread has one connection, they go by the same numbers.
+    /// One a request in flight: of each connection its own, one connection after the other. If each thread has one connection
+    /// and that one request, they go by the same numbers.
     pub(crate) hands: Vec<Hand>,
     /// Set when every worker is connected; the workers wait for it.
     pub(crate) timeline: OnceLock<Timeline>,
@@ -228,7 +229,7 @@ impl Engine {
         driver: Arc<dyn Driver>,
         clock: SharedClock,
     ) -> Self {
-        let (threads, connections) = (settings.threads, settings.connections_in_all());
+        let (threads, in_flight) = (settings.threads, settings.in_flight_max());
         Self {
             counted_by: By::of(&settings),
             lead: Lead::new(if settings.rate != Rate::Max && settings.client.spin.is_zero() {
@@ -242,7 +243,7 @@ impl Engine {
             driver,
             clock,
             posts: (0..threads).map(|_| Post::default()).collect(),
-            hands: (0..connections).map(|_| Hand::default()).collect(),
+            hands: (0..in_flight).map(|_| Hand::default()).collect(),
             timeline: OnceLock::new(),
             next: AtomicU64::new(0),
             next_warmup: AtomicU64::new(0),
@@ -307,13 +308,14 @@ impl Engine {
     /// The longest pause before a connection is tried again, but for chance: all together they try some hundred times a
     /// second, so that the end of an outage is seen when it comes, and each tries once a second at least.
     pub(crate) fn pause_last_ns(&self) -> u64 {
-        (self.hands.len() as u64 * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
+        (u64::from(self.settings.connections_in_all()) * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
     }
 
     /// The hands of a thread's connections: dealt out as evenly as it goes.
     pub(crate) fn hands_of(&self, worker: usize) -> std::ops::Range<usize> {
-        let (hands, threads) = (self.hands.len(), self.posts.len());
-        worker * hands / threads..(worker + 1) * hands / threads
+        let depth = self.settings.depth() as usize;
+        let (connections, threads) = (self.hands.len() / depth, self.posts.len());
+        depth * (worker * connections / threads)..depth * ((worker + 1) * connections / threads)
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

@@ -43,7 +43,7 @@ mod opener;
 mod ready;
 
 use connection::INPUT;
-use link::{Link, Pending, State};
+use link::{Carrier, Link, Pending, State};
 use opener::Opener;
 use ready::Ready;
 
@@ -59,7 +59,15 @@ pub(crate) struct EventLoop {
     ledger: Ledger,
     laps: Laps,
     ready: Ready,
+    carriers: Vec<Carrier>,
+    /// The links of each connection, one connection after the other.
     links: Vec<Link>,
+    /// Links of a connection.
+    depth: usize,
+    /// Connections that have something to send, when all that is due is built.
+    dirty: Vec<usize>,
+    /// Room for the answers of one read, each with the link whose it is.
+    answers: Vec<(usize, Result<Answer, Failure>)>,
     /// Number of the first link's hand.
     first_hand: usize,
     /// Links that wait for an event, the one that has waited for longest first. One that was lost meanwhile is passed over.
@@ -127,18 +135,25 @@ impl EventLoop {
             let _ = wake.write(1);
         });
         let now_ns = engine.clock.now_ns();
-        let mut links = Vec::with_capacity(opened.len());
+        let settings = &engine.settings;
+        let depth = settings.depth() as usize;
+        let mut links = Vec::with_capacity(opened.len() * depth);
+        let mut carriers = Vec::with_capacity(opened.len());
         for (number, (socket, dialogue)) in opened.into_iter().enumerate() {
             socket.set_nonblocking(true)?;
             ready.add(&socket, INPUT, number as u64)?;
-            links.push(Link::new(socket, dialogue, now_ns));
+            carriers.push(Carrier::new(socket, dialogue, now_ns));
+            links.extend((0..depth).map(|lane| Link::new(number, lane)));
         }
-        let settings = &engine.settings;
         Ok(Self {
             worker,
             ledger: Ledger::new(Arc::clone(engine), writer),
             laps: Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), cut.is_cut()),
             ready,
+            depth,
+            dirty: Vec::with_capacity(carriers.len()),
+            answers: Vec::with_capacity(depth),
+            carriers,
             first_hand,
             free: VecDeque::with_capacity(links.len()),
             next: None,
@@ -189,6 +204,7 @@ impl EventLoop {
             if self.busy == 0 && (is_over || !(self.next.is_some() || self.may_take(is_open))) {
                 break;
             }
+            self.flush();
             let deadline_ns = self.deadline_ns(now_ns, is_over);
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
                 let text = format!("waiting for connections: {error}");
@@ -223,7 +239,7 @@ impl EventLoop {
             }
         }
         for link in self.links.iter().filter(|l| l.state == State::Asking) {
-            link.dialogue.give_up();
+            self.carriers[link.carrier].dialogue.give_up();
         }
         self.ledger
     }
@@ -394,20 +410,23 @@ impl EventLoop {
     fn ask(&mut self, number: usize, start_ns: u64) {
         let link = &mut self.links[number];
         (link.state, link.is_sent) = (State::Asking, false);
-        link.dialogue.begin(start_ns);
         if let Some(timeout_ns) = self.timeout_ns {
             link.gives_up_ns = start_ns.saturating_add(timeout_ns);
             if !std::mem::replace(&mut link.is_watched, true) {
                 self.give_ups.push(Reverse((link.gives_up_ns, number)));
             }
         }
+        self.dialogue(number).begin(start_ns);
         if self.out.is_empty() { self.go_on(number) } else { self.send(number) }
     }
 
     /// Does what comes next in an event of several requests.
     fn go_on(&mut self, number: usize) {
-        self.out.clear();
-        match self.links[number].dialogue.go_on(&mut self.out) {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        let go = self.dialogue(number).go_on(&mut out);
+        self.out = out;
+        match go {
             Go::Wait => {}
             Go::Send => self.send(number),
             Go::Rest { for_ns } => {
@@ -420,15 +439,17 @@ impl EventLoop {
     }
 
     fn build(&mut self, link: usize, taken: &Taken) {
-        self.out.clear();
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
         let random = Random::of(self.engine.settings.seed, taken.chance);
-        self.links[link].dialogue.ask(random, &mut self.out);
+        self.dialogue(link).ask(random, &mut out);
+        self.out = out;
     }
 
     fn on_done(&mut self, number: usize, answer: Answer) {
         let Some(event) = self.links[number].event.take() else { return };
         self.busy -= 1;
-        let laps = if let Some(laps) = self.links[number].dialogue.laps() {
+        let laps = if let Some(laps) = self.carriers[self.links[number].carrier].dialogue.laps() {
             laps
         } else {
             self.laps.begin(event.try_start_ns);
@@ -447,7 +468,7 @@ impl EventLoop {
 
     fn on_failure(&mut self, number: usize, failure: &Failure) {
         if failure.class == FailureClass::Connection {
-            return self.lose(number, failure);
+            return self.lose(self.links[number].carrier, failure);
         }
         let Some(event) = self.links[number].event else { return };
         let is_timeout = failure.class == FailureClass::Timeout;
@@ -463,15 +484,15 @@ impl EventLoop {
         self.ledger.failed(self.first_hand + number, &event.started, end_ns, failure);
         if is_timeout {
             // The answer that comes later would be taken for that of the next event.
-            return self.replace(number);
+            return self.replace(self.links[number].carrier);
         }
         self.on_ended(number, end_ns);
     }
 
     /// The link has done with its event, at `end_ns`.
     fn on_ended(&mut self, number: usize, end_ns: u64) {
-        if self.links[number].dialogue.closes() {
-            return self.replace(number);
+        if self.dialogue(number).closes() {
+            return self.replace(self.links[number].carrier);
         }
         if self.engine.timeline().due.is_some() {
             self.set_free(number, end_ns);
@@ -508,12 +529,13 @@ impl EventLoop {
                 continue;
             }
             self.links[number].timer_ns = 0;
+            let carrier = self.links[number].carrier;
             match self.links[number].state {
                 // Nobody needs a new connection when it is over, but for an event in hand.
-                State::Down if !is_over || self.links[number].event.is_some() => self.connect(number),
+                State::Down if !is_over || self.has_event(carrier) => self.connect(carrier),
                 State::Connecting | State::Greeting => {
                     let text = format!("no connection within {CONNECT_TIMEOUT:?}");
-                    self.on_unconnected(number, &Failure::new(FailureClass::Connection, text));
+                    self.on_unconnected(carrier, &Failure::new(FailureClass::Connection, text));
                 }
                 State::Resting => self.begin_closed(number),
                 State::Pausing => {
@@ -523,6 +545,11 @@ impl EventLoop {
                 State::Down | State::Opening | State::Free | State::Asking => {}
             }
         }
+    }
+
+    /// Whether an event waits for a connection, or is in flight on it.
+    fn has_event(&self, carrier: usize) -> bool {
+        self.links_of(carrier).any(|number| self.links[number].event.is_some())
     }
 
     /// Gives up the events that have lasted too long.
@@ -540,7 +567,8 @@ impl EventLoop {
                 self.give_ups.push(Reverse((link.gives_up_ns, number)));
             } else {
                 link.is_watched = false;
-                let failure = timed_out(self.timeout_ns.unwrap_or_default(), &*link.dialogue);
+                let timeout_ns = self.timeout_ns.unwrap_or_default();
+                let failure = timed_out(timeout_ns, self.dialogue(number));
                 self.on_failure(number, &failure);
             }
         }

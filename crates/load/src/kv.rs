@@ -201,6 +201,7 @@ mod tests {
             get_ratio: 0.9,
             sizes: KvSettings::parse_sizes("4-100:6,1024-2048:3,5120-20480:1").unwrap(),
             distribution: Distribution::Uniform,
+            pipeline: 1,
         };
         Kv::new(&settings, 7, true)
     }

@@ -330,7 +330,7 @@ fn was_idle(record: &LoadRecord) -> bool {
     // Otherwise there are reasons of its own for an event to wait, or to be given up, beside a connection that is free.
     let takes_next = settings.schedule == Schedule::Shared && settings.late == LatePolicy::Queue;
     let service_s = record.service.summary().map_or(0.0, |s| s.mean_ns * s.count as f64 / 1e9);
-    let all_s = f64::from(settings.connections_in_all()) * record.measured.as_secs_f64();
+    let all_s = f64::from(settings.in_flight_max()) * record.measured.as_secs_f64();
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
 }
 

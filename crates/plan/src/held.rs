@@ -112,7 +112,7 @@ impl Plan {
                 match (settings.rate, settings.think) {
                     (Rate::PerSecond(per_s), _) => Bound::About(per_s * measured_s),
                     (Rate::Max, Think::Constant(rest) | Think::Exponential(rest)) => {
-                        let workers = f64::from(settings.connections_in_all());
+                        let workers = f64::from(settings.in_flight_max());
                         Bound::AtMost(workers * measured_s / rest.as_secs_f64())
                     }
                     (Rate::Max, Think::None) => Bound::Unknown,

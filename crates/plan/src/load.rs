@@ -97,6 +97,7 @@ load_keys! {
     sizes: Vec<SizeClass> = sizes;
     mix: f64 = mix;
     key_distribution: Distribution = Distribution::named;
+    pipeline: u32 = whole;
     verify: bool = boolean;
     method: String = method;
     body: String = text;
@@ -269,6 +270,7 @@ impl LoadKeys {
             get_ratio: cell.or(self.mix.as_ref(), usual.get_ratio),
             sizes: cell.or(self.sizes.as_ref(), usual.sizes),
             distribution: cell.or(self.key_distribution.as_ref(), usual.distribution),
+            pipeline: cell.or(self.pipeline.as_ref(), usual.pipeline),
         }
     }
 

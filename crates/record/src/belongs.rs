@@ -67,6 +67,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("sizes", &[Cache]),
     ("mix", &[Cache]),
     ("key-distribution", &[Cache]),
+    ("pipeline", &[Cache]),
     ("verify", &[Cache, Web]),
     ("connections", &[Database, Cache, Web]),
     ("method", &[Web]),

@@ -401,9 +401,19 @@ impl LoadSettings {
         self.connections.unwrap_or(self.threads)
     }
 
-    /// Whether a thread drives more than one connection, and so waits for any of them.
+    /// Requests that a connection may have in flight at a time.
+    pub fn depth(&self) -> u32 {
+        self.kv.pipeline
+    }
+
+    /// Requests that all connections together may have in flight.
+    pub fn in_flight_max(&self) -> u32 {
+        self.connections_in_all().saturating_mul(self.depth())
+    }
+
+    /// Whether a thread has more than one request in flight, and so waits for any of them.
     pub fn has_loops(&self) -> bool {
-        self.connections_in_all() > self.threads
+        self.in_flight_max() > self.threads
     }
 }
 

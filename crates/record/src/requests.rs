@@ -18,6 +18,8 @@ pub struct KvSettings {
     pub sizes: Vec<SizeClass>,
     /// How keys are chosen.
     pub distribution: Distribution,
+    /// Requests that a connection may have in flight at a time.
+    pub pipeline: u32,
 }
 
 /// Values of about one length.
@@ -38,6 +40,8 @@ impl KvSettings {
     pub const MIX: &str = "get=90,set=10";
     /// Number of keys where nobody says: some 18 MB in the usual sizes.
     pub const KEYS: u64 = 10_000;
+    /// More requests in flight on a connection are more than any server reads at once.
+    pub const PIPELINE_MAX: u32 = 1_024;
     /// A longer value no cache takes in one piece.
     pub const BYTES_MAX: u32 = 1 << 20;
 
@@ -48,6 +52,7 @@ impl KvSettings {
             get_ratio: 0.9,
             sizes: Self::parse_sizes(Self::SIZES).expect("our own text"),
             distribution: Distribution::Zipfian { exponent: 0.8 },
+            pipeline: 1,
         }
     }
 

@@ -528,6 +528,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
                 SizeClass { bytes_min: 1024, bytes_max: 2048, weight: 60.0 },
             ],
             distribution: dice.one_of(&[Distribution::Uniform, Distribution::Zipfian { exponent: ratio }]),
+            pipeline: dice.small(),
         },
         http: HttpSettings {
             method: dice.text(),

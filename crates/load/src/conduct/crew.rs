@@ -223,14 +223,15 @@ impl Member {
             return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
         };
         let hands = engine.hands_of(index);
-        let mut opened = Vec::with_capacity(hands.len());
-        for _ in hands.clone() {
+        let connections = hands.len() / engine.settings.depth() as usize;
+        let mut opened = Vec::with_capacity(connections);
+        for _ in 0..connections {
             opened.push(first_connection(engine, gate, report, || multiplex.open(cut))?);
         }
         match EventLoop::new(index, hands.start, engine, writer, opened, cut) {
             Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),
             Err(e) => {
-                let text = format!("cannot watch {} connections: {e}", hands.len());
+                let text = format!("cannot watch {connections} connections: {e}");
                 let _ = report.send(Err(Failure::new(FailureClass::Machine, text)));
                 None
             }

@@ -1,5 +1,6 @@
 //! The key-value workload on a cache: what memcached and Redis share.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -76,7 +77,12 @@ pub(crate) struct Counters {
 struct Speaker<C> {
     codec: C,
     kv: Arc<Kv>,
-    deed: Deed,
+    /// What was asked and not answered yet, in the order of asking, each with the number of its request.
+    deeds: VecDeque<(usize, Deed)>,
+    /// Number of the request that is asked next.
+    asks: usize,
+    /// Number of the request that was answered last.
+    answered: usize,
     greetings_left: usize,
     bytes_max: usize,
 }
@@ -114,8 +120,7 @@ impl<C: Codec> Exchange for Caching<C> {
 
     fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
         let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
-        let (deed, bytes_max) = (Deed::Get { key: 0 }, self.bytes_max);
-        let speaker: Box<dyn Dialogue> = Box::new(Speaker { codec, kv, deed, greetings_left: 0, bytes_max });
+        let speaker: Box<dyn Dialogue> = Box::new(Speaker::new(codec, kv, self.bytes_max));
         match &self.tls {
             None => Ok(speaker),
             Some(plan) => Ok(Box::new(Secured::new(plan, Box::new(move |_| Ok(speaker)))?)),
@@ -159,7 +164,33 @@ impl<C: Codec> Exchange for Caching<C> {
 #[cfg(any(test, feature = "fuzz"))]
 pub(super) fn speaker<C: Codec>(codec: C, kv: Arc<Kv>, bytes_max: u64) -> Box<dyn Dialogue> {
     let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-    Box::new(Speaker { codec, kv, deed: Deed::Get { key: 1 }, greetings_left: 0, bytes_max })
+    Box::new(Speaker::new(codec, kv, bytes_max))
+}
+
+impl<C: Codec> Speaker<C> {
+    fn new(codec: C, kv: Arc<Kv>, bytes_max: usize) -> Self {
+        let deeds = VecDeque::with_capacity(kv.settings.pipeline as usize);
+        Self { codec, kv, deeds, asks: 0, answered: 0, greetings_left: 0, bytes_max }
+    }
+
+    /// Reads the answer to the oldest request.
+    fn read(&self, input: &[u8]) -> Heard {
+        let Some((_, deed)) = self.deeds.front() else { return Heard::garbage(input) };
+        match (self.codec.read(input, self.bytes_max), *deed) {
+            (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
+            (Read::More, _) => Heard::MORE,
+            (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
+                match names(named, key).and_then(|()| self.kv.check(key, value)) {
+                    Ok(()) => Heard::well(taken, GET, Some(HIT)),
+                    Err(text) => Heard::failure(taken, FailureClass::Verify, text),
+                }
+            }
+            (Read::Nothing { taken }, Deed::Get { .. }) => Heard::well(taken, GET, Some(MISS)),
+            (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
+            (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
+            _ => Heard::garbage(input),
+        }
+    }
 }
 
 impl<C: Codec> Dialogue for Speaker<C> {
@@ -193,28 +224,30 @@ impl<C: Codec> Dialogue for Speaker<C> {
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
-        self.deed = self.kv.deed(&mut random);
-        match self.deed {
+        let deed = self.kv.deed(&mut random);
+        self.deeds.push_back((self.asks, deed));
+        match deed {
             Deed::Get { key } => self.codec.write_get(key, out),
             Deed::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
         }
     }
 
     fn hear(&mut self, input: &[u8], _: bool) -> Heard {
-        match (self.codec.read(input, self.bytes_max), self.deed) {
-            (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
-            (Read::More, _) => Heard::MORE,
-            (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
-                match names(named, key).and_then(|()| self.kv.check(key, value)) {
-                    Ok(()) => Heard::well(taken, GET, Some(HIT)),
-                    Err(text) => Heard::failure(taken, FailureClass::Verify, text),
-                }
-            }
-            (Read::Nothing { taken }, Deed::Get { .. }) => Heard::well(taken, GET, Some(MISS)),
-            (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
-            (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
-            _ => Heard::garbage(input),
+        let heard = self.read(input);
+        if heard.answer.is_some()
+            && let Some((request, _)) = self.deeds.pop_front()
+        {
+            self.answered = request;
         }
+        heard
+    }
+
+    fn turn_to(&mut self, request: usize) {
+        self.asks = request;
+    }
+
+    fn answered(&self) -> usize {
+        self.answered
     }
 }
 

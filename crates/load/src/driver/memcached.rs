@@ -96,6 +96,10 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         _ => (Place::Unix(parts.place.into()), "localhost"),
     };
     let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    if tls.is_some() && settings.kv.pipeline > 1 {
+        let text = "--pipeline does not go with TLS on memcached: it may leave a request unread until the next one comes";
+        return Err(wrong(text.to_owned()));
+    }
     Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "memcached", settings)))))
 }
 

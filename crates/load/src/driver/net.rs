@@ -46,6 +46,14 @@ pub(crate) trait Dialogue: Send {
         Go::Wait
     }
 
+    /// What comes next is that of another of the requests that may be in flight together, by their numbers.
+    fn turn_to(&mut self, _: usize) {}
+
+    /// Number of the request whose answer was heard last, of those that may be in flight together.
+    fn answered(&self) -> usize {
+        0
+    }
+
     /// The try of the event that was asked last begins at `start_ns`.
     fn begin(&mut self, _: u64) {}
 
@@ -440,6 +448,31 @@ impl Inbox {
         let heard = hear(&self.left);
         self.left.drain(..heard.taken);
         heard.answer
+    }
+
+    /// The same for as long as `hear` says that there may be another answer: yields the bytes that it has taken, and that.
+    pub(crate) fn hear_each(&mut self, fresh: &[u8], mut hear: impl FnMut(&[u8]) -> (usize, bool)) {
+        let mut joined = std::mem::take(&mut self.left);
+        let is_joined = !joined.is_empty();
+        if is_joined {
+            joined.extend_from_slice(fresh);
+        }
+        let input = if is_joined { &joined[..] } else { fresh };
+        let mut taken_all = 0;
+        loop {
+            let (taken, may_go_on) = hear(&input[taken_all..]);
+            taken_all += taken;
+            if !may_go_on {
+                break;
+            }
+        }
+        if is_joined {
+            joined.drain(..taken_all);
+            self.left = joined;
+        } else {
+            self.left = joined;
+            self.left.extend_from_slice(&fresh[taken_all..]);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

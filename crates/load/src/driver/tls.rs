@@ -417,6 +417,19 @@ impl Dialogue for Secured {
         self.tls.version()
     }
 
+    fn turn_to(&mut self, lane: usize) {
+        if let Inside::Speaking(dialogue) = &mut self.inside {
+            dialogue.turn_to(lane);
+        }
+    }
+
+    fn answered(&self) -> usize {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.answered(),
+            _ => 0,
+        }
+    }
+
     fn begin(&mut self, start_ns: u64) {
         self.dialogue().begin(start_ns);
     }

@@ -1,13 +1,14 @@
 //! What happens on a connection of an event loop: made, sent on, read from, lost, made again.
 
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::ops::Range;
 
 use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
 use super::link::State;
-use crate::driver::Failure;
-use crate::driver::net::{CONNECT_TIMEOUT, Multiplex, Opening, closed, connection_failure};
+use crate::driver::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure};
+use crate::driver::{Failure, FailureClass};
 use crate::engine::to_ns;
 use crate::ledger::Carried;
 use crate::worker::PAUSE_FIRST_NS;
@@ -18,120 +19,233 @@ pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLL
 const GONE: EpollFlags = EpollFlags::EPOLLRDHUP.union(EpollFlags::EPOLLHUP).union(EpollFlags::EPOLLERR);
 
 impl EventLoop {
-    /// Sends what was built, as far as the kernel takes it now.
-    pub(super) fn send(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return };
-        if !link.unsent.is_empty() {
-            // It goes after what went before.
-            return link.unsent.extend_from_slice(&self.out);
+    /// Numbers of a connection's links.
+    pub(super) fn links_of(&self, carrier: usize) -> Range<usize> {
+        carrier * self.depth..(carrier + 1) * self.depth
+    }
+
+    /// The number of a connection's first link, by which it goes where events do not matter.
+    fn first_of(&self, carrier: usize) -> usize {
+        carrier * self.depth
+    }
+
+    /// What a link's connection speaks, turned to the link.
+    pub(super) fn dialogue(&mut self, number: usize) -> &mut dyn Dialogue {
+        let link = &self.links[number];
+        let dialogue = &mut *self.carriers[link.carrier].dialogue;
+        if self.depth > 1 {
+            dialogue.turn_to(link.lane);
         }
-        let sent = match socket.write(&self.out) {
-            Ok(sent) => sent,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
-            Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
+        dialogue
+    }
+
+    /// Sends what a link built, as far as the kernel takes it now; with several requests in flight, together with what the
+    /// others build.
+    pub(super) fn send(&mut self, number: usize) {
+        let carrier = self.links[number].carrier;
+        let sent_before = self.carriers[carrier].unsent.len();
+        self.say(carrier);
+        let it = &self.carriers[carrier];
+        // Nothing was unsent before, and less than all is unsent now.
+        let is_sent = sent_before == 0 && it.unsent.len() < self.out.len();
+        if is_sent && it.socket.is_some() {
+            self.links[number].is_sent = true;
+        }
+    }
+
+    /// Sends what was built.
+    fn say(&mut self, carrier: usize) {
+        let it = &mut self.carriers[carrier];
+        if it.socket.is_none() {
+            return;
+        }
+        if self.depth > 1 {
+            it.unsent.extend_from_slice(&self.out);
+            if !std::mem::replace(&mut it.is_dirty, true) {
+                self.dirty.push(carrier);
+            }
+            return;
+        }
+        if !it.unsent.is_empty() {
+            // It goes after what went before.
+            return it.unsent.extend_from_slice(&self.out);
+        }
+        let sent = match it.socket.as_mut().map(|socket| socket.write(&self.out)) {
+            Some(Ok(sent)) => sent,
+            Some(Err(e)) if !matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return self.lose(carrier, &connection_failure("cannot send", &e));
+            }
+            _ => 0,
         };
-        link.is_sent |= sent > 0;
         if sent < self.out.len() {
-            link.unsent.extend_from_slice(&self.out[sent..]);
-            self.watch(number, INPUT | EpollFlags::EPOLLOUT);
+            it.unsent.extend_from_slice(&self.out[sent..]);
+            it.is_blocked = true;
+            self.watch(carrier, INPUT | EpollFlags::EPOLLOUT);
+        }
+    }
+
+    /// Sends what links have built since the last time, all of a connection at once.
+    pub(super) fn flush(&mut self) {
+        while let Some(carrier) = self.dirty.pop() {
+            self.carriers[carrier].is_dirty = false;
+            if !self.carriers[carrier].is_blocked {
+                self.send_rest(carrier);
+            }
         }
     }
 
     /// Goes on until the kernel takes no more: that it takes more again is told once.
-    fn send_rest(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return };
-        while !link.unsent.is_empty() {
-            match socket.write(&link.unsent) {
-                Ok(sent) => {
-                    link.is_sent = true;
-                    link.unsent.drain(..sent);
-                }
+    fn send_rest(&mut self, carrier: usize) {
+        let it = &mut self.carriers[carrier];
+        let Some(socket) = &mut it.socket else { return };
+        let mut sent = 0;
+        let is_blocked = loop {
+            if sent == it.unsent.len() {
+                break false;
+            }
+            match socket.write(&it.unsent[sent..]) {
+                Ok(bytes) => sent += bytes,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
-                Err(e) => return self.lose(number, &connection_failure("cannot send", &e)),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break true,
+                Err(e) => return self.lose(carrier, &connection_failure("cannot send", &e)),
+            }
+        };
+        it.unsent.drain(..sent);
+        let was_blocked = std::mem::replace(&mut it.is_blocked, is_blocked);
+        if is_blocked != was_blocked {
+            self.watch(carrier, if is_blocked { INPUT | EpollFlags::EPOLLOUT } else { INPUT });
+        }
+        if sent > 0 {
+            // Whose request it is that has left, is not known: it may be any of them.
+            for number in self.links_of(carrier) {
+                self.links[number].is_sent |= self.links[number].state == State::Asking;
             }
         }
-        self.watch(number, INPUT);
     }
 
-    fn watch(&self, number: usize, flags: EpollFlags) {
-        if let Some(socket) = &self.links[number].socket {
+    fn watch(&self, carrier: usize, flags: EpollFlags) {
+        if let Some(socket) = &self.carriers[carrier].socket {
             // The socket is registered; this cannot fail but for want of memory, and then nothing more comes of it.
-            let _ = self.ready.change(socket, flags, number as u64);
+            let _ = self.ready.change(socket, flags, carrier as u64);
         }
     }
 
-    pub(super) fn on_ready(&mut self, number: usize, flags: EpollFlags) {
-        if self.links[number].state == State::Connecting {
-            return self.on_connected(number);
+    pub(super) fn on_ready(&mut self, carrier: usize, flags: EpollFlags) {
+        let first = self.first_of(carrier);
+        if self.links[first].state == State::Connecting {
+            return self.on_connected(carrier);
         }
-        if flags.contains(EpollFlags::EPOLLOUT) && !self.links[number].unsent.is_empty() {
-            self.send_rest(number);
+        if flags.contains(EpollFlags::EPOLLOUT) && !self.carriers[carrier].unsent.is_empty() {
+            self.send_rest(carrier);
         }
         // Readiness is told once. A read that fills the room may leave something, and so may any that comes before the
         // server's end; what comes after a read that did not fill it, makes the connection ready again.
         while matches!(
-            self.links[number].state,
+            self.links[first].state,
             State::Greeting | State::Free | State::Resting | State::Asking | State::Pausing
-        ) && self.receive(number) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
+        ) && self.receive(carrier) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
         {}
     }
 
     /// Reads once, and does what follows from it; yields the bytes that were read.
-    fn receive(&mut self, number: usize) -> usize {
-        let link = &mut self.links[number];
-        let Some(socket) = &mut link.socket else { return 0 };
+    fn receive(&mut self, carrier: usize) -> usize {
+        let first = self.first_of(carrier);
+        let it = &mut self.carriers[carrier];
+        let Some(socket) = &mut it.socket else { return 0 };
         let bytes = loop {
             match socket.read(&mut self.input) {
                 Ok(bytes) => break bytes,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return 0,
                 Err(e) => {
-                    self.lose(number, &connection_failure("cannot receive", &e));
+                    self.lose(carrier, &connection_failure("cannot receive", &e));
                     return 0;
                 }
             }
         };
-        let (dialogue, state) = (&mut link.dialogue, link.state);
-        let answer = link.inbox.hear(&self.input[..bytes], |input| match state {
+        let asking = self.links_of(carrier).filter(|link| self.links[*link].state == State::Asking).count();
+        if self.depth > 1 && asking > 0 {
+            self.take_answers(carrier, bytes, asking);
+        } else {
+            self.take_answer(carrier, first, bytes);
+        }
+        self.reply(carrier);
+        bytes
+    }
+
+    /// Hears what was read while at most one request is in flight.
+    fn take_answer(&mut self, carrier: usize, number: usize, bytes: usize) {
+        let state = self.links[number].state;
+        let it = &mut self.carriers[carrier];
+        let dialogue = &mut it.dialogue;
+        let answer = it.inbox.hear(&self.input[..bytes], |input| match state {
             State::Greeting => dialogue.hear_greeting(input),
             State::Free | State::Resting | State::Pausing => dialogue.hear_unasked(input),
             _ => dialogue.hear(input, bytes == 0),
         });
         match (state, answer) {
-            (State::Greeting, Some(Ok(_))) => self.on_greeted(number),
-            (State::Greeting, Some(Err(failure))) => self.on_unconnected(number, &failure),
-            (State::Greeting, None) if bytes == 0 => self.on_unconnected(number, &closed()),
+            (State::Greeting, Some(Ok(_))) => self.on_greeted(carrier),
+            (State::Greeting, Some(Err(failure))) => self.on_unconnected(carrier, &failure),
+            (State::Greeting, None) if bytes == 0 => self.on_unconnected(carrier, &closed()),
             (State::Asking, Some(Ok(answer))) => self.on_done(number, answer),
             (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure),
             (State::Free | State::Resting, _)
-                if self.multiplex().closes_idle() && (bytes == 0 || self.links[number].dialogue.closes()) =>
+                if self.multiplex().closes_idle()
+                    && (bytes == 0 || self.carriers[carrier].dialogue.closes()) =>
             {
                 // It is not down: it will be there again when an event needs it.
-                self.replace(number);
+                self.replace(carrier);
             }
-            (_, None) if bytes == 0 => self.lose(number, &closed()),
+            (_, None) if bytes == 0 => self.lose(carrier, &closed()),
             (State::Asking, None) => self.going.push(number),
             (State::Free | State::Resting | State::Pausing, Some(Err(failure))) => {
-                self.lose(number, &failure);
+                self.lose(carrier, &failure);
             }
             _ => {}
         }
-        self.reply(number);
-        bytes
+    }
+
+    /// Hears what was read while several requests may be in flight: any number of answers.
+    fn take_answers(&mut self, carrier: usize, bytes: usize, asking: usize) {
+        let mut answers = std::mem::take(&mut self.answers);
+        let it = &mut self.carriers[carrier];
+        let dialogue = &mut it.dialogue;
+        it.inbox.hear_each(&self.input[..bytes], |input| {
+            let heard = dialogue.hear(input, bytes == 0);
+            let Some(answer) = heard.answer else { return (heard.taken, false) };
+            // Nothing is understood after what is no answer.
+            let is_lost = matches!(&answer, Err(failure) if failure.class == FailureClass::Connection);
+            answers.push((dialogue.answered(), answer));
+            (heard.taken, !is_lost && answers.len() < asking)
+        });
+        let first = self.first_of(carrier);
+        let mut is_lost = false;
+        for (lane, answer) in answers.drain(..) {
+            match answer {
+                Ok(answer) => self.on_done(first + lane, answer),
+                Err(failure) if failure.class == FailureClass::Connection => {
+                    self.lose(carrier, &failure);
+                    is_lost = true;
+                }
+                Err(failure) => self.on_failure(first + lane, &failure),
+            }
+        }
+        self.answers = answers;
+        if bytes == 0 && !is_lost {
+            self.lose(carrier, &closed());
+        }
     }
 
     /// Says what the dialogue has to say to what it heard.
-    fn reply(&mut self, number: usize) {
-        if matches!(self.links[number].state, State::Down | State::Opening | State::Connecting) {
+    fn reply(&mut self, carrier: usize) {
+        let state = self.links[self.first_of(carrier)].state;
+        if matches!(state, State::Down | State::Opening | State::Connecting) {
             return;
         }
         self.out.clear();
-        self.links[number].dialogue.reply(&mut self.out);
+        self.carriers[carrier].dialogue.reply(&mut self.out);
         if !self.out.is_empty() {
-            self.send(number);
+            self.say(carrier);
         }
     }
 
@@ -139,157 +253,176 @@ impl EventLoop {
         self.engine.driver.multiplex().expect("only such targets come here")
     }
 
-    /// The connection broke.
-    pub(super) fn lose(&mut self, number: usize, failure: &Failure) {
-        if matches!(self.links[number].state, State::Connecting | State::Greeting) {
-            return self.on_unconnected(number, failure);
+    /// The connection broke, and with it the try of each event that it carried.
+    pub(super) fn lose(&mut self, carrier: usize, failure: &Failure) {
+        let first = self.first_of(carrier);
+        if matches!(self.links[first].state, State::Connecting | State::Greeting) {
+            return self.on_unconnected(carrier, failure);
         }
         let at_ns = self.engine.clock.now_ns();
-        let link = &mut self.links[number];
-        let (made_ns, may_repeat) = (link.made_ns, !link.is_sent || link.dialogue.may_repeat());
-        match &mut link.event {
-            Some(event) => {
-                let is_hit = std::mem::replace(&mut event.is_hit, true);
-                let event = *event;
-                let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
-                let carried = Carried { taken, try_start_ns, is_hit };
-                self.ledger.note_lost(failure, made_ns, at_ns, Some(&carried));
-                if event.tries_left == 0 || !may_repeat {
-                    self.links[number].event = None;
-                    self.busy -= 1;
-                    self.ledger.failed(self.first_hand + number, &event.started, at_ns, failure);
-                }
+        let made_ns = self.carriers[carrier].made_ns;
+        let mut carried = 0;
+        for number in self.links_of(carrier) {
+            let may_repeat = !self.links[number].is_sent || self.dialogue(number).may_repeat();
+            let Some(event) = &mut self.links[number].event else { continue };
+            carried += 1;
+            let is_hit = std::mem::replace(&mut event.is_hit, true);
+            let event = *event;
+            let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
+            self.ledger.note_lost(failure, made_ns, at_ns, Some(&Carried { taken, try_start_ns, is_hit }));
+            if event.tries_left == 0 || !may_repeat {
+                self.links[number].event = None;
+                self.busy -= 1;
+                self.ledger.failed(self.first_hand + number, &event.started, at_ns, failure);
             }
-            None => self.ledger.note_lost(failure, made_ns, at_ns, None),
         }
-        self.replace(number);
+        if carried == 0 {
+            self.ledger.note_lost(failure, made_ns, at_ns, None);
+        }
+        self.replace(carrier);
     }
 
     /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but after a pause
     /// where it has carried no answer. What a server takes only to close it, would be made without end.
-    pub(super) fn replace(&mut self, number: usize) {
-        self.disconnect(number);
-        let pause_ns = if self.links[number].has_answered { 0 } else { self.next_pause_ns(number) };
-        self.set_timer(number, self.engine.clock.now_ns() + pause_ns);
+    pub(super) fn replace(&mut self, carrier: usize) {
+        self.disconnect(carrier);
+        let pause_ns = if self.carriers[carrier].has_answered { 0 } else { self.next_pause_ns(carrier) };
+        self.set_timer(self.first_of(carrier), self.engine.clock.now_ns() + pause_ns);
     }
 
     /// How long to wait before the next connection is tried: each time about twice as long, until there is an answer.
-    fn next_pause_ns(&mut self, number: usize) -> u64 {
+    fn next_pause_ns(&mut self, carrier: usize) -> u64 {
         let half_to_three_halves = 0.5 + self.chance.unit();
-        let link = &mut self.links[number];
+        let it = &mut self.carriers[carrier];
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
-        let pause_ns = (link.pause_ns as f64 * half_to_three_halves) as u64;
-        link.pause_ns = (2 * link.pause_ns).min(self.engine.pause_last_ns());
+        let pause_ns = (it.pause_ns as f64 * half_to_three_halves) as u64;
+        it.pause_ns = (2 * it.pause_ns).min(self.engine.pause_last_ns());
         pause_ns
     }
 
     /// The server has answered.
     pub(super) fn on_answer(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        (link.pause_ns, link.has_answered) = (PAUSE_FIRST_NS, true);
+        let it = &mut self.carriers[self.links[number].carrier];
+        (it.pause_ns, it.has_answered) = (PAUSE_FIRST_NS, true);
     }
 
-    pub(super) fn disconnect(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        if let Some(socket) = link.socket.take() {
+    fn disconnect(&mut self, carrier: usize) {
+        let it = &mut self.carriers[carrier];
+        if let Some(socket) = it.socket.take() {
             // Closing would take it out, were this the only descriptor of it.
             self.ready.remove(&socket);
         }
-        link.inbox.clear();
-        link.unsent.clear();
-        link.state = State::Down;
+        it.inbox.clear();
+        it.unsent.clear();
+        it.is_blocked = false;
+        for number in self.links_of(carrier) {
+            self.links[number].state = State::Down;
+        }
     }
 
-    pub(super) fn connect(&mut self, number: usize) {
+    pub(super) fn connect(&mut self, carrier: usize) {
         let now_ns = self.engine.clock.now_ns();
-        let attempts = self.links[number].attempts;
-        self.links[number].began_ns = now_ns;
-        self.links[number].attempts += 1;
+        let first = self.first_of(carrier);
+        let attempts = self.carriers[carrier].attempts;
+        self.carriers[carrier].began_ns = now_ns;
+        self.carriers[carrier].attempts += 1;
         let begun = self.multiplex().begin_open(attempts).and_then(|opening| {
             if let Opening::Connecting(socket, _) = &opening {
-                self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, number as u64)?;
+                self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, carrier as u64)?;
             }
             Ok(opening)
         });
         match begun {
             Ok(Opening::Connecting(socket, dialogue)) => {
-                let link = &mut self.links[number];
-                (link.socket, link.dialogue, link.state) = (Some(socket), dialogue, State::Connecting);
-                self.set_timer(number, now_ns + to_ns(CONNECT_TIMEOUT));
+                let it = &mut self.carriers[carrier];
+                (it.socket, it.dialogue) = (Some(socket), dialogue);
+                self.links[first].state = State::Connecting;
+                self.set_timer(first, now_ns + to_ns(CONNECT_TIMEOUT));
             }
-            Ok(Opening::Aside) => match self.opener.open(number) {
-                Ok(()) => self.links[number].state = State::Opening,
-                Err(e) => self.on_unconnected(number, &connection_failure("cannot open connections", &e)),
+            Ok(Opening::Aside) => match self.opener.open(carrier) {
+                Ok(()) => self.links[first].state = State::Opening,
+                Err(e) => self.on_unconnected(carrier, &connection_failure("cannot open connections", &e)),
             },
-            Err(e) => self.on_unconnected(number, &connection_failure("cannot connect", &e)),
+            Err(e) => self.on_unconnected(carrier, &connection_failure("cannot connect", &e)),
         }
     }
 
     /// Takes over what was opened aside.
     pub(super) fn take_opened(&mut self) {
-        while let Some((number, opened)) = self.opener.next_opened() {
+        while let Some((carrier, opened)) = self.opener.next_opened() {
             let watched = opened.and_then(|(socket, dialogue)| {
-                let registered =
-                    socket.set_nonblocking(true).and_then(|()| self.ready.add(&socket, INPUT, number as u64));
+                let registered = socket
+                    .set_nonblocking(true)
+                    .and_then(|()| self.ready.add(&socket, INPUT, carrier as u64));
                 registered.map_err(|e| connection_failure("cannot watch a connection", &e))?;
                 Ok((socket, dialogue))
             });
             match watched {
                 Ok((socket, dialogue)) => {
-                    let link = &mut self.links[number];
-                    (link.socket, link.dialogue) = (Some(socket), dialogue);
-                    self.on_greeted(number);
+                    let it = &mut self.carriers[carrier];
+                    (it.socket, it.dialogue) = (Some(socket), dialogue);
+                    self.on_greeted(carrier);
                 }
-                Err(failure) => self.on_unconnected(number, &failure),
+                Err(failure) => self.on_unconnected(carrier, &failure),
             }
         }
     }
 
-    fn on_connected(&mut self, number: usize) {
-        let link = &mut self.links[number];
-        let Some(socket) = &link.socket else { return };
+    fn on_connected(&mut self, carrier: usize) {
+        let it = &mut self.carriers[carrier];
+        let Some(socket) = &it.socket else { return };
         match socket.take_error() {
             Ok(None) => {}
             Ok(Some(e)) | Err(e) => {
-                return self.on_unconnected(number, &connection_failure("cannot connect", &e));
+                return self.on_unconnected(carrier, &connection_failure("cannot connect", &e));
             }
         }
         self.out.clear();
-        link.dialogue.greet(&mut self.out);
-        self.watch(number, INPUT);
+        it.dialogue.greet(&mut self.out);
+        self.watch(carrier, INPUT);
         if self.out.is_empty() {
             // The kernel has taken the connection; that the server is there, its first answer will tell.
-            return self.on_made(number);
+            return self.on_made(carrier);
         }
-        self.links[number].state = State::Greeting;
-        self.send(number);
+        let first = self.first_of(carrier);
+        self.links[first].state = State::Greeting;
+        self.say(carrier);
     }
 
-    fn on_greeted(&mut self, number: usize) {
+    fn on_greeted(&mut self, carrier: usize) {
         let now_ns = self.engine.clock.now_ns();
-        self.engine.outages.succeeded(self.links[number].began_ns, now_ns);
-        self.on_made(number);
+        self.engine.outages.succeeded(self.carriers[carrier].began_ns, now_ns);
+        self.on_made(carrier);
     }
 
-    fn on_made(&mut self, number: usize) {
+    fn on_made(&mut self, carrier: usize) {
         let now_ns = self.engine.clock.now_ns();
-        let link = &mut self.links[number];
-        link.made_ns = now_ns;
-        (link.attempts, link.timer_ns, link.has_answered) = (0, 0, false);
-        if let Some(event) = &mut link.event {
-            // What it waited for this connection is wait, as on a thread.
-            event.started = event.started.on_new_connection(now_ns);
-            self.ledger.begun(self.first_hand + number, &event.started);
-            return self.try_again(number);
+        let it = &mut self.carriers[carrier];
+        it.made_ns = now_ns;
+        (it.attempts, it.has_answered) = (0, false);
+        let first = self.first_of(carrier);
+        self.links[first].timer_ns = 0;
+        for number in self.links_of(carrier) {
+            // What one link does may end the connection again.
+            if number > first && self.carriers[carrier].socket.is_none() {
+                return;
+            }
+            if let Some(event) = &mut self.links[number].event {
+                // What it waited for this connection is wait, as on a thread.
+                event.started = event.started.on_new_connection(now_ns);
+                self.ledger.begun(self.first_hand + number, &event.started);
+                self.try_again(number);
+            } else {
+                self.on_ended(number, now_ns);
+            }
         }
-        self.on_ended(number, now_ns);
     }
 
-    pub(super) fn on_unconnected(&mut self, number: usize, failure: &Failure) {
+    pub(super) fn on_unconnected(&mut self, carrier: usize, failure: &Failure) {
         let now_ns = self.engine.clock.now_ns();
-        self.ledger.note_unconnected(failure, self.links[number].began_ns, now_ns);
-        self.disconnect(number);
-        let pause_ns = self.next_pause_ns(number);
-        self.set_timer(number, now_ns + pause_ns);
+        self.ledger.note_unconnected(failure, self.carriers[carrier].began_ns, now_ns);
+        self.disconnect(carrier);
+        let pause_ns = self.next_pause_ns(carrier);
+        self.set_timer(self.first_of(carrier), now_ns + pause_ns);
     }
 }

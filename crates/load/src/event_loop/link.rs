@@ -1,4 +1,7 @@
-//! One connection of an event loop, and the event in its hand.
+//! A connection of an event loop, and the events in its hands.
+//!
+//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A link has one event in hand, and
+//! stamps it for itself. What a connection has to do beside events goes by its first link: its timers, and the state of its making.
 
 use socket2::Socket;
 
@@ -8,14 +11,33 @@ use crate::ledger::Started;
 use crate::worker::PAUSE_FIRST_NS;
 
 /// One connection.
-#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
-pub(super) struct Link {
+pub(super) struct Carrier {
     pub(super) dialogue: Box<dyn Dialogue>,
-    pub(super) state: State,
     pub(super) socket: Option<Socket>,
     pub(super) inbox: Inbox,
-    /// The part of a request that the kernel would not take yet.
+    /// The part of its requests that the kernel would not take yet, or that goes with others.
     pub(super) unsent: Vec<u8>,
+    /// It waits for the kernel to take more.
+    pub(super) is_blocked: bool,
+    /// It stands among those that have something to send.
+    pub(super) is_dirty: bool,
+    /// When the making of its newest connection began, and ended.
+    pub(super) began_ns: u64,
+    pub(super) made_ns: u64,
+    /// Connections tried since the last that was made.
+    pub(super) attempts: usize,
+    pub(super) pause_ns: u64,
+    /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
+    pub(super) has_answered: bool,
+}
+
+/// One event in flight at a time.
+pub(super) struct Link {
+    /// Number of its connection.
+    pub(super) carrier: usize,
+    /// Which of the connection's links it is.
+    pub(super) lane: usize,
+    pub(super) state: State,
     /// Something of the request that was asked last has left.
     pub(super) is_sent: bool,
     pub(super) event: Option<Pending>,
@@ -29,19 +51,11 @@ pub(super) struct Link {
     pub(super) gives_up_ns: u64,
     /// It stands in the heap of those whose events may be given up.
     pub(super) is_watched: bool,
-    /// When the making of its newest connection began, and ended.
-    pub(super) began_ns: u64,
-    pub(super) made_ns: u64,
-    /// Connections tried since the last that was made.
-    pub(super) attempts: usize,
-    pub(super) pause_ns: u64,
-    /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
-    pub(super) has_answered: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It has no connection; its timer says when to try again.
+    /// It has no connection; the timer of the connection's first link says when to try again.
     Down,
     Connecting,
     Greeting,
@@ -67,14 +81,30 @@ pub(super) struct Pending {
     pub(super) is_hit: bool,
 }
 
-impl Link {
+impl Carrier {
     pub(super) fn new(socket: Socket, dialogue: Box<dyn Dialogue>, made_ns: u64) -> Self {
         Self {
             dialogue,
-            state: State::Free,
             socket: Some(socket),
             inbox: Inbox::default(),
             unsent: Vec::new(),
+            is_blocked: false,
+            is_dirty: false,
+            began_ns: made_ns,
+            made_ns,
+            attempts: 0,
+            pause_ns: PAUSE_FIRST_NS,
+            has_answered: true,
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(carrier: usize, lane: usize) -> Self {
+        Self {
+            carrier,
+            lane,
+            state: State::Free,
             is_sent: false,
             event: None,
             free_ns: EVER_NS,
@@ -82,11 +112,6 @@ impl Link {
             timer_ns: 0,
             gives_up_ns: 0,
             is_watched: false,
-            began_ns: made_ns,
-            made_ns,
-            attempts: 0,
-            pause_ns: PAUSE_FIRST_NS,
-            has_answered: true,
         }
     }
 }

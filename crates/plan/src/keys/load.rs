@@ -1,7 +1,7 @@
 //! The keys of `[load]`.
 
 use record::load::{DataCheck, Distribution, Schedule, Workload};
-use record::requests::HttpVersion;
+use record::requests::{HttpVersion, KvSettings};
 
 use super::{ANY_TIME, DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
 
@@ -130,6 +130,14 @@ pub(super) const KEYS: &[Key] = &[
         Need::Optional("zipfian"),
         "\"uniform\"",
         "how its keys are chosen",
+    )
+    .with(Placeholders::Any),
+    key(
+        "pipeline",
+        Kind::Integer { min: 1, max: KvSettings::PIPELINE_MAX as i64 },
+        Need::Optional("1"),
+        "16",
+        "requests that a connection to a cache may have in flight at a time",
     )
     .with(Placeholders::Any),
     key(

@@ -127,6 +127,18 @@ struct Kv {
     /// `FROM-TO:WEIGHT,...`, lengths in bytes.
     sizes: String,
     distribution: Rows,
+    /// Missing before there was a choice.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pipeline: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -453,15 +465,15 @@ impl Rows {
 
 impl Kv {
     fn of(kv: &KvSettings) -> Self {
-        let KvSettings { keys, get_ratio, sizes: _, distribution } = *kv;
+        let KvSettings { keys, get_ratio, sizes: _, distribution, pipeline } = *kv;
         let (get_ratio, distribution) = (Real(get_ratio), Rows::of(distribution));
-        Self { keys, get_ratio, sizes: kv.sizes_text(), distribution }
+        Self { keys, get_ratio, sizes: kv.sizes_text(), distribution, pipeline }
     }
 
     fn read(self) -> Result<KvSettings, Wrong> {
-        let Self { keys, get_ratio, sizes, distribution } = self;
+        let Self { keys, get_ratio, sizes, distribution, pipeline } = self;
         let sizes = word("sizes", &sizes, |sizes| KvSettings::parse_sizes(sizes).ok())?;
-        Ok(KvSettings { keys, get_ratio: get_ratio.0, sizes, distribution: distribution.read() })
+        Ok(KvSettings { keys, get_ratio: get_ratio.0, sizes, distribution: distribution.read(), pipeline })
     }
 }
 

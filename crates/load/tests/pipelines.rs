@@ -1,0 +1,154 @@
+//! Several requests in flight on one connection: whose answer is whose, how many there are, and what waits for what.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use record::load::{Arrivals, LoadSettings, PreparePolicy, Rate};
+use record::requests::KvSettings;
+use support::cache::Cache;
+use support::fake::{self, Peer};
+use support::{run, settings};
+
+fn with_pipeline(pipeline: u32, settings: &LoadSettings) -> LoadSettings {
+    LoadSettings { kv: KvSettings { pipeline, ..settings.kv.clone() }, ..settings.clone() }
+}
+
+#[test]
+fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
+    let mut targets = Vec::new();
+    let (memcached, redis) = (Cache::memcached(64), Cache::redis(&[]));
+    if let Some(server) = &memcached {
+        targets.push(format!("memcached://127.0.0.1:{}", server.port));
+        targets.push(format!("memcached://127.0.0.1:{}?protocol=meta", server.port));
+    }
+    if let Some(server) = &redis {
+        targets.push(format!("redis://127.0.0.1:{}", server.port));
+        targets.push(format!("redis+unix:{}?resp=3", server.socket.display()));
+    }
+    for target in targets {
+        let base = LoadSettings {
+            kv: KvSettings { keys: 500, ..KvSettings::usual() },
+            // An answer that is taken for another's is a wrong value.
+            verify: true,
+            rate: Rate::Max,
+            events_max: Some(20_000),
+            time: Duration::from_mins(10),
+            threads: 2,
+            connections: Some(3),
+            ..settings(target.as_str())
+        };
+        let open = LoadSettings {
+            rate: Rate::PerSecond(2_000.0),
+            events_max: None,
+            time: Duration::from_secs(2),
+            ..base.clone()
+        };
+        for settings in [&base, &open] {
+            for pipeline in [2, 16, 200] {
+                let record = run(&with_pipeline(pipeline, settings));
+                let counts = record.counts;
+                assert_eq!(
+                    (counts.done, counts.failed),
+                    (counts.planned - counts.unfinished, 0),
+                    "{:?}",
+                    record.error_samples
+                );
+                let count = |name: &str| record.operations[name].service.known.count();
+                let of = |name: &str| record.outcomes[name];
+                // A closed loop counts an event that its warm-up began to the rate, not to the latencies.
+                let (asked, answered) = (count("get") + count("set"), of("hit") + of("stored"));
+                assert!(
+                    of("miss") == 0 && asked <= answered && answered - asked <= u64::from(3 * pipeline),
+                    "{target}"
+                );
+                assert_eq!(record.connected, 3);
+            }
+        }
+        let one = run(&with_pipeline(1, &base));
+        assert_eq!(one.counts.done, 20_000);
+    }
+}
+
+/// Serves one connection of a memcached that has nothing, and answers requests when four of them have come; `most` is how many
+/// there were at most. One connection, if any is left that `breaks`, it ends then.
+fn answer_fours(peer: &mut Peer, most: &AtomicUsize, breaks: &AtomicUsize) {
+    let (mut come, mut waiting) = (Vec::new(), 0);
+    while let Some(said) = peer.hear() {
+        come.extend(said);
+        while let Some(end) = come.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = come.drain(..=end).collect();
+            match &line[..3] {
+                b"ver" => drop(peer.say(b"VERSION 1.6.0\r\n")),
+                b"sta" => drop(peer.say(b"STAT version 1.6.0\r\nEND\r\n")),
+                _ => waiting += 1,
+            }
+        }
+        most.fetch_max(waiting, Ordering::SeqCst);
+        if waiting >= 4 {
+            let take_one = |left: usize| left.checked_sub(1);
+            if breaks.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok() {
+                return;
+            }
+            peer.say(&b"END\r\n".repeat(waiting));
+            waiting = 0;
+        }
+    }
+}
+
+fn gets(port: u16) -> LoadSettings {
+    LoadSettings {
+        kv: KvSettings { get_ratio: 1.0, pipeline: 4, ..KvSettings::usual() },
+        prepare: PreparePolicy::Never,
+        threads: 1,
+        ..settings(format!("memcached://127.0.0.1:{port}"))
+    }
+}
+
+#[test]
+fn a_connection_has_as_many_requests_in_flight_as_were_asked_for_and_no_more() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    // With fewer it would never answer.
+    let port = fake::serve(move |peer| answer_fours(peer, &seen, &AtomicUsize::new(0)));
+    let closed =
+        LoadSettings { rate: Rate::Max, events_max: Some(400), time: Duration::from_mins(10), ..gets(port) };
+    let record = run(&closed);
+    assert_eq!((record.counts.done, most.load(Ordering::SeqCst)), (400, 4), "{:?}", record.error_samples);
+}
+
+#[test]
+fn a_request_that_waits_for_the_one_behind_it_is_timed_from_when_it_was_due() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let port = fake::serve(move |peer| answer_fours(peer, &most, &AtomicUsize::new(0)));
+    // 25 groups of four, 10 ms between two requests: nothing is answered before the last of its group is due.
+    let open = LoadSettings { rate: Rate::PerSecond(100.0), arrivals: Arrivals::Period, ..gets(port) };
+    let record = run(&open);
+    assert_eq!((record.counts.planned, record.counts.done), (100, 100), "{:?}", record.error_samples);
+    let response = &record.response.as_ref().unwrap().known;
+    for (least_ms, at_least) in [(30, 25), (20, 50), (10, 75)] {
+        // A bucket's lowest value may be a thousandth less.
+        let least_ns = least_ms * 999_000;
+        let found: u64 = response.buckets().filter(|(ns, _)| *ns >= least_ns).map(|(_, n)| n).sum();
+        assert!(found >= at_least, "{found} of {at_least} last {least_ms} ms");
+    }
+}
+
+#[test]
+fn every_request_that_a_broken_connection_carried_has_failed_once_and_is_asked_again() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let breaks = AtomicUsize::new(1);
+    let port = fake::serve(move |peer| answer_fours(peer, &most, &breaks));
+    let closed =
+        LoadSettings { rate: Rate::Max, events_max: Some(400), time: Duration::from_mins(10), ..gets(port) };
+    let record = run(&closed);
+    assert_eq!((record.counts.done, record.counts.failed), (400, 0), "{:?}", record.error_samples);
+    assert_eq!((record.errors.connection, record.counts.retries), (4, 4));
+}
