@@ -1,6 +1,6 @@
 //! One copy against many: what the machine gets done at every number of copies, and what one copy alone would have said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use record::bakeoff::{Bakeoff, TrialState};
 use record::missing::{Maybe, Missing};
@@ -56,6 +56,8 @@ pub struct Level {
     pub invalid: Vec<String>,
 }
 
+/// Probability outside an interval, on one side.
+const TAIL: f64 = 0.025;
 /// CPUs' worth of time that a copy of one thread has when nothing holds it up.
 const ONE_CPU: (f64, f64) = (0.95, 1.02);
 
@@ -246,7 +248,7 @@ fn share(ratio: f64) -> String {
 pub struct Versus {
     /// A's work over B's with one copy, and its interval.
     pub one: Maybe<Ratio>,
-    /// The same at the level where each does most, by the rounds that did not choose it.
+    /// The same at the level where each does most; the interval counts the choice of the level.
     pub all: Maybe<Ratio>,
     /// What follows, in a sentence.
     pub sentence: String,
@@ -272,7 +274,7 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
-    let all = ratio(Some(greatest(a)), Some(greatest(b))).ok_or_else(lacking);
+    let all = greatest(a).zip(greatest(b)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
     let sentence = match (&one, &all) {
         (Ok(one), Ok(all)) => verdict(one, all),
         _ => format!(
@@ -282,26 +284,45 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
     Versus { one, all, sentence }
 }
 
-/// ln of work at the level where the machine does most, round by round.
+/// ln of what a machine does at most, with the ends of its 95 % interval.
+struct Greatest {
+    value: f64,
+    low: f64,
+    high: f64,
+}
+
+/// The greatest of the levels' means.
 ///
-/// The greatest of several noisy levels is partly so by luck. So the other rounds choose the level, and the round that did not
-/// choose says what it does there.
-fn greatest(scale: &Scale) -> Vec<f64> {
-    let best_without = |left_out: u32, of: &Level| {
-        let others: Vec<f64> =
-            of.rounds.iter().filter(|(r, _)| *r != left_out).map(|(_, x)| x.ln()).collect();
-        (!others.is_empty()).then(|| mean_and_error(&others).0)
+/// The greatest of several noisy means is partly so by luck. Its lower end is that of a level that was not named before, so that
+/// each level which may be the greatest gets its share of the 2.5 % (Bonferroni); at the upper end, luck does no harm.
+fn greatest(scale: &Scale) -> Option<Greatest> {
+    let levels: Vec<Vec<f64>> =
+        scale.levels.iter().map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
+    let end = |logs: &Vec<f64>, tail: f64, side: f64| {
+        let (mean, error) = mean_and_error(logs);
+        mean + side * t_above(tail, logs.len() as f64 - 1.0) * error
     };
-    let rounds: BTreeSet<u32> =
-        scale.levels.iter().flat_map(|l| &l.rounds).map(|(round, _)| *round).collect();
-    let of_round = |round: &u32| {
-        let valid = scale.levels.iter().filter_map(|level| {
-            let (_, work) = level.rounds.iter().find(|(r, _)| r == round)?;
-            Some((best_without(*round, level)?, work.ln()))
-        });
-        valid.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, log)| log)
-    };
-    rounds.iter().filter_map(of_round).collect()
+    let most = |of: &dyn Fn(&Vec<f64>) -> f64| levels.iter().map(of).max_by(f64::total_cmp);
+    let best = levels.iter().max_by(|a, b| mean_and_error(a).0.total_cmp(&mean_and_error(b).0))?;
+    let surely = end(best, TAIL, -1.0);
+    let rivals = levels.iter().filter(|logs| end(logs, TAIL, 1.0) >= surely).count();
+    Some(Greatest {
+        value: mean_and_error(best).0,
+        low: most(&|logs| end(logs, TAIL / rivals as f64, -1.0))?,
+        high: most(&|logs| end(logs, TAIL, 1.0))?,
+    })
+}
+
+/// The ratio of two values with intervals of their own.
+///
+/// # Source
+///
+/// Zou and Donner, "Construction of confidence limits about effect measures", *Statistics in Medicine* 27 (2008), 1693-1702.
+fn ratio_of(a: &Greatest, b: &Greatest) -> Ratio {
+    let d = a.value - b.value;
+    let low = d - (a.value - a.low).hypot(b.high - b.value);
+    let high = d + (a.high - a.value).hypot(b.value - b.low);
+    Ratio { ratio: d.exp(), low: low.exp(), high: high.exp() }
 }
 
 fn logs(level: &Level) -> Vec<f64> {

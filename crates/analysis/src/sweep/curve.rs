@@ -46,6 +46,7 @@ pub struct Shape {
     /// The size with the most, by the middle of about five neighbours; its interval spans the sizes that are not surely below it.
     pub peak_bytes: Estimate,
     /// What it has: each round's own, at the place that the other rounds name. A round's own maximum would be its luck.
+    /// It has no interval.
     pub peak_bytes_per_s: Estimate,
     /// Whether the curve still rises at the end: half the largest size has less than 97 % of the plateau.
     pub still_rises: bool,
@@ -130,7 +131,8 @@ fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
             (within.first().map(|w| windows[*w].0 as f64), within.last().map(|w| windows[*w].1 as f64));
         (ends.0.unwrap_or(value).min(value), ends.1.unwrap_or(value).max(value))
     });
-    Ok((Estimate { value, interval }, estimate(&rates)?))
+    // The rounds share their choices: an interval over them would be too narrow.
+    Ok((Estimate { value, interval }, Estimate { interval: None, ..estimate(&rates)? }))
 }
 
 /// Stretches of about so many sizes of each round, as their first and last size.
