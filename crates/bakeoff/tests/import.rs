@@ -238,3 +238,195 @@ fn a_pause_amid_a_block_costs_no_sample_of_what_is_kept() {
     assert_eq!(of("mpstat_intr_per_s"), ["2", "200", "200", "200"]);
     assert_eq!(of("mpstat_cpus"), ["2", "2", "2", "2"]);
 }
+
+/// What `text` is called as a file; it lives as long as the folder.
+fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The seconds at which `mpstat --keep` stores the samples of blocks with these dates, and what it said.
+fn kept_at(dates: &[&str], words: &[&str]) -> (Vec<f64>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let block = |date: &&str| {
+        format!(
+            "{date}\nCPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl\n  \
+             0   16   0  586   274  482 1469   17  152   26    4  1406   10   5   0  85\n"
+        )
+    };
+    let file = written(&folder, "mpstat.txt", &dates.iter().map(block).collect::<String>());
+    let archive = folder.path().join("archive");
+    let of = |words: &[&str]| bakeoff().arg("--archive").arg(&archive).args(words).output().unwrap();
+    let kept = of(&[&["import", "mpstat", "--keep", "--boot"][..], words, &[file.as_str()]].concat());
+    assert_eq!(kept.status.code(), Some(0), "{}", err(&kept));
+    let exported = out(&of(&["runs", "export", "latest", "--format", "csv"]));
+    let stored = exported.lines().filter(|line| line.contains(",mpstat_usr")).map(|line| {
+        let t_ms = line.split(',').nth(9).unwrap();
+        t_ms.parse::<f64>().unwrap_or_else(|_| panic!("{line}")) / 1e3
+    });
+    (stored.collect(), err(&kept))
+}
+
+#[test]
+fn samples_over_a_change_of_the_clock_are_kept_a_second_apart() {
+    let spring = ["01:59:58", "01:59:59", "03:00:00", "03:00:01"];
+    let autumn = ["01:59:58", "01:59:59", "01:00:00", "01:00:01"];
+    let with = |day: &str, times: [&str; 4], zones: [&str; 4]| -> Vec<String> {
+        times
+            .iter()
+            .zip(zones)
+            .map(|(time, zone)| format!("{day} {time} {zone} 2008").replace("  2008", " 2008"))
+            .collect()
+    };
+    let none = [""; 4];
+    let (la, berlin) = (&["--zone", "America/Los_Angeles"][..], &["--zone", "Europe/Berlin"][..]);
+    let iso = |text: [&str; 4]| text.map(str::to_owned).to_vec();
+    for (dates, words, said) in [
+        (with("Sun Mar  9", spring, ["PST", "PST", "PDT", "PDT"]), &[][..], "PST is taken for UTC-8"),
+        (with("Sun Nov  2", autumn, ["PDT", "PDT", "PST", "PST"]), &[], ""),
+        (with("Sun Mar  9", spring, none), la, ""),
+        (with("Sun Nov  2", autumn, none), la, "this hour comes twice in the zone"),
+        // Without any zone, a clock that goes back is the end of daylight saving.
+        (with("Sun Nov  2", autumn, none), &[], "the clock went back"),
+        (
+            iso([
+                "2008-03-30T01:59:58+0100",
+                "2008-03-30T01:59:59+01:00",
+                "2008-03-30T03:00:00+0200",
+                "2008-03-30T01:00:01Z",
+            ]),
+            &[],
+            "",
+        ),
+        (
+            iso([
+                "2008-10-26T02:59:58+0200",
+                "2008-10-26T02:59:59+0200",
+                "2008-10-26T02:00:00+0100",
+                "2008-10-26T02:00:01+0100",
+            ]),
+            &[],
+            "",
+        ),
+        (
+            with("Sun Oct 26", ["02:59:58", "02:59:59", "02:00:00", "02:00:01"], none),
+            berlin,
+            "this hour comes twice in the zone",
+        ),
+    ] {
+        let dates: Vec<&str> = dates.iter().map(String::as_str).collect();
+        let (at_s, told) = kept_at(&dates, words);
+        assert_eq!(at_s, [0.0, 1.0, 2.0, 3.0], "{dates:?} {words:?}: {told}");
+        assert!(told.contains(said), "{dates:?} {words:?}: {told}");
+    }
+}
+
+#[test]
+fn two_snapshots_over_a_change_of_the_clock_are_a_second_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot =
+        |user: u32, idle: u32| format!("{user} user   cpu\n0 system cpu\n{idle} idle   cpu\n0 wait   cpu\n");
+    for (before, after, words) in [
+        ("Sun Mar  9 01:59:59 PST 2008", "Sun Mar  9 03:00:00 PDT 2008", &[][..]),
+        ("Sun Nov  2 01:59:59 PDT 2008", "Sun Nov  2 01:00:00 PST 2008", &[]),
+        ("Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008", &["--zone", "America/Los_Angeles"]),
+        ("2008-10-26T02:59:59+0200", "2008-10-26T02:00:00+0100", &[]),
+    ] {
+        let text = format!("{before}\n{}{after}\n{}", snapshot(0, 0), snapshot(50, 50));
+        let file = written(&folder, "vmstat.txt", &text);
+        let words = [&["import", "vmstat", "-n", "1", "--json"][..], words, &[file.as_str()]].concat();
+        let output = bakeoff().args(words).output().unwrap();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let interval = &document["intervals"][0];
+        assert_eq!(
+            (&interval["elapsed_s"], &interval["unaccounted_ratio"]),
+            (&1.0.into(), &0.0.into()),
+            "{before}: {document}"
+        );
+    }
+}
+
+#[test]
+fn what_no_machine_can_have_is_named_with_its_line_and_taints_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let lockstat = |count: u64, nsec: u64| {
+        format!(
+            "Adaptive mutex spin: {count} events in 10.000 seconds (1 events/sec)\n\nCount indv cuml rcnt     nsec Lock                   Caller\n\
+             -------------------------------------------------------------------------------\n\
+             {count} 100% 100% 0.00 {nsec} a_lock a_caller+0x1c4\n\
+             -------------------------------------------------------------------------------\n"
+        )
+    };
+    let plockstat = |kind: &str, rows: &str| {
+        format!("{kind}\n\nCount     nsec Lock                         Caller\n{}\n{rows}", "-".repeat(80))
+    };
+    let cases: Vec<(&str, Vec<&str>, String, &str)> = vec![
+        // 5 CPUs' worth of spinning: with -n 1 it is the number of CPUs that is wrong.
+        (
+            "lockstat",
+            vec!["-n", "1"],
+            lockstat(1_000_000, 50_000),
+            "5: CPU-util 5.000 is more than all of 1 CPUs",
+        ),
+        ("lockstat", vec!["-n", "8"], lockstat(1_000_000, 50_000), ""),
+        ("lockstat", vec![], lockstat(4_500_000_000, 100_000_000_000), "5: 4.500e10 threads at once"),
+        (
+            "plockstat",
+            vec!["-n", "1", "--elapsed", "10"],
+            plockstat("Mutex spin", "1000000 50000 app`a_lock app`a_caller+0x1c\n"),
+            "5: CPU-util 5.000 is more than all of 1 CPUs",
+        ),
+        (
+            "plockstat",
+            vec!["-n", "1", "--elapsed", "10"],
+            // Each fits the CPU; the sum, 240 % of it, does not.
+            plockstat("Mutex spin", &"100000 80000 app`a_lock app`a_caller+0x1c\n".repeat(3)),
+            "5: in all, CPU-util 2.400 is more than all of 1 CPUs",
+        ),
+        (
+            "plockstat",
+            vec!["--elapsed", "10"],
+            plockstat("Mutex block", "4500000000 100000000000 app`a_lock app`a_caller+0x1c\n"),
+            "5: 4.500e10 threads at once",
+        ),
+        (
+            "plockstat",
+            vec!["-n", "1", "--elapsed", "10"],
+            // Ten threads asleep on one CPU are nothing odd.
+            plockstat("Mutex block", "1000000 100000 app`a_lock app`a_caller+0x1c\n"),
+            "",
+        ),
+    ];
+    for (tool, words, text, said) in cases {
+        let file = written(&folder, "log.txt", &text);
+        let run = |more: &[&str]| {
+            bakeoff().args(["import", tool]).args(&words).args(more).arg(&file).output().unwrap()
+        };
+        let (plain, as_json, as_csv) = (run(&[]), run(&["--json"]), run(&["--csv"]));
+        let is_tainted = !said.is_empty();
+        for output in [&plain, &as_json, &as_csv] {
+            assert_eq!(
+                output.status.code(),
+                Some(i32::from(is_tainted)),
+                "{tool} {words:?}: {}",
+                err(output)
+            );
+            assert!(err(output).contains(said), "{tool} {words:?}: {}", err(output));
+        }
+        let document: serde_json::Value = serde_json::from_slice(&as_json.stdout).unwrap();
+        assert_eq!(document["tainted"], is_tainted, "{document}");
+        assert!(document["tainted_by"].to_string().contains(said), "{document}");
+        assert_eq!(out(&as_csv).contains(",true,"), is_tainted, "{}", out(&as_csv));
+        // What is kept is not fit for comparison.
+        let archive = folder.path().join(format!("archive-{tool}-{is_tainted}-{}", words.len() + text.len()));
+        let mut keep = bakeoff();
+        keep.arg("--archive").arg(&archive).args(["import", tool, "--keep"]).args(&words).arg(&file);
+        assert_eq!(keep.output().unwrap().status.code(), Some(i32::from(is_tainted)));
+        let listed =
+            bakeoff().arg("--archive").arg(&archive).args(["runs", "list", "--json"]).output().unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let state = if is_tainted { "invalid" } else { "sealed" };
+        assert_eq!(listed["runs"][0]["state"], state, "{tool} {words:?}: {listed}");
+    }
+}
