@@ -269,16 +269,16 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
     Story { state, reason, attempts }
 }
 
-/// A bake-off that is done has a result only if a trial of it is sealed.
+/// The state of a bake-off that is done, and why it has no result.
 fn state_when_done(attempts: &[Told]) -> (RunState, Option<String>) {
-    let first = |state: TrialState| attempts.iter().find(|attempt| attempt.state == state);
-    let (state, attempt) = match (first(TrialState::Invalid), first(TrialState::Failed)) {
-        _ if first(TrialState::Sealed).is_some() => return (RunState::Sealed, None),
-        (Some(invalid), _) => (RunState::Invalid, invalid),
-        (None, Some(failed)) => (RunState::Failed, failed),
-        (None, None) => return (RunState::Sealed, None),
+    let state = record::bakeoff::state_when_done(attempts.iter().map(|attempt| attempt.state));
+    let of = match state {
+        RunState::Invalid => TrialState::Invalid,
+        RunState::Failed => TrialState::Failed,
+        _ => return (state, None),
     };
-    let why = attempt.reason.as_deref().unwrap_or("for a reason that was not noted");
+    let first = attempts.iter().find(|attempt| attempt.state == of).and_then(|a| a.reason.as_deref());
+    let why = first.unwrap_or("for a reason that was not noted");
     (state, Some(format!("no trial is valid; the first: {why}")))
 }
 

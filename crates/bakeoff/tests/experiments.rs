@@ -204,3 +204,42 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     assert_eq!(run["cells"][0]["rounds"], 40);
     assert!(!scratch_left(&lab, &run));
 }
+
+/// A scale run that holds the machine until the file `go` is there; yielded once it measures.
+fn holding(lab: &Lab) -> std::process::Child {
+    let (began, go) = (lab.path("began"), lab.path("go"));
+    let waits = format!("touch {}; until test -e {}; do sleep 0.01; done", began.display(), go.display());
+    let words = [&["scale", "--title", "The first"], &FEW[..], &["--", "sh", "-c", &waits]].concat();
+    let child = lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while !began.exists() {
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[test]
+fn one_experiment_at_a_time_has_the_machine_and_one_beside_it_is_marked() {
+    let lab = Lab::new();
+    let mut first = holding(&lab);
+    let folder = lab.path("");
+    let sweep = [&SMALL[..], &[folder.to_str().expect("a plain path"), "--rounds", "2", "--json"]].concat();
+    for words in [[&["scale"], &FEW[..], &["--", "true"]].concat(), sweep.clone()] {
+        let refused = lab.run(&words);
+        assert_eq!(refused.code, Some(6), "{words:?}: {}", refused.err);
+        assert!(
+            refused.err.contains("The first") && refused.err.contains("--beside-others"),
+            "{}",
+            refused.err
+        );
+    }
+    let beside = json(&lab.run(&[&sweep[..], &["--beside-others"]].concat()));
+    let name = beside["run"].as_str().expect("the run has a name");
+    let shown = lab.run(&["runs", "show", name]);
+    assert!(shown.out.contains("measured beside other measurements"), "{}{}", shown.out, shown.err);
+    std::fs::write(lab.path("go"), "").expect("the first may end");
+    first.wait().expect("it ends");
+    // And now the machine is free.
+    let alone = json(&lab.run(&sweep));
+    let shown = lab.run(&["runs", "show", alone["run"].as_str().expect("the run has a name")]);
+    assert!(!shown.out.contains("beside"), "{}", shown.out);
+}

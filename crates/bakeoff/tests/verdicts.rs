@@ -56,6 +56,35 @@ metrics = ["throughput", "cpu-per-event"]
     }
 }
 
+/// One thread that sleeps 50 ms an event cannot do 1000 events a second, on any machine.
+#[test]
+fn a_bakeoff_whose_trials_are_all_invalid_ends_with_3_and_the_archive_says_the_same() {
+    let lab = Lab::new();
+    let path = lab.path("plan.toml");
+    let plan = r#"
+schema = 1
+title  = "Too slow"
+[design]
+blocks = 2
+[load]
+target = "exec:sleep 0.05"
+rate   = 1000
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "200ms", interval = "200ms" }
+"#;
+    std::fs::write(&path, plan).expect("a plan");
+    let ended = lab.run(&["run", "--json", path.to_str().expect("a plain path")]);
+    assert_eq!(ended.code, Some(3), "{}", ended.err);
+    let run = json(&ended);
+    assert_eq!((&run["cells"]["invalid"], &run["cells"]["sealed"]), (&2.into(), &0.into()), "{run}");
+    let listed = lab.json(&["runs", "list", "--kind", "bakeoff"]);
+    assert_eq!(listed["runs"][0]["state"], "invalid", "{listed}");
+    let name = run["bakeoff"].as_str().expect("it has a name");
+    assert_eq!(lab.run(&["resume", name]).code, Some(3), "nothing is left to do, and it is INVALID still");
+}
+
 /// A server of ours in a scratch folder, at three rates: its own CPU time, with what it uses at rate 0 apart.
 #[test]
 fn the_cpu_time_of_a_server_is_a_slope_over_the_rates() {

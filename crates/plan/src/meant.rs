@@ -439,6 +439,18 @@ impl Plan {
         self.server.is_some()
     }
 
+    /// Whether the events of the load are commands.
+    pub fn load_is_commands(&self) -> bool {
+        let trials = self.trials();
+        trials.iter().any(|trial| self.target(&trial.levels, Path::new("")).scheme() == "exec")
+    }
+
+    /// Whether the plan has commands beside those of its load: a server, setup, prepare, values.
+    pub fn has_commands(&self) -> bool {
+        let prepares = matches!(self.prepare, PreparePlan::Run(_));
+        self.has_server() || self.setup.is_some() || prepares || !self.values.is_empty()
+    }
+
     /// Whether server and commands inherit the whole environment.
     pub fn inherits_environment(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.inherit_env)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::environment::Environment;
-use crate::run::{Run, RunHeader, words};
+use crate::run::{Run, RunHeader, RunState, words};
 
 /// Something that is varied on purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +63,19 @@ pub enum TrialState {
     Abandoned,
     /// Measured, but what the archive holds of it is not what was written.
     Damaged,
+}
+
+/// The state of a bake-off whose trials have all ended: it has a result only if a trial of it is sealed.
+///
+/// - `ends`: how its trials ended, in any order; earlier attempts at them may stand among these.
+pub fn state_when_done(ends: impl IntoIterator<Item = TrialState>) -> RunState {
+    let ends: Vec<TrialState> = ends.into_iter().collect();
+    let best = [TrialState::Sealed, TrialState::Invalid, TrialState::Failed];
+    match best.into_iter().find(|state| ends.contains(state)) {
+        Some(TrialState::Invalid) => RunState::Invalid,
+        Some(TrialState::Failed) => RunState::Failed,
+        _ => RunState::Sealed,
+    }
 }
 
 words!(TrialState {

@@ -18,6 +18,7 @@ pub mod instruments;
 pub mod limits;
 pub mod load;
 pub mod locks;
+mod masking;
 pub mod missing;
 pub mod nic;
 pub mod printable;

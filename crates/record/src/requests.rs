@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::load::Distribution;
+use crate::masking::{is_secret, mask_text};
 use crate::run::words;
-use crate::target::{is_secret, mask_text};
 
 /// The keys and values of a cache, and what events do to them.
 #[derive(Debug, Clone, PartialEq)]

@@ -293,17 +293,21 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
     lost.chain(redone).collect()
 }
 
+/// That others could have disturbed what was measured.
+pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
+    let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
+    let sealed = bakeoff.sealed().count();
+    (beside > 0).then(|| {
+        format!("{beside} of {sealed} runs were measured beside other measurements (--beside-others).")
+    })
+}
+
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {
     let mut caveats = Vec::new();
     if bakeoff.header.labels.contains_key("shortened") {
         caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
     }
-    let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
-    if beside > 0 {
-        caveats.push(format!(
-            "{beside} of {sealed} runs were measured beside other bake-offs (--beside-others)."
-        ));
-    }
+    caveats.extend(beside_others(bakeoff));
     let busy = bakeoff.sealed().filter(|(_, run)| run.environment.fact("trial.other_work").is_some()).count();
     if busy > 0 {
         caveats.push(format!("Other work kept the CPUs busy just before {busy} of {sealed} runs."));

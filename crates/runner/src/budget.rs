@@ -1,4 +1,5 @@
-//! The time that a plan gives itself: whether it holds is known when a series has been set up, started and prepared.
+//! The time that a plan gives itself: setup, start and prepare count, so whether it holds is known after the first series.
+//! A bake-off whose budget is used up is left, so that it can be resumed.
 
 use std::time::Duration;
 
@@ -16,6 +17,24 @@ impl Budget {
     /// - `now_ns`: `CLOCK_MONOTONIC`, before the first series of this process.
     pub(crate) fn new(limit: Option<Duration>, now_ns: u64) -> Self {
         Self { limit, began_ns: now_ns, conducted: 0, noted: false }
+    }
+
+    /// Whether the next series would end beyond the budget, if it takes as long as those before; yields why it is not
+    /// begun. The first series of a process is always begun, so that each `resume` gets on.
+    ///
+    /// - `left`: series that are still to come.
+    pub(crate) fn used_up(&self, left: u32, now_ns: u64) -> Option<String> {
+        let limit = self.limit.filter(|_| self.conducted > 0)?;
+        let so_far = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
+        let each = so_far / self.conducted;
+        (so_far + each > limit).then(|| {
+            format!(
+                "`time_budget` ({:.0} s) is used up: {:.0} s for {}, with setup, start and prepare, and {left} are left",
+                limit.as_secs_f64(),
+                so_far.as_secs_f64(),
+                if self.conducted == 1 { "1 series".to_owned() } else { format!("{} series", self.conducted) },
+            )
+        })
     }
 
     /// Counts a series that has ended; yields, once, that the budget will not hold.
@@ -57,5 +76,24 @@ mod tests {
         assert!(said.ends_with("a series takes 15 s, and 4 are left: about 90 s in all"), "{said}");
         assert_eq!(budget.after_series(3, 65 * S), None);
         assert_eq!(Budget::new(None, 0).after_series(1_000, u64::MAX), None);
+    }
+
+    #[test]
+    fn no_series_is_begun_that_would_end_beyond_the_budget() {
+        let mut budget = Budget::new(Some(Duration::from_mins(1)), 5 * S);
+        assert_eq!(budget.used_up(6, 500 * S), None, "the first one is always begun");
+        budget.after_series(5, 30 * S);
+        // 25 s so far: the next one ends at 50 s.
+        assert_eq!(budget.used_up(5, 30 * S), None);
+        budget.after_series(4, 55 * S);
+        // 50 s for two: the third one would end at 75 s.
+        let said = budget.used_up(4, 55 * S).unwrap();
+        assert_eq!(
+            said,
+            "`time_budget` (60 s) is used up: 50 s for 2 series, with setup, start and prepare, and 4 are left"
+        );
+        let mut endless = Budget::new(None, 0);
+        endless.after_series(1, S);
+        assert_eq!(endless.used_up(1, u64::MAX), None);
     }
 }

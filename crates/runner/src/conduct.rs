@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use archive::{Archive, JournalEvent, Step};
 use load::Stop;
+use nix::unistd::geteuid;
 use plan::Plan;
 use record::bakeoff::{Bakeoff, Trial};
 use record::clock::{Clock as _, Monotonic, WallAnchor};
@@ -31,6 +32,9 @@ pub(crate) const SHORTENED: &str = "shortened";
 
 /// Marks a bake-off, and its runs, that others may have disturbed.
 pub(crate) const BESIDE_OTHERS: &str = "beside-others";
+
+/// The fact that says whose rights the plan's server and commands have.
+const COMMANDS_RUN_AS: &str = "plan.commands_run_as";
 
 /// The fact that holds what preflight had to say.
 const FINDINGS: &str = "preflight.findings";
@@ -78,8 +82,9 @@ pub fn run(
     let machine_lock = Machine::take(options.beside_others, plan.title())?;
     let found = look(&revealed, &secrets, archive, on_event)?;
     let account = account_of(plan)?;
+    tell_commands_of_root(plan, account, on_event);
     let beside = Beside::new(observes_cpu(plan));
-    let bakeoff = planned(plan, options, machine(plan, archive, &found, &beside))?;
+    let bakeoff = planned(plan, options, machine(plan, archive, &found, &beside, account))?;
     archive.create_bakeoff(&bakeoff)?;
     let mut ledger = Ledger::begin(archive, &bakeoff)?;
     if let Ok(path) = fs::canonicalize(plan.name()) {
@@ -118,7 +123,7 @@ pub fn resume(
         return Err(RunnerError::Untrusted { id, foreign });
     }
     if rounds::is_one(archive, id)? {
-        return rounds::resume(archive, id, stop, on_event);
+        return rounds::resume(archive, id, options, stop, on_event);
     }
     // First the journal: who holds it is alone with the bake-off.
     let journal = archive.journal(id)?;
@@ -135,9 +140,12 @@ pub fn resume(
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
-    let environment = machine(&plan, archive, &found, &beside);
+    if !is_over {
+        tell_commands_of_root(&plan, account, on_event);
+    }
+    let environment = machine(&plan, archive, &found, &beside, account);
     let mut changed = bakeoff.environment.differing(&environment);
-    changed.retain(|fact| !is_over && *fact != FINDINGS);
+    changed.retain(|fact| !is_over && *fact != FINDINGS && *fact != COMMANDS_RUN_AS);
     if !changed.is_empty() {
         on_event(&Event::Note(&format!(
             "the machine is not as it was when the bake-off began: {}",
@@ -175,15 +183,19 @@ impl Conductor<'_> {
         while let Some(work) = self.ledger.next() {
             let block = work.block;
             let left = all_series.saturating_sub(work.series);
+            if let Some(why) = budget.used_up(left + 1, Monotonic.now_ns()) {
+                (self.on_event)(&Event::Note(&why));
+                return self.ledger.leave();
+            }
             if self.stop.is_requested() || series::conduct(&mut self, work)? == SeriesEnd::Stopped {
-                return self.ledger.close(RunState::Interrupted);
+                return self.ledger.leave();
             }
             if let Some(note) = budget.after_series(left, Monotonic.now_ns()) {
                 (self.on_event)(&Event::Note(&note));
             }
             self.ledger.give_up_where_nothing_works(block)?;
         }
-        self.ledger.close(RunState::Sealed)
+        self.ledger.close()
     }
 
     /// Puts a line about a series on disk.
@@ -249,12 +261,53 @@ fn account_of(plan: &Plan) -> Result<Option<Account>, RunnerError> {
     account::choose(plan.server_user()).map_err(|problem| RunnerError::NotFit { problems: vec![problem] })
 }
 
+/// Whose rights the plan's server and commands have.
+fn run_as(plan: &Plan, account: Option<Account>) -> String {
+    let own = if geteuid().is_root() { "root" } else { "the user who ran bakeoff" };
+    let name = match (account, plan.server_user()) {
+        (Some(_), Some(user)) => user,
+        (Some(_), None) => "an unprivileged user made for the run",
+        (None, _) => own,
+    };
+    if account.is_some() && plan.load_is_commands() {
+        return format!("{name}; the commands of the load as {own}");
+    }
+    name.to_owned()
+}
+
+/// Says aloud that commands have the rights of root, if there are any.
+fn tell_commands_of_root(plan: &Plan, account: Option<Account>, on_event: &mut dyn FnMut(&Event<'_>)) {
+    if let Some(which) = commands_of_root(plan, account) {
+        on_event(&Event::Note(&format!(
+            "{which} run as root; docs/plans.md, \"The rights of servers and commands\""
+        )));
+    }
+}
+
+/// Which commands have the rights of root.
+fn commands_of_root(plan: &Plan, account: Option<Account>) -> Option<&'static str> {
+    let is_root = geteuid().is_root();
+    match (plan.has_commands() && account.is_none(), plan.load_is_commands()) {
+        _ if !is_root => None,
+        (true, _) => Some("the commands of this plan"),
+        (false, true) => Some("the commands of the load (`exec:`)"),
+        (false, false) => None,
+    }
+}
+
 /// The facts about the machine, and what was seen and what was not seen of it.
-fn machine(plan: &Plan, archive: &Archive, found: &[Finding], beside: &Beside) -> Environment {
+fn machine(
+    plan: &Plan,
+    archive: &Archive,
+    found: &[Finding],
+    beside: &Beside,
+    account: Option<Account>,
+) -> Environment {
     let mut environment = probes::environment::read(Path::new("/"));
     // Proofs that cannot be read cannot be cited; the page says that there are none.
     environment.calibration = archive.calibration(&environment).unwrap_or_default();
     let mut add = |name: &str, value| environment.facts.insert(name.to_owned(), value);
+    add(COMMANDS_RUN_AS, Ok(run_as(plan, account)));
     let texts: Vec<&str> = found.iter().map(|f| f.text.as_str()).collect();
     add(FINDINGS, Ok(if texts.is_empty() { "none".to_owned() } else { texts.join("; ") }));
     let not_built = || Err(Missing::because("not built yet in this version"));

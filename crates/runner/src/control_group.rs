@@ -3,6 +3,7 @@
 //! A process cannot leave its control group by itself unless it may write to another one. Version 2 is used where it is
 //! mounted, also beside version 1; otherwise a hierarchy of version 1, the one that accounts CPU time first.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,19 @@ impl ControlGroup {
         members(&self.path)
     }
 
+    /// Kills everything in it and waits until it is empty; yields how many processes there were, or that some do not
+    /// die.
+    pub(crate) fn empty(&self) -> Result<usize, String> {
+        let mut found = BTreeSet::new();
+        let waited = wait_for(PATIENCE, &Stop::new(), || {
+            let members = self.members();
+            kill_all(&self.path, &members);
+            found.extend(members.iter().copied());
+            members.is_empty()
+        });
+        if waited == Waited::Done { Ok(found.len()) } else { Err(immortal(&self.path)) }
+    }
+
     /// Kills everything in it, waits until it is empty, and removes it; yields whether it is.
     pub(crate) fn end(&self) -> bool {
         end(&self.path)
@@ -93,17 +107,29 @@ pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
     if end(path) {
         return Ok(found);
     }
-    Err(format!("processes in the control group {} do not die", path.display()))
+    Err(immortal(path))
+}
+
+/// Why a control group cannot be ended.
+pub(crate) fn immortal(path: &Path) -> String {
+    format!("processes in the control group {} do not die", path.display())
+}
+
+fn kill_all(path: &Path, members: &[Pid]) {
+    if members.is_empty() {
+        return;
+    }
+    // Since Linux 5.14; it also catches processes that are being forked.
+    let _ = fs::write(path.join("cgroup.kill"), "1");
+    for pid in members {
+        // It may have ended just now.
+        let _ = kill(*pid, Signal::SIGKILL);
+    }
 }
 
 fn end(path: &Path) -> bool {
     let ended = wait_for(PATIENCE, &Stop::new(), || {
-        // Since Linux 5.14; it also catches processes that are being forked.
-        let _ = fs::write(path.join("cgroup.kill"), "1");
-        for pid in members(path) {
-            // It may have ended just now.
-            let _ = kill(pid, Signal::SIGKILL);
-        }
+        kill_all(path, &members(path));
         remove_tree(path).is_ok()
     });
     ended == Waited::Done

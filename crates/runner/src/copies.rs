@@ -32,7 +32,7 @@ use crate::error::RunnerError;
 use crate::log;
 use crate::process::{Placement, Process, Waited};
 use crate::rounds::{Bench, Measured, Shortfall};
-use crate::strays;
+use crate::strays::{self, Strays};
 use crate::workspace::Workspace;
 
 /// How often the books of the CPUs are closed while copies work.
@@ -48,13 +48,19 @@ const SOLO_RUNS: u32 = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Confined {
     group: Option<Arc<ControlGroup>>,
-    mark: Option<(&'static str, String)>,
+    mark: String,
 }
 
 impl Confined {
     pub(crate) fn to(workspace: &Workspace) -> Self {
-        let (name, mark) = workspace.mark();
-        Self { group: workspace.control_group().cloned(), mark: Some((name, mark.to_owned())) }
+        Self { group: workspace.control_group().cloned(), mark: workspace.mark().to_owned() }
+    }
+
+    /// Ends what copies left behind: nothing that they started may work on into the next level. Yields how many
+    /// processes were alive.
+    fn end_strays(&self) -> Result<usize, String> {
+        let in_group = self.group.as_ref().map_or(Ok(0), |group| group.empty())?;
+        Ok(in_group + Strays::begin(&self.mark, None).end()?)
     }
 }
 
@@ -97,7 +103,7 @@ impl Copies {
         let mut ready = Self { confined, plan: plan.clone(), machine, cpus, weights: vec![1.0] };
         ready.rehearse(0, folder, stop)?;
         ready.weigh(folder, stop)?;
-        strays::end(&mark(folder));
+        ready.confined.end_strays().map_err(not_fit)?;
         Ok(ready)
     }
 
@@ -126,16 +132,15 @@ impl Copies {
     fn rehearse(&self, copy: u32, folder: &Path, stop: &Stop) -> Result<Duration, RunnerError> {
         let log = folder.join("rehearsal.log");
         let began_ns = Monotonic.now_ns();
-        let mut process =
-            self.start(copy, 1, &log, &mark(folder)).map_err(|source| match source.raw_os_error() {
-                Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
-                    problems: vec![format!(
-                        "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
-                        self.plan.scheduler
-                    )],
-                },
-                _ => RunnerError::NoCommand { command: self.plan.command_of(copy).join(" "), source },
-            })?;
+        let mut process = self.start(copy, 1, &log).map_err(|source| match source.raw_os_error() {
+            Some(number) if Errno::from_raw(number) == Errno::EPERM => RunnerError::NotFit {
+                problems: vec![format!(
+                    "the scheduling class {} is not allowed here: root, or CAP_SYS_NICE",
+                    self.plan.scheduler
+                )],
+            },
+            _ => RunnerError::NoCommand { command: self.plan.command_of(copy).join(" "), source },
+        })?;
         match self.wait_alone(&process, stop)? {
             Waited::Stopped => return Err(RunnerError::StoppedBefore),
             Waited::TimedOut => {
@@ -164,13 +169,12 @@ impl Copies {
         process.watch(stop).map_err(|e| RunnerError::Rehearsal { what: format!("lost sight of it: {e}") })
     }
 
-    fn start(&self, copy: u32, copies: u32, log: &Path, mark: &str) -> io::Result<Process> {
+    fn start(&self, copy: u32, copies: u32, log: &Path) -> io::Result<Process> {
         let words = self.plan.command_of(copy);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command.env("BAKEOFF_COPY", copy.to_string()).env("BAKEOFF_COPIES", copies.to_string());
-        command.envs(self.confined.mark.iter().map(|(name, mark)| (name, mark)));
-        command.env(strays::MARK, mark);
+        command.env(strays::VARIABLE, &self.confined.mark);
         let log = File::options().create(true).append(true).open(log)?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let bound = self.plan.bind.cpus_of(copy, &self.machine);
@@ -194,14 +198,12 @@ impl Copies {
         let used = used_cpu_s();
         bench.beside.open_books();
         let began_ns = Monotonic.now_ns();
-        let mark = mark(bench.folder);
-        let mark = mark.as_str();
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
             let work = |copy| {
                 let log = bench.folder.join(format!("copy-{copy}.log"));
                 let (ready, floor) = (self, &floor);
                 let thread = std::thread::Builder::new();
-                let started = thread.spawn_scoped(scope, move || ready.work(copy, copies, &log, floor, mark));
+                let started = thread.spawn_scoped(scope, move || ready.work(copy, copies, &log, floor));
                 started
                     .map_err(|e| floor.fail(format!("copy {} of {copies} has no thread: {e}", copy + 1)))
                     .ok()
@@ -210,7 +212,7 @@ impl Copies {
             self.supervise(&floor, copies, bench);
             workers.into_iter().map(|w| w.join().expect("a copy's thread does not panic")).collect()
         });
-        let strays = strays::end(mark);
+        let strays = self.confined.end_strays();
         let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
         bench.beside.close_interval();
         // Everything that the copies started has ended by now and is counted.
@@ -231,7 +233,7 @@ impl Copies {
         let rates: Vec<f64> =
             (0..).zip(&tallies).map(|(copy, tally)| tally.rate() * self.weight(copy)).collect();
         let invalid = invalid
-            .or_else(|| (strays > 0).then(|| strays_sentence(strays)))
+            .or_else(|| strays.map_or_else(Some, |count| (count > 0).then(|| strays_sentence(count))))
             .or_else(|| others_sentence(others_ratio.clone().unwrap_or(0.0), places.len()))
             .or_else(|| if self.plan.time < FAIR_FROM { None } else { unfair(&rates, self.cpus) });
         let mut samples = self.samples(bench, wall_s, &tallies);
@@ -272,12 +274,12 @@ impl Copies {
     }
 
     /// What a copy's thread does until the level ends.
-    fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor, mark: &str) -> Tally {
+    fn work(&self, copy: u32, copies: u32, log: &Path, floor: &Floor) -> Tally {
         let mut tally = Tally::default();
         let began_ns = Monotonic.now_ns();
         let name = || format!("copy {} of {copies}", copy + 1);
         loop {
-            let mut process = match self.start(copy, copies, log, mark) {
+            let mut process = match self.start(copy, copies, log) {
                 Ok(process) => process,
                 Err(e) => {
                     let limit =
@@ -369,11 +371,6 @@ impl Tally {
     fn rate(&self) -> f64 {
         if self.runs == 0 { 0.0 } else { self.runs as f64 / self.for_s }
     }
-}
-
-/// A word that only the processes of this experiment have in their environment.
-fn mark(folder: &Path) -> String {
-    format!("{}-{}", std::process::id(), folder.display())
 }
 
 fn since_ms(bench: &Bench<'_>) -> i64 {
@@ -478,13 +475,15 @@ mod tests {
         }
     }
 
-    const UNCONFINED: Confined = Confined { group: None, mark: None };
+    fn unconfined() -> Confined {
+        Confined { group: None, mark: crate::random::token() }
+    }
 
     /// One level of three copies.
     fn measured(plan: &ScalePlan, stop: &Stop) -> Result<Measured, Shortfall> {
         let _alone = strays::alone();
         let folder = tempfile::tempdir().unwrap();
-        let ready = Copies::prepare(plan, UNCONFINED, folder.path(), &Stop::new()).unwrap();
+        let ready = Copies::prepare(plan, unconfined(), folder.path(), &Stop::new()).unwrap();
         let trial = Experiment::Scale(plan.clone()).trials().remove(0);
         let mut beside = Beside::new(false);
         let mut bench = Bench { stop, beside: &mut beside, folder: folder.path(), anchor: WallAnchor::now() };
@@ -532,7 +531,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let hangs = ScalePlan { timeout: Duration::from_millis(20), ..plan("exec sleep 1000") };
         let why =
-            Copies::prepare(&hangs, UNCONFINED, folder.path(), &Stop::new()).err().map(|e| e.to_string());
+            Copies::prepare(&hangs, unconfined(), folder.path(), &Stop::new()).err().map(|e| e.to_string());
         assert_eq!(
             why.as_deref(),
             Some("one run of the command, before any is measured: it did not end within 20ms (--timeout)")

@@ -161,7 +161,7 @@ pub enum RunnerError {
     },
     /// Another bake-off runs on this machine.
     #[error(
-        "another bake-off runs on this machine ({holder}): wait for it, or measure beside it with --beside-others, \
+        "another measurement runs on this machine ({holder}): wait for it, or measure beside it with --beside-others, \
          which marks every trial"
     )]
     MachineBusy {

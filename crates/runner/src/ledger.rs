@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
-use record::bakeoff::{Bakeoff, Trial, TrialState};
+use record::bakeoff::{Bakeoff, Trial, TrialState, state_when_done};
 use record::clock::WallAnchor;
 use record::run::{RunId, RunState};
 use record::target::mask_text;
@@ -98,18 +98,29 @@ impl Ledger {
         Err(RunnerError::BlockFailed { id: self.id, block, reason })
     }
 
-    /// Writes the last line: done, or left so that it can be resumed.
-    pub(crate) fn close(mut self, state: RunState) -> Result<Outcome, RunnerError> {
-        self.journal.say(if state == RunState::Sealed { Step::BakeoffDone } else { Step::Interrupted })?;
+    /// Writes the last line: every trial has its end.
+    pub(crate) fn close(mut self) -> Result<Outcome, RunnerError> {
+        self.journal.say(Step::BakeoffDone)?;
+        let state = state_when_done(self.trials.iter().map(|t| self.history.state(t.index)));
+        Ok(self.outcome(state))
+    }
+
+    /// Writes the last line: left so that it can be resumed.
+    pub(crate) fn leave(mut self) -> Result<Outcome, RunnerError> {
+        self.journal.say(Step::Interrupted)?;
+        Ok(self.outcome(RunState::Interrupted))
+    }
+
+    fn outcome(&self, state: RunState) -> Outcome {
         let count = |state| self.history.count(&self.trials, state);
-        Ok(Outcome {
+        Outcome {
             id: self.id,
             state,
             sealed: count(TrialState::Sealed),
             invalid: count(TrialState::Invalid),
             failed: count(TrialState::Failed),
             planned: count(TrialState::Planned),
-        })
+        }
     }
 
     /// Trials that are done, and trials in all.

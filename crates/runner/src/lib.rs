@@ -22,7 +22,6 @@ mod ledger;
 mod listener;
 mod log;
 mod machine;
-mod marked;
 mod options;
 mod preflight;
 mod process;
@@ -102,8 +101,9 @@ pub enum Event<'a> {
 pub struct Outcome {
     /// Its name.
     pub id: RunId,
-    /// [`RunState::Sealed`]: every trial has its end. [`RunState::Interrupted`]: the user stopped it; it can be
-    /// resumed.
+    /// [`RunState::Interrupted`]: the user stopped it; it can be resumed. Otherwise every trial has its end, and this
+    /// is the state that the archive gives it: [`RunState::Sealed`] if a trial is sealed, else [`RunState::Invalid`]
+    /// or [`RunState::Failed`].
     pub state: RunState,
     /// Trials that are sealed.
     pub sealed: u32,

@@ -129,7 +129,7 @@ impl Address {
         Some(match foreign.and_then(|inode| holder(*inode)) {
             Some((pid, name)) => format!(
                 "{self} is answered by process {pid} ({name}), which this series did not start: another server has the \
-                 address"
+                 address, or a daemon started it for the command, as `docker run` has it done; start the program itself"
             ),
             None => format!(
                 "{self} is answered by a process that this series did not start, or that this user may not look into"

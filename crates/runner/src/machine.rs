@@ -1,4 +1,4 @@
-//! One bake-off at a time on a machine: a lock that its holder's death releases.
+//! One bake-off, `scale` or `dder` at a time on a machine: a lock that its holder's death releases.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};

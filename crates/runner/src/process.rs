@@ -55,6 +55,8 @@ impl Placement {
 pub(crate) struct Stat {
     pub(crate) parent: i32,
     pub(crate) session: i32,
+    /// A zombie is not.
+    pub(crate) is_alive: bool,
 }
 
 /// How waiting for something ended.
@@ -200,10 +202,16 @@ impl Drop for Process {
 }
 
 impl Stat {
-    /// Of a living process; a zombie is none.
+    /// Of a living process; a zombie is not found.
+    #[cfg(test)]
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
+        Some(Self::of_any(pid)?).filter(|stat| stat.is_alive).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Of a process, also of a zombie.
+    pub(crate) fn of_any(pid: i32) -> io::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        parse_stat(&stat).ok_or_else(|| io::ErrorKind::NotFound.into())
+        parse_stat(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -226,17 +234,14 @@ pub(crate) fn wait_for(at_most: Duration, stop: &Stop, mut is_there: impl FnMut(
     }
 }
 
-/// The second field of `/proc/PID/stat` is a name in parentheses that may hold anything, also blanks. `None` for a
-/// zombie, by the third.
+/// The second field of `/proc/PID/stat` is a name in parentheses that may hold anything, also blanks.
 fn parse_stat(stat: &str) -> Option<Stat> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
+    let is_alive = !matches!(fields.next()?, "Z" | "X");
     let mut number = || fields.next()?.parse().ok();
     let (parent, _group, session) = (number()?, number()?, number()?);
-    Some(Stat { parent, session })
+    Some(Stat { parent, session, is_alive })
 }
 
 fn span(time: libc::timeval) -> Duration {
@@ -379,8 +384,8 @@ mod tests {
     #[test]
     fn parent_and_session_are_found_behind_any_name() {
         let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(parse_stat(stat), Some(Stat { parent: 1, session: 3 }));
-        assert_eq!(parse_stat(&stat.replace(" S ", " Z ")), None);
+        assert_eq!(parse_stat(stat), Some(Stat { parent: 1, session: 3, is_alive: true }));
+        assert!(!parse_stat(&stat.replace(" S ", " Z ")).unwrap().is_alive);
         assert_eq!(parse_stat("7"), None);
         assert!(is_alive(getpid().as_raw()));
     }

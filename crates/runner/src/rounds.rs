@@ -18,10 +18,12 @@ use record::series::Sample;
 use record::target::mask_text;
 
 use crate::beside::Beside;
-use crate::conduct::command_line;
+use crate::conduct::{BESIDE_OTHERS, command_line};
 use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
 use crate::ledger::{ATTEMPT, BLOCK, Ledger, SERIES, TRIAL};
+use crate::machine::Machine;
+use crate::options::Options;
 use crate::sweep::Sweep;
 use crate::workspace::{self, Inherit, Layout, Workspace};
 use crate::{Event, Outcome};
@@ -58,24 +60,28 @@ pub(crate) enum Shortfall {
 ///
 /// # Errors
 ///
-/// [`RunnerError`] where the plan or this machine is not fit for it, before anything is begun; and where the archive
-/// fails in the middle.
+/// [`RunnerError`] where the plan or this machine is not fit for it, or another measurement has the machine, before
+/// anything is begun; and where the archive fails in the middle.
 pub fn experiment(
     plan: &Experiment,
     archive: &Archive,
+    options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
     let anchor = WallAnchor::now();
     let id = RunId::fresh(anchor);
+    let held = Held::take(options, plan.title())?;
     let (layout, workspace) = open_workspace()?;
     let work = Work::prepare(plan, &workspace, stop, on_event)?;
     let mut bakeoff = planned(plan, id, anchor);
+    bakeoff.header.labels.extend(held.mark());
     bakeoff.environment.facts.extend(work.facts());
     archive.create_bakeoff(&bakeoff)?;
     let mut ledger = Ledger::begin(archive, &bakeoff)?;
     ledger.journal.say(layout)?;
-    Rounds { plan, archive, stop, on_event, ledger, workspace, work, environment: bakeoff.environment }.play()
+    Rounds { plan, archive, held, stop, on_event, ledger, workspace, work, environment: bakeoff.environment }
+        .play()
 }
 
 /// Whether that is an experiment without a server.
@@ -87,6 +93,7 @@ pub(crate) fn is_one(archive: &Archive, id: RunId) -> Result<bool, RunnerError> 
 pub(crate) fn resume(
     archive: &Archive,
     id: RunId,
+    options: &Options,
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
@@ -98,8 +105,9 @@ pub(crate) fn resume(
     }
     let mut ledger = Ledger::go_on(archive, &bakeoff, journal)?;
     if ledger.next().is_none() {
-        return ledger.close(RunState::Sealed);
+        return ledger.close();
     }
+    let held = Held::take(options, plan.title())?;
     let (layout, workspace) = open_workspace()?;
     ledger.journal.say(layout)?;
     let work = Work::prepare(&plan, &workspace, stop, on_event)?;
@@ -112,7 +120,7 @@ pub(crate) fn resume(
             changed.join(", ")
         )));
     }
-    Rounds { plan: &plan, archive, stop, on_event, ledger, workspace, work, environment }.play()
+    Rounds { plan: &plan, archive, held, stop, on_event, ledger, workspace, work, environment }.play()
 }
 
 /// A place for the copies of a command, and the line of the journal that tells of it. They are the user's processes,
@@ -123,9 +131,28 @@ fn open_workspace() -> Result<(Step, Workspace), RunnerError> {
     Ok((step, Workspace::open(layout, Inherit::Everything, &Levels::new())?))
 }
 
+/// The machine, while the experiment lasts.
+struct Held {
+    beside_others: bool,
+    _machine: Machine,
+}
+
+impl Held {
+    fn take(options: &Options, title: &str) -> Result<Self, RunnerError> {
+        let beside_others = options.beside_others;
+        Ok(Self { beside_others, _machine: Machine::take(beside_others, title)? })
+    }
+
+    /// The mark of what others may have disturbed.
+    fn mark(&self) -> Option<(String, String)> {
+        self.beside_others.then(|| (BESIDE_OTHERS.to_owned(), "yes".to_owned()))
+    }
+}
+
 struct Rounds<'a> {
     plan: &'a Experiment,
     archive: &'a Archive,
+    held: Held,
     stop: &'a Stop,
     on_event: &'a mut dyn FnMut(&Event<'_>),
     ledger: Ledger,
@@ -144,12 +171,12 @@ impl Rounds<'_> {
         while let Some(round) = self.ledger.next() {
             for trial in &round.trials {
                 if self.stop.is_requested() || !self.conduct(trial, &mut beside)? {
-                    return self.ledger.close(RunState::Interrupted);
+                    return self.ledger.leave();
                 }
             }
             self.ledger.give_up_where_nothing_works(round.block)?;
         }
-        self.ledger.close(RunState::Sealed)
+        self.ledger.close()
     }
 
     fn observes(&self) -> bool {
@@ -212,6 +239,7 @@ impl Rounds<'_> {
         {
             labels.insert(name.to_owned(), number.to_string());
         }
+        labels.extend(self.held.mark());
         let levels: Vec<String> =
             trial.levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         RunHeader {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use load::{Stop, StopLevel};
 use nix::sys::signal::Signal;
@@ -12,6 +13,9 @@ use crate::listener::{Address, TRY_TIMEOUT};
 use crate::log::{Log, Since};
 use crate::process::{Placement, Process, Waited, wait_for};
 use crate::workspace::Workspace;
+
+/// A server that executes another program when it is ready has that program's libraries within this time.
+const PRELOAD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no server.
 #[derive(Debug)]
@@ -140,17 +144,21 @@ impl Server {
     fn check_preload(&self) -> Result<(), ServerFailure> {
         let preload = self.spec.environment.iter().rfind(|(name, _)| name == "LD_PRELOAD");
         let Some((_, libraries)) = preload else { return Ok(()) };
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid()))
-            .map_err(|e| failed(format!("its memory map cannot be read: {e}")))?;
-        match libraries.split([':', ' ']).filter(|l| !l.is_empty()).find(|l| !is_mapped(&maps, l)) {
+        let path = format!("/proc/{}/maps", self.process.pid());
+        let mut missing = Ok(None);
+        // A server that says that it is ready and then executes another program has no map for a moment.
+        let _ = wait_for(PRELOAD_PATIENCE, &Stop::new(), || {
+            let maps = fs::read_to_string(&path);
+            let names = || libraries.split([':', ' ']).filter(|name| !name.is_empty());
+            missing = maps.map(|maps| names().find(|name| !is_mapped(&maps, name)));
+            matches!(missing, Ok(None)) || self.has_ended()
+        });
+        match missing.map_err(|e| failed(format!("its memory map cannot be read: {e}")))? {
             None => Ok(()),
-            Some(missing) => {
-                let text = format!(
-                    "LD_PRELOAD names {missing}, and the server runs without it{}",
-                    self.last_words()
-                );
-                Err(ServerFailure::Failed(text))
-            }
+            Some(missing) => Err(failed(format!(
+                "LD_PRELOAD names {missing}, and the server runs without it{}",
+                self.last_words()
+            ))),
         }
     }
 }

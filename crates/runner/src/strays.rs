@@ -1,92 +1,157 @@
-//! Processes that a copy started and that left its group: found, ended, counted.
+//! The processes that commands of ours started, wherever these went: by descent, and by a mark in their environment.
 //!
-//! A copy's group is killed with the copy. A process that called `setsid` or `setpgid` is in another group, and would work
-//! on into later levels. Two things find it. The kernel makes us the parent of every descendant whose own parent has ended
-//! (`PR_SET_CHILD_SUBREAPER`), and each copy has a mark in its environment, which its descendants inherit.
+//! The group of a command is killed with it. A process that called `setsid` or `setpgid` is in another group, and would
+//! answer for the next server or work on into the next level. Two things find it without a control group. This process
+//! adopts what its descendants leave behind (it is their subreaper), so that a process that changes group and session is
+//! still one of its children. When this process dies, the mark remains. A process that clears its environment *and*
+//! outlives this process is not found: that takes a control group.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::Duration;
 
+use load::Stop;
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::{Pid, getpid, getsid};
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, geteuid, getpid, getsid};
 
-/// The variable that carries the mark of a level.
-pub(crate) const MARK: &str = "BAKEOFF_LEVEL";
-/// Rounds of looking: what is started while others are ended is found in the next.
-const ROUNDS_MAX: usize = 100;
+use crate::process::{Stat, Waited, wait_for};
 
-/// From now on, what our descendants leave behind becomes our child.
+/// The variable that marks a process, also within a control group.
+pub(crate) const VARIABLE: &str = "BAKEOFF_SERIES";
+/// Killed processes are gone when the kernel has torn down their memory.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Adopts, from now on, what descendants of this process leave behind.
 pub(crate) fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(true)?)
 }
 
-/// Waits for what is left of a group whose leader has ended and that was killed: we are its parent now.
+/// Waits for what is left of a group whose leader has ended and that was killed: this process is its parent now.
 pub(crate) fn bury_group(leader: Pid) {
     let group = Pid::from_raw(-leader.as_raw());
     while matches!(waitpid(group, None), Ok(_) | Err(Errno::EINTR)) {}
 }
 
-/// Ends every process that has the mark, or that left our session and is our child now; yields how many were alive.
-pub(crate) fn end(mark: &str) -> usize {
-    let mut ended = 0;
-    for _ in 0..ROUNDS_MAX {
-        let found = find(Path::new("/proc"), mark);
-        if found.is_empty() {
-            break;
-        }
-        for stray in &found {
-            ended += usize::from(stray.is_alive);
-            // It may have ended just now, which is what is asked for.
-            let _ = kill(stray.pid, Signal::SIGKILL);
-        }
-        for stray in &found {
-            // One that is not our child has a parent that was found too, and becomes ours in the next round.
-            if stray.is_ours {
-                while waitpid(stray.pid, None) == Err(Errno::EINTR) {}
-            } else {
-                let _ = waitpid(stray.pid, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive);
-            }
-        }
-    }
-    ended
+/// The processes with one mark, and their descendants.
+#[derive(Debug, Clone)]
+pub(crate) struct Strays {
+    mark: String,
+    /// Whose processes they are.
+    owners: Vec<u32>,
+    /// Whether this process made the mark, so that what it adopts since then is of the series too.
+    adopts: bool,
 }
 
 #[derive(Debug)]
-struct Stray {
-    pid: Pid,
-    /// Whether we are its parent.
-    is_ours: bool,
-    is_alive: bool,
+struct Listed {
+    stat: Stat,
+    mark: Option<String>,
 }
 
-fn find(proc: &Path, mark: &str) -> Vec<Stray> {
-    let (own, own_session) = (getpid().as_raw(), getsid(None).map_or(0, Pid::as_raw));
-    let wanted = format!("{MARK}={mark}");
-    let one = |pid: i32| {
-        let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
-        let (_, behind) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
-        let (parent, session) = (fields.get(1)?.parse::<i32>().ok()?, fields.get(3)?.parse::<i32>().ok()?);
-        let is_alive = !matches!(*fields.first()?, "Z" | "X");
-        let has_mark = || {
-            let environment = fs::read(proc.join(pid.to_string()).join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+impl Strays {
+    /// Adopts, from now on, what descendants of this process leave behind.
+    ///
+    /// - `user`: whose processes will carry the mark, besides our own.
+    pub(crate) fn begin(mark: &str, user: Option<u32>) -> Self {
+        // Without it, only the mark is left to find processes by.
+        let _ = adopt();
+        Self { adopts: true, ..Self::left(mark, user) }
+    }
+
+    /// What a dead process left.
+    pub(crate) fn left(mark: &str, user: Option<u32>) -> Self {
+        let owners = [geteuid().as_raw()].into_iter().chain(user).collect();
+        Self { mark: mark.to_owned(), owners, adopts: false }
+    }
+
+    /// The living processes of the series.
+    pub(crate) fn members(&self) -> Vec<Pid> {
+        self.all().into_iter().filter(|(_, is_alive)| *is_alive).map(|(pid, _)| pid).collect()
+    }
+
+    /// Kills them, and waits until none is left; yields how many there were, or that some do not die.
+    pub(crate) fn end(&self) -> Result<usize, String> {
+        let (mut found, mut killed) = (BTreeSet::new(), 0);
+        let waited = wait_for(PATIENCE, &Stop::new(), || {
+            let all = self.all();
+            for (pid, is_alive) in &all {
+                let is_new = found.insert(*pid);
+                killed += usize::from(is_new && *is_alive);
+                // It may have ended just now, which is what is asked for.
+                let _ = kill(*pid, Signal::SIGKILL);
+            }
+            !all.iter().any(|(_, is_alive)| *is_alive)
+        });
+        if waited != Waited::Done {
+            return Err("processes that it started do not die".to_owned());
+        }
+        // Each of them is a zombie now. One whose parent died with it is our child; that of another parent is reaped
+        // there, and waiting for it is an error.
+        for pid in found {
+            while waitpid(pid, None) == Err(Errno::EINTR) {}
+        }
+        Ok(killed)
+    }
+
+    /// The processes of the series and whether each is alive; of the dead, those that are ours to reap.
+    fn all(&self) -> Vec<(Pid, bool)> {
+        let table = self.processes();
+        let (own, own_session) = (getpid().as_raw(), getsid(None).map_or(0, Pid::as_raw));
+        let is_root_of_some = |listed: &Listed| {
+            let Stat { parent, session, .. } = listed.stat;
+            // What this process starts itself stays in its session.
+            let has_left = self.adopts && parent == own && session != own_session;
+            listed.mark.as_ref() == Some(&self.mark) || (listed.mark.is_none() && has_left)
         };
-        let is_ours = parent == own;
-        // What we start ourselves stays in our session.
-        let has_left = is_ours && session != own_session;
-        (pid != own && (has_left || (is_alive && has_mark()))).then(|| Stray {
-            pid: Pid::from_raw(pid),
-            is_ours,
-            is_alive,
-        })
-    };
-    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-    entries.filter_map(|entry| one(entry.file_name().to_str()?.parse().ok()?)).collect()
+        let mut members: BTreeSet<i32> = table
+            .iter()
+            .filter(|(pid, listed)| **pid != own && is_root_of_some(listed))
+            .map(|(pid, _)| *pid)
+            .collect();
+        // And what descends from them without any mark.
+        loop {
+            let descends = |listed: &Listed| listed.mark.is_none() && members.contains(&listed.stat.parent);
+            let more: Vec<i32> = table
+                .iter()
+                .filter(|(pid, l)| !members.contains(pid) && descends(l))
+                .map(|(pid, _)| *pid)
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            members.extend(more);
+        }
+        members.into_iter().map(|pid| (Pid::from_raw(pid), table[&pid].stat.is_alive)).collect()
+    }
+
+    /// The processes of the owners, also zombies.
+    fn processes(&self) -> BTreeMap<i32, Listed> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut table = BTreeMap::new();
+        for entry in entries {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let is_owned = entry.metadata().is_ok_and(|found| self.owners.contains(&found.uid()));
+            if let (true, Ok(stat)) = (is_owned, Stat::of_any(pid)) {
+                table.insert(pid, Listed { stat, mark: mark_of(pid) });
+            }
+        }
+        table
+    }
+}
+
+fn mark_of(pid: i32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"=")?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    })
 }
 
 /// Tests share a process, and one must not end what another started: each holds this while it has strays.
@@ -101,31 +166,89 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::process::Stat;
+    use crate::random;
+
+    #[test]
+    fn a_process_that_left_group_and_session_is_found_by_its_mark_and_killed() {
+        let _alone = alone();
+        let mark = random::token();
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let script = format!(
+            "mkfifo {0}; setsid sh -c 'echo $$ >{0}; exec sleep 1000 >/dev/null 2>&1' >/dev/null & exec cat {0}",
+            fifo.display()
+        );
+        let said = Command::new("sh").args(["-c", &script]).env(VARIABLE, &mark).output().unwrap();
+        let pid: i32 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
+        // As a later process sees it: nothing but the mark is known.
+        let left = Strays::left(&mark, None);
+        assert!(left.members().contains(&Pid::from_raw(pid)));
+        assert!(left.end().unwrap() >= 1);
+        assert!(Stat::of(pid).is_err(), "it is gone");
+        assert_eq!(left.end(), Ok(0));
+    }
 
     #[test]
     fn what_left_its_group_is_ended_also_with_an_empty_environment() {
         let _alone = alone();
-        adopt().unwrap();
+        let strays = Strays::begin(&random::token(), None);
         let folder = tempfile::tempdir().unwrap();
-        let (mark, note) = (format!("test-{}", std::process::id()), folder.path().join("pid"));
+        let note = folder.path().join("pid");
         // Two that leave the session, one of them without the mark; and one that has children.
         let script = "setsid sleep 1001 & \
                       setsid env -i sh -c 'echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1002' \"$0\" & \
                       setsid sh -c 'sleep 1003 & sleep 1004' &";
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]).arg(&note).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null());
+        shell.args(["-c", script]).arg(&note).env(VARIABLE, &strays.mark);
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
         assert!(shell.status().unwrap().success());
-        let sleepers = || find(Path::new("/proc"), &mark).iter().filter(|stray| stray.is_alive).count();
         // The shell has ended; those that it started may not have left its session yet.
-        while sleepers() < 5 || !note.exists() {
+        while strays.members().len() < 5 || !note.exists() {
             std::thread::yield_now();
         }
         let unmarked: i32 = fs::read_to_string(&note).unwrap().trim().parse().unwrap();
         assert!(Stat::of(unmarked).is_ok());
-        assert!(end(&mark) >= 5);
-        assert_eq!(find(Path::new("/proc"), &mark).len(), 0);
-        assert!(Stat::of(unmarked).is_err());
-        assert_eq!(end(&mark), 0);
+        assert!(strays.end().unwrap() >= 5);
+        assert_eq!(strays.all().len(), 0, "zombies are reaped too");
+        assert!(Stat::of_any(unmarked).is_err());
+        assert_eq!(strays.end(), Ok(0));
+    }
+
+    #[test]
+    fn grandchildren_without_a_mark_are_found_while_their_ancestors_live() {
+        let _alone = alone();
+        let strays = Strays::left(&random::token(), None);
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        // Marked, its child without a mark, and that one's child.
+        let script = r#"env -i sh -c 'sh -c "echo \$\$ >$0; exec sleep 1006" "$0"; :' "$0"; :"#;
+        let mut marked = Command::new("sh");
+        let mut marked = marked.args(["-c", script]).arg(&fifo).env(VARIABLE, &strays.mark).spawn().unwrap();
+        let pid: i32 = fs::read_to_string(&fifo).unwrap().trim().parse().unwrap();
+        assert!(strays.members().contains(&Pid::from_raw(pid)), "{:?}", strays.members());
+        // The first of them is this test's to reap.
+        let reaper = std::thread::spawn(move || marked.wait());
+        assert!(strays.end().unwrap() >= 3);
+        let _ = reaper.join().unwrap();
+        assert!(Stat::of(pid).is_err());
+    }
+
+    #[test]
+    fn a_process_with_another_mark_is_left_alone() {
+        let _alone = alone();
+        let other = random::token();
+        let mut command = Command::new("setsid");
+        let mut child = command.args(["-w", "sleep", "1000"]).env(VARIABLE, &other).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        // The environment is the new one from the moment that the program is executed.
+        while mark_of(pid).as_ref() != Some(&other) {
+            std::thread::yield_now();
+        }
+        assert_eq!(Strays::begin(&random::token(), None).end(), Ok(0));
+        assert!(Stat::of(pid).is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Strays::begin(&other, None).end().is_ok());
     }
 }

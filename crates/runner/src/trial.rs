@@ -26,6 +26,7 @@ use crate::series::told;
 use crate::server::Server;
 use crate::server_cpu::ServerMeter;
 use crate::step::{self, StepFailure};
+use crate::strays::VARIABLE;
 use crate::workspace::{Workspace, variable};
 
 /// How an attempt at a trial ended.
@@ -126,7 +127,7 @@ fn measure(
     let stored =
         LoadSettings { prepare: PreparePolicy::Never, ..load_settings(conductor.public, trial, folder) };
     // The commands of an `exec:` load, too, can be found when this process is gone.
-    let (mark, token) = workspace.mark();
+    let (mark, token) = (VARIABLE, workspace.mark());
     settings.exec.environment.push((mark.to_owned(), token.to_owned()));
     for (factor, level) in &trial.levels {
         settings.exec.environment.push((variable(factor), level.clone()));

@@ -17,10 +17,10 @@ use crate::account::Account;
 use crate::control_group::{self, ControlGroup};
 use crate::error::RunnerError;
 use crate::log::Log;
-use crate::marked::{Marked, VARIABLE};
 use crate::process::{Placement, Process};
 use crate::random;
 use crate::scratch::{self, Scratch};
+use crate::strays::{Strays, VARIABLE};
 
 /// What the environment of a process is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Layout {
 #[derive(Debug)]
 enum Enclosure {
     Group(Arc<ControlGroup>),
-    Marked(Marked),
+    Marked(Strays),
 }
 
 /// A place for the processes of one series; closed when dropped.
@@ -88,7 +88,7 @@ impl Workspace {
         let group = control_group.and_then(|path| ControlGroup::make(path).ok());
         let enclosure = match group {
             Some(group) => Enclosure::Group(Arc::new(group)),
-            None => Enclosure::Marked(Marked::begin(&mark, account.map(|a| a.uid.as_raw()))),
+            None => Enclosure::Marked(Strays::begin(&mark, account.map(|a| a.uid.as_raw()))),
         };
         let levels = levels.iter().map(|(name, level)| (variable(name), level.clone())).collect();
         Ok(Self { scratch, enclosure, mark, account, inherit, levels, is_closed: false })
@@ -107,9 +107,9 @@ impl Workspace {
         }
     }
 
-    /// What marks its processes: a variable of their environment.
-    pub(crate) fn mark(&self) -> (&'static str, &str) {
-        (VARIABLE, &self.mark)
+    /// The value of [`VARIABLE`] in the environment of its processes.
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// Its processes.
@@ -205,9 +205,7 @@ impl Drop for Workspace {
 fn end(enclosure: &Enclosure) -> Result<(), String> {
     match enclosure {
         Enclosure::Group(group) if group.end() => Ok(()),
-        Enclosure::Group(group) => {
-            Err(format!("processes in the control group {} do not die", group.path().display()))
-        }
+        Enclosure::Group(group) => Err(control_group::immortal(group.path())),
         Enclosure::Marked(marked) => marked.end().map(drop),
     }
 }
@@ -238,7 +236,7 @@ pub(crate) fn clear(journal: &[JournalEvent]) -> Result<Vec<String>, RunnerError
         // A folder goes last, so that where it is gone, the rest is.
         let may_live = at + 1 == left.len() || std::fs::symlink_metadata(folder).is_ok();
         let by_group = control_group.map_or(Ok(0), control_group::end_left);
-        let by_mark = if may_live { Marked::left(mark, Some(*owner)).end() } else { Ok(0) };
+        let by_mark = if may_live { Strays::left(mark, Some(*owner)).end() } else { Ok(0) };
         let problems: Vec<String> =
             [&by_group, &by_mark].into_iter().filter_map(|r| r.clone().err()).collect();
         if !problems.is_empty() {

@@ -74,12 +74,14 @@ fn check_scratches_are_gone(archive: &Archive, id: RunId) {
 
 /// What must hold of every bake-off that came to its end.
 fn check_whole(archive: &Archive, outcome: &Outcome) -> Bakeoff {
-    assert_eq!(outcome.state, RunState::Sealed, "it came to its end: {outcome:?}");
-    assert_eq!(outcome.planned, 0, "{outcome:?}");
+    assert_eq!(outcome.planned, 0, "it came to its end: {outcome:?}");
     let bakeoff = archive.bakeoff(outcome.id).expect("it reads back");
     // On a busy machine every trial may be INVALID, and then the bake-off has no result.
-    let has_result = outcome.sealed > 0 || outcome.invalid == 0;
-    assert_eq!(bakeoff.header.state, if has_result { RunState::Sealed } else { RunState::Invalid });
+    let expected = match (outcome.sealed, outcome.invalid) {
+        (0, 1..) => RunState::Invalid,
+        _ => RunState::Sealed,
+    };
+    assert_eq!((outcome.state, bakeoff.header.state), (expected, expected), "{outcome:?}");
     let mut kept: BTreeMap<u32, u32> = BTreeMap::new();
     for attempt in &bakeoff.attempts {
         if matches!(attempt.state, Sealed | Invalid) {
@@ -120,6 +122,71 @@ fn every_trial_is_measured_once_in_the_order_drawn() {
         assert_eq!(run.load.as_ref().unwrap().settings.threads.to_string(), trial.levels["threads"]);
         assert_eq!(run.header.labels["name"], trial.levels["name"]);
         assert!(!run.cpu.is_empty(), "the CPUs were watched");
+    }
+}
+
+#[test]
+fn a_bakeoff_whose_trials_are_all_invalid_is_invalid_here_and_in_the_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    // One thread that sleeps 50 ms an event cannot do 1000 events a second, on any machine.
+    let text = NULL
+        .replace("\"null:\"", "\"exec:sleep 0.05\"")
+        .replace("values = [1, 2]", "values = [1]")
+        .replace("values    = [\"one\", \"other\"]", "values    = [\"one\"]");
+    let outcome = run(&plan(&text), &archive, &BESIDE, &Stop::new(), &mut |_| ()).unwrap();
+    assert_eq!((outcome.sealed, outcome.invalid, outcome.state), (0, 2, RunState::Invalid));
+    assert_eq!(check_whole(&archive, &outcome).header.state, RunState::Invalid);
+    // What is over stays so.
+    let again = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| ()).unwrap();
+    assert_eq!(again, outcome);
+}
+
+#[test]
+fn commands_that_run_as_root_are_said_and_recorded() {
+    let is_root = nix::unistd::geteuid().is_root();
+    let own = if is_root { "root" } else { "the user who ran bakeoff" };
+    let conducted = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open(folder.path()).unwrap();
+        let mut said = false;
+        let outcome = run(&plan(text), &archive, &BESIDE, &Stop::new(), &mut |event| {
+            said |= matches!(event, Event::Note(note) if note.contains("run as root"));
+        });
+        let bakeoff = archive.bakeoff(outcome.unwrap().id).unwrap();
+        (said, bakeoff.environment.fact("plan.commands_run_as").unwrap().to_owned())
+    };
+    // Nothing is executed.
+    assert_eq!(conducted(NULL), (false, own.to_owned()));
+    assert_eq!(conducted(&NULL.replace("\"null:\"", "\"exec:true\"")), (is_root, own.to_owned()));
+    let (said, run_as) = conducted(with_server(GOOD, "").text());
+    assert!(!said && (!is_root || run_as == "an unprivileged user made for the run"), "{run_as}");
+}
+
+#[test]
+fn a_bakeoff_whose_time_budget_is_used_up_is_left_and_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    // The phases of the 4 series take 0.96 s; setup alone takes longer than the budget.
+    let text = NULL.replace("blocks = 2", "blocks = 2\ntime_budget = \"1s\"");
+    let slow = text.replace("[phases]", "[phases]\nsetup = { run = \"sleep 1.1\", timeout = \"1m\" }");
+    let mut notes = Vec::new();
+    let outcome = run(&plan(&slow), &archive, &BESIDE, &Stop::new(), &mut |event| {
+        if let Event::Note(note) = event {
+            notes.push((*note).to_owned());
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(
+        (outcome.state, measured(&outcome), outcome.planned),
+        (RunState::Interrupted, 2, 6),
+        "{notes:?}"
+    );
+    assert!(notes.iter().any(|note| note.contains("is used up") && note.contains("1 series")), "{notes:?}");
+    // Each resume gets on by a series.
+    for left in [4, 2, 0] {
+        let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+        assert_eq!(resumed.planned, left);
     }
 }
 

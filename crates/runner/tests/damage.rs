@@ -84,7 +84,7 @@ fn a_flipped_bit_in_any_file_of_a_run_costs_that_trial_and_resume_measures_it_ag
         assert_eq!(others, 1, "the other trial is as it was");
 
         let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
-        assert_eq!((resumed.state, resumed.sealed + resumed.invalid), (RunState::Sealed, 2));
+        assert_eq!((resumed.planned, resumed.sealed + resumed.invalid), (0, 2));
         let bakeoff = archive.bakeoff(outcome.id).unwrap();
         let measured: Vec<u32> =
             bakeoff.attempts.iter().filter(|a| a.run.is_some()).map(|a| a.trial).collect();

@@ -139,7 +139,12 @@ fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left()
     let mut abandoned = 0;
     for id in &bakeoffs {
         let bakeoff = archive.bakeoff(*id).unwrap();
-        assert_eq!(bakeoff.header.state, RunState::Sealed);
+        // On a busy machine every trial may be INVALID.
+        assert!(
+            matches!(bakeoff.header.state, RunState::Sealed | RunState::Invalid),
+            "{:?}",
+            bakeoff.header.state
+        );
         for trial in &bakeoff.trials {
             let of_trial = bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
             let kept: Vec<_> =

@@ -119,7 +119,7 @@ fn the_log_of_a_server_has_the_reference_for_the_secret() {
     );
     let archive = Archive::open(&dir).unwrap();
     let outcome = run(&plan::read(&text, "test.toml").unwrap(), &archive, &BESIDE, &Stop::new(), &mut |_| {});
-    assert_eq!(outcome.unwrap().state, RunState::Sealed);
+    assert_eq!(outcome.unwrap().planned, 0);
     let all = contents(&dir);
     let log = all.iter().find(|(path, _)| path.ends_with("server.log.zst")).expect("it is stored");
     assert_eq!(String::from_utf8_lossy(&log.1), format!("with {{file:{}}}\n", file.display()));
@@ -154,7 +154,7 @@ fn a_plan_with_a_secret_written_out_is_resumed_from_its_own_file() {
     assert_eq!(interrupted.state, RunState::Interrupted);
     // Back in its place, it is found by itself.
     std::fs::rename(&moved, &file).unwrap();
-    assert_eq!(resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap().state, RunState::Sealed);
+    assert_eq!(resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap().planned, 0);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn root_what_another_user_owns_is_not_run_unasked() {
     assert!(foreign(&archive, id).unwrap().is_some());
     let trusted = Options { trust: true, ..BESIDE };
     let outcome = resume(&archive, id, &trusted, &Stop::new(), &mut |_| {}).unwrap();
-    assert_eq!(outcome.state, RunState::Sealed);
+    assert_eq!(outcome.planned, 0);
     assert!(planted.exists());
     let states: Vec<_> = archive.bakeoff(id).unwrap().attempts.iter().map(|a| a.state).collect();
     assert!(states.iter().all(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)), "{states:?}");

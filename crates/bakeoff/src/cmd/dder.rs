@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use plan::{Data, Experiment, How, SIZE_MAX, SweepPlan};
 use record::quantity;
 
-use crate::cmd::experiment::Against;
+use crate::cmd::experiment::{Against, Alone};
 use crate::cmd::{Global, experiment};
 use crate::exit::{EndsWith as _, Exit};
 
@@ -67,6 +67,9 @@ pub(crate) struct Args {
     /// A line that says what this run is about
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+
+    #[command(flatten)]
+    alone: Alone,
 }
 
 const EXAMPLES: &str = "\
@@ -105,6 +108,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     experiment::run(
         &Experiment::Sweep(plan),
         args.compare.as_deref().map(|with| Against { with, force: false }),
+        args.alone,
         global,
         out,
     )

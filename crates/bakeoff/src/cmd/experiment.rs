@@ -6,7 +6,7 @@ use archive::Archive;
 use plan::Experiment;
 use record::bakeoff::Bakeoff;
 use record::run::{RunId, RunKind};
-use runner::{Outcome, RunnerError};
+use runner::{Options, Outcome, RunnerError};
 
 use crate::cmd::run::{Told, exit_of, of_runner, say_what_next};
 use crate::cmd::{Global, print_json};
@@ -22,10 +22,19 @@ pub(crate) struct Against<'a> {
     pub(crate) force: bool,
 }
 
+/// Whether the machine must be free of other measurements.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Alone {
+    /// Measure although another bake-off, `scale` or `dder` runs on this machine; every trial is marked
+    #[arg(long)]
+    pub(crate) beside_others: bool,
+}
+
 /// Measures it, and prints what it says beside `compare`.
 pub(crate) fn run(
     plan: &Experiment,
     compare: Option<Against<'_>>,
+    alone: Alone,
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
@@ -38,7 +47,8 @@ pub(crate) fn run(
     }
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
-    let outcome = runner::experiment(plan, &archive, &signals::STOP, &mut |event| told.show(event));
+    let options = Options { beside_others: alone.beside_others, plan_file: None, trust: false };
+    let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, other.as_ref(), global, out)
 }

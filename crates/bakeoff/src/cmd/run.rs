@@ -8,9 +8,10 @@ use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunKind, RunState};
 use runner::{Event, Options, Outcome, RunnerError};
 
+use crate::cmd::experiment::{self, Alone};
 use crate::cmd::plan::{read, summary};
 use crate::cmd::runs::find_of;
-use crate::cmd::{Global, experiment, of_archive, print_json};
+use crate::cmd::{Global, of_archive, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
 use crate::signals;
@@ -28,9 +29,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Measure although another bake-off runs on this machine; every trial is marked
-    #[arg(long)]
-    beside_others: bool,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 /// Go on with a bake-off that was interrupted or killed
@@ -47,9 +47,8 @@ pub(crate) struct ResumeArgs {
     #[arg(long)]
     trust: bool,
 
-    /// Measure although another bake-off runs on this machine; every trial is marked
-    #[arg(long)]
-    beside_others: bool,
+    #[command(flatten)]
+    alone: Alone,
 }
 
 /// What can be resumed.
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let mut told = Told::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
-    let options = Options { beside_others: args.beside_others, plan_file: None, trust: false };
+    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: false };
     let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, global, out)
@@ -76,7 +75,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
             .with(format!("{id} is a single run; only a bake-off, a scale or a dder run can be resumed")));
     }
     let options = Options {
-        beside_others: args.beside_others,
+        beside_others: args.alone.beside_others,
         plan_file: args.plan.clone(),
         trust: args.trust || is_trusted(&archive, id)?,
     };

@@ -7,7 +7,7 @@ use plan::{Bind, Experiment, ScalePlan, Scheduler};
 use probes::cpu_list;
 use record::quantity;
 
-use crate::cmd::experiment::Against;
+use crate::cmd::experiment::{Against, Alone};
 use crate::cmd::{Global, experiment};
 use crate::exit::Exit;
 
@@ -66,6 +66,9 @@ pub(crate) struct Args {
     /// A line that says what this run is about
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
+
+    #[command(flatten)]
+    alone: Alone,
 
     /// The unit of work, after `--`: a program and its arguments, in which `{copy}` is the copy's number
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -128,7 +131,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         seed: experiment::seed(args.seed),
     };
     let compare = args.compare.as_deref().map(|with| Against { with, force: args.force });
-    experiment::run(&Experiment::Scale(plan), compare, global, out)
+    experiment::run(&Experiment::Scale(plan), compare, args.alone, global, out)
 }
 
 fn cpus(text: &str) -> Result<CpuList, String> {

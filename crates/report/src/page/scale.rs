@@ -6,6 +6,7 @@ use record::run::RunState;
 
 use super::{Block, Figure, Page, Section, Table, Tone, Words, disclosure};
 use crate::chart::{Kind, Line, Lines, Point, lines};
+use crate::claim::beside_others;
 use crate::number::{date_time, percent, significant, significant_4, span};
 use crate::words::{cliff_sentence, law_sentence, plural};
 
@@ -25,6 +26,7 @@ pub(crate) fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -
     let claim =
         scale.seduction.clone().unwrap_or_else(|missing| format!("what one copy says is unknown: {missing}"));
     let mut caveats = invalid;
+    caveats.extend(beside_others(bakeoff));
     caveats.extend(scale.scaling.cliff.as_ref().map(cliff_sentence));
     caveats.extend(versus.map(|v| format!("{}.", v.sentence)));
     Page {

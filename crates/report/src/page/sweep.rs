@@ -6,6 +6,7 @@ use record::run::RunState;
 
 use super::{Block, Figure, Page, Section, Table, Tone, Words, disclosure};
 use crate::chart::{Cloud, Kind, Line, Lines, Point, cloud, lines, round_values};
+use crate::claim::beside_others;
 use crate::number::{bandwidth, change, change_interval, date_time, latency, span};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
@@ -25,6 +26,8 @@ pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page
         || "Only the start of programs was measured.".to_owned(),
         |cell| format!("{} of {}: {}.", cell.how, cell.data, cell.headline()),
     );
+    let others = sweep.cells.iter().skip(1);
+    let others = others.map(|c| format!("{} of {}: {}.", c.how, c.data, c.headline()));
     let mut sections: Vec<Section> = vec![cells(sweep), shifts(sweep)];
     if !versus.is_empty() {
         sections.push(compared(versus));
@@ -36,12 +39,7 @@ pub(crate) fn sweep(bakeoff: &Bakeoff, sweep: &Sweep, versus: &[Versus]) -> Page
         question: String::new(),
         standing: Words::toned(word, tone),
         claim,
-        caveats: sweep
-            .cells
-            .iter()
-            .skip(1)
-            .map(|c| format!("{} of {}: {}.", c.how, c.data, c.headline()))
-            .collect(),
+        caveats: beside_others(bakeoff).into_iter().chain(others).collect(),
         byline: vec![
             format!("as of {}", date_time(header.anchor.unix_ns)),
             format!("run {}", header.id),

@@ -8,6 +8,7 @@ use record::missing::Maybe;
 
 use super::table::{Align, Table};
 use super::{Style, Tint, paragraph, tinted};
+use crate::claim::beside_others;
 use crate::number::{percent_digits, significant, significant_4};
 use crate::words::{cliff_sentence, law_sentence};
 
@@ -27,6 +28,9 @@ pub fn scale(
     writeln!(out)?;
     table(scale).write(out, style)?;
     writeln!(out)?;
+    if let Some(sentence) = beside_others(bakeoff) {
+        paragraph(out, &sentence, 2, style)?;
+    }
     for level in scale.levels.iter().filter(|l| !l.invalid.is_empty()) {
         let rounds = if level.invalid.len() == 1 { "a round" } else { "rounds" };
         let text = format!("INVALID: {rounds} of {} copies: {}", level.copies, level.invalid.join("; "));

@@ -6,6 +6,7 @@ use analysis::sweep::{Cell, Point, Sweep, Versus};
 use record::bakeoff::Bakeoff;
 
 use super::{Style, Tint, labelled, paragraph, tinted};
+use crate::claim::beside_others;
 use crate::number::{bandwidth, latency, significant};
 use crate::words::{cost_sentence, plural, shape_sentence, with_interval};
 
@@ -26,6 +27,9 @@ pub fn sweep(
     if let (Some(kind), Some(device)) = (fact("data.file_system"), fact("data.device")) {
         let direct = fact("data.direct").map_or(String::new(), |direct| format!("; direct: {direct}"));
         labelled(out, ("read from", None), &format!("{kind} on {device}{direct}"), 11, style)?;
+    }
+    if let Some(sentence) = beside_others(bakeoff) {
+        paragraph(out, &sentence, 2, style)?;
     }
     for cell in &sweep.cells {
         writeln!(out)?;

@@ -1,0 +1,483 @@
+//! Passwords in texts for people: a command line, a plan, a message, a log.
+//!
+//! A second line of defence: it masks what is seen to be a secret, by the word before it or by its form. A value in quotes
+//! is masked up to the quote that closes it, also in JSON, in which that quote is escaped; a text that says too little is
+//! better than one that says too much.
+
+mod names;
+mod quotes;
+
+use self::names::{announces_secret, is_header, is_secret_field};
+use self::quotes::{Quotes, Value};
+use crate::target::Target;
+
+pub(crate) use self::names::is_secret;
+
+/// A text for people with the passwords masked that are seen to be such: in URLs, in `password=...`, in
+/// `MYSQL_PWD = "..."`, behind `--token`, in `Authorization: ...`.
+///
+/// A password that holds blanks or quotes ends its URL too early to be seen: a caller that knows the [`Target`] masks
+/// that.
+pub fn mask_text(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    // Inside a secret that has several lines, up to the line with this in it.
+    let mut hidden_until: Option<&str> = None;
+    for line in text.split_inclusive('\n') {
+        if let Some(end) = hidden_until {
+            let Some(at) = line.find(end) else { continue };
+            hidden_until = None;
+            masked.push_str(&line[at..]);
+            continue;
+        }
+        if let Some((quote, head)) = opens_block(line) {
+            hidden_until = Some(quote);
+            masked.extend([head, "***\n"]);
+            continue;
+        }
+        let line = mask_keys(line, &mut hidden_until);
+        masked.push_str(&mask_assignment(&line).unwrap_or_else(|| mask_line(&line)));
+    }
+    masked
+}
+
+/// The quotes that end the block, and the line up to them, if it is `NAME = """` with the secret on the lines below.
+fn opens_block(line: &str) -> Option<(&'static str, &str)> {
+    let (name, value) = line.split_once('=')?;
+    let quote = ["\"\"\"", "'''"].into_iter().find(|quote| value.trim_start().starts_with(quote))?;
+    let is_open = value.matches(quote).count() == 1;
+    let name = name.trim().trim_matches('"').rsplit('.').next()?;
+    (is_open && is_secret(name)).then(|| (quote, &line[..line.find(quote).map_or(0, |at| at + quote.len())]))
+}
+
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_ENDS: &str = "-----END ";
+const KEY_NAME: &str = "PRIVATE KEY-----";
+
+/// Private keys in PEM, in one line, as JSON has them, or in several.
+fn mask_keys(line: &str, hidden_until: &mut Option<&str>) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(KEY_BEGINS) {
+        let head = rest[at..].find(KEY_NAME).map(|name| at + name + KEY_NAME.len());
+        let Some(head) = head.filter(|head| head - at < 64) else {
+            masked.push_str(&rest[..at + KEY_BEGINS.len()]);
+            rest = &rest[at + KEY_BEGINS.len()..];
+            continue;
+        };
+        masked.push_str(&rest[..head]);
+        masked.push_str("***");
+        let Some(end) = rest[head..].find(KEY_ENDS) else {
+            *hidden_until = Some(KEY_ENDS);
+            masked.push('\n');
+            return masked;
+        };
+        rest = &rest[head + end..];
+    }
+    masked.push_str(rest);
+    masked
+}
+
+/// `NAME = "value"`, the form of a plan; `None` if it is another form, or nothing secret.
+fn mask_assignment(line: &str) -> Option<String> {
+    let (name, value) = line.split_once('=')?;
+    let name_only = name.trim().trim_matches('"');
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name_only.chars().all(plain) {
+        return None;
+    }
+    let name_only = name_only.rsplit('.').next().unwrap_or(name_only);
+    let quote = value.trim_start().chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let (before, rest) = value.split_once(quote)?;
+    let (_, after) = rest.rsplit_once(quote)?;
+    if !matches!(after.trim_start().chars().next(), None | Some('#' | ',')) {
+        // A command with a variable before it.
+        return None;
+    }
+    let secret = rest.strip_suffix(after).and_then(|r| r.strip_suffix(quote)).unwrap_or(rest);
+    (is_secret(name_only) && !is_reference(secret) && !secret.is_empty())
+        .then(|| format!("{name}={before}{quote}***{quote}{after}"))
+}
+
+/// `{env:NAME}` and `{file:PATH}` say where a secret is, and are none; a word before them is how it is used.
+pub(crate) fn is_reference(value: &str) -> bool {
+    let at = ["{env:", "{file:"].iter().find_map(|start| value.find(start));
+    at.is_some_and(|at| {
+        let (before, reference) = value.split_at(at);
+        before.split_ascii_whitespace().count() <= 1 && reference.find('}') == Some(reference.len() - 1)
+    })
+}
+
+/// One line, in which the secrets stand behind what announces them.
+fn mask_line(line: &str) -> String {
+    let line = mask_values(line, headers);
+    let line = mask_values(&line, fields);
+    let line = mask_values(&line, options);
+    let line = mask_values(&line, attached);
+    mask_words(&line)
+}
+
+/// Masks the values that `find` yields: where the search goes on, and the value if there is one.
+fn mask_values(line: &str, find: fn(&str, usize, &mut Quotes) -> Option<(usize, Option<Value>)>) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let (mut from, mut done) = (0, 0);
+    let mut quotes = Quotes::default();
+    while let Some((next, value)) = find(line, from, &mut quotes) {
+        from = next;
+        let Some(value) = value else { continue };
+        let text = &line[value.inner.clone()];
+        if text.is_empty() || text.starts_with("***") || is_reference(text.trim()) {
+            from = from.max(value.end);
+            continue;
+        }
+        masked.push_str(&line[done..value.inner.start]);
+        masked.push_str("***");
+        done = value.inner.end;
+        from = value.end;
+    }
+    masked.push_str(&line[done..]);
+    masked
+}
+
+/// Bytes that a name is made of.
+fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+}
+
+/// Where the name begins that ends at `end`.
+fn name_from(line: &str, end: usize) -> usize {
+    line.as_bytes()[..end].iter().rposition(|b| !in_name(*b)).map_or(0, |at| at + 1)
+}
+
+/// `Authorization: Basic ...`, up to the quote that ends it or the end of the line.
+fn headers(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    let colon = from + line[from..].find(':')?;
+    let begin = name_from(line, colon);
+    if !is_header(&line[begin..colon]) {
+        return Some((colon + 1, None));
+    }
+    quotes.advance(line, colon + 1);
+    let start = colon + 1 + line[colon + 1..].len() - line[colon + 1..].trim_start_matches(' ').len();
+    let end = quotes.enclosing_end(line, start).unwrap_or(line.trim_end_matches(['\r', '\n']).len());
+    Some((colon + 1, Some(Value::plain(start.min(end)..end))))
+}
+
+/// `password=...`, `password = '...'`, `"password": "..."`, `PASSWORD('...')`.
+fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    let sign = from + line[from..].find(['=', ':', '('])?;
+    let bytes = line.as_bytes();
+    let is_comparison =
+        bytes.get(sign + 1) == Some(&b'=') || (sign > 0 && b"=!<>".contains(&bytes[sign - 1]));
+    let before = line[..sign].trim_end_matches(' ');
+    let name_end = before.trim_end_matches(['"', '\'', '\\', '`']).len();
+    let begin = name_from(line, name_end);
+    let name = line[begin..name_end].trim_start_matches('-');
+    let name = name.rsplit('.').next().unwrap_or(name);
+    if is_comparison || !is_secret(name) {
+        return Some((sign + 1, None));
+    }
+    let start = line.len() - line[sign + 1..].trim_start_matches(' ').len();
+    quotes.advance(line, begin);
+    // `"PGPASSWORD=a b"`: the quote before the name ends the value.
+    let is_whole =
+        bytes[sign] == b'=' && start == sign + 1 && name_end == sign && quotes.has_just_opened(begin);
+    // `Server=h;Password=a b;Database=d`.
+    let is_part = bytes[sign] == b'=' && start == sign + 1 && begin > 0 && bytes[begin - 1] == b';';
+    quotes.advance(line, start);
+    let is_quoted = Quotes::at(line, start).is_some() && !quotes.closes_at(line, start);
+    let value = match bytes[sign] {
+        b'(' if !is_quoted => None,
+        b':' if !is_quoted && (start == sign + 1 || !is_secret_field(name)) => None,
+        _ if is_part && !is_quoted => {
+            let end = quotes.enclosing_end(line, start).map(|end| {
+                let end = line[start..end].find(';').map_or(end, |at| start + at);
+                Value::plain(start..end)
+            });
+            end.or_else(|| quotes.value(line, start))
+        }
+        _ if is_whole && !is_quoted => {
+            let end = quotes.enclosing_end(line, start);
+            end.map(|end| Value::plain(start..end)).or_else(|| quotes.value(line, start))
+        }
+        _ => quotes.value(line, start),
+    };
+    // `(using password: YES)` is an answer.
+    let value = value.filter(|value| {
+        bytes[sign] != b':'
+            || !matches!(line[value.inner.clone()].trim_end_matches([')', '.', ',']), "YES" | "NO")
+    });
+    Some((sign + 1, value))
+}
+
+/// `--token SECRET`, `IDENTIFIED BY 'SECRET'`, `Bearer SECRET`.
+fn options(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    let is_break =
+        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | ',' | '[' | '(' | '{' | ';');
+    let begin = from + line[from..].find(|c| !is_break(c))?;
+    let end = line[begin..].find(is_break).map_or(line.len(), |at| begin + at);
+    let word = &line[begin..end];
+    if !announces_secret(&line[..begin], word) {
+        return Some((end, None));
+    }
+    // The end of the word's own quotes, and what a list has between its words.
+    let between = line[end..].find(|c: char| !(c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | ',')));
+    let Some(first) = between.map(|at| end + at) else { return Some((end, None)) };
+    let gap = &line[end..first];
+    if line[first..].starts_with("--") || !gap.contains([' ', ',', '\t']) {
+        return Some((end, None));
+    }
+    // The value's own quote, if it has one, is the last thing of the gap.
+    let start = end + gap.rfind([' ', ',', '\t']).map_or(0, |at| at + 1);
+    quotes.advance(line, start);
+    let value = quotes.value(line, start).filter(|_| {
+        // `IDENTIFIED BY` and `PASSWORD` of SQL are followed by text in quotes.
+        word.starts_with('-') || !names::wants_quotes(word) || Quotes::at(line, start).is_some()
+    });
+    Some((end, value))
+}
+
+/// `-pSECRET` of a database's client.
+fn attached(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    let begin = from + line[from..].find("-p")?;
+    let start = begin + 2;
+    let is_word = !line[..begin].ends_with(|c: char| c == '-' || c.is_ascii_alphanumeric());
+    let has_value = line[start..].starts_with(|c: char| !c.is_whitespace() && c != '-');
+    if !is_word || !has_value || !names::is_behind_client(&line[..begin]) {
+        return Some((start, None));
+    }
+    quotes.advance(line, begin);
+    let is_whole = quotes.has_just_opened(begin);
+    quotes.advance(line, start);
+    let end = if is_whole { quotes.enclosing_end(line, start) } else { None };
+    let value = end.map(|end| Value::plain(start..end)).or_else(|| quotes.value(line, start));
+    Some((start, value))
+}
+
+/// Arrivals that read like credentials: `burst:100-1000@1s/10s`.
+const RATES: [&str; 4] = ["ramp", "step", "burst", "sine"];
+
+/// `user:password` and `user:password@host`, without the password.
+fn without_password(word: &str) -> Option<String> {
+    // `--dsn=user:password@host`.
+    let (before, word) = match word.split_once('=') {
+        Some((name, rest)) if name.bytes().all(in_name) && rest.contains(':') => (&word[..=name.len()], rest),
+        _ => ("", word),
+    };
+    let (user, rest) = word.split_once(':')?;
+    let host = rest.rfind('@').map_or("", |at| &rest[at..]);
+    let password = &rest[..rest.len() - host.len()];
+    let plain = !user.is_empty() && user.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+    let is_path = password.starts_with('/') || password.is_empty();
+    let is_rate = RATES.contains(&user);
+    let is_masked = password.starts_with("***");
+    (plain && !is_path && !is_rate && !is_masked && !is_reference(password))
+        .then(|| format!("{before}{user}:***{host}"))
+}
+
+/// Words that are secrets by their form: URLs, `user:password@host`, `pass:SECRET`.
+fn mask_words(line: &str) -> String {
+    let ends_word = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | '<' | '>');
+    let mut masked = String::with_capacity(line.len());
+    // The word before, which may say what this one is.
+    let mut before = "";
+    for piece in line.split_inclusive(ends_word) {
+        let (word, end) = piece.split_at(piece.trim_end_matches(ends_word).len());
+        masked.push_str(mask_word(word, before).as_deref().unwrap_or(word));
+        masked.push_str(end);
+        if !matches!(word, "" | ",") {
+            before = word;
+        }
+    }
+    masked
+}
+
+fn mask_word(word: &str, before: &str) -> Option<String> {
+    if word.contains("://") {
+        return Some(Target::new(word).masked());
+    }
+    let credentials = matches!(before, "-u" | "--user" | "-U" | "--proxy-user" | "--userpwd");
+    if let Some(shown) = (credentials || word.contains('@')).then(|| without_password(word)).flatten() {
+        return Some(shown);
+    }
+    if word.contains('?') {
+        return Some(Target::new(word).masked());
+    }
+    if let Some(attached) = word.strip_prefix("-u").filter(|rest| rest.contains(':')) {
+        return without_password(attached).map(|shown| format!("-u{shown}"));
+    }
+    let secret = word.strip_prefix("pass:").filter(|_| before.starts_with("-pass"))?;
+    (!secret.is_empty() && secret != "***" && !is_reference(secret)).then(|| "pass:***".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_loses_its_passwords_and_nothing_else() {
+        for (written, shown) in [
+            ("load mysql://app:secret@h/b --rate 5\n", "load mysql://app:***@h/b --rate 5\n"),
+            (
+                "target = \"mysql://app:secret@h/b?x=1\" # here\n",
+                "target = \"mysql://app:***@h/b?x=1\" # here\n",
+            ),
+            ("MYSQL_PWD = \"secret\"\n", "MYSQL_PWD = \"***\"\n"),
+            ("server.env.PGPASSWORD = 'sec ret' # x", "server.env.PGPASSWORD = '***' # x"),
+            ("mysql://app:secret@h/b?password=secret", "mysql://app:***@h/b?password=***"),
+            ("mariadb --password=secret -e x", "mariadb --password=*** -e x"),
+            ("{\"command\":\"load redis://:secret@h:1\"}", "{\"command\":\"load redis://:***@h:1\"}"),
+            ("sqlite:x.db?password=secret", "sqlite:x.db?password=***"),
+            ("{\"a\":\"password='x'\",\"b\":\"it's\"}", "{\"a\":\"password='***'\",\"b\":\"it's\"}"),
+            ("header = [\"Authorization: Basic c2VjcmV0\"]\n", "header = [\"Authorization: ***\"]\n"),
+            ("-H 'Cookie: a=secret; b=secret' x", "-H 'Cookie: ***' x"),
+            (
+                "{\"headers\":[\"X-Api-Key: secret\",\"Accept: */*\"]}",
+                "{\"headers\":[\"X-Api-Key: ***\",\"Accept: */*\"]}",
+            ),
+            ("redis-server --requirepass secret --port 1", "redis-server --requirepass *** --port 1"),
+            ("tool --api-key secret --token secret x", "tool --api-key *** --token *** x"),
+            ("AWS_SECRET_ACCESS_KEY=secret aws s3", "AWS_SECRET_ACCESS_KEY=*** aws s3"),
+            ("env = [\"GITHUB_TOKEN=secret\"]", "env = [\"GITHUB_TOKEN=***\"]"),
+            ("AZURE_STORAGE_ACCOUNT_KEY = 'secret'", "AZURE_STORAGE_ACCOUNT_KEY = '***'"),
+            ("curl -u app:secret http://h", "curl -u app:*** http://h"),
+            ("rsync app:secret@h", "rsync app:***@h"),
+            ("requirepass secret", "requirepass ***"),
+            // A reference is no secret.
+            ("Authorization: Bearer {env:TOKEN}", "Authorization: Bearer {env:TOKEN}"),
+            ("--password={file:/p} --token {env:T}", "--password={file:/p} --token {env:T}"),
+            ("mysql://app:{env:PW}@h/b", "mysql://app:{env:PW}@h/b"),
+            ("PGPASSWORD = \"{env:PW}\"", "PGPASSWORD = \"{env:PW}\""),
+            // And what is none stays.
+            ("arrivals = \"burst:100-1000@1s/10s\"", "arrivals = \"burst:100-1000@1s/10s\""),
+            ("{\"kind\":\"sine:100-500@1m\"}", "{\"kind\":\"sine:100-500@1m\"}"),
+            (
+                "ready = \"tcp:127.0.0.1:3306\" at 12:30 me@example.org",
+                "ready = \"tcp:127.0.0.1:3306\" at 12:30 me@example.org",
+            ),
+            ("taskset -u 1000 scp h:/path/x .", "taskset -u 1000 scp h:/path/x ."),
+            ("a = b, c == d  \n\n  {\"x\": \"y\"}", "a = b, c == d  \n\n  {\"x\": \"y\"}"),
+            ("", ""),
+        ] {
+            assert_eq!(mask_text(written), shown);
+        }
+    }
+
+    /// However it is spelled, no part of the secret, which is `s3` and `cr3t` with something between them, is left.
+    #[test]
+    fn a_quoted_secret_is_masked_to_the_quote_that_closes_it() {
+        for written in [
+            "load http://h --header 'Authorization: Bearer s3 cr3t' --rate 5",
+            "load http://h '--header=Authorization: Bearer s3 cr3t' --rate 5",
+            "load http://h --header=\"Authorization: Digest username=\\\"s3\\\", response=\\\"cr3t\\\"\"",
+            "curl -H 'X-Vault-Token: s3 cr3t' h",
+            "curl -H \"X-Amz-Security-Token: s3'cr3t\" h",
+            "PGPASSWORD=\"s3 cr3t\" psql -c x",
+            "PGPASSWORD='s3 cr3t' psql -c x",
+            "PGPASSWORD=s3\\ cr3t psql -c x",
+            "PGPASSWORD='s3'\\''s cr3t' psql",
+            "PGPASSWORD=\"s3\"' 'cr3t psql",
+            "export MYSQL_PWD=\"s3 \\\"x\\\" cr3t\"; mysql",
+            "env = [\"PGPASSWORD=s3 cr3t\", \"A=b\"]",
+            "env = { PGPASSWORD = \"s3 cr3t\", A = \"b\" }",
+            "server.env = { \"MYSQL_PWD\" = 's3 cr3t' }",
+            "PGPASSWORD = \"\"\"s3 cr3t\"\"\"",
+            "PGPASSWORD = \"\"\"\ns3\ncr3t\"\"\" # end",
+            "args = [\"--password\", \"s3 cr3t\", \"--port\", \"1\"]",
+            "args = ['--requirepass', 's3 cr3t']",
+            "redis-server --requirepass \"s3 cr3t\" --port 1",
+            "redis-cli -a 's3 cr3t' ping",
+            "redis-cli -h x AUTH s3cr3t",
+            "mysql -u root -ps3cr3t -e 'select 1'",
+            "/usr/bin/mariadb-admin '-ps3 cr3t' status",
+            "sshpass -p 's3 cr3t' ssh h",
+            "docker login -u me -p s3cr3t registry",
+            "curl -u 'app:s3cr3t' h",
+            "curl -uapp:s3cr3t h",
+            "openssl rsa -passin pass:s3cr3t",
+            "run --token=s3,cr3t x",
+            "run --db-password 's3;cr3t' x",
+            "--connection \"Server=h;User Id=sa;Password=s3 cr3t;\"",
+            "host=h user=u password='s3 cr3t' dbname=d",
+            "host = h password = s3cr3t",
+            "root:s3=cr3t@tcp(127.0.0.1:3306)/db?parseTime=true",
+            "--dsn=root:s3cr3t@tcp(127.0.0.1:3306)/db",
+            "create user a identified by 's3 cr3t'",
+            "ALTER USER a WITH PASSWORD 's3 cr3t'",
+            "SET PASSWORD = PASSWORD('s3 cr3t')",
+            "{\"password\":\"s3 cr3t\",\"port\":1}",
+            "{\"command\":\"sh -c \\\"PGPASSWORD=\\\\\\\"s3 cr3t\\\\\\\" psql\\\"\",\"b\":1}",
+            "{\"command\":\"load --header 'Authorization: Bearer s3 cr3t' --rate 5\",\"b\":1}",
+            "{\"title\":\"it's Authorization: Bearer s3 cr3t\",\"b\":1}",
+            "'client_secret': 's3 cr3t'",
+            "password: s3cr3t\n",
+            "client-secret: \"s3 cr3t\"\n",
+            "aws_secret_access_key = s3cr3t",
+            "AccountName=a;AccountKey=s3cr3t==;EndpointSuffix=x",
+            "with bearer s3cr3t in it",
+            "-----BEGIN RSA PRIVATE KEY-----\ns3\ncr3t\n-----END RSA PRIVATE KEY-----\n",
+            "KEY='-----BEGIN PRIVATE KEY-----\\ns3\\ncr3t\\n-----END PRIVATE KEY-----'",
+            "password=s3\u{fc}\\cr3t",
+            "mysql://a:s3cr3t@h/b?x=1&ssl-password=s3cr3t",
+        ] {
+            let masked = mask_text(written);
+            assert!(!masked.contains("s3") && !masked.contains("cr3t"), "{written}\n  became {masked}");
+            assert!(masked.contains("***"), "{written}\n  became {masked}");
+            assert_eq!(mask_text(&masked), masked, "masking twice does no more");
+            if written.starts_with('{') && !written.contains("\\\\") {
+                assert_eq!(masked.matches('{').count(), masked.matches('}').count(), "{masked}");
+                assert!(masked.ends_with(":1}"), "the document goes on: {masked}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_secret_and_what_only_reads_like_one_stays() {
+        for (written, shown) in [
+            ("PGPASSWORD=\"a b\" psql -c 'select 1'", "PGPASSWORD=\"***\" psql -c 'select 1'"),
+            ("--password 'a b' --port 1", "--password '***' --port 1"),
+            ("{\"password\":\"a b\",\"port\":1}", "{\"password\":\"***\",\"port\":1}"),
+            ("(using password: YES)", "(using password: YES)"),
+            ("the password is wrong, the token too", "the password is wrong, the token too"),
+            ("pass: 3, fail: 0", "pass: 3, fail: 0"),
+            ("mkdir -p /x && memcached -p 11211 -p11211", "mkdir -p /x && memcached -p 11211 -p11211"),
+            ("mysql -P 3306 -p", "mysql -P 3306 -p"),
+            ("--password-file /run/x --token-ttl 5", "--password-file /run/x --token-ttl 5"),
+            ("order by 'name'", "order by 'name'"),
+            ("if password == 'x'", "if password == 'x'"),
+            ("-----BEGIN CERTIFICATE-----\nabc\n", "-----BEGIN CERTIFICATE-----\nabc\n"),
+            ("--header 'Authorization: {env:T}' x", "--header 'Authorization: {env:T}' x"),
+            ("PGPASSWORD='{file:/a b}' psql", "PGPASSWORD='{file:/a b}' psql"),
+        ] {
+            assert_eq!(mask_text(written), shown);
+        }
+    }
+
+    #[test]
+    fn any_line_is_masked_without_a_panic() {
+        let parts = [
+            "password=",
+            "\"",
+            "'",
+            "\\",
+            "\\\"",
+            "`",
+            "Authorization: ",
+            " ",
+            "\u{1f511}",
+            "a",
+            "--token",
+            ":",
+            "@",
+            "?",
+            "=",
+            ",",
+            "\n",
+        ];
+        // All rows of four of them.
+        for index in 0..parts.len().pow(4) {
+            let row: String =
+                (0..4_u32).map(|place| parts[index / parts.len().pow(place) % parts.len()]).collect();
+            let masked = mask_text(&row);
+            assert!(masked.len() <= row.len() + 12, "{row:?} {masked:?}");
+        }
+    }
+}
