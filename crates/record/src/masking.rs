@@ -116,8 +116,11 @@ fn mask_line(line: &str) -> String {
     mask_words(&line)
 }
 
-/// Masks the values that `find` yields: where the search goes on, and the value if there is one.
-fn mask_values(line: &str, find: fn(&str, usize, &mut Quotes) -> Option<(usize, Option<Value>)>) -> String {
+/// Looks for the next value from a place on: where the search goes on, and the value if there is one.
+type Find = fn(&str, usize, &mut Quotes) -> Option<(usize, Option<Value>)>;
+
+/// Masks the values that `find` yields.
+fn mask_values(line: &str, find: Find) -> String {
     let mut masked = String::with_capacity(line.len());
     let (mut from, mut done) = (0, 0);
     let mut quotes = Quotes::default();

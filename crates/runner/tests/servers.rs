@@ -14,7 +14,6 @@ use archive::Archive;
 use bakeoff_runner::{Event, Options, Outcome, RunnerError, run};
 use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
-use record::run::RunState;
 
 /// Tests run beside each other.
 const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };

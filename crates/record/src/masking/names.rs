@@ -63,8 +63,7 @@ pub(super) fn announces_secret(before: &str, word: &str) -> bool {
 const NEAR: usize = 200;
 
 fn near(before: &str) -> &str {
-    let from = (before.len().saturating_sub(NEAR)..).find(|at| before.is_char_boundary(*at));
-    &before[from.unwrap_or(0)..]
+    &before[before.ceil_char_boundary(before.len().saturating_sub(NEAR))..]
 }
 
 /// Words of SQL that a text in quotes follows.

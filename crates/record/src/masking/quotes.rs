@@ -125,15 +125,12 @@ impl Quotes {
                 if self.open.contains(&quote) {
                     break;
                 }
-                match self.close_of(line, quote, next) {
-                    Some((inner_end, behind)) => {
-                        parts.push(next..inner_end);
-                        at = behind;
-                    }
-                    None => {
-                        has_bare = true;
-                        at = next;
-                    }
+                if let Some((inner_end, behind)) = self.close_of(line, quote, next) {
+                    parts.push(next..inner_end);
+                    at = behind;
+                } else {
+                    has_bare = true;
+                    at = next;
                 }
                 continue;
             }
