@@ -1,5 +1,11 @@
-//! Any entries in a seek table that is one by its looks, behind frames that are right.
+//! Any entries in a seek table behind intact frames.
 
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
+#[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|entries: &[u8]| tamp_fuzz::check(&tamp_fuzz::behind_frames(entries)));
+
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    tamp_fuzz::each_argument(|entries| tamp_fuzz::check(&tamp_fuzz::behind_frames(entries)))
+}

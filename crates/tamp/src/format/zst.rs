@@ -405,6 +405,14 @@ impl Decoder {
         Ok(())
     }
 
+    /// Decodes a damaged frame into `room`, up to its damage. How far that is, is not known.
+    pub(crate) fn decode_over(&mut self, frame: &[u8], room: &mut [u8]) {
+        self.reset();
+        // The error is the damage.
+        let _ = self.0.decompress(room, frame);
+        self.reset();
+    }
+
     /// Decodes a piece of a frame that is too large to hold; yields what was eaten, and how much it would like to see
     /// next: 0 if the frame ended.
     pub(crate) fn stream(

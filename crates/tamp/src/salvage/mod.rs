@@ -6,6 +6,7 @@
 //! something should begin, the next beginning is searched for ([`search`]). A seek table that its checksum proves
 //! says where frames begin; nothing else depends on it.
 
+mod beginning;
 mod gzip;
 mod lz4;
 mod search;
@@ -175,15 +176,23 @@ impl Salvage<'_> {
             }
             return Ok(pos);
         }
+        let is_cut = stop == Stop::Cut && pos == self.file.file_bytes;
+        let next = if is_cut { pos } else { self.next(structural_end, at)? };
+        if stop == Stop::Damage {
+            let produced = self.output.written - begun;
+            let stated = header.content_bytes.map(|stated| stated.saturating_sub(produced));
+            let limit = self.hints.missing(next, self.output.written).or(stated).unwrap_or(u64::MAX);
+            let beginning = self.zst_beginning(at, header, pos, produced, limit)?;
+            self.output.write(&beginning)?;
+        }
         let produced = self.output.written - begun;
         if produced > 0 {
             self.output.doubt(at..pos, begun);
         }
-        if stop == Stop::Cut && pos == self.file.file_bytes {
+        if is_cut {
             self.output.lose(pos..pos, None)?;
             return Ok(pos);
         }
-        let next = self.next(structural_end, at)?;
         if structural_end.is_some() && header.checksum && pos + 4 >= next && produced > 0 {
             // All content came, only its checksum is missed.
             return Ok(next);

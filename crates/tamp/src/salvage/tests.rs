@@ -129,3 +129,41 @@ fn gzip_that_does_not_decode_is_lost_if_as_many_bytes_follow_as_a_trailer_has() 
     let lost = Loss { file: 10..18, content_at: 0, content_bytes: None, what: Lost::Gone };
     assert_eq!((found, losses), (Vec::new(), vec![lost]));
 }
+
+/// How much the decoder yields of a frame before it refuses a block; `None`: it refuses none, whatever its checksum says.
+fn refused_after(file: &[u8]) -> Option<usize> {
+    let (mut decoder, mut content) = (zst::Decoder::new(None), Buffer::default());
+    let (mut rest, mut made) = (&file[..file.len() - 4], 0);
+    loop {
+        let Ok((eaten, _)) = decoder.stream(rest, zst::BLOCK_OUT_MAX, &mut content) else {
+            return Some(made);
+        };
+        if eaten == 0 && content.is_empty() {
+            return None;
+        }
+        rest = &rest[eaten..];
+        made += content.len();
+    }
+}
+
+#[test]
+fn of_a_zst_block_that_is_refused_the_content_before_its_damage_is_written() {
+    let content: Vec<u8> = (0..30_000_u32)
+        .flat_map(|n| format!("{n} {:x}\n", n.wrapping_mul(0x9E37_79B1) >> 20).into_bytes())
+        .collect();
+    let mut frame = Buffer::default();
+    zst::Zst.encoder(None).encode(&content, Setting(3), &mut frame).unwrap();
+    let mut gained = 0;
+    for at in (frame.len() / 4..frame.len() - 10).step_by(frame.len() / 200) {
+        let mut file = frame.to_vec();
+        file[at] ^= 0x10;
+        let Some(made) = refused_after(&file) else { continue };
+        let mut found = Vec::new();
+        let losses = salvage(Cursor::new(&file), &ReadOptions::new(1), &mut found).unwrap();
+        assert!(!losses.is_empty() && found.len() <= content.len(), "byte {at}: {} bytes", found.len());
+        let right = found.iter().zip(&content).take_while(|(a, b)| a == b).count();
+        assert!(right >= made, "byte {at}: {right} and {made}");
+        gained = gained.max(right - made);
+    }
+    assert!(gained > 1000, "{gained} bytes");
+}
