@@ -192,6 +192,22 @@ pub(crate) struct PaceOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100_000))]
     delete_inserts: u32,
 
+    /// Values that a statement of select-random-points asks for
+    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.random_points, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::POINTS_MAX)))]
+    random_points: u32,
+
+    /// Ranges that a statement of select-random-ranges counts
+    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.number_of_ranges, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::POINTS_MAX)))]
+    number_of_ranges: u32,
+
+    /// How far the end of such a range is from its beginning
+    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.delta, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    delta: u32,
+
+    /// Rows that a statement of bulk-insert adds
+    #[arg(long, value_name = "N", default_value_t = OltpMix::USUAL.bulk_rows, value_parser = clap::value_parser!(u32).range(1..=i64::from(OltpMix::BULK_ROWS_MAX)))]
+    bulk_rows: u32,
+
     /// How rows are chosen: uniform, zipfian, special or pareto, as in sysbench
     #[arg(long, value_name = "NAME", default_value = "special", value_parser = distribution)]
     distribution: Distribution,
@@ -308,6 +324,10 @@ impl PaceOptions {
                     index_updates: self.index_updates,
                     non_index_updates: self.non_index_updates,
                     delete_inserts: self.delete_inserts,
+                    random_points: self.random_points,
+                    number_of_ranges: self.number_of_ranges,
+                    delta: self.delta,
+                    bulk_rows: self.bulk_rows,
                 },
                 distribution: self.distribution,
                 skip_transaction: self.skip_trx,

@@ -31,6 +31,14 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(KvSettings::PIPELINE_MAX)))]
     pipeline: u32,
 
+    /// Keys of a cache that an event reads with one request
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(KvSettings::MULTI_GET_MAX)))]
+    multi_get: u32,
+
+    /// How long values live that are written to a cache: whole seconds [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = ttl)]
+    ttl: Option<Duration>,
+
     /// Compare everything that is read with what must be there
     #[arg(long)]
     verify: bool,
@@ -111,6 +119,8 @@ impl RequestOptions {
             sizes: self.sizes.0.clone(),
             distribution: self.key_distribution,
             pipeline: self.pipeline,
+            multi_get: self.multi_get,
+            ttl: self.ttl,
         }
     }
 
@@ -147,6 +157,11 @@ fn sizes(text: &str) -> Result<Sizes, String> {
 
 fn distribution(text: &str) -> Result<Distribution, String> {
     Distribution::named(text).ok_or_else(|| format!("expected one of {}", Distribution::NAMES.join(", ")))
+}
+
+fn ttl(text: &str) -> Result<Duration, String> {
+    let ttl = quantity::duration(text).map_err(|e| e.to_string())?;
+    KvSettings::is_ttl(ttl).then_some(ttl).ok_or_else(|| "expected whole seconds, at most 30 days".to_owned())
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {

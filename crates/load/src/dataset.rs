@@ -230,7 +230,7 @@ fn must_build(settings: &LoadSettings, table: u32, found: Found) -> Result<bool,
         (_, Found::Table { rows, has_index: true }) if rows == wanted => return Ok(false),
         // A table that only grows is as good for growing on.
         (_, Found::Table { rows, has_index: true })
-            if rows > wanted && settings.workload == Workload::OltpInsert =>
+            if rows > wanted && matches!(settings.workload, Workload::OltpInsert | Workload::BulkInsert) =>
         {
             return Ok(false);
         }

@@ -172,7 +172,7 @@ pub(crate) struct Laps {
     start_ns: u64,
     last_ns: u64,
     taken: Vec<(usize, u64)>,
-    outcome: Option<usize>,
+    outcomes: [(usize, u64); 2],
 }
 
 impl Laps {
@@ -183,13 +183,20 @@ impl Laps {
         is_cut: Arc<AtomicBool>,
     ) -> Self {
         let room = operations.iter().map(|o| o.per_event_max as usize).sum();
-        Self { clock, is_cut, start_ns: 0, last_ns: 0, taken: Vec::with_capacity(room), outcome: None }
+        Self {
+            clock,
+            is_cut,
+            start_ns: 0,
+            last_ns: 0,
+            taken: Vec::with_capacity(room),
+            outcomes: [(0, 0); 2],
+        }
     }
 
     /// Begins a try at `start_ns`.
     pub(crate) fn begin(&mut self, start_ns: u64) {
         self.taken.clear();
-        self.outcome = None;
+        self.outcomes = [(0, 0); 2];
         (self.start_ns, self.last_ns) = (start_ns, start_ns);
     }
 
@@ -201,14 +208,18 @@ impl Laps {
         self.last_ns = now_ns;
     }
 
-    /// Notes how the event ended: number `outcome` of [`Driver::outcomes`].
-    pub(crate) fn note_outcome(&mut self, outcome: usize) {
-        self.outcome = Some(outcome);
+    /// Notes how the event ended.
+    pub(crate) fn note_outcome(&mut self, answer: &net::Answer) {
+        self.outcomes = match (answer.keys, answer.outcome) {
+            (Some(net::Keys { found, missed }), _) => [(0, found), (1, missed)],
+            (None, Some(outcome)) => [(outcome, 1), (0, 0)],
+            (None, None) => [(0, 0); 2],
+        };
     }
 
-    /// What was noted.
-    pub(crate) fn outcome(&self) -> Option<usize> {
-        self.outcome
+    /// What was noted: numbers of [`Driver::outcomes`], and how often each was.
+    pub(crate) fn outcomes(&self) -> [(usize, u64); 2] {
+        self.outcomes
     }
 
     /// Ends an operation that spans the others, from the beginning of the try to the end of the last of them.

@@ -454,9 +454,7 @@ impl EventLoop {
         } else {
             self.laps.begin(event.try_start_ns);
             self.laps.end_operation(answer.operation);
-            if let Some(outcome) = answer.outcome {
-                self.laps.note_outcome(outcome);
-            }
+            self.laps.note_outcome(&answer);
             &self.laps
         };
         let end_ns = laps.end_ns();

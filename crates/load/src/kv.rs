@@ -45,8 +45,15 @@ pub(crate) struct Kv {
 /// What an event does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
-    Get { key: u64 },
-    Set { key: u64, version: u64 },
+    Get {
+        key: u64,
+    },
+    /// Reads as many keys as [`KvSettings::multi_get`] says.
+    GetMany,
+    Set {
+        key: u64,
+        version: u64,
+    },
 }
 
 impl Kv {
@@ -70,8 +77,21 @@ impl Kv {
     /// What the event of this chance does.
     pub(crate) fn deed(&self, random: &mut Random) -> Deed {
         let is_get = random.unit() < self.settings.get_ratio;
-        let key = self.picker.pick(random);
+        if is_get && self.settings.multi_get > 1 {
+            return Deed::GetMany;
+        }
+        let key = self.pick(random);
         if is_get { Deed::Get { key } } else { Deed::Set { key, version: random.bits() } }
+    }
+
+    /// A key, by the distribution.
+    pub(crate) fn pick(&self, random: &mut Random) -> u64 {
+        self.picker.pick(random)
+    }
+
+    /// Seconds for which a value lives; 0: for ever.
+    pub(crate) fn ttl_s(&self) -> u64 {
+        self.settings.ttl.map_or(0, |ttl| ttl.as_secs())
     }
 
     /// The size class of a key's value, and the length.
@@ -146,7 +166,9 @@ impl Kv {
 
     /// What fills the cache, in words: the same for two loads that can use each other's values.
     pub(crate) fn spec(&self) -> String {
-        format!("seed {} keys {} sizes {}", self.seed, self.settings.keys, self.settings.sizes_text())
+        let KvSettings { keys, .. } = self.settings;
+        let lives = self.settings.ttl.map_or(String::new(), |ttl| format!(" ttl {ttl:?}"));
+        format!("seed {} keys {keys} sizes {}{lives}", self.seed, self.settings.sizes_text())
     }
 }
 
@@ -202,6 +224,8 @@ mod tests {
             sizes: KvSettings::parse_sizes("4-100:6,1024-2048:3,5120-20480:1").unwrap(),
             distribution: Distribution::Uniform,
             pipeline: 1,
+            multi_get: 1,
+            ttl: None,
         };
         Kv::new(&settings, 7, true)
     }

@@ -200,8 +200,10 @@ impl Ledger {
                 }
             }
         }
-        if let (Place::Within | Place::CarriedIn, Some(outcome)) = (place, laps.outcome()) {
-            recorder.outcomes[outcome] += 1;
+        if matches!(place, Place::Within | Place::CarriedIn) {
+            for (outcome, times) in laps.outcomes().into_iter().filter(|(_, times)| *times > 0) {
+                recorder.outcomes[outcome] += times;
+            }
         }
         note_backlog(recorder, &counting, &taken, place);
         engine.hands[hand].release(end_ns);

@@ -1,7 +1,7 @@
 //! The SQL workloads: the tables, statements, mix and order of sysbench 1.0's, so that numbers mean what users know
 //! and a data set that either of the two prepared serves the other.
 
-use record::load::{LoadSettings, OltpSettings, Workload};
+use record::load::{LoadSettings, OltpMix, OltpSettings, Workload};
 
 use crate::driver::{Failure, OperationShare};
 use crate::random::Random;
@@ -18,6 +18,9 @@ pub(crate) const WORKLOADS: &[Workload] = &[
     Workload::OltpDelete,
     Workload::OltpUpdateIndex,
     Workload::OltpUpdateNonIndex,
+    Workload::BulkInsert,
+    Workload::SelectRandomPoints,
+    Workload::SelectRandomRanges,
     Workload::Script,
 ];
 
@@ -46,11 +49,15 @@ pub(crate) enum Statement {
     Insert,
     /// Of a row that the database numbers.
     Append,
+    /// Of several such rows.
+    BulkAppend,
+    RandomPoints,
+    RandomRanges,
     Commit,
 }
 
 impl Statement {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Begin,
         Self::PointSelect,
         Self::SimpleRange,
@@ -62,6 +69,9 @@ impl Statement {
         Self::Delete,
         Self::Insert,
         Self::Append,
+        Self::BulkAppend,
+        Self::RandomPoints,
+        Self::RandomRanges,
         Self::Commit,
     ];
 
@@ -78,12 +88,16 @@ impl Statement {
             Self::UpdateNonIndex => "update-non-index",
             Self::Delete => "delete",
             Self::Insert | Self::Append => "insert",
+            Self::BulkAppend => "bulk-insert",
+            Self::RandomPoints => "random-points",
+            Self::RandomRanges => "random-ranges",
             Self::Commit => "commit",
         }
     }
 
     /// The statement on table number `table`, with `?` for each parameter.
-    fn with_marks(self, table: u32) -> String {
+    fn with_marks(self, table: u32, mix: &OltpMix) -> String {
+        let times = |text: &str, between: &str, n: u32| vec![text; n as usize].join(between);
         match self {
             Self::Begin => "BEGIN".to_owned(),
             Self::Commit => "COMMIT".to_owned(),
@@ -99,12 +113,24 @@ impl Statement {
             Self::Delete => format!("DELETE FROM sbtest{table} WHERE id=?"),
             Self::Insert => format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES (?, ?, ?, ?)"),
             Self::Append => format!("INSERT INTO sbtest{table} (k, c, pad) VALUES (?, ?, ?)"),
+            Self::BulkAppend => {
+                let rows = times("(?, ?, ?)", ", ", mix.bulk_rows);
+                format!("INSERT INTO sbtest{table} (k, c, pad) VALUES {rows}")
+            }
+            Self::RandomPoints => {
+                let points = times("?", ", ", mix.random_points);
+                format!("SELECT id, k, c, pad FROM sbtest{table} WHERE k IN ({points})")
+            }
+            Self::RandomRanges => {
+                let ranges = times("k BETWEEN ? AND ?", " OR ", mix.number_of_ranges);
+                format!("SELECT count(k) FROM sbtest{table} WHERE {ranges}")
+            }
         }
     }
 
     /// The statement on table number `table`.
-    pub(crate) fn text(self, table: u32) -> StatementText {
-        StatementText::new(self.with_marks(table).split('?').map(str::to_owned).collect())
+    pub(crate) fn text(self, table: u32, mix: &OltpMix) -> StatementText {
+        StatementText::new(self.with_marks(table, mix).split('?').map(str::to_owned).collect())
     }
 
     fn is_on_table(self) -> bool {
@@ -124,6 +150,7 @@ pub(crate) struct Shape {
     first_text: [usize; Statement::ALL.len()],
     tables: u32,
     range_size: u64,
+    mix: OltpMix,
     rows: RowPicker,
 }
 
@@ -144,12 +171,12 @@ impl Shape {
             if per_event[place] > 0 {
                 operations += 1;
                 let tables = if statement.is_on_table() { oltp.tables } else { 1 };
-                texts.extend((1..=tables).map(|table| statement.text(table)));
+                texts.extend((1..=tables).map(|table| statement.text(table, &oltp.mix)));
             }
         }
         let rows = RowPicker::new(oltp.distribution, oltp.rows);
         let (tables, range_size) = (oltp.tables, oltp.range_size);
-        Self { per_event, operation, texts, first_text, tables, range_size, rows }
+        Self { per_event, operation, texts, first_text, tables, range_size, mix: oltp.mix, rows }
     }
 
     /// The statements that occur, with their number per event.
@@ -201,12 +228,24 @@ pub(crate) struct Course {
     id: i64,
     c: Digits<C_LENGTH>,
     pad: Digits<PAD_LENGTH>,
+    /// Texts of the rows of a bulk insert, made when the first is asked.
+    bulk: Vec<(Digits<C_LENGTH>, Digits<PAD_LENGTH>)>,
 }
 
 impl Course {
     pub(crate) fn new() -> Self {
         let (c, pad) = (Digits::new(), Digits::new());
-        Self { random: Random::of(0, 0), statement: 0, asked: 0, table: 0, is_deleted: false, id: 1, c, pad }
+        Self {
+            random: Random::of(0, 0),
+            statement: 0,
+            asked: 0,
+            table: 0,
+            is_deleted: false,
+            id: 1,
+            c,
+            pad,
+            bulk: Vec::new(),
+        }
     }
 
     /// Begins a transaction with its own chance.
@@ -264,7 +303,15 @@ impl Course {
     fn ask_one(&mut self, shape: &Shape, statement: Statement, ask: &mut Ask<'_>) -> Result<(), Failure> {
         use Parameter::{Integer, Text};
         let number = shape.number(statement, self.table);
-        if !matches!(statement, Statement::Insert | Statement::Append) {
+        let draws_itself = matches!(
+            statement,
+            Statement::Insert
+                | Statement::Append
+                | Statement::BulkAppend
+                | Statement::RandomPoints
+                | Statement::RandomRanges
+        );
+        if !draws_itself {
             self.id = shape.rows.pick(&mut self.random).cast_signed();
         }
         let (id, random) = (self.id, &mut self.random);
@@ -286,6 +333,32 @@ impl Course {
                 let values = [Integer(id), k, Text(self.c.draw(random)), Text(self.pad.draw(random))];
                 let from = usize::from(statement == Statement::Append);
                 ask(number, &values[from..], None)
+            }
+            Statement::BulkAppend => {
+                let rows = shape.mix.bulk_rows as usize;
+                self.bulk.resize_with(rows, || (Digits::new(), Digits::new()));
+                // Its values borrow from the rows' texts and cannot outlive this; beside them, one allocation is nothing.
+                let mut values = vec![Integer(0); 3 * rows];
+                for ((c, pad), row) in self.bulk.iter_mut().zip(values.chunks_exact_mut(3)) {
+                    row[0] = Integer(shape.rows.pick(random).cast_signed());
+                    (row[1], row[2]) = (Text(c.draw(random)), Text(pad.draw(random)));
+                }
+                ask(number, &values, None)
+            }
+            Statement::RandomPoints => {
+                let mut values = [Integer(0); OltpMix::POINTS_MAX as usize];
+                let values = &mut values[..shape.mix.random_points as usize];
+                values.fill_with(|| Integer(shape.rows.pick(random).cast_signed()));
+                ask(number, values, None)
+            }
+            Statement::RandomRanges => {
+                let mut values = [Integer(0); 2 * OltpMix::POINTS_MAX as usize];
+                let values = &mut values[..2 * shape.mix.number_of_ranges as usize];
+                for range in values.chunks_exact_mut(2) {
+                    let from = shape.rows.pick(random).cast_signed();
+                    (range[0], range[1]) = (Integer(from), Integer(from + i64::from(shape.mix.delta)));
+                }
+                ask(number, values, None)
             }
         }
     }
@@ -311,22 +384,33 @@ fn per_event(statement: Statement, workload: Workload, oltp: &OltpSettings) -> u
         Statement::Delete => is(Workload::OltpDelete),
         Statement::Insert => 0,
         Statement::Append => is(Workload::OltpInsert),
+        Statement::BulkAppend => is(Workload::BulkInsert),
+        Statement::RandomPoints => is(Workload::SelectRandomPoints),
+        Statement::RandomRanges => is(Workload::SelectRandomRanges),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use record::load::OltpMix;
-
     use super::*;
 
     #[test]
     fn statements_are_those_that_sysbench_sends() {
-        let text = |s: Statement| s.text(3).with_marks(|_| "?".to_owned());
+        let mix = OltpMix { random_points: 3, number_of_ranges: 2, bulk_rows: 2, ..OltpMix::USUAL };
+        let text = |s: Statement| s.text(3, &mix).with_marks(|_| "?".to_owned());
         assert_eq!(text(Statement::Insert), "INSERT INTO sbtest3 (id, k, c, pad) VALUES (?, ?, ?, ?)");
         assert_eq!(text(Statement::SimpleRange), "SELECT c FROM sbtest3 WHERE id BETWEEN ? AND ?");
         assert_eq!(text(Statement::Begin), "BEGIN");
-        assert_eq!(Statement::UpdateNonIndex.text(1).parameters(), 2);
+        assert_eq!(text(Statement::RandomPoints), "SELECT id, k, c, pad FROM sbtest3 WHERE k IN (?, ?, ?)");
+        assert_eq!(
+            text(Statement::RandomRanges),
+            "SELECT count(k) FROM sbtest3 WHERE k BETWEEN ? AND ? OR k BETWEEN ? AND ?"
+        );
+        assert_eq!(
+            text(Statement::BulkAppend),
+            "INSERT INTO sbtest3 (k, c, pad) VALUES (?, ?, ?), (?, ?, ?)"
+        );
+        assert_eq!(Statement::UpdateNonIndex.text(1, &mix).parameters(), 2);
     }
 
     /// What a transaction asks: each statement's name and the table in its text.

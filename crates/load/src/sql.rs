@@ -135,14 +135,14 @@ pub(crate) trait Sql {
 /// What the events of a load do; shared by all workers.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Oltp(Shape),
+    Oltp(Box<Shape>),
     Script(Scripts),
 }
 
 impl Work {
     pub(crate) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
         if settings.workload != Workload::Script {
-            return Ok(Self::Oltp(Shape::new(settings)));
+            return Ok(Self::Oltp(Box::new(Shape::new(settings))));
         }
         let scripts = Scripts::new(&settings.scripts, settings.seed);
         scripts.map(Self::Script).map_err(|text| Failure::new(FailureClass::Configuration, text))

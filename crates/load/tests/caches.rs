@@ -17,7 +17,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{ClientSettings, LoadRecord, LoadSettings, PreparePolicy, Rate};
+use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, PreparePolicy, Rate};
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
@@ -284,5 +284,112 @@ fn a_stopped_load_on_a_frozen_cache_is_whole() {
         assert_books(&record);
         assert_eq!(record.verdict.state, Validity::Interrupted);
         assert!(record.counts.done > 0, "{:?}", record.counts);
+    }
+}
+
+/// What a memcached or a Redis counts of reads: keys that it had, and had not.
+fn served(target: &str, port: u16) -> (u64, u64) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let is_redis = target.starts_with("redis");
+    stream.write_all(if is_redis { b"INFO stats\r\nQUIT\r\n" } else { b"stats\r\nquit\r\n" }).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.trim_start_matches("STAT ").strip_prefix(name));
+        line.unwrap().trim_start_matches([' ', ':']).trim().parse().unwrap()
+    };
+    if is_redis { (of("keyspace_hits"), of("keyspace_misses")) } else { (of("get_hits"), of("get_misses")) }
+}
+
+#[test]
+fn of_several_keys_that_are_read_at_once_each_is_counted_and_checked() {
+    let (memcached, redis) = (Cache::memcached(64), Cache::redis(&[]));
+    let servers = [
+        memcached.as_ref().map(|s| (format!("memcached://127.0.0.1:{}", s.port), s.port)),
+        redis.as_ref().map(|s| (format!("redis://127.0.0.1:{}", s.port), s.port)),
+        redis.as_ref().map(|s| (format!("redis://127.0.0.1:{}?resp=3", s.port), s.port)),
+    ];
+    for (target, port) in servers.into_iter().flatten() {
+        let kv = KvSettings { multi_get: 10, ..few(&target).kv };
+        let base = LoadSettings { kv, prepare: PreparePolicy::Always, ..few(&target) };
+        for pipeline in [1, 8] {
+            let kv = KvSettings { pipeline, ..base.kv.clone() };
+            for settings in blocking_and_looped(&LoadSettings { kv, ..base.clone() }) {
+                let record = run(&settings);
+                let count = |name: &str| record.operations[name].service.known.count();
+                assert_eq!(
+                    (record.counts.failed, record.errors.verify),
+                    (0, 0),
+                    "{:?}",
+                    record.error_samples
+                );
+                assert_eq!(record.outcomes["miss"], 0, "{:?}", record.outcomes);
+                if pipeline == 1 {
+                    assert_eq!(record.outcomes["hit"], 10 * count("get"));
+                    assert_eq!(record.outcomes["stored"], count("set"));
+                }
+            }
+        }
+        // One key of two is gone: half of a request fails, and the request does not.
+        let kv =
+            KvSettings { keys: 2, get_ratio: 1.0, distribution: Distribution::Uniform, ..base.kv.clone() };
+        let two = LoadSettings { kv, ..base.clone() };
+        load::prepare(&two, &Stop::new(), &mut |_| {}).unwrap();
+        let delete = if target.starts_with("redis") { "DEL" } else { "delete" };
+        say(port, format!("{delete} bakeoff:0000000002\r\n").as_bytes());
+        for settings in blocking_and_looped(&LoadSettings { prepare: PreparePolicy::Never, ..two.clone() }) {
+            let before = served(&target, port);
+            let record = run(&settings);
+            let after = served(&target, port);
+            assert_eq!((record.counts.done, record.counts.failed), (300, 0), "{:?}", record.error_samples);
+            let (hits, misses) = (record.outcomes["hit"], record.outcomes["miss"]);
+            assert_eq!((hits, misses), (after.0 - before.0, after.1 - before.1), "{target}");
+            assert!(hits + misses == 3_000 && hits > 0 && misses > 0);
+        }
+        // One of them is another's.
+        let set = if target.starts_with("redis") {
+            "SET bakeoff:0000000002 other\r\n"
+        } else {
+            "set bakeoff:0000000002 0 0 5\r\nother\r\n"
+        };
+        say(port, set.as_bytes());
+        let record = run(&LoadSettings { prepare: PreparePolicy::Never, errors_ratio_max: 1.0, ..two });
+        // Ten draws of two keys: one in a thousand does not meet it.
+        assert!(record.errors.verify > 250, "{:?}", record.errors);
+        assert!(record.error_samples[0].contains("bakeoff:0000000002"), "{:?}", record.error_samples);
+    }
+}
+
+#[test]
+fn values_live_for_as_long_as_was_asked_for() {
+    let (memcached, redis) = (Cache::memcached(64), Cache::redis(&[]));
+    let mut servers = Vec::new();
+    if let Some(server) = &memcached {
+        for words in ["text", "meta"] {
+            let target = format!("memcached://127.0.0.1:{}?protocol={words}", server.port);
+            servers.push((target, server.port, "mg bakeoff:0000000001 t\r\n", "HD t"));
+        }
+    }
+    if let Some(server) = &redis {
+        servers.push((
+            format!("redis://127.0.0.1:{}", server.port),
+            server.port,
+            "TTL bakeoff:0000000001\r\n",
+            ":",
+        ));
+    }
+    for (target, port, ask, before) in servers {
+        for (ttl, get_ratio) in
+            [(None, 1.0), (Some(Duration::from_secs(1_000)), 1.0), (Some(Duration::from_hours(25)), 0.0)]
+        {
+            let kv = KvSettings { keys: 1, get_ratio, ttl, ..KvSettings::usual() };
+            let record = run(&LoadSettings { kv, ..few(&target) });
+            assert_eq!((record.counts.done, record.outcomes["miss"]), (300, 0), "{:?}", record.error_samples);
+            let told = say(port, ask.as_bytes());
+            let left_s: i64 = told.strip_prefix(before).unwrap().parse().unwrap();
+            let most_s = ttl.map_or(-1, |ttl| i64::try_from(ttl.as_secs()).unwrap());
+            // A run does not take a quarter of an hour.
+            assert!(left_s <= most_s && left_s > most_s - 900, "{target}: {left_s} of {most_s}");
+        }
     }
 }

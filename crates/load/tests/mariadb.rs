@@ -16,7 +16,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Stop};
 use mysql::prelude::Queryable;
 use record::clock::{Clock, Monotonic};
-use record::load::{DataCheck, LoadSettings, PreparePolicy, Rate, Workload};
+use record::load::{DataCheck, LoadSettings, PreparePolicy, Rate, ScriptFile, ScriptSettings, Workload};
 use support::mariadb::{MariaDb, PASSWORD, installed};
 use support::{
     STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_transfers, check_of, error_of, insert_accounts, run,
@@ -53,9 +53,9 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             assert!(version.starts_with("MariaDB 1"), "{version}");
         }
     }
-    // What was written is there: a read-write event leaves the number of rows as it was, an insert adds one.
+    // What was written is there: a read-write event leaves the number of rows as it was, an insert adds one, a bulk insert a hundred.
     let count = "SELECT (SELECT COUNT(*) FROM sbtest1) + (SELECT COUNT(*) FROM sbtest2)";
-    assert_eq!(server.connect("root", None, "bench").query_first(count).unwrap(), Some(2_050));
+    assert_eq!(server.connect("root", None, "bench").query_first(count).unwrap(), Some(7_050));
 }
 
 #[test]
@@ -370,4 +370,61 @@ fn a_quick_check_finds_what_is_too_short_and_takes_the_rest_for_granted() {
         assert!(text.contains(&format!("sbtest2 holds {holds} of 1000 rows")), "{text}");
     }
     assert!(prepare(&at(DataCheck::None)).is_ok());
+}
+
+#[test]
+fn several_result_sets_and_rows_and_requests_of_more_than_16_mib_leave_the_session_in_order() {
+    let Some(server) = MariaDb::start_with(vec!["--max-allowed-packet=64M".to_owned()]) else { return };
+    let mut root = server.connect("root", None, "bench");
+    root.query_drop("CREATE TABLE got (kind INT NOT NULL, n BIGINT NOT NULL)").unwrap();
+    root.query_drop(
+        "CREATE PROCEDURE two(IN x INT) BEGIN SELECT x, 2; SELECT x + 1 UNION ALL SELECT NULL; UPDATE got SET n = n; END",
+    )
+    .unwrap();
+    // After each, what is read next must be the answer to what was asked next.
+    let after = "SELECT 7 AS n \\gset\nINSERT INTO got VALUES (KIND, :n);\n";
+    let many = 17_000_000;
+    let scripts = [
+        ("CALL two(5);\n".to_owned(), 1, true),
+        (format!("SELECT REPEAT('x', {many}), 1;\n"), 2, true),
+        // Exactly as much as fills a packet, with what stands before it: an empty one follows.
+        (format!("SELECT REPEAT('x', {});\n", 0xff_ffff - 4), 3, true),
+        // A server takes a statement of this length as text.
+        (
+            format!("SELECT LENGTH('{}') AS n \\gset\nINSERT INTO got VALUES (0, :n);\n", "y".repeat(many)),
+            4,
+            false,
+        ),
+    ];
+    for (script, kind, may_prepare) in scripts {
+        let text = format!("{script}{}", after.replace("KIND", &kind.to_string()));
+        let files = vec![ScriptFile { name: "big.sql".to_owned(), weight: 1, text }];
+        for prepared in [false, true].into_iter().filter(|prepared| may_prepare || !prepared) {
+            for connections in [None, Some(2)] {
+                let mut settings = LoadSettings {
+                    workload: Workload::Script,
+                    scripts: ScriptSettings { files: files.clone(), defines: Vec::new() },
+                    threads: 1,
+                    connections,
+                    rate: Rate::Max,
+                    events_max: Some(6),
+                    time: Duration::from_mins(10),
+                    retries_max: 0,
+                    ..settings(server.url())
+                };
+                settings.oltp.prepared = prepared;
+                root.query_drop("DELETE FROM got").unwrap();
+                let record = run(&settings);
+                let counts = record.counts;
+                let told = (kind, prepared, connections, &record.error_samples);
+                assert_eq!((counts.done, counts.failed), (6, 0), "{told:?}");
+                let query = format!("SELECT COUNT(*) FROM got WHERE kind = {kind} AND n = 7");
+                assert_eq!(root.query_first::<i64, _>(query).unwrap(), Some(6), "{told:?}");
+                if kind == 4 {
+                    let query = format!("SELECT COUNT(*) FROM got WHERE kind = 0 AND n = {many}");
+                    assert_eq!(root.query_first::<i64, _>(query).unwrap(), Some(6), "{told:?}");
+                }
+            }
+        }
+    }
 }

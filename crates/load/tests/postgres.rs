@@ -52,7 +52,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
         }
         // Read-write left the number of rows as it was; the inserts went behind the last one.
         let count = "SELECT count(*) FROM (TABLE sbtest1 UNION ALL TABLE sbtest2) t";
-        assert_eq!(server.ask("bench", count), "2050");
+        assert_eq!(server.ask("bench", count), "7050");
     }
     let record = run(&LoadSettings {
         workload: Workload::OltpDelete,

@@ -89,6 +89,10 @@ load_keys! {
     index_updates: u32 = whole;
     non_index_updates: u32 = whole;
     delete_inserts: u32 = whole;
+    random_points: u32 = whole;
+    number_of_ranges: u32 = whole;
+    delta: u32 = whole;
+    bulk_rows: u32 = whole;
     distribution: Distribution = Distribution::named;
     skip_trx: bool = boolean;
     prepared: bool = boolean;
@@ -98,6 +102,8 @@ load_keys! {
     mix: f64 = mix;
     key_distribution: Distribution = Distribution::named;
     pipeline: u32 = whole;
+    multi_get: u32 = whole;
+    ttl: Duration = ttl;
     verify: bool = boolean;
     method: String = method;
     body: String = text;
@@ -260,6 +266,10 @@ impl LoadKeys {
             index_updates: cell.or(self.index_updates.as_ref(), usual.index_updates),
             non_index_updates: cell.or(self.non_index_updates.as_ref(), usual.non_index_updates),
             delete_inserts: cell.or(self.delete_inserts.as_ref(), usual.delete_inserts),
+            random_points: cell.or(self.random_points.as_ref(), usual.random_points),
+            number_of_ranges: cell.or(self.number_of_ranges.as_ref(), usual.number_of_ranges),
+            delta: cell.or(self.delta.as_ref(), usual.delta),
+            bulk_rows: cell.or(self.bulk_rows.as_ref(), usual.bulk_rows),
         }
     }
 
@@ -271,6 +281,8 @@ impl LoadKeys {
             sizes: cell.or(self.sizes.as_ref(), usual.sizes),
             distribution: cell.or(self.key_distribution.as_ref(), usual.distribution),
             pipeline: cell.or(self.pipeline.as_ref(), usual.pipeline),
+            multi_get: cell.or(self.multi_get.as_ref(), usual.multi_get),
+            ttl: self.ttl.as_ref().map(|ttl| cell.of(Some(ttl))),
         }
     }
 
@@ -409,6 +421,10 @@ impl Cell<'_> {
 /// A time-out of no length would give up every request.
 fn over_zero(text: &str) -> Option<Duration> {
     duration(text).filter(|span| !span.is_zero())
+}
+
+fn ttl(text: &str) -> Option<Duration> {
+    duration(text).filter(|ttl| KvSettings::is_ttl(*ttl))
 }
 
 fn script_file(text: &Written<String>) -> ScriptFile {

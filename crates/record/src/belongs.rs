@@ -57,6 +57,10 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("index-updates", &[Database]),
     ("non-index-updates", &[Database]),
     ("delete-inserts", &[Database]),
+    ("random-points", &[Database]),
+    ("number-of-ranges", &[Database]),
+    ("delta", &[Database]),
+    ("bulk-rows", &[Database]),
     ("distribution", &[Database]),
     ("skip-trx", &[Database]),
     ("prepared", &[Database]),
@@ -68,6 +72,8 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("mix", &[Cache]),
     ("key-distribution", &[Cache]),
     ("pipeline", &[Cache]),
+    ("multi-get", &[Cache]),
+    ("ttl", &[Cache]),
     ("verify", &[Cache, Web]),
     ("connections", &[Database, Cache, Web]),
     ("method", &[Web]),
@@ -89,7 +95,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
 ];
 
 /// Those that say what the workloads of sysbench do, and so say nothing beside a script.
-const NOT_WITH_SCRIPT: [&str; 10] = [
+const NOT_WITH_SCRIPT: [&str; 14] = [
     "tables",
     "rows",
     "point-selects",
@@ -98,6 +104,10 @@ const NOT_WITH_SCRIPT: [&str; 10] = [
     "index-updates",
     "non-index-updates",
     "delete-inserts",
+    "random-points",
+    "number-of-ranges",
+    "delta",
+    "bulk-rows",
     "distribution",
     "skip-trx",
 ];

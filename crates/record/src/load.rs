@@ -33,6 +33,12 @@ pub enum Workload {
     OltpUpdateIndex,
     /// One row's other column updated, no transaction.
     OltpUpdateNonIndex,
+    /// Several new rows with one statement, numbered by the database, no transaction.
+    BulkInsert,
+    /// Rows by values of the indexed column, one statement, no transaction.
+    SelectRandomPoints,
+    /// A count of rows by ranges of the indexed column, one statement, no transaction.
+    SelectRandomRanges,
     /// A script of SQL statements.
     Script,
     /// Reading and writing values of a cache.
@@ -50,6 +56,9 @@ words!(Workload {
     OltpDelete = "oltp-delete",
     OltpUpdateIndex = "oltp-update-index",
     OltpUpdateNonIndex = "oltp-update-non-index",
+    BulkInsert = "bulk-insert",
+    SelectRandomPoints = "select-random-points",
+    SelectRandomRanges = "select-random-ranges",
     Script = "script",
     Kv = "kv",
     Native = "native",
@@ -271,12 +280,32 @@ pub struct OltpMix {
     pub non_index_updates: u32,
     /// Rows that are deleted and inserted again.
     pub delete_inserts: u32,
+    /// Values that a statement of random points asks for.
+    pub random_points: u32,
+    /// Ranges that a statement of random ranges counts.
+    pub number_of_ranges: u32,
+    /// How far the end of such a range is from its beginning.
+    pub delta: u32,
+    /// Rows that a statement of a bulk insert adds.
+    pub bulk_rows: u32,
 }
 
 impl OltpMix {
-    /// What sysbench has by default: one of each.
-    pub const USUAL: Self =
-        Self { range_selects: true, index_updates: 1, non_index_updates: 1, delete_inserts: 1 };
+    /// What sysbench has by default: one of each. Its bulk inserts have as many rows as fit a packet; ours have 100.
+    pub const USUAL: Self = Self {
+        range_selects: true,
+        index_updates: 1,
+        non_index_updates: 1,
+        delete_inserts: 1,
+        random_points: 10,
+        number_of_ranges: 10,
+        delta: 5,
+        bulk_rows: 100,
+    };
+    /// The most points, and ranges, of a statement.
+    pub const POINTS_MAX: u32 = 100;
+    /// The most rows of a bulk insert.
+    pub const BULK_ROWS_MAX: u32 = 1_000;
 }
 
 /// The scripts whose statements events send; none for other workloads.

@@ -20,6 +20,10 @@ pub struct KvSettings {
     pub distribution: Distribution,
     /// Requests that a connection may have in flight at a time.
     pub pipeline: u32,
+    /// Keys that an event reads.
+    pub multi_get: u32,
+    /// After this time a value that was written is gone, in whole seconds; `None`: never.
+    pub ttl: Option<Duration>,
 }
 
 /// Values of about one length.
@@ -40,6 +44,10 @@ impl KvSettings {
     pub const MIX: &str = "get=90,set=10";
     /// Number of keys where nobody says: some 18 MB in the usual sizes.
     pub const KEYS: u64 = 10_000;
+    /// Most keys that one event reads.
+    pub const MULTI_GET_MAX: u32 = 1_000;
+    /// A longer life than 30 days is a date to memcached.
+    pub const TTL_MAX: Duration = Duration::from_hours(24 * 30);
     /// More requests in flight on a connection are more than any server reads at once.
     pub const PIPELINE_MAX: u32 = 1_024;
     /// A longer value no cache takes in one piece.
@@ -53,6 +61,8 @@ impl KvSettings {
             sizes: Self::parse_sizes(Self::SIZES).expect("our own text"),
             distribution: Distribution::Zipfian { exponent: 0.8 },
             pipeline: 1,
+            multi_get: 1,
+            ttl: None,
         }
     }
 
@@ -74,6 +84,11 @@ impl KvSettings {
             let _ = write!(text, "{comma}{bytes_min}-{bytes_max}:{weight}");
         }
         text
+    }
+
+    /// Whether values may live for so long: whole seconds, 30 days at most.
+    pub fn is_ttl(ttl: Duration) -> bool {
+        !ttl.is_zero() && ttl.subsec_nanos() == 0 && ttl <= Self::TTL_MAX
     }
 
     /// Reads `get=90,set=10` and yields the share that reads.

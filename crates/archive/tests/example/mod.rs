@@ -502,6 +502,10 @@ fn settings(dice: &mut Dice) -> LoadSettings {
                 index_updates: dice.small(),
                 non_index_updates: dice.small(),
                 delete_inserts: dice.small(),
+                random_points: dice.small(),
+                number_of_ranges: dice.small(),
+                delta: dice.small(),
+                bulk_rows: dice.small(),
             },
             distribution: dice.one_of(&[
                 Distribution::Uniform,
@@ -529,6 +533,8 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             ],
             distribution: dice.one_of(&[Distribution::Uniform, Distribution::Zipfian { exponent: ratio }]),
             pipeline: dice.small(),
+            multi_get: dice.small(),
+            ttl: dice.option(Dice::span),
         },
         http: HttpSettings {
             method: dice.text(),

@@ -9,7 +9,7 @@ use record::missing::Missing;
 use record::verdict::Check;
 
 use super::broken::too_long_text;
-use super::net::{Answer, Dialogue, Exchange, Heard, Place, Wire};
+use super::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Wire};
 use super::security::Plan;
 use super::tls::Secured;
 use super::{Failure, FailureClass, Look, OperationShare};
@@ -29,8 +29,14 @@ pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
     /// Answers that a greeting gets.
     fn greeting_answers(&self) -> usize;
     fn write_get(&self, key: u64, out: &mut Vec<u8>);
+    /// Reads several keys with one request.
+    fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>);
     /// The part of a set that stands before its value; after the value follows a line's end.
-    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>);
+    ///
+    /// - `ttl_s`: seconds for which the value lives; 0: for ever.
+    fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>);
+    /// The part that stands after that.
+    fn write_set_tail(&self, _ttl_s: u64, _out: &mut Vec<u8>) {}
     fn write_delete(&self, key: u64, out: &mut Vec<u8>);
     /// Asks for the counters that [`Self::read_counters`] understands.
     fn write_counters(&self, out: &mut Vec<u8>);
@@ -38,6 +44,15 @@ pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
     ///
     /// - `bytes_max`: a longer value is not waited for.
     fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a>;
+    /// Reads the answer to [`Self::write_get_many`] of `keys` keys. Yields [`Read::Done`] when it is whole, and hands each value that there is to
+    /// `found`, also as long as it is not.
+    fn read_many<'a>(
+        &self,
+        input: &'a [u8],
+        bytes_max: usize,
+        keys: usize,
+        found: &mut dyn FnMut(Named<'_>, &[u8]),
+    ) -> Read<'a>;
     /// Reads the answer to [`Self::write_counters`]: what the server is, and what it has evicted. `None`: more comes.
     fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)>;
 }
@@ -66,6 +81,14 @@ pub(crate) enum Read<'a> {
     TooLong { bytes: usize },
 }
 
+/// Which of several keys a value is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named<'a> {
+    Key(&'a [u8]),
+    /// By its place among those that were asked.
+    Place(usize),
+}
+
 /// What a server tells of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
@@ -79,6 +102,10 @@ struct Speaker<C> {
     kv: Arc<Kv>,
     /// What was asked and not answered yet, in the order of asking, each with the number of its request.
     deeds: VecDeque<(usize, Deed)>,
+    /// The keys of those that read several, in the order of asking.
+    keys: VecDeque<u64>,
+    /// Room for the keys of one of them.
+    room: Vec<u64>,
     /// Number of the request that is asked next.
     asks: usize,
     /// Number of the request that was answered last.
@@ -170,12 +197,25 @@ pub(super) fn speaker<C: Codec>(codec: C, kv: Arc<Kv>, bytes_max: u64) -> Box<dy
 impl<C: Codec> Speaker<C> {
     fn new(codec: C, kv: Arc<Kv>, bytes_max: usize) -> Self {
         let deeds = VecDeque::with_capacity(kv.settings.pipeline as usize);
-        Self { codec, kv, deeds, asks: 0, answered: 0, greetings_left: 0, bytes_max }
+        Self {
+            codec,
+            kv,
+            deeds,
+            keys: VecDeque::new(),
+            room: Vec::new(),
+            asks: 0,
+            answered: 0,
+            greetings_left: 0,
+            bytes_max,
+        }
     }
 
     /// Reads the answer to the oldest request.
     fn read(&self, input: &[u8]) -> Heard {
         let Some((_, deed)) = self.deeds.front() else { return Heard::garbage(input) };
+        if *deed == Deed::GetMany {
+            return self.read_many(input);
+        }
         match (self.codec.read(input, self.bytes_max), *deed) {
             (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
             (Read::More, _) => Heard::MORE,
@@ -189,6 +229,52 @@ impl<C: Codec> Speaker<C> {
             (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
             (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
             _ => Heard::garbage(input),
+        }
+    }
+}
+
+impl<C: Codec> Speaker<C> {
+    fn read_many(&self, input: &[u8]) -> Heard {
+        let keys = self.kv.settings.multi_get as usize;
+        let read = |found: &mut dyn FnMut(Named<'_>, &[u8])| {
+            self.codec.read_many(input, self.bytes_max, keys, found)
+        };
+        // Values are looked at once, when all are there.
+        match read(&mut |_, _| {}) {
+            Read::Done { taken } => {
+                let (mut found, mut place, mut wrong) = (0, 0, None);
+                read(&mut |named, value| {
+                    found += 1;
+                    let checked = self.place_of(named, place).and_then(|at| {
+                        place = at + 1;
+                        self.kv.check(self.keys[at], value)
+                    });
+                    wrong = wrong.take().or(checked.err());
+                });
+                if let Some(text) = wrong {
+                    return Heard::failure(taken, FailureClass::Verify, text);
+                }
+                let counts = Keys { found, missed: keys as u64 - found };
+                let answer = Answer { operation: GET, outcome: None, keys: Some(counts) };
+                Heard { taken, answer: Some(Ok(answer)) }
+            }
+            Read::More => Heard::MORE,
+            Read::TooLong { bytes } => too_long(bytes, self.bytes_max),
+            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::Value { .. } | Read::Nothing { .. } | Read::Garbage => Heard::garbage(input),
+        }
+    }
+
+    /// The place of a value's key among the keys of the oldest request, from `from` on: servers answer in the order of asking, and leave
+    /// out what they do not have.
+    fn place_of(&self, named: Named<'_>, from: usize) -> Result<usize, String> {
+        let keys = self.kv.settings.multi_get as usize;
+        match named {
+            Named::Place(place) => Ok(place),
+            Named::Key(name) => {
+                let found = (from..keys).find(|at| kv::key_bytes(self.keys[*at]) == name);
+                found.ok_or_else(|| format!("got {}, which was not asked for", String::from_utf8_lossy(name)))
+            }
         }
     }
 }
@@ -228,6 +314,12 @@ impl<C: Codec> Dialogue for Speaker<C> {
         self.deeds.push_back((self.asks, deed));
         match deed {
             Deed::Get { key } => self.codec.write_get(key, out),
+            Deed::GetMany => {
+                self.room.clear();
+                self.room.extend((0..self.kv.settings.multi_get).map(|_| self.kv.pick(&mut random)));
+                self.keys.extend(&self.room);
+                self.codec.write_get_many(&self.room, out);
+            }
             Deed::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
         }
     }
@@ -235,9 +327,12 @@ impl<C: Codec> Dialogue for Speaker<C> {
     fn hear(&mut self, input: &[u8], _: bool) -> Heard {
         let heard = self.read(input);
         if heard.answer.is_some()
-            && let Some((request, _)) = self.deeds.pop_front()
+            && let Some((request, deed)) = self.deeds.pop_front()
         {
             self.answered = request;
+            if deed == Deed::GetMany {
+                self.keys.drain(..self.kv.settings.multi_get as usize);
+            }
         }
         heard
     }
@@ -259,9 +354,11 @@ fn too_long(bytes: usize, bytes_max: usize) -> Heard {
 }
 
 fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {
-    codec.write_set_head(key, kv.bytes_of(key), out);
+    let ttl_s = kv.ttl_s();
+    codec.write_set_head(key, kv.bytes_of(key), ttl_s, out);
     kv.write_value(key, version, out);
     out.extend_from_slice(b"\r\n");
+    codec.write_set_tail(ttl_s, out);
 }
 
 fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
@@ -370,6 +467,10 @@ impl<C: Codec> Cache for Filler<C> {
 impl<C: Codec> Filler<C> {
     /// Whether it was filled with these values already; some may have been evicted since.
     fn is_filled(&mut self) -> Result<bool, Failure> {
+        // Values that do not live for ever may be gone, whatever the mark says.
+        if self.kv.settings.ttl.is_some() {
+            return Ok(false);
+        }
         let (codec, spec, bytes_max) = (self.codec.clone(), self.kv.spec(), self.bytes_max);
         let mut out = Vec::new();
         codec.write_get(MARK, &mut out);
@@ -405,7 +506,7 @@ impl<C: Codec> Filler<C> {
         }
         let spec = kv.spec();
         self.in_batches(1, &mut |_, out| {
-            codec.write_set_head(MARK, spec.len(), out);
+            codec.write_set_head(MARK, spec.len(), 0, out);
             out.extend_from_slice(spec.as_bytes());
             out.extend_from_slice(b"\r\n");
         })?;
@@ -453,6 +554,10 @@ impl<C: Codec> Filler<C> {
             for _ in 0..events {
                 number += 1;
                 match self.wire.exchange(Random::of(number, number)) {
+                    Ok(Answer { operation: GET, keys: Some(Keys { found, missed }), .. }) => {
+                        gets += found + missed;
+                        hits += found;
+                    }
                     Ok(Answer { operation: GET, outcome, .. }) => {
                         gets += 1;
                         hits += u64::from(outcome == Some(HIT));

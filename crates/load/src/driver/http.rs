@@ -367,7 +367,7 @@ fn judge(requests: &[Request], asked: usize, status: u16, body: Checksum) -> Res
         let text = format!("{}: the body is not the one that was expected", request.name);
         return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
     }
-    Ok(Answer { operation: asked, outcome })
+    Ok(Answer { operation: asked, outcome, keys: None })
 }
 
 /// A checksum of a body that is read piece by piece.

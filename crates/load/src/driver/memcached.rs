@@ -11,7 +11,7 @@ use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use super::address::decoded;
-use super::caching::{Caching, Codec, Counters, Read};
+use super::caching::{Caching, Codec, Counters, Named, Read};
 use super::net::{Net, Place, host_and_port, line};
 use super::security::Security;
 use super::{Driver, Failure, FailureClass, Scheme};
@@ -96,6 +96,11 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         _ => (Place::Unix(parts.place.into()), "localhost"),
     };
     let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    if parts.words == Words::Meta && settings.kv.multi_get > 1 {
+        return Err(wrong(
+            "--multi-get needs protocol=text: the meta protocol reads one key at a time".to_owned(),
+        ));
+    }
     if tls.is_some() && settings.kv.pipeline > 1 {
         let text = "--pipeline does not go with TLS on memcached: it may leave a request unread until the next one comes";
         return Err(wrong(text.to_owned()));
@@ -144,16 +149,32 @@ impl Codec for Words {
         }
     }
 
-    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>) {
-        let (verb, options) = match self {
-            Self::Text => ("set ", " 0 0"),
-            Self::Meta => ("ms ", ""),
-        };
-        out.extend_from_slice(verb.as_bytes());
+    fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>) {
+        out.extend_from_slice(b"get");
+        for key in keys {
+            out.push(b' ');
+            write_key(*key, out);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>) {
+        let ttl_s = usize::try_from(ttl_s).unwrap_or(usize::MAX);
+        out.extend_from_slice(match self {
+            Self::Text => b"set ",
+            Self::Meta => b"ms ",
+        });
         write_key(key, out);
-        out.extend_from_slice(options.as_bytes());
+        if *self == Self::Text {
+            out.extend_from_slice(b" 0 ");
+            write_number(ttl_s, out);
+        }
         out.push(b' ');
         write_number(bytes, out);
+        if *self == Self::Meta && ttl_s > 0 {
+            out.extend_from_slice(b" T");
+            write_number(ttl_s, out);
+        }
         out.extend_from_slice(b"\r\n");
     }
 
@@ -210,6 +231,43 @@ impl Codec for Words {
         }
     }
 
+    fn read_many<'a>(
+        &self,
+        input: &'a [u8],
+        bytes_max: usize,
+        keys: usize,
+        found: &mut dyn FnMut(Named<'_>, &[u8]),
+    ) -> Read<'a> {
+        let mut at = 0;
+        for _ in 0..=keys {
+            let rest = &input[at..];
+            let Some((line, taken)) = line(&rest[..rest.len().min(LINE_MAX)]) else {
+                return if rest.len() < LINE_MAX { Read::More } else { Read::Garbage };
+            };
+            let mut words = line.split(|b| *b == b' ');
+            match words.next() {
+                Some(b"END") => return Read::Done { taken: at + taken },
+                Some(b"VALUE") => {}
+                _ if at == 0 => return self.read(input, bytes_max),
+                _ => return Read::Garbage,
+            }
+            let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
+            let (Some(key), Some(bytes)) = (key, bytes) else { return Read::Garbage };
+            let end = at + taken + bytes;
+            if end > bytes_max {
+                return Read::TooLong { bytes: end };
+            }
+            match input.get(at + taken..end + 2) {
+                None => return Read::More,
+                Some(value) if value.ends_with(b"\r\n") => found(Named::Key(key), &value[..bytes]),
+                Some(_) => return Read::Garbage,
+            }
+            at = end + 2;
+        }
+        // More values than keys were asked for.
+        Read::Garbage
+    }
+
     fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)> {
         const END: &[u8] = b"END\r\n";
         if !input.ends_with(END) {
@@ -255,8 +313,13 @@ mod tests {
         };
         assert_eq!(written(&|o| Words::Text.write_get(7, o)), "get bakeoff:0000000007\r\n");
         assert_eq!(written(&|o| Words::Meta.write_get(7, o)), "mg bakeoff:0000000007 v k\r\n");
-        assert_eq!(written(&|o| Words::Text.write_set_head(7, 5, o)), "set bakeoff:0000000007 0 0 5\r\n");
-        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, o)), "ms bakeoff:0000000007 5\r\n");
+        assert_eq!(written(&|o| Words::Text.write_set_head(7, 5, 0, o)), "set bakeoff:0000000007 0 0 5\r\n");
+        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, 0, o)), "ms bakeoff:0000000007 5\r\n");
+        assert_eq!(
+            written(&|o| Words::Text.write_set_head(7, 5, 60, o)),
+            "set bakeoff:0000000007 0 60 5\r\n"
+        );
+        assert_eq!(written(&|o| Words::Meta.write_set_head(7, 5, 60, o)), "ms bakeoff:0000000007 5 T60\r\n");
         assert_eq!(written(&|o| Words::Text.write_delete(7, o)), "delete bakeoff:0000000007\r\n");
     }
 
@@ -284,6 +347,32 @@ mod tests {
                 assert_eq!(words.read(&input[..cut], 1 << 20), Read::More, "{cut} bytes of {input:?}");
             }
         }
+    }
+
+    #[test]
+    fn values_of_several_keys_are_read_whole_or_not_yet() {
+        let read = |input: &[u8], keys| {
+            let mut found = Vec::new();
+            let mut keep = |named: Named<'_>, value: &[u8]| match named {
+                Named::Key(key) => found.push((key.to_vec(), value.to_vec())),
+                Named::Place(_) => panic!("memcached names keys"),
+            };
+            let taken = match Words::Text.read_many(input, 1 << 20, keys, &mut keep) {
+                Read::Done { taken } => Some(taken),
+                Read::More => None,
+                other => panic!("{other:?}"),
+            };
+            (taken, found)
+        };
+        let input = b"VALUE a 0 5\r\nE\r\nND\r\nVALUE c 0 0\r\n\r\nEND\r\n";
+        let both = vec![(b"a".to_vec(), b"E\r\nND".to_vec()), (b"c".to_vec(), Vec::new())];
+        assert_eq!(read(input, 3), (Some(input.len()), both));
+        assert_eq!(read(b"END\r\n", 3), (Some(5), Vec::new()));
+        for cut in 0..input.len() {
+            assert_eq!(read(&input[..cut], 3).0, None, "{cut} bytes");
+        }
+        let many = Words::Text.read_many(input, 1 << 20, 1, &mut |_, _| {});
+        assert_eq!(many, Read::Garbage, "two values of one key");
     }
 
     #[test]

@@ -151,6 +151,15 @@ pub(crate) struct Answer {
     pub(crate) operation: usize,
     /// Number of the outcome.
     pub(crate) outcome: Option<usize>,
+    /// What became of each of its keys, if it has several; then there is no other outcome.
+    pub(crate) keys: Option<Keys>,
+}
+
+/// Keys of one event, by the first two of its target's outcomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keys {
+    pub(crate) found: u64,
+    pub(crate) missed: u64,
 }
 
 impl Heard {
@@ -158,7 +167,7 @@ impl Heard {
     pub(crate) const MORE: Self = Self { taken: 0, answer: None };
 
     pub(crate) fn well(taken: usize, operation: usize, outcome: Option<usize>) -> Self {
-        Self { taken, answer: Some(Ok(Answer { operation, outcome })) }
+        Self { taken, answer: Some(Ok(Answer { operation, outcome, keys: None })) }
     }
 
     pub(crate) fn failure(taken: usize, class: FailureClass, text: impl Into<String>) -> Self {
@@ -729,9 +738,7 @@ impl Connection for Blocking {
         let answer = self.wire.exchange(attempt.random.clone());
         if let Ok(answer) = &answer {
             attempt.laps.end_operation(answer.operation);
-            if let Some(outcome) = answer.outcome {
-                attempt.laps.note_outcome(outcome);
-            }
+            attempt.laps.note_outcome(answer);
         }
         answer.map(drop)
     }

@@ -11,7 +11,7 @@ use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use super::address::decoded;
-use super::caching::{Caching, Codec, Counters, Read};
+use super::caching::{Caching, Codec, Counters, Named, Read};
 use super::net::{Net, Place, host_and_port, line};
 use super::security::Security;
 use super::{Driver, Failure, FailureClass, Scheme};
@@ -188,11 +188,29 @@ impl Codec for Words {
         Self::write_key_after("*2\r\n$3\r\nGET\r\n", key, out);
     }
 
-    fn write_set_head(&self, key: u64, bytes: usize, out: &mut Vec<u8>) {
-        Self::write_key_after("*3\r\n$3\r\nSET\r\n", key, out);
+    fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>) {
+        out.push(b'*');
+        write_number(1 + keys.len(), out);
+        out.extend_from_slice(b"\r\n$4\r\nMGET\r\n");
+        for key in keys {
+            Self::write_key_after("", *key, out);
+        }
+    }
+
+    fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>) {
+        let head = if ttl_s > 0 { "*5\r\n$3\r\nSET\r\n" } else { "*3\r\n$3\r\nSET\r\n" };
+        Self::write_key_after(head, key, out);
         out.push(b'$');
         write_number(bytes, out);
         out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_set_tail(&self, ttl_s: u64, out: &mut Vec<u8>) {
+        if ttl_s > 0 {
+            let digits = ttl_s.to_string();
+            // Writing into memory does not fail.
+            let _ = write!(out, "$2\r\nEX\r\n${}\r\n{digits}\r\n", digits.len());
+        }
     }
 
     fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
@@ -234,6 +252,47 @@ impl Codec for Words {
             },
             _ => Read::Garbage,
         }
+    }
+
+    fn read_many<'a>(
+        &self,
+        input: &'a [u8],
+        bytes_max: usize,
+        keys: usize,
+        found: &mut dyn FnMut(Named<'_>, &[u8]),
+    ) -> Read<'a> {
+        let Some((kind, line, mut at)) = first_line(input) else {
+            return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
+        };
+        if kind != b'*' {
+            return self.read(input, bytes_max);
+        }
+        if number(line) != Some(keys) {
+            return Read::Garbage;
+        }
+        for place in 0..keys {
+            let rest = &input[at..];
+            let Some((kind, line, taken)) = first_line(rest) else {
+                return if rest.len() < LINE_MAX { Read::More } else { Read::Garbage };
+            };
+            at += taken;
+            let bytes = match (kind, line) {
+                (b'_', b"") | (b'$', b"-1") => continue,
+                (b'$', digits) => number(digits),
+                _ => None,
+            };
+            let Some(bytes) = bytes else { return Read::Garbage };
+            if at + bytes > bytes_max {
+                return Read::TooLong { bytes: at + bytes };
+            }
+            match input.get(at..at + bytes + 2) {
+                None => return Read::More,
+                Some(value) if value.ends_with(b"\r\n") => found(Named::Place(place), &value[..bytes]),
+                Some(_) => return Read::Garbage,
+            }
+            at += bytes + 2;
+        }
+        Read::Done { taken: at }
     }
 
     fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)> {
@@ -359,7 +418,7 @@ mod tests {
         plain().write_get(7, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "*2\r\n$3\r\nGET\r\n$18\r\nbakeoff:0000000007\r\n");
         let mut out = Vec::new();
-        plain().write_set_head(7, 5, &mut out);
+        plain().write_set_head(7, 5, 0, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "*3\r\n$3\r\nSET\r\n$18\r\nbakeoff:0000000007\r\n$5\r\n");
         let mut out = Vec::new();
         words_of("redis://u:p@h/2").write_greeting(&mut out);

@@ -227,7 +227,7 @@ impl<P: Protocol> Conversation<P> {
             Ok(Turn::Over) => {
                 match self.course.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
                     // What its operations were, its stamps say.
-                    Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None })),
+                    Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None, keys: None })),
                     Err(failure) => self.fail(failure, out),
                 }
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::load::{DataCheck, LoadSettings, PreparePolicy};
+use record::load::{DataCheck, LoadSettings, OltpMix, PreparePolicy};
 use record::target::Target;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
@@ -333,7 +333,7 @@ impl Tables {
             "CREATE TABLE sbtest{table}(id INTEGER NOT NULL PRIMARY KEY, k INTEGER DEFAULT 0 NOT NULL, \
              c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL)"
         ))?;
-        let insert = Statement::Insert.text(table).with_marks(|_| "?".to_owned());
+        let insert = Statement::Insert.text(table, &OltpMix::USUAL).with_marks(|_| "?".to_owned());
         let mut insert = self.database.prepare(&insert)?;
         while let Some(row) = rows.next() {
             use Parameter::{Integer, Text};

@@ -143,14 +143,17 @@ pub(crate) fn run_with_trouble<T: Send>(
 }
 
 /// Statements in an event of each OLTP workload whose events can be done again and again.
-pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 7] = [
+pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 10] = [
     (Workload::OltpReadWrite, 20),
     (Workload::OltpReadOnly, 16),
     (Workload::OltpWriteOnly, 6),
     (Workload::OltpPointSelect, 1),
     (Workload::OltpUpdateIndex, 1),
     (Workload::OltpUpdateNonIndex, 1),
+    (Workload::SelectRandomPoints, 1),
+    (Workload::SelectRandomRanges, 1),
     (Workload::OltpInsert, 1),
+    (Workload::BulkInsert, 1),
 ];
 
 /// Runs a load whose server freezes after a second, and stops it a second later.

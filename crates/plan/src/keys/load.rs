@@ -1,6 +1,6 @@
 //! The keys of `[load]`.
 
-use record::load::{DataCheck, Distribution, Schedule, Workload};
+use record::load::{DataCheck, Distribution, OltpMix, Schedule, Workload};
 use record::requests::{HttpVersion, KvSettings};
 
 use super::{ANY_TIME, DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
@@ -74,6 +74,38 @@ pub(super) const KEYS: &[Key] = &[
     key("delete_inserts", Kind::Integer { min: 0, max: 100_000 }, Need::Optional("1"), "2", "rows that a transaction deletes and inserts again")
         .with(Placeholders::Any),
     key(
+        "random_points",
+        Kind::Integer { min: 1, max: OltpMix::POINTS_MAX as i64 },
+        Need::Optional("10"),
+        "20",
+        "values that a statement of select-random-points asks for",
+    )
+    .with(Placeholders::Any),
+    key(
+        "number_of_ranges",
+        Kind::Integer { min: 1, max: OltpMix::POINTS_MAX as i64 },
+        Need::Optional("10"),
+        "20",
+        "ranges that a statement of select-random-ranges counts",
+    )
+    .with(Placeholders::Any),
+    key(
+        "delta",
+        Kind::Integer { min: 0, max: 1_000_000 },
+        Need::Optional("5"),
+        "100",
+        "how far the end of such a range is from its beginning",
+    )
+    .with(Placeholders::Any),
+    key(
+        "bulk_rows",
+        Kind::Integer { min: 1, max: OltpMix::BULK_ROWS_MAX as i64 },
+        Need::Optional("100"),
+        "1000",
+        "rows that a statement of bulk-insert adds",
+    )
+    .with(Placeholders::Any),
+    key(
         "distribution",
         Kind::Word(distributions),
         Need::Default("\"special\""),
@@ -140,6 +172,22 @@ pub(super) const KEYS: &[Key] = &[
         "requests that a connection to a cache may have in flight at a time",
     )
     .with(Placeholders::Any),
+    key(
+        "multi_get",
+        Kind::Integer { min: 1, max: KvSettings::MULTI_GET_MAX as i64 },
+        Need::Optional("1"),
+        "10",
+        "keys of a cache that an event reads with one request",
+    )
+    .with(Placeholders::Any),
+    key(
+        "ttl",
+        Kind::Form("whole seconds such as \"60s\", at most 30 days"),
+        Need::Optional("none"),
+        "\"60s\"",
+        "how long values live that are written to a cache",
+    )
+    .with(DATA),
     key(
         "verify",
         Kind::Bool,

@@ -31,6 +31,16 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
             Workload::OltpDelete => "Each event deletes one row by its primary key".to_owned(),
             Workload::OltpUpdateIndex => "Each event updates the indexed column of one row".to_owned(),
             Workload::OltpUpdateNonIndex => "Each event updates a column without index of one row".to_owned(),
+            Workload::BulkInsert => {
+                format!("Each event adds {} rows with one statement, numbered by the database", s.oltp.mix.bulk_rows)
+            }
+            Workload::SelectRandomPoints => {
+                format!("Each event reads the rows of {} values of the indexed column", s.oltp.mix.random_points)
+            }
+            Workload::SelectRandomRanges => format!(
+                "Each event counts the rows in {} ranges of the indexed column",
+                s.oltp.mix.number_of_ranges
+            ),
             Workload::Script => format!("Each event does one of {} SQL scripts", s.scripts.files.len()),
             Workload::Kv => format!(
                 "Each event reads a value of a cache, or with a chance of {} % writes one",

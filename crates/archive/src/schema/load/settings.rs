@@ -92,17 +92,37 @@ struct Mix {
     index_updates: u32,
     non_index_updates: u32,
     delete_inserts: u32,
+    /// Missing when no statement had them.
+    #[serde(default)]
+    sizes: Option<Sizes>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Sizes {
+    random_points: u32,
+    number_of_ranges: u32,
+    delta: u32,
+    bulk_rows: u32,
 }
 
 impl Mix {
     fn of(mix: OltpMix) -> Self {
-        let OltpMix { range_selects, index_updates, non_index_updates, delete_inserts } = mix;
-        Self { range_selects, index_updates, non_index_updates, delete_inserts }
+        let OltpMix { range_selects, index_updates, non_index_updates, delete_inserts, .. } = mix;
+        let OltpMix { random_points, number_of_ranges, delta, bulk_rows, .. } = mix;
+        let sizes = Some(Sizes { random_points, number_of_ranges, delta, bulk_rows });
+        Self { range_selects, index_updates, non_index_updates, delete_inserts, sizes }
     }
 
     fn read(self) -> OltpMix {
-        let Self { range_selects, index_updates, non_index_updates, delete_inserts } = self;
-        OltpMix { range_selects, index_updates, non_index_updates, delete_inserts }
+        let Self { range_selects, index_updates, non_index_updates, delete_inserts, sizes } = self;
+        let mix =
+            OltpMix { range_selects, index_updates, non_index_updates, delete_inserts, ..OltpMix::USUAL };
+        match sizes {
+            None => mix,
+            Some(Sizes { random_points, number_of_ranges, delta, bulk_rows }) => {
+                OltpMix { random_points, number_of_ranges, delta, bulk_rows, ..mix }
+            }
+        }
     }
 }
 
@@ -130,6 +150,10 @@ struct Kv {
     /// Missing before there was a choice.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pipeline: u32,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    multi_get: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl_ns: Option<u64>,
 }
 
 fn one() -> u32 {
@@ -465,15 +489,18 @@ impl Rows {
 
 impl Kv {
     fn of(kv: &KvSettings) -> Self {
-        let KvSettings { keys, get_ratio, sizes: _, distribution, pipeline } = *kv;
+        let KvSettings { keys, get_ratio, sizes: _, distribution, pipeline, multi_get, ttl } = *kv;
         let (get_ratio, distribution) = (Real(get_ratio), Rows::of(distribution));
-        Self { keys, get_ratio, sizes: kv.sizes_text(), distribution, pipeline }
+        let (sizes, ttl_ns) = (kv.sizes_text(), ttl.map(ns));
+        Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns }
     }
 
     fn read(self) -> Result<KvSettings, Wrong> {
-        let Self { keys, get_ratio, sizes, distribution, pipeline } = self;
+        let Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns } = self;
         let sizes = word("sizes", &sizes, |sizes| KvSettings::parse_sizes(sizes).ok())?;
-        Ok(KvSettings { keys, get_ratio: get_ratio.0, sizes, distribution: distribution.read(), pipeline })
+        let (get_ratio, distribution) = (get_ratio.0, distribution.read());
+        let ttl = ttl_ns.map(Duration::from_nanos);
+        Ok(KvSettings { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl })
     }
 }
 
