@@ -13,7 +13,8 @@ mod programs {
     use libbpf_cargo::SkeletonBuilder;
 
     /// One folder per probe: `src/NAME/NAME.bpf.c` with its `NAME.h`.
-    const PROGRAMS: [&str; 6] = ["block_io", "cpu_time", "locks", "process_ids", "ticks", "user_locks"];
+    const PROGRAMS: [&str; 7] =
+        ["block_io", "cpu_time", "locks", "process_ids", "profile", "ticks", "user_locks"];
 
     pub(crate) fn build() {
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it for build scripts"));

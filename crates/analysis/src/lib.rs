@@ -17,6 +17,7 @@ mod paired;
 pub mod period;
 mod pooled;
 pub mod power;
+pub mod profile;
 mod robust;
 pub mod scale;
 mod series;

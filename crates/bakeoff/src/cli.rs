@@ -56,7 +56,11 @@ impl Cli {
 impl Cli {
     /// Whether the command is about files that may come from a stranger.
     pub(crate) fn reads_what_others_wrote(&self) -> bool {
-        matches!(self.command, Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_))
+        match &self.command {
+            Command::Report(_) | Command::Runs(_) | Command::Host(_) | Command::Import(_) => true,
+            Command::Profile(args) => args.compares(),
+            _ => false,
+        }
     }
 
     /// How standard output is guarded against what others wrote; `None` where it carries bytes that are no text.
@@ -94,6 +98,7 @@ pub(crate) enum Command {
     Watch(cmd::watch::Args),
     Locks(cmd::locks::Args),
     Ulocks(cmd::ulocks::Args),
+    Profile(cmd::profile::Args),
     Record(cmd::record::Args),
     Prove(cmd::prove::Args),
     Host(cmd::host::Args),

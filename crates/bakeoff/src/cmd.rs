@@ -14,6 +14,7 @@ pub(crate) mod locks;
 pub(crate) mod nic;
 pub(crate) mod plan;
 pub(crate) mod prepare;
+pub(crate) mod profile;
 pub(crate) mod prove;
 pub(crate) mod record;
 pub(crate) mod report;
@@ -111,6 +112,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Watch(args) => watch::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
         Command::Ulocks(args) => ulocks::run(args, &global, out),
+        Command::Profile(args) => profile::run(args, &global, out),
         Command::Record(args) => record::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),
         Command::Host(args) => host::run(args, &global, out),

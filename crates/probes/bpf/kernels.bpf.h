@@ -32,4 +32,15 @@ static __always_inline bool will_not_come_back(struct task_struct *task)
 	return BPF_CORE_READ(then, state) & TASK_IS_DEAD;
 }
 
+/* Whether the task that goes off the CPU could go on: it yields, or is preempted. */
+static __always_inline bool is_runnable(struct task_struct *task)
+{
+	struct task_struct___since_5_14 *now = (void *)task;
+	struct task_struct___before_5_14 *then = (void *)task;
+
+	if (bpf_core_field_exists(now->__state))
+		return BPF_CORE_READ(now, __state) == 0;
+	return BPF_CORE_READ(then, state) == 0;
+}
+
 #endif

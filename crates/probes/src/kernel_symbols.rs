@@ -83,6 +83,26 @@ impl KernelSymbols {
         outside.map(|(address, name)| name.map_or_else(|| format!("{address:#x}"), str::to_owned)).collect()
     }
 
+    /// The functions of a stack, innermost first: the first address is where it is, the others are returned to.
+    pub(crate) fn stack(&self, frames: &[u64]) -> Vec<Option<&str>> {
+        let name = |(depth, address): (usize, &u64)| match depth {
+            0 => self.function(*address),
+            _ => self.function(address.saturating_sub(1)),
+        };
+        frames.iter().enumerate().map(name).collect()
+    }
+
+    /// The same at a context switch, without the tracing below it and the scheduler's innermost functions.
+    pub(crate) fn stack_of_switch(&self, frames: &[u64]) -> Vec<Option<&str>> {
+        let named = self.stack(frames);
+        let is_below = |name: &Option<&str>| {
+            name.is_some_and(|name| is_tracing(name) || matches!(name, "__schedule" | "schedule"))
+        };
+        let below = named.iter().rposition(is_below).map_or(0, |last| last + 1);
+        // Of a stack that is nothing but scheduling, the outermost function is left.
+        named[below.min(named.len().saturating_sub(1))..].to_vec()
+    }
+
     fn at_or_before(&self, address: u64) -> Option<&Symbol> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         // Beyond the last symbol nothing is known; where several share an address, the first was written first.
@@ -114,7 +134,8 @@ fn module(name: &str) -> Option<&str> {
 }
 
 fn is_tracing(name: &str) -> bool {
-    name.contains("contention_begin") || name.starts_with("bpf_trace_run") || name.starts_with("bpf_prog_")
+    const STARTS: [&str; 4] = ["bpf_trace_run", "bpf_prog_", "__traceiter_", "__bpf_trace_"];
+    name.contains("contention_begin") || STARTS.iter().any(|start| name.starts_with(start))
 }
 
 /// Locking functions that are not kept with the others.

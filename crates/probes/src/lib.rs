@@ -21,6 +21,7 @@ mod peers;
 pub mod proc_stat;
 mod process_ids;
 pub mod process_time;
+pub mod profile;
 #[cfg(feature = "bpf")]
 mod program;
 pub mod prove;

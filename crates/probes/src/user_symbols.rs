@@ -126,6 +126,11 @@ impl UserSymbols {
         self.processes.insert(pid, process);
     }
 
+    /// Whether the process was met while it lived.
+    pub(crate) fn knows(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
     /// The function at an address.
     pub(crate) fn at(&mut self, pid: u32, address: u64) -> Option<Frame> {
         self.frame(pid, address, address)

@@ -22,6 +22,7 @@ mod masking;
 pub mod missing;
 pub mod nic;
 pub mod printable;
+pub mod profile;
 pub mod proof;
 pub mod quantity;
 pub mod requests;

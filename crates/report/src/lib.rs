@@ -12,10 +12,12 @@ pub mod text;
 
 mod chart;
 mod claim;
+mod flame;
 mod heat_map;
 mod number;
 mod page;
 mod words;
 
 pub use claim::{Claim, Finding, Standing, claim};
+pub use flame::{flame_graph, folded_stacks};
 pub use heat_map::IoHeatMap;

@@ -1,0 +1,152 @@
+//! `bakeoff profile`: in which functions threads spend their time, on a CPU or off all of them.
+
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use analysis::profile::function_changes;
+use anyhow::Context as _;
+use archive::whole_file;
+use probes::process_time::Watched;
+use probes::profile::{self, Options};
+use record::clock::{Clock as _, Monotonic};
+use record::profile::{Profile, ProfileKind};
+
+use crate::cmd::{self, Global, cpu, print_json};
+use crate::confine::{self, Reader};
+use crate::exit::{EndsWith as _, Exit};
+use crate::screen::{self, Screen};
+use crate::signals;
+
+/// Show in which functions threads spend their time: on a CPU, by samples, or off it, by context switches
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How long: seconds, or a duration such as 500ms; Ctrl-C ends it before
+    #[arg(value_name = "TIME", value_parser = cpu::interval, default_value = "10")]
+    time: Duration,
+
+    /// Time off the CPU: what threads wait for, by the stack from which they left it
+    #[arg(long)]
+    off_cpu: bool,
+
+    /// Only threads of this process
+    #[arg(long, value_parser = cmd::process)]
+    pid: Option<u32>,
+
+    /// Only threads of this name
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+
+    /// Print a line a stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    folded: bool,
+
+    /// Write a flame graph to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
+    /// Show at most this many functions; the rest is summed up in one line
+    #[arg(long, value_name = "N", default_value_t = 25)]
+    top: usize,
+
+    /// Take none: compare two, as `--json` printed them
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["time", "off_cpu", "pid", "comm", "folded"])]
+    compare: Option<Vec<PathBuf>>,
+}
+
+const EXAMPLES: &str = "\
+Functions of the kernel end in _[k]. `self` is time in the function, `total` also in what it called.
+
+Examples:
+  bakeoff profile 10                            the whole machine, ten seconds
+  bakeoff profile --pid 4711 30s --svg cpu.svg  one process, as a flame graph
+  bakeoff profile --off-cpu --pid 4711 10       what it waits for
+  bakeoff profile 10 --json > a.json            ... and later:
+  bakeoff profile --compare a.json b.json --svg difference.svg";
+
+/// How often the kernel's side is emptied: processes that live for less leave no names behind.
+const GATHER_EVERY_NS: u64 = 100_000_000;
+
+/// Of a document that may be a stranger's.
+const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
+
+impl Args {
+    /// Whether it reads what others may have written.
+    pub(crate) fn compares(&self) -> bool {
+        self.compare.is_some()
+    }
+}
+
+pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.svg {
+        whole_file::check(path).with_context(|| format!("writing {}", path.display()))?;
+    }
+    if let Some(files) = &args.compare {
+        return compare(args, [&files[0], &files[1]], global, out);
+    }
+    signals::stop_on_interrupt()?;
+    let (profile, is_whole) = take(args)?;
+    if global.json {
+        print_json(out, &report::json::profile(&profile))?;
+    } else if args.folded {
+        report::folded_stacks(out, &profile)?;
+    } else {
+        report::text::profile(out, &profile, args.top, screen::style())?;
+    }
+    draw(args, &profile, None)?;
+    Ok(if is_whole { Exit::Good } else { Exit::Interrupted })
+}
+
+/// The profile, and whether nobody cut it short.
+fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
+    let kind = if args.off_cpu { ProfileKind::OffCpu } else { ProfileKind::OnCpu };
+    let options = Options { pid: args.pid, comm: args.comm.clone(), ..Options::of_everyone(kind) };
+    let mut profiler = profile::open(&options).ends_with(Exit::CannotHere)?;
+    confine::after_setup();
+    let only = args.pid.map(Watched::of);
+    let until_ns = profiler.start() + u64::try_from(args.time.as_nanos()).unwrap_or(u64::MAX / 2);
+    let mut is_whole = true;
+    while is_whole && Monotonic.now_ns() < until_ns && !cmd::has_ended(only) {
+        is_whole = signals::wait_until(until_ns.min(Monotonic.now_ns() + GATHER_EVERY_NS));
+        profiler.gather().context("reading the stacks")?;
+    }
+    Ok((profiler.finish().context("reading the stacks")?, is_whole))
+}
+
+fn draw(args: &Args, profile: &Profile, before: Option<&Profile>) -> anyhow::Result<()> {
+    let Some(path) = &args.svg else { return Ok(()) };
+    whole_file::write(path, report::flame_graph(profile, before).as_bytes())
+        .with_context(|| format!("writing {}", path.display()))?;
+    Screen::new().line(&format!("wrote {}", path.display()));
+    Ok(())
+}
+
+fn compare(args: &Args, files: [&PathBuf; 2], global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
+    let reader = Reader::default().writes_file(args.svg.as_deref());
+    reader.reads(files[0]).reads(files[1]).confine("profile", false);
+    let [before, after] = [read(files[0])?, read(files[1])?];
+    if before.kind != after.kind {
+        let kinds = (before.kind.word(), after.kind.word());
+        return Err(Exit::Usage.with(format!("{} and {} time cannot be compared", kinds.0, kinds.1)));
+    }
+    let changes = function_changes(&before, &after);
+    if global.json {
+        print_json(out, &report::json::profile_changes([&before, &after], &changes))?;
+    } else {
+        report::text::profile_changes(out, [&before, &after], &changes, args.top, screen::style())?;
+    }
+    draw(args, &after, Some(&before))?;
+    Ok(Exit::Good)
+}
+
+fn read(path: &Path) -> anyhow::Result<Profile> {
+    let reading = || format!("reading {}", path.display());
+    let file = File::open(path).ends_with(Exit::Usage).with_context(reading)?;
+    let mut text = String::new();
+    file.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text).ends_with(Exit::Usage).with_context(reading)?;
+    let document: serde_json::Value =
+        serde_json::from_str(&text).ends_with(Exit::Usage).with_context(reading)?;
+    report::json::read_profile(&document).ends_with(Exit::Usage).with_context(reading)
+}

@@ -1,0 +1,318 @@
+//! Our programs in the kernel, and what they summed up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::path::Path;
+use std::{fmt, io, process, ptr};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore as _, MapFlags};
+use perf_event::Builder;
+use perf_event::events::Software;
+use record::clock::{Clock, Monotonic};
+use record::missing::{Maybe, Missing};
+use record::profile::{ProfileKind, ThreadState};
+
+use self::skel::types::{away, profile_cpu, profile_key, profile_stack, profile_sum};
+use self::skel::{ProfileSkel, ProfileSkelBuilder};
+use super::{Options, SAMPLE_PERIOD_NS};
+use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
+use crate::{cpu_list, descriptors, process_ids};
+
+#[allow(
+    missing_debug_implementations,
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "generated from profile.bpf.c"
+)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/profile.skel.rs"));
+}
+
+const _: () = assert!(size_of::<profile_key>() == 40);
+const _: () = assert!(size_of::<profile_sum>() == 16);
+const _: () = assert!(size_of::<profile_stack>() == 1024);
+const _: () = assert!(size_of::<away>() == 48);
+const _: () = assert!(size_of::<profile_cpu>() == 64);
+
+/// Programs, maps and links, and some.
+const DESCRIPTORS: u64 = 64;
+
+/// As in `profile.h`.
+const CPUS: usize = 1024;
+pub(super) const FRAMES: usize = 127;
+
+/// The reasons of `profile.h`, in its order.
+const LOST: [&str; 3] = ["no-room", "no-room-for-stack", "no-room-for-thread"];
+
+/// Our programs, loaded and attached; detached when dropped.
+pub(super) struct Bpf {
+    skel: ProfileSkel<'static>,
+    kind: ProfileKind,
+    room: u32,
+    half: u32,
+    losses: Losses<{ LOST.len() }>,
+    /// Stacks by name; those that the kernel's side has no room for are still wanted.
+    stacks: Kept<Vec<u64>>,
+    /// As many stacks had been stored when they were last taken out.
+    taken_at: u64,
+    sampled: BTreeSet<u32>,
+    links: Vec<Link>,
+    /// The kernel times our programs as long as this is open; `None` where it refuses.
+    _statistics: Option<OwnedFd>,
+}
+
+/// What was spent by one process in one stack.
+#[derive(Debug, Clone)]
+pub(super) struct Sum {
+    pub(super) tgid: u32,
+    pub(super) comm: String,
+    pub(super) state: ThreadState,
+    /// Innermost first; `None` where there is none; missing where there was no room for it.
+    pub(super) user: Maybe<Option<Vec<u64>>>,
+    pub(super) kernel: Maybe<Option<Vec<u64>>>,
+    pub(super) count: u64,
+    pub(super) ns: u64,
+}
+
+impl Bpf {
+    /// Loads and attaches the program of that kind; nothing is counted yet.
+    ///
+    /// # Errors
+    ///
+    /// A sentence for people: what is missing, and how to get it.
+    pub(super) fn open(options: &Options) -> Result<Self, String> {
+        // The library would write to stderr; what we have to say, we say in the error.
+        libbpf_rs::set_print(None);
+        let online = cpu_list::online(Path::new("/")).unwrap_or_default();
+        descriptors::make_room(DESCRIPTORS + 2 * online.len() as u64)?;
+        let machines = |pid| process_ids::machines(pid).map_err(|why| why.reason);
+        let options = &Options { pid: options.pid.map(machines).transpose()?, ..options.clone() };
+        let own = machines(process::id())?;
+        let mut bpf = Self::load(options, own).map_err(|e| {
+            if program::may_load() && !Path::new(KERNEL_BTF).exists() {
+                return format!("no profile by BPF: this kernel has no BTF ({KERNEL_BTF})");
+            }
+            program::refusal("profile", &e)
+        })?;
+        bpf.attach(&online)?;
+        Ok(bpf)
+    }
+
+    fn load(options: &Options, own: u32) -> libbpf_rs::Result<Self> {
+        // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = ProfileSkelBuilder::default().open(place)?;
+        let samples = options.kind == ProfileKind::OnCpu;
+        open.progs.on_sample.set_autoload(samples);
+        open.progs.on_switch.set_autoload(!samples);
+        if samples {
+            open.maps.off_cpu.set_max_entries(1)?;
+        }
+        open.maps.sums_even.set_max_entries(options.room)?;
+        open.maps.sums_odd.set_max_entries(options.room)?;
+        open.maps.stacks.set_max_entries(options.room)?;
+        let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+        settings.only_tgid = options.pid.unwrap_or(0);
+        settings.only_comm = program::comm(options.comm.as_deref());
+        // Its own CPU time is spent for everyone to see; its own sleeping is not the machine's.
+        settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
+        let skel = open.load()?;
+        Ok(Self {
+            skel,
+            kind: options.kind,
+            room: options.room,
+            half: 0,
+            losses: Losses::new(LOST),
+            stacks: Kept::new(4 * options.room as usize),
+            taken_at: 0,
+            sampled: BTreeSet::new(),
+            links: Vec::new(),
+            _statistics: program::run_statistics().ok(),
+        })
+    }
+
+    fn attach(&mut self, online: &BTreeSet<u32>) -> Result<(), String> {
+        if self.kind == ProfileKind::OffCpu {
+            let link = self.skel.progs.on_switch.attach();
+            self.links.push(link.map_err(|e| program::refusal("context switches", &e))?);
+            return Ok(());
+        }
+        for cpu in online.iter().filter(|cpu| (**cpu as usize) < CPUS) {
+            let link = self.sample_on(*cpu).map_err(|e| format!("CPU {cpu} cannot be sampled: {e}"))?;
+            self.links.push(link);
+            self.sampled.insert(*cpu);
+        }
+        Ok(())
+    }
+
+    fn sample_on(&self, cpu: u32) -> io::Result<Link> {
+        let mut event = Builder::new(Software::CPU_CLOCK);
+        event.any_pid().one_cpu(cpu as usize).sample_period(SAMPLE_PERIOD_NS);
+        event.include_kernel().include_hv().exclude_idle(false).enabled(false);
+        // Attaching takes the descriptor over, and turns the event on.
+        let fd = event.build()?.into_raw_fd();
+        self.skel.progs.on_sample.attach_perf_event(fd).map_err(|e| io::Error::other(e.to_string()))
+    }
+
+    /// CPUs that are watched.
+    pub(super) fn cpus(&self) -> usize {
+        match self.kind {
+            ProfileKind::OnCpu => self.sampled.len(),
+            ProfileKind::OffCpu => cpu_list::online_count(),
+        }
+    }
+
+    /// From now on, or until now, what happens is counted.
+    pub(super) fn set_running(&mut self, running: bool) -> u64 {
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
+        unsafe { ptr::write_volatile(&raw mut shared.running, u32::from(running)) };
+        Monotonic.now_ns()
+    }
+
+    /// Samples that came so far, of all threads and CPUs.
+    pub(super) fn samples(&self) -> u64 {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        let of = |cpu: &u32| {
+            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; it is read whole.
+            unsafe { ptr::read_volatile(&raw const shared.cpus[*cpu as usize].samples) }
+        };
+        self.sampled.iter().map(of).sum()
+    }
+
+    /// What our program took so far.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not tell.
+    pub(super) fn run_time(&self) -> Maybe<RunTime> {
+        RunTime::of(self.program())
+    }
+
+    fn program(&self) -> BorrowedFd<'_> {
+        match self.kind {
+            ProfileKind::OnCpu => self.skel.progs.on_sample.as_fd(),
+            ProfileKind::OffCpu => self.skel.progs.on_switch.as_fd(),
+        }
+    }
+
+    /// Turns to the other half of the sums, and hands out the one that was in use.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand them out.
+    pub(super) fn drain(&mut self) -> Maybe<Vec<Sum>> {
+        let full = self.half & 1;
+        self.half += 1;
+        let half = self.half;
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
+        unsafe { ptr::write_volatile(&raw mut shared.half, half) };
+        program::wait_for_running();
+        let maps = &self.skel.maps;
+        let rows =
+            if full == 0 { program::take_all(&maps.sums_even) } else { program::take_all(&maps.sums_odd) }?;
+        let sums = rows.iter().map(|(key, sum)| {
+            // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
+            let (key, sum): (profile_key, profile_sum) = unsafe {
+                (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast()))
+            };
+            (key, sum.count, sum.ns)
+        });
+        let sums: Vec<_> = sums.collect();
+        let sums = sums.into_iter().map(|(key, count, ns)| self.sum(&key, count, ns)).collect();
+        self.make_room();
+        Ok(sums)
+    }
+
+    /// Threads that are off the CPU, with their time until now: to be asked once, when nothing is counted any more.
+    ///
+    /// # Errors
+    ///
+    /// Missing where the kernel does not hand them out.
+    pub(super) fn still_off(&mut self, until_ns: u64) -> Maybe<Vec<Sum>> {
+        if self.kind == ProfileKind::OnCpu {
+            return Ok(Vec::new());
+        }
+        let rows = program::take_all(&self.skel.maps.off_cpu)?;
+        // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
+        let away = |value: &[u8]| -> away { unsafe { ptr::read_unaligned(value.as_ptr().cast()) } };
+        let rows: Vec<away> = rows.iter().map(|(_, value)| away(value)).collect();
+        Ok(rows.iter().map(|a| self.sum(&a.key, 1, until_ns.saturating_sub(a.since_ns))).collect())
+    }
+
+    fn sum(&mut self, key: &profile_key, count: u64, ns: u64) -> Sum {
+        const STATES: [ThreadState; 3] = [ThreadState::Running, ThreadState::Blocked, ThreadState::Runnable];
+        Sum {
+            tgid: key.tgid,
+            comm: program::text(&key.comm),
+            state: STATES[key.state as usize],
+            user: self.stack(key.user),
+            kernel: self.stack(key.kernel),
+            count,
+            ns: if self.kind == ProfileKind::OnCpu { count * SAMPLE_PERIOD_NS } else { ns },
+        }
+    }
+
+    fn stack(&mut self, name: u64) -> Maybe<Option<Vec<u64>>> {
+        if name == 0 {
+            return Ok(None);
+        }
+        if let Some(known) = self.stacks.get(name) {
+            return Ok(Some(known));
+        }
+        let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
+        let stack = found.ok_or_else(|| Missing::because("there was no room for its stack"))?;
+        let stack = frames(&stack);
+        self.stacks.insert(name, stack.clone());
+        Ok(Some(stack))
+    }
+
+    /// Makes room before the kernel's side runs out of it: what is wanted again is written again.
+    fn make_room(&mut self) {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; it is read whole.
+        let stored = unsafe { ptr::read_volatile(&raw const shared.stored) };
+        if stored - self.taken_at <= u64::from(self.room) / 2 {
+            return;
+        }
+        self.taken_at = stored;
+        for (name, stack) in program::take_all(&self.skel.maps.stacks).unwrap_or_default() {
+            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
+            self.stacks.insert(name, frames(&stack));
+        }
+    }
+
+    /// What was lost since the last time, by reason.
+    pub(super) fn lost(&mut self) -> BTreeMap<String, u64> {
+        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
+        // SAFETY: plain words in memory that is mapped as long as `skel` lives; each is read whole.
+        let counts: [u64; LOST.len()] = unsafe { ptr::read_volatile(&raw const shared.lost) };
+        let program = match self.kind {
+            ProfileKind::OnCpu => self.skel.progs.on_sample.as_fd(),
+            ProfileKind::OffCpu => self.skel.progs.on_switch.as_fd(),
+        };
+        self.losses.since_last(counts, &[program])
+    }
+}
+
+/// What the kernel's side writes of a stack: how deep it is, and addresses, innermost first.
+fn frames(stack: &[u8]) -> Vec<u64> {
+    assert_eq!(stack.len(), size_of::<profile_stack>(), "the map's value is this type");
+    // SAFETY: of plain integers, and of this size.
+    let stack: profile_stack = unsafe { ptr::read_unaligned(stack.as_ptr().cast()) };
+    let depth = usize::try_from(stack.depth).unwrap_or(FRAMES).min(FRAMES);
+    stack.frames[..depth].to_vec()
+}
+
+impl fmt::Debug for Bpf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bpf").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,171 @@
+//! Names for the addresses of a stack, outermost function first.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use record::missing::Maybe;
+use record::profile::ThreadState;
+
+use super::bpf::{FRAMES, Sum};
+use crate::kernel_symbols::KernelSymbols;
+use crate::process_ids::{self, Namespace};
+use crate::user_symbols::{Frame, UserSymbols};
+
+/// What names addresses.
+#[derive(Debug)]
+pub(super) struct Names {
+    kernel: Maybe<KernelSymbols>,
+    user: UserSymbols,
+    namespace: Option<Namespace>,
+    /// Processes of a PID namespace by the machine's ids; `None` outside of one.
+    ids: Option<HashMap<u32, u32>>,
+}
+
+/// A stack with names, and what it lacks.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a doubt of its own, counted apart")]
+pub(super) struct Named {
+    pub(super) comm: String,
+    pub(super) frames: Vec<String>,
+    /// The idle task, which did no softirq's work.
+    pub(super) is_idle: bool,
+    /// The innermost function has no name.
+    pub(super) is_unnamed: bool,
+    /// Its process had ended before it was looked at.
+    pub(super) has_ended: bool,
+    /// The user stack ends at its first function.
+    pub(super) lacks_callers: bool,
+    /// The kernel walked no deeper.
+    pub(super) is_truncated: bool,
+    /// There was no room for it.
+    pub(super) lacks_stack: bool,
+}
+
+/// The idle task's work in interrupts, and the idle task.
+const IDLE_COMM: &str = "swapper";
+
+impl Names {
+    /// Reads the kernel's names; those of processes are read as they are met.
+    ///
+    /// # Errors
+    ///
+    /// Missing where this is a PID namespace, whose ids cannot be listed.
+    pub(super) fn open() -> Maybe<Self> {
+        let kernel = KernelSymbols::read(Path::new("/"));
+        Ok(Self { kernel, user: UserSymbols::new(), namespace: Namespace::open()?, ids: None })
+    }
+
+    /// What is known of processes may be out of date from now on.
+    ///
+    /// # Errors
+    ///
+    /// Missing where this is a PID namespace, whose ids cannot be listed.
+    pub(super) fn next_round(&mut self) -> Maybe<()> {
+        self.user.next_round();
+        self.ids = self.namespace.as_ref().map(Namespace::own_by_machines).transpose()?;
+        Ok(())
+    }
+
+    /// Why names are missing, one sentence each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let kernel =
+            self.kernel.as_ref().err().map(|why| format!("functions of the kernel have no names: {why}"));
+        let namespace = self.namespace.as_ref().map(|_| process_ids::NOTE.to_owned());
+        kernel.into_iter().chain(namespace).collect()
+    }
+
+    pub(super) fn name(&mut self, sum: &Sum) -> Named {
+        let mut named = Named { comm: sum.comm.clone(), ..Named::default() };
+        let is_deep = |stack: &Maybe<Option<Vec<u64>>>| {
+            stack.as_ref().is_ok_and(|s| s.as_ref().is_some_and(|s| s.len() >= FRAMES))
+        };
+        named.is_truncated = is_deep(&sum.user) || is_deep(&sum.kernel);
+        let kernel = self.kernel_frames(sum, &mut named);
+        if sum.tgid == 0 && sum.state == ThreadState::Running {
+            IDLE_COMM.clone_into(&mut named.comm);
+            // Without names nothing tells a softirq on an idle CPU from idleness.
+            named.is_idle = !kernel.iter().any(|name| name.contains("softirq"));
+        }
+        let user = self.user_frames(sum, &mut named);
+        named.is_unnamed = kernel.last().or(user.last()).is_none_or(|innermost| innermost.starts_with('['));
+        named.frames = user;
+        named.frames.extend(kernel);
+        if sum.state == ThreadState::Runnable {
+            named.frames.push("[waits for a CPU]".to_owned());
+        }
+        if named.frames.is_empty() {
+            named.frames.push("[no stack]".to_owned());
+        }
+        named
+    }
+
+    fn kernel_frames(&self, sum: &Sum, named: &mut Named) -> Vec<String> {
+        let addresses = match &sum.kernel {
+            Ok(Some(addresses)) => addresses,
+            Ok(None) => return Vec::new(),
+            Err(_) => {
+                named.lacks_stack = true;
+                return vec!["[kernel: no room for its stack]".to_owned()];
+            }
+        };
+        let Ok(symbols) = &self.kernel else { return vec!["[kernel]".to_owned()] };
+        let mut frames = match sum.state {
+            ThreadState::Running => symbols.stack(addresses),
+            ThreadState::Blocked | ThreadState::Runnable => symbols.stack_of_switch(addresses),
+        };
+        frames.reverse();
+        let shown =
+            |name: Option<&str>| name.map_or_else(|| "[kernel]".to_owned(), |name| format!("{name}_[k]"));
+        frames.into_iter().map(shown).collect()
+    }
+
+    fn user_frames(&mut self, sum: &Sum, named: &mut Named) -> Vec<String> {
+        let addresses = match &sum.user {
+            Ok(Some(addresses)) => addresses,
+            Ok(None) => return Vec::new(),
+            Err(_) => {
+                named.lacks_stack = true;
+                return vec!["[no room for its stack]".to_owned()];
+            }
+        };
+        let own = self.ids.as_ref().map_or(Some(sum.tgid), |ids| ids.get(&sum.tgid).copied());
+        let Some(pid) = own else { return vec!["[process outside of this PID namespace]".to_owned()] };
+        self.user.meet(pid);
+        if !self.user.knows(pid) {
+            named.has_ended = true;
+            return vec!["[process had ended]".to_owned()];
+        }
+        let user = &mut self.user;
+        let frame = |(depth, address): (usize, &u64)| match depth {
+            0 => user.at(pid, *address),
+            _ => user.before(pid, *address),
+        };
+        let frames: Vec<Option<Frame>> = addresses.iter().enumerate().map(frame).collect();
+        // A register that was used for something else than a frame leads nowhere, or to words that no call returns to.
+        let valid = frames.iter().rposition(Option::is_some).map_or(1, |last| last + 1);
+        named.lacks_callers = valid == 1;
+        frames[..valid].iter().rev().map(|frame| shown(frame.as_ref())).collect()
+    }
+}
+
+/// A function's name; of code without one, its file: every address of it would be a function otherwise.
+fn shown(frame: Option<&Frame>) -> String {
+    let Some(frame) = frame else { return "[unknown]".to_owned() };
+    if frame.name.starts_with(&format!("{}+0x", frame.module)) {
+        return format!("[{}]", frame.module);
+    }
+    frame.name.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_without_a_name_goes_by_its_file() {
+        let frame = |name: &str| Frame { name: name.to_owned(), module: "libc.so.6".to_owned() };
+        assert_eq!(shown(Some(&frame("libc.so.6+0x85d26"))), "[libc.so.6]");
+        assert_eq!(shown(Some(&frame("read"))), "read");
+        assert_eq!(shown(None), "[unknown]");
+    }
+}

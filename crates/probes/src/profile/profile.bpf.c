@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Where threads spend their time: stacks of those that have a CPU, by samples, and of those that
+ * have none, by context switches. One of the two programs is loaded at a time. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "hist.bpf.h"
+#include "kernels.bpf.h"
+#include "only.bpf.h"
+#include "profile.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Threads of this process are left out; 0: none are. */
+const volatile __u32 but_tgid = 0;
+
+/* 1 between the start and the end of the profile. */
+__u32 running;
+/* Which half of the sums is written now. */
+__u32 half;
+__u64 lost[PROFILE_LOST_REASONS];
+/* Stacks that were stored so far. */
+__u64 stored;
+struct profile_cpu cpus[PROFILE_CPUS];
+
+/* Never written: so that the types reach user space's side. */
+struct profile_key type_of_key;
+struct profile_sum type_of_sum;
+struct profile_stack type_of_stack;
+struct away type_of_away;
+
+struct sums {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct profile_key);
+	__type(value, struct profile_sum);
+};
+struct sums sums_even SEC(".maps");
+struct sums sums_odd SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, struct profile_stack);
+} stacks SEC(".maps");
+
+/* By thread: storage of tasks cannot be had under the run queue's lock before Linux 6.4. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct away);
+} off_cpu SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct profile_stack);
+} scratch SEC(".maps");
+
+static const struct profile_sum nothing;
+
+static __always_inline void lose(__u32 reason)
+{
+	__sync_fetch_and_add(&lost[reason], 1);
+}
+
+static __always_inline bool is_wanted(void)
+{
+	if (but_tgid && but_tgid == bpf_get_current_pid_tgid() >> 32)
+		return false;
+	return is_wanted_process() && is_wanted_thread();
+}
+
+/* The name of the current thread's stack, under which it is stored; 0 where there is none. */
+static __always_inline __u64 stack_of(void *ctx, __u64 flags)
+{
+	__u64 hash = 0xcbf29ce484222325 ^ flags;
+	struct profile_stack *stack;
+	__u32 zero = 0;
+	long bytes;
+
+	stack = bpf_map_lookup_elem(&scratch, &zero);
+	if (!stack)
+		return 0;
+	bytes = bpf_get_stack(ctx, stack->frames, sizeof(stack->frames), flags);
+	if (bytes < 8)
+		return 0;
+	stack->depth = (__u64)bytes / 8;
+	for (int i = 0; i < PROFILE_FRAMES; i++) {
+		if (i >= stack->depth)
+			break;
+		hash = (hash ^ stack->frames[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	if (bpf_map_lookup_elem(&stacks, &hash))
+		return hash;
+	if (bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY)) {
+		lose(PROFILE_LOST_STACKS_FULL);
+		return hash;
+	}
+	__sync_fetch_and_add(&stored, 1);
+	return hash;
+}
+
+/* Where the current thread is. */
+static __always_inline void describe(void *ctx, struct profile_key *key, __u32 state)
+{
+	key->tgid = bpf_get_current_pid_tgid() >> 32;
+	key->state = state;
+	bpf_get_current_comm(key->comm, sizeof(key->comm));
+	key->user = stack_of(ctx, BPF_F_USER_STACK);
+	key->kernel = stack_of(ctx, 0);
+}
+
+static __always_inline void sum_up(void *sums, const struct profile_key *key, __u64 ns)
+{
+	struct profile_sum *sum = bpf_map_lookup_elem(sums, key);
+
+	if (!sum) {
+		/* Fails where another CPU was first, too. */
+		bpf_map_update_elem(sums, key, &nothing, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(sums, key);
+		if (!sum) {
+			lose(PROFILE_LOST_SUMS_FULL);
+			return;
+		}
+	}
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->ns, ns);
+}
+
+/* By an interrupt: while another one's handler runs, no sample comes. Idle CPUs are sampled too: a
+ * softirq may run there, and samples that do not come show. */
+SEC("perf_event")
+int on_sample(void *ctx)
+{
+	__u64 cpu = bpf_get_smp_processor_id();
+	struct profile_key key = {};
+
+	if (!running || cpu >= PROFILE_CPUS)
+		return 0;
+	cpus[at_most_last(cpu, PROFILE_CPUS)].samples++;
+	if (!is_wanted())
+		return 0;
+	describe(ctx, &key, PROFILE_RAN);
+	if (half & 1)
+		sum_up(&sums_odd, &key, 0);
+	else
+		sum_up(&sums_even, &key, 0);
+	return 0;
+}
+
+static __always_inline void goes_off(void *ctx, struct task_struct *task, bool preempt)
+{
+	struct away away = {};
+	__u32 tid = task->pid;
+
+	if (tid == 0 || !running || !is_wanted() || will_not_come_back(task))
+		return;
+	describe(ctx, &away.key, preempt || is_runnable(task) ? PROFILE_WAITED : PROFILE_BLOCKED);
+	/* After the walk, whose time is the profile's and not the thread's. */
+	away.since_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&off_cpu, &tid, &away, BPF_ANY))
+		lose(PROFILE_LOST_AWAY_FULL);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 tid = next->pid;
+	struct away *away;
+	struct away ended;
+
+	goes_off(ctx, prev, preempt);
+	if (tid == 0)
+		return 0;
+	away = bpf_map_lookup_elem(&off_cpu, &tid);
+	if (!away)
+		return 0;
+	ended = *away;
+	bpf_map_delete_elem(&off_cpu, &tid);
+	if (!running)
+		return 0;
+	if (half & 1)
+		sum_up(&sums_odd, &ended.key, bpf_ktime_get_ns() - ended.since_ns);
+	else
+		sum_up(&sums_even, &ended.key, bpf_ktime_get_ns() - ended.since_ns);
+	return 0;
+}
