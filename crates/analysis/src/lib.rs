@@ -9,6 +9,7 @@ mod chance;
 pub mod change_point;
 mod compare;
 mod fallen_out;
+pub mod growth;
 mod holm;
 mod judge;
 mod machine;

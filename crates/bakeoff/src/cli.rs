@@ -98,6 +98,7 @@ pub(crate) enum Command {
     Watch(cmd::watch::Args),
     Locks(cmd::locks::Args),
     Ulocks(cmd::ulocks::Args),
+    Memory(cmd::memory::Args),
     Profile(cmd::profile::Args),
     Record(cmd::record::Args),
     Prove(cmd::prove::Args),

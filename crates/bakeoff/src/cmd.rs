@@ -11,6 +11,7 @@ pub(crate) mod io;
 pub(crate) mod load;
 pub(crate) mod lock_options;
 pub(crate) mod locks;
+pub(crate) mod memory;
 pub(crate) mod nic;
 pub(crate) mod plan;
 pub(crate) mod prepare;
@@ -112,6 +113,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> anyhow::Result<Exit> {
         Command::Watch(args) => watch::run(args, &global, out),
         Command::Locks(args) => locks::run(args, &global, out),
         Command::Ulocks(args) => ulocks::run(args, &global, out),
+        Command::Memory(args) => memory::run(args, &global, out),
         Command::Profile(args) => profile::run(args, &global, out),
         Command::Record(args) => record::run(args, &global, out),
         Command::Prove(args) => prove::run(args, &global, out),

@@ -99,7 +99,7 @@ fn what_is_wrong_is_told_and_ends_with_2() {
 #[test]
 fn root_without_the_right_to_it_one_line_says_how_to_get_it() {
     let Some(_) = lab() else { return };
-    for command in ["locks", "ulocks", "io"] {
+    for command in ["locks", "ulocks", "io", "profile"] {
         // Rights that are not in the bounding set are lost when a program starts.
         let mut less = Command::new("setpriv");
         less.args(["--bounding-set", "-bpf,-perfmon,-sys_admin", env!("CARGO_BIN_EXE_bakeoff"), command]);

@@ -95,10 +95,10 @@ impl KernelSymbols {
     /// The same at a context switch, without the tracing below it and the scheduler's innermost functions.
     pub(crate) fn stack_of_switch(&self, frames: &[u64]) -> Vec<Option<&str>> {
         let named = self.stack(frames);
-        let is_below = |name: &Option<&str>| {
+        let is_below = |name: Option<&str>| {
             name.is_some_and(|name| is_tracing(name) || matches!(name, "__schedule" | "schedule"))
         };
-        let below = named.iter().rposition(is_below).map_or(0, |last| last + 1);
+        let below = named.iter().rposition(|name| is_below(*name)).map_or(0, |last| last + 1);
         // Of a stack that is nothing but scheduling, the outermost function is left.
         named[below.min(named.len().saturating_sub(1))..].to_vec()
     }

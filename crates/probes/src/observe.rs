@@ -10,10 +10,11 @@ use record::missing::{Maybe, Missing};
 
 use crate::cost::Cost;
 use crate::locks::Refused;
-use crate::{block_io, locks, nic, user_locks};
+use crate::{block_io, locks, memory, nic, user_locks};
 
 /// Every instrument that can be named in `--observe`, besides `cpu`.
-pub const KINDS: &[Kind] = &[block_io::KIND, nic::KIND, locks::observe::KIND, user_locks::observe::KIND];
+pub const KINDS: &[Kind] =
+    &[block_io::KIND, nic::KIND, memory::observe::KIND, locks::observe::KIND, user_locks::observe::KIND];
 
 /// A kind of instrument.
 #[derive(Debug, Clone, Copy)]

@@ -19,6 +19,7 @@ pub mod limits;
 pub mod load;
 pub mod locks;
 mod masking;
+pub mod memory;
 pub mod missing;
 pub mod nic;
 pub mod printable;

@@ -107,9 +107,12 @@ fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
     confine::after_setup();
     let only = args.pid.map(Watched::of);
     let until_ns = profiler.start() + u64::try_from(args.time.as_nanos()).unwrap_or(u64::MAX / 2);
-    let mut is_whole = true;
-    while is_whole && Monotonic.now_ns() < until_ns && !cmd::has_ended(only) {
+    let mut is_whole;
+    loop {
         is_whole = signals::wait_until(until_ns.min(Monotonic.now_ns() + GATHER_EVERY_NS));
+        if !is_whole || Monotonic.now_ns() >= until_ns || cmd::has_ended(only) {
+            break;
+        }
         profiler.gather().context("reading the stacks")?;
     }
     Ok((profiler.finish().context("reading the stacks")?, is_whole))

@@ -18,7 +18,6 @@ mod books;
 #[cfg(feature = "bpf")]
 mod bpf;
 mod perf;
-mod pressure;
 #[cfg(feature = "bpf")]
 mod tasks;
 mod watch;
@@ -36,6 +35,7 @@ use crate::cost::{Cost, Meter};
 use crate::cpu_list;
 use crate::cycles::{Counted, Cycles};
 use crate::descriptors;
+use crate::pressure;
 use crate::proc_stat::{self, Booked, ProcStat};
 use crate::ticks::{self, Shares, Tally, Ticks};
 use crate::topology::Cores;
@@ -440,7 +440,7 @@ impl CpuProbe {
             Err(why) => Err(why.clone()),
         };
         let cycles = online.iter().map(|cpu| (*cpu, counted(&mut self.cycles, *cpu))).collect();
-        let pressure = pressure::some_ns(&self.root).map(|ns| (Monotonic.now_ns(), ns));
+        let pressure = pressure::some_ns(&self.root, "cpu").map(|ns| (Monotonic.now_ns(), ns));
         let waits = match &self.source {
             Some(source) => source.waits(&online),
             None => Err(Missing::because(NO_EVENTS)),

@@ -6,18 +6,18 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::Path;
 use std::{fmt, io, process, ptr};
 
+use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore as _, MapFlags};
 use perf_event::Builder;
 use perf_event::events::Software;
 use record::clock::{Clock, Monotonic};
-use record::missing::{Maybe, Missing};
+use record::missing::Maybe;
 use record::profile::{ProfileKind, ThreadState};
 
 use self::skel::types::{away, profile_cpu, profile_key, profile_stack, profile_sum};
 use self::skel::{ProfileSkel, ProfileSkelBuilder};
 use super::{Options, SAMPLE_PERIOD_NS};
-use crate::program::{self, KERNEL_BTF, Kept, Losses, RunTime};
+use crate::program::{self, Halves, KERNEL_BTF, Losses, Row, RunTime, Stacks};
 use crate::{cpu_list, descriptors, process_ids};
 
 #[allow(
@@ -55,10 +55,10 @@ pub(super) struct Bpf {
     skel: ProfileSkel<'static>,
     kind: ProfileKind,
     room: u32,
-    half: u32,
+    halves: Halves,
     losses: Losses<{ LOST.len() }>,
     /// Stacks by name; those that the kernel's side has no room for are still wanted.
-    stacks: Kept<Vec<u64>>,
+    stacks: Stacks<Vec<u64>>,
     /// As many stacks had been stored when they were last taken out.
     taken_at: u64,
     sampled: BTreeSet<u32>,
@@ -127,9 +127,9 @@ impl Bpf {
             skel,
             kind: options.kind,
             room: options.room,
-            half: 0,
+            halves: Halves::default(),
             losses: Losses::new(LOST),
-            stacks: Kept::new(4 * options.room as usize),
+            stacks: Stacks::new(4 * options.room as usize, frames),
             taken_at: 0,
             sampled: BTreeSet::new(),
             links: Vec::new(),
@@ -208,25 +208,17 @@ impl Bpf {
     ///
     /// Missing where the kernel does not hand them out.
     pub(super) fn drain(&mut self) -> Maybe<Vec<Sum>> {
-        let full = self.half & 1;
-        self.half += 1;
-        let half = self.half;
-        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
-        unsafe { ptr::write_volatile(&raw mut shared.half, half) };
-        program::wait_for_running();
-        let maps = &self.skel.maps;
-        let rows =
-            if full == 0 { program::take_all(&maps.sums_even) } else { program::take_all(&maps.sums_odd) }?;
-        let sums = rows.iter().map(|(key, sum)| {
+        let maps = &mut self.skel.maps;
+        let shared = maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        let (_, rows) = self.halves.turn(&mut shared.half, [&maps.sums_even, &maps.sums_odd])?;
+        let sum = |(key, sum): &Row| {
             // SAFETY: the map's key and value are these types, of plain integers; the sizes are asserted above.
             let (key, sum): (profile_key, profile_sum) = unsafe {
                 (ptr::read_unaligned(key.as_ptr().cast()), ptr::read_unaligned(sum.as_ptr().cast()))
             };
-            (key, sum.count, sum.ns)
-        });
-        let sums: Vec<_> = sums.collect();
-        let sums = sums.into_iter().map(|(key, count, ns)| self.sum(&key, count, ns)).collect();
+            self.sum(&key, sum.count, sum.ns)
+        };
+        let sums = rows.iter().map(sum).collect();
         self.make_room();
         Ok(sums)
     }
@@ -264,14 +256,7 @@ impl Bpf {
         if name == 0 {
             return Ok(None);
         }
-        if let Some(known) = self.stacks.get(name) {
-            return Ok(Some(known));
-        }
-        let found = self.skel.maps.stacks.lookup(&name.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-        let stack = found.ok_or_else(|| Missing::because("there was no room for its stack"))?;
-        let stack = frames(&stack);
-        self.stacks.insert(name, stack.clone());
-        Ok(Some(stack))
+        self.stacks.get(&self.skel.maps.stacks, name).map(Some)
     }
 
     /// Makes room before the kernel's side runs out of it: what is wanted again is written again.
@@ -283,10 +268,7 @@ impl Bpf {
             return;
         }
         self.taken_at = stored;
-        for (name, stack) in program::take_all(&self.skel.maps.stacks).unwrap_or_default() {
-            let name = u64::from_ne_bytes(name.try_into().expect("a name of eight bytes"));
-            self.stacks.insert(name, frames(&stack));
-        }
+        self.stacks.make_room(&self.skel.maps.stacks);
     }
 
     /// What was lost since the last time, by reason.

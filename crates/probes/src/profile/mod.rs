@@ -208,11 +208,15 @@ impl Profiler {
     }
 
     fn cost(&self) -> Maybe<ProfileCost> {
-        let run_time = self.programs.run_time()?.since(self.began.run_time.clone()?);
+        let (before, now) = (self.began.run_time.clone()?, self.programs.run_time()?);
+        let (ns, runs) = (now.ns - before.ns, now.runs - before.runs);
+        if runs == 0 {
+            return Err(Missing::because("our program did not run"));
+        }
         Ok(ProfileCost {
-            ns_per_event: run_time.ns_per_run()?,
-            events: run_time.runs,
-            kernel_s: run_time.ns as f64 * 1e-9,
+            ns_per_event: ns as f64 / runs as f64,
+            events: runs,
+            kernel_s: ns as f64 * 1e-9,
             reader_s: own_cpu_ns().saturating_sub(self.began.own_cpu_ns) as f64 * 1e-9,
         })
     }

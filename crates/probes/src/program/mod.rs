@@ -13,5 +13,5 @@ pub(crate) use self::kernel::{KERNEL_BTF, kernel_is_at_least};
 pub(crate) use self::losses::{Losses, count_in};
 pub(crate) use self::names::{comm, text};
 pub(crate) use self::refusal::{may_load, refusal};
-pub(crate) use self::run_time::{Spent, in_a_burst, recursion_misses};
+pub(crate) use self::run_time::{RunTime, Spent, in_a_burst, recursion_misses, run_statistics};
 pub(crate) use self::stacks::Stacks;

@@ -9,13 +9,16 @@ use record::missing::{Maybe, Missing};
 
 /// What the kernel's statistics say of one program so far.
 #[derive(Debug, Clone, Copy)]
-struct RunTime {
-    ns: u64,
-    runs: u64,
+pub(crate) struct RunTime {
+    pub(crate) ns: u64,
+    pub(crate) runs: u64,
 }
 
 impl RunTime {
-    fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
+    /// # Errors
+    ///
+    /// Missing if the kernel does not tell.
+    pub(crate) fn of(program: BorrowedFd<'_>) -> Maybe<Self> {
         Ok(Self { ns: told_of(program, "run_time_ns")?, runs: told_of(program, "run_cnt")? })
     }
 
@@ -82,7 +85,11 @@ pub(crate) fn in_a_burst<const N: usize, E: fmt::Display>(
 }
 
 /// Lets the kernel keep run statistics for as long as the result lives.
-fn run_statistics() -> io::Result<OwnedFd> {
+///
+/// # Errors
+///
+/// The kernel's.
+pub(crate) fn run_statistics() -> io::Result<OwnedFd> {
     // SAFETY: takes a number, returns a descriptor or a negative error.
     let fd = unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) };
     if fd < 0 {

@@ -66,16 +66,20 @@ pub fn profile(profile: &Profile) -> Value {
         .with("notes", profile.notes.clone())
         .with("lower_bounds", !profile.lost.is_empty())
         .with("lost", json!(profile.lost))
-        .maybe("cost", profile.cost.as_ref().map(cost).map_err(Clone::clone))
+        .maybe("own_cost", profile.cost.as_ref().map(|c| own_cost(profile, c)).map_err(Clone::clone))
         .finish()
 }
 
-fn cost(cost: &ProfileCost) -> Value {
+fn own_cost(profile: &Profile, cost: &ProfileCost) -> Value {
+    let seconds = profile.seconds().max(1e-9);
+    let event = match profile.kind {
+        ProfileKind::OnCpu => "a sample",
+        ProfileKind::OffCpu => "a switch",
+    };
     json!({
-        "ns_per_event": cost.ns_per_event,
-        "events": cost.events,
-        "kernel_s": cost.kernel_s,
-        "reader_s": cost.reader_s,
+        "process_ratio": cost.reader_s / seconds,
+        "programs_ratio": cost.kernel_s / seconds,
+        "events": [{ "event": event, "count": cost.events, "ns_per_event": cost.ns_per_event }],
     })
 }
 

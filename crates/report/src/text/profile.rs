@@ -38,7 +38,7 @@ pub fn profile(out: &mut dyn Write, profile: &Profile, top: usize, style: Style)
         let rest = functions.get(top..).unwrap_or_default();
         if !rest.is_empty() {
             let rest_ns = rest.iter().map(|f| f.self_ns).sum();
-            let words = format!("{} more functions", rest.len());
+            let words = format!("{} more functions", count(rest.len() as u64));
             let cells = [share(rest_ns), time(rest_ns), String::new(), String::new(), words];
             table.row(cells.map(|cell| (cell, Some(Tint::Quiet))).to_vec());
         }
@@ -115,7 +115,7 @@ fn caveats(profile: &Profile) -> Vec<String> {
     }
     lines.push(match &profile.cost {
         Ok(cost) => format!(
-            "cost: {} for each of {} {}, {} of one CPU; naming functions took {} of CPU time",
+            "watching cost {} for each of {} {}, {} of one CPU; naming functions took {} of CPU time",
             latency(cost.ns_per_event),
             count(cost.events),
             match profile.kind {
@@ -125,7 +125,7 @@ fn caveats(profile: &Profile) -> Vec<String> {
             percent(cost.kernel_s / profile.seconds().max(1e-9)),
             latency(cost.reader_s * 1e9)
         ),
-        Err(why) => format!("cost: unknown ({why})"),
+        Err(why) => format!("watching cost in the kernel unknown ({why})"),
     });
     lines
 }
@@ -227,7 +227,15 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_of_all_stacks() {
-        insta::assert_snapshot!(text(&sample(), 2), @r"");
+        insta::assert_snapshot!(text(&sample(), 2), @r"
+    on-CPU time over 2.000 s on 2 CPUs at 997 Hz: 2,000 samples, 1.00 CPUs in use
+    self %   self  total %  total  function
+      70.0  1.40s     70.0  1.40s  seventy
+      20.0  401ms     20.0  401ms  twenty
+      10.0  201ms                  2 more functions
+    10.0 % of the time has no callers: its code keeps no frame pointers (build with -fno-omit-frame-pointer)
+    watching cost 2.10us for each of 3,988 samples, 0.4 % of one CPU; naming functions took 30.0ms of CPU time
+    ");
     }
 
     #[test]

@@ -1,11 +1,13 @@
-//! Pressure stall information: how much of the time some thread of the machine waited for a CPU.
+//! Pressure stall information: how much of the time some thread of the machine waited for a resource.
 
 use std::fs;
 use std::path::Path;
 
 use record::missing::{Maybe, Missing};
 
-/// The time since boot in which some thread waited for a CPU, in nanoseconds.
+/// The time since boot in which some thread waited, in nanoseconds.
+///
+/// - `resource`: `cpu`, `memory` or `io`.
 ///
 /// # Errors
 ///
@@ -14,15 +16,16 @@ use record::missing::{Maybe, Missing};
 /// # Source
 ///
 /// `Documentation/accounting/psi.rst`; the file counts microseconds.
-pub(super) fn some_ns(root: &Path) -> Maybe<u64> {
-    let text = fs::read_to_string(root.join("proc/pressure/cpu")).map_err(|e| {
-        Missing::because(format!("/proc/pressure/cpu cannot be read ({e}): the kernel keeps it with psi=1"))
+pub(crate) fn some_ns(root: &Path, resource: &str) -> Maybe<u64> {
+    let path = format!("proc/pressure/{resource}");
+    let text = fs::read_to_string(root.join(&path)).map_err(|e| {
+        Missing::because(format!("/{path} cannot be read ({e}): the kernel keeps it with psi=1"))
     })?;
-    total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because("/proc/pressure/cpu has no total"))
+    total_us(&text).map(|us| us * 1_000).ok_or_else(|| Missing::because(format!("/{path} has no total")))
 }
 
 /// Share of the time between two readings; each is the moment and the time so far.
-pub(super) fn ratio(before: &Maybe<(u64, u64)>, after: &Maybe<(u64, u64)>) -> Maybe<f64> {
+pub(crate) fn ratio(before: &Maybe<(u64, u64)>, after: &Maybe<(u64, u64)>) -> Maybe<f64> {
     let ((from_ns, before_ns), (until_ns, after_ns)) = (before.clone()?, after.clone()?);
     if until_ns <= from_ns {
         return Err(Missing::because("the interval has no length"));

@@ -1,0 +1,60 @@
+//! Memory as a user watches it; no root is needed.
+
+#![expect(clippy::unwrap_used, reason = "this whole file is tests")]
+
+mod lab;
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
+use lab::Lab;
+use serde_json::Value;
+
+#[test]
+fn growth_is_the_slope_of_the_resident_set_since_the_start() {
+    let lab = Lab::new();
+    // A mebibyte at each of its own deadlines, 50 ms apart, as long as it is watched.
+    let program = "import time\nk, t = [], time.monotonic()\nprint(flush=True)\nwhile True:\n t += 0.05\n \
+                   time.sleep(max(0, t - time.monotonic()))\n k.append(b'x' * (1 << 20))";
+    let python = Command::new("python3").args(["-c", program]).stdout(Stdio::piped()).spawn();
+    let Ok(mut python) = python else { return };
+    python.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let ended = lab.run(&["memory", "200ms", "12", "--json", "--pid", &python.id().to_string()]);
+    python.kill().unwrap();
+    python.wait().unwrap();
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let intervals: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(intervals.len(), 12);
+    assert!(
+        intervals.iter().all(|i| i["schema"] == "bakeoff.memory/1" && !i["machine"].is_null()),
+        "{}",
+        ended.out
+    );
+    let growth = |i: &Value| i["processes"][0]["growth_bytes_per_s"].clone();
+    assert!(growth(&intervals[0]).is_null());
+    // Where a look was late, growth begins anew, and has too few intervals.
+    if intervals.iter().any(|i| i["missed_deadline"] == true) {
+        return assert!(
+            intervals.iter().all(|i| growth(i).is_null() || growth(i)["per_s"].is_number()),
+            "{}",
+            ended.out
+        );
+    }
+    let found = growth(&intervals[11]);
+    let number = |name: &str| found[name].as_f64().unwrap();
+    let rss = |i: &Value| i["processes"][0]["rss_bytes"].as_f64().unwrap();
+    let slope = (rss(&intervals[11]) - rss(&intervals[0])) / (11.0 * 0.2);
+    assert!((number("per_s") - slope).abs() < 1.0, "{found} {slope}");
+    // However seldom it gets a CPU, it took some of its 20 MiB a second, and gave nothing back.
+    assert!(slope > 1_048_576.0 && number("low") <= slope && slope <= number("high"), "{found} {slope}");
+}
+
+#[test]
+fn the_table_has_a_line_for_the_machine_and_one_for_each_process() {
+    let lab = Lab::new();
+    let ended = lab.run(&["memory", "100ms", "2", "--top", "3"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert_eq!(ended.out.matches("available").count(), 2, "{}", ended.out);
+    assert!(ended.out.contains("RSS") && ended.out.contains("more process"), "{}", ended.out);
+    assert!(ended.err.contains("watching cost"), "{}", ended.err);
+}
