@@ -1,5 +1,6 @@
 //! What the CPUs did while a load was measured.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use record::cpu::{CpuInterval, CpuSample, Rung, SATURATED_RATIO};
@@ -28,94 +29,135 @@ pub struct Machine {
     pub saturated_cpus: Maybe<Vec<u32>>,
 }
 
-/// Weighs the intervals by their share in the measured phase of `load`.
+impl Machine {
+    /// Nothing is known, for one reason.
+    pub fn missing(why: Missing) -> Self {
+        Self {
+            rung: Err(why.clone()),
+            busy_ratio: Err(why.clone()),
+            busy_cpu_s: Err(why.clone()),
+            unaccounted_ratio: Err(why.clone()),
+            saturated_cpus: Err(why),
+        }
+    }
+}
+
+/// Weighs the intervals by their share in the measured phase of `load`; each is read once and not stored.
 ///
 /// Missing where less than 95 % of the phase was watched, where lost events leave more than 0.5 % of the time
 /// unsure, or where a value is missing in any
 /// interval: half a look is not the whole.
-pub fn machine(load: &LoadRecord, intervals: &[CpuInterval]) -> Machine {
+pub fn machine(load: &LoadRecord, intervals: impl IntoIterator<Item: Borrow<CpuInterval>>) -> Machine {
     let from = load.measured_from_ns;
     let until = from + u64::try_from(load.measured.as_nanos()).unwrap_or(u64::MAX - from);
     machine_between(from, until, intervals)
 }
 
 /// Weighs the intervals by their share in the time from `from_ns` to `until_ns`; otherwise as [`machine`].
-pub fn machine_between(from_ns: u64, until_ns: u64, intervals: &[CpuInterval]) -> Machine {
+pub fn machine_between(
+    from_ns: u64,
+    until_ns: u64,
+    intervals: impl IntoIterator<Item: Borrow<CpuInterval>>,
+) -> Machine {
+    let mut window = Window::default();
+    for interval in intervals {
+        window.add(from_ns, until_ns, interval.borrow());
+    }
     let measured_s = until_ns.saturating_sub(from_ns) as f64 * 1e-9;
-    let window = match Window::of(from_ns, until_ns, intervals) {
-        Ok(window) => window,
-        Err(missing) => {
-            return Machine {
-                rung: Err(missing.clone()),
-                busy_ratio: Err(missing.clone()),
-                busy_cpu_s: Err(missing.clone()),
-                unaccounted_ratio: Err(missing.clone()),
-                saturated_cpus: Err(missing),
-            };
-        }
+    let rung = match window.rung(measured_s) {
+        Ok(rung) => rung,
+        Err(missing) => return Machine::missing(missing),
     };
-    let busy = window.ratio_by_cpu(CpuSample::busy_ratio);
+    let busy = window.busy.by_cpu();
     let mean = |by_cpu: &BTreeMap<u32, f64>| by_cpu.values().sum::<f64>() / by_cpu.len() as f64;
     Machine {
-        rung: Ok(window.rung),
+        rung: Ok(rung),
         busy_ratio: busy.as_ref().map(mean).map_err(Clone::clone),
         busy_cpu_s: busy.as_ref().map(|b| b.values().sum::<f64>() * measured_s).map_err(Clone::clone),
-        unaccounted_ratio: window.ratio_by_cpu(|s| s.unaccounted_ratio.clone()).map(|u| mean(&u)),
+        unaccounted_ratio: window.unaccounted.by_cpu().map(|u| mean(&u)),
         saturated_cpus: busy
             .map(|b| b.into_iter().filter(|(_, r)| *r >= SATURATED_RATIO).map(|(cpu, _)| cpu).collect()),
     }
 }
 
-/// The intervals that overlap the measured phase, with the seconds of overlap.
-struct Window<'a> {
-    parts: Vec<(f64, &'a CpuInterval)>,
-    rung: Rung,
+/// Sums over the intervals that overlap the measured phase.
+#[derive(Default)]
+struct Window {
+    /// How the first of them was seen, and whether all were seen so.
+    rung: Option<(Rung, bool)>,
+    watched_s: f64,
+    unsure_s: f64,
+    busy: Ratios,
+    unaccounted: Ratios,
 }
 
-impl<'a> Window<'a> {
-    fn of(from: u64, until: u64, intervals: &'a [CpuInterval]) -> Maybe<Self> {
-        let measured_s = until.saturating_sub(from) as f64 * 1e-9;
-        let parts: Vec<(f64, &CpuInterval)> = intervals
-            .iter()
-            .map(|i| (i.until_ns.min(until).saturating_sub(i.from_ns.max(from)) as f64 * 1e-9, i))
-            .filter(|(overlap_s, _)| *overlap_s > 0.0)
-            .collect();
-        let watched_s: f64 = parts.iter().map(|(s, _)| s).sum();
-        let Some((_, first)) = parts.first() else {
+impl Window {
+    fn add(&mut self, from_ns: u64, until_ns: u64, interval: &CpuInterval) {
+        let overlap_ns = interval.until_ns.min(until_ns).saturating_sub(interval.from_ns.max(from_ns));
+        if overlap_ns == 0 {
+            return;
+        }
+        let overlap_s = overlap_ns as f64 * 1e-9;
+        let (first, is_one) = self.rung.unwrap_or((interval.rung, true));
+        self.rung = Some((first, is_one && interval.rung == first));
+        self.watched_s += overlap_s;
+        self.unsure_s += overlap_s * interval.unsure_ratio();
+        self.busy.add(overlap_s, interval, CpuSample::busy_ratio);
+        self.unaccounted.add(overlap_s, interval, |sample| sample.unaccounted_ratio.clone());
+    }
+
+    /// How the CPUs were watched, if they were watched well enough.
+    fn rung(&self, measured_s: f64) -> Maybe<Rung> {
+        let Some((rung, is_one)) = self.rung else {
             return Err(Missing::because("the CPUs were not watched"));
         };
-        if watched_s < WATCHED_RATIO_MIN * measured_s {
-            let share = 100.0 * watched_s / measured_s;
+        if self.watched_s < WATCHED_RATIO_MIN * measured_s {
+            let share = 100.0 * self.watched_s / measured_s;
             return Err(Missing::because(format!(
                 "the CPUs were watched for {share:.0} % of the measured phase"
             )));
         }
-        if parts.iter().any(|(_, i)| i.rung != first.rung) {
+        if !is_one {
             return Err(Missing::because("the CPUs were watched in two different ways"));
         }
-        let unsure_s: f64 = parts.iter().map(|(s, i)| s * i.unsure_ratio()).sum();
-        if unsure_s > UNSURE_RATIO_MAX * watched_s {
-            let share = 100.0 * unsure_s / watched_s;
+        if self.unsure_s > UNSURE_RATIO_MAX * self.watched_s {
+            let share = 100.0 * self.unsure_s / self.watched_s;
             return Err(Missing::because(format!(
                 "the CPU probe lost events: {share:.1} % of the time is unsure"
             )));
         }
-        Ok(Self { rung: first.rung, parts })
+        Ok(rung)
+    }
+}
+
+/// One ratio of each CPU, weighted by time.
+#[derive(Default)]
+struct Ratios {
+    sums: BTreeMap<u32, (f64, f64)>,
+    /// Why the first that is missing is missing.
+    missing: Option<Missing>,
+}
+
+impl Ratios {
+    fn add(&mut self, overlap_s: f64, interval: &CpuInterval, of: impl Fn(&CpuSample) -> Maybe<f64>) {
+        for sample in &interval.cpus {
+            let (weighted, seconds) = self.sums.entry(sample.cpu).or_default();
+            match of(sample) {
+                Ok(ratio) => *weighted += ratio * overlap_s,
+                Err(missing) => _ = self.missing.get_or_insert(missing),
+            }
+            *seconds += overlap_s;
+        }
     }
 
     /// Mean over the window, by CPU.
-    fn ratio_by_cpu(&self, of: impl Fn(&CpuSample) -> Maybe<f64>) -> Maybe<BTreeMap<u32, f64>> {
-        let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for (overlap_s, interval) in &self.parts {
-            for sample in &interval.cpus {
-                let (weighted, seconds) = sums.entry(sample.cpu).or_default();
-                *weighted += of(sample)? * overlap_s;
-                *seconds += overlap_s;
-            }
+    fn by_cpu(&self) -> Maybe<BTreeMap<u32, f64>> {
+        if let Some(missing) = &self.missing {
+            return Err(missing.clone());
         }
-        if sums.is_empty() {
+        if self.sums.is_empty() {
             return Err(Missing::because("no CPU was seen"));
         }
-        Ok(sums.into_iter().map(|(cpu, (weighted, seconds))| (cpu, weighted / seconds)).collect())
+        Ok(self.sums.iter().map(|(cpu, (weighted, seconds))| (*cpu, weighted / seconds)).collect())
     }
 }

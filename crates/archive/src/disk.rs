@@ -300,7 +300,8 @@ impl Read for Unpacking<'_> {
     }
 }
 
-fn store_with(
+/// Writes a new file in `folder` as `write` does, durably.
+pub(crate) fn store_with(
     folder: &Path,
     name: &str,
     write: impl FnOnce(Summing<File>) -> io::Result<Summing<File>>,

@@ -262,7 +262,7 @@ fn write_group(
 }
 
 /// What the disk said, out of what the format made of it.
-fn of_writing(error: ParquetError) -> io::Error {
+pub(crate) fn of_writing(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,

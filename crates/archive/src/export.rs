@@ -16,7 +16,8 @@ use record::load::{LoadRecord, Rate};
 use record::missing::Maybe;
 use record::printable::csv_cell;
 use record::run::{Run, RunId};
-use serde::Serialize;
+use record::series::Sample;
+use serde::{Deserialize, Serialize};
 
 use crate::Archive;
 use crate::error::ArchiveError;
@@ -362,30 +363,33 @@ const TABLE: &str = "message bakeoff {
 }";
 
 fn parquet_table(lines: &[Line<'_>]) -> Vec<u8> {
-    let mut table = Table::new(TABLE, &["t_ms"]);
-    let text = |of: &dyn Fn(&Line<'_>) -> String| {
-        Column::Text(lines.iter().map(|l| ByteArray::from(of(l).into_bytes())).collect())
+    let text = |of: fn(&Line<'_>) -> String| {
+        Column::Text(Box::new(lines.iter().map(move |l| ByteArray::from(of(l).into_bytes()))))
     };
     let number = |of: fn(&Trial) -> u32| {
-        Column::MaybeWhole(lines.iter().map(|l| l.trial.map(|t| i64::from(of(t)))).collect())
+        Column::MaybeWhole(Box::new(lines.iter().map(move |l| l.trial.map(|t| i64::from(of(t))))))
     };
-    table.group([
-        text(&|l| l.run.header.id.to_string()),
-        text(&|l| l.run.header.kind.word().to_owned()),
-        text(&|l| l.run.header.state.word().to_owned()),
-        text(&|l| l.run.header.bakeoff.map_or_else(String::new, |b| b.to_string())),
+    let columns = [
+        text(|l| l.run.header.id.to_string()),
+        text(|l| l.run.header.kind.word().to_owned()),
+        text(|l| l.run.header.state.word().to_owned()),
+        text(|l| l.run.header.bakeoff.map_or_else(String::new, |b| b.to_string())),
         number(|t| t.index),
         number(|t| t.block),
         number(|t| t.series),
         number(|t| t.position),
-        text(&|l| levels(l.trial)),
-        Column::MaybeWhole(lines.iter().map(|l| l.t_ms).collect()),
-        text(&|l| l.host.to_owned()),
-        text(&|l| l.name.clone().into_owned()),
-        text(&|l| flat(&l.labels)),
-        Column::Real(lines.iter().map(|l| l.value).collect()),
-    ]);
-    table.finish()
+        text(|l| levels(l.trial)),
+        Column::MaybeWhole(Box::new(lines.iter().map(|l| l.t_ms))),
+        text(|l| l.host.to_owned()),
+        text(|l| l.name.clone().into_owned()),
+        text(|l| flat(&l.labels)),
+        Column::Real(Box::new(lines.iter().map(|l| l.value))),
+    ];
+    let written = Table::new(Vec::new(), TABLE, &["t_ms"]).and_then(|mut table| {
+        table.group(lines.len(), columns)?;
+        table.finish()
+    });
+    written.expect("rows that fit their schema are written to memory")
 }
 
 /// The form of the document.
@@ -408,8 +412,8 @@ struct RunDocument {
     slices: Vec<SliceForm>,
 }
 
-#[derive(Serialize)]
-struct SampleForm {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct SampleForm {
     t_ms: i64,
     host: String,
     name: String,
@@ -452,6 +456,18 @@ fn json(what: &What, out: &mut dyn Write) -> std::io::Result<()> {
     out.write_all(b"\n")
 }
 
+impl SampleForm {
+    pub(crate) fn of(sample: Sample) -> Self {
+        let Sample { t_ms, host, name, labels, value } = sample;
+        Self { t_ms, host, name, labels, value: Real(value) }
+    }
+
+    pub(crate) fn read(self) -> Sample {
+        let Self { t_ms, host, name, labels, value: Real(value) } = self;
+        Sample { t_ms, host, name, labels, value }
+    }
+}
+
 impl RunDocument {
     fn of(run: &Run) -> Self {
         let slices = run.load.iter().flat_map(|l| &l.slices).map(|s| SliceForm {
@@ -461,13 +477,7 @@ impl RunDocument {
             kind: s.kind.word(),
             buckets: s.histogram.buckets().collect(),
         });
-        let series = run.series.iter().cloned().map(|s| SampleForm {
-            t_ms: s.t_ms,
-            host: s.host,
-            name: s.name,
-            labels: s.labels,
-            value: Real(s.value),
-        });
+        let series = run.series.iter().cloned().map(SampleForm::of);
         Self {
             schema: SCHEMA,
             run: Manifest::of(run, Vec::new()),

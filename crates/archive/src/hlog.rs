@@ -16,10 +16,11 @@ use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use record::clock::WallAnchor;
-use record::histogram::{CompactHistogram, Histogram, SIGNIFICANT_DIGITS};
+use record::histogram::{CensoredHistogram, CompactHistogram, Histogram, SIGNIFICANT_DIGITS};
 use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
+use crate::Spool;
 use crate::schema::Wrong;
 
 /// Nanoseconds in the unit of the log's third column and of the percentile text: milliseconds, as is usual.
@@ -45,23 +46,34 @@ const BUCKETS_PER_BYTE_MAX: u64 = 16;
 /// that failed); of one operation `service.<operation>`. Times count from the start of the measured phase, which the
 /// head of the log gives as a date.
 ///
+/// - `spool`: intervals that come before those of `record`.
+///
 /// # Errors
 ///
-/// What `out` says.
-pub fn write(record: &LoadRecord, anchor: WallAnchor, out: &mut dyn Write) -> io::Result<()> {
+/// What `out` says, or the disk that holds the spool.
+pub fn write(record: &LoadRecord, spool: &Spool, anchor: WallAnchor, out: &mut dyn Write) -> io::Result<()> {
     let start_unix_ns = anchor.unix_ns_at(record.measured_from_ns);
     let start = format!("{}.{:09}", start_unix_ns / NS_PER_S, start_unix_ns % NS_PER_S);
     writeln!(out, "#[Histogram log format version 1.3]")?;
     writeln!(out, "#[StartTime: {start} (seconds since epoch), {}]", date(start_unix_ns))?;
     writeln!(out, "#[BaseTime: {start} (seconds since epoch)]")?;
     writeln!(out, r#""StartTimestamp","Interval_Length","Interval_Max","Interval_CompressedHistogram""#)?;
-    for HistogramSlice { from_ns, for_ns, operation, kind, histogram } in &record.slices {
+    for slice in all_slices(record, spool) {
+        let HistogramSlice { from_ns, for_ns, operation, kind, histogram } = slice?;
         let histogram = histogram.expand();
         let max_ms = histogram.quantile_ns(1.0).map_or(0.0, |ns| ns as f64 / NS_PER_MS);
-        let (tag, payload) = (tag(*kind, operation), encode(&histogram));
-        writeln!(out, "Tag={tag},{},{},{max_ms:.3},{payload}", seconds(*from_ns), seconds(*for_ns))?;
+        let (tag, payload) = (tag(kind, &operation), encode(&histogram));
+        writeln!(out, "Tag={tag},{},{},{max_ms:.3},{payload}", seconds(from_ns), seconds(for_ns))?;
     }
     Ok(())
+}
+
+/// The distributions of a load by interval: those of `spool`, then those of `record`.
+pub(crate) fn all_slices<'a>(
+    record: &'a LoadRecord,
+    spool: &'a Spool,
+) -> impl Iterator<Item = io::Result<HistogramSlice>> + 'a {
+    spool.slices().chain(record.slices.iter().cloned().map(Ok))
 }
 
 /// Reads the distributions of an interval log that [`write()`] made.
@@ -98,21 +110,40 @@ pub(crate) fn read(log: &[u8], packed_bytes: u64) -> Result<Vec<HistogramSlice>,
 
 /// Writes a distribution as percentile text, values in milliseconds, as plotters of `.hgrm` files read it.
 ///
+/// A fifth column `>=` marks values that are only known from below, because events had not ended. Plotters that expect
+/// four columns leave such lines out: they draw nothing that is not known.
+///
 /// # Errors
 ///
 /// What `out` says.
-pub fn write_hgrm(histogram: &Histogram, out: &mut dyn Write) -> io::Result<()> {
-    let hdr = histogram.as_hdr();
+pub fn write_hgrm(distribution: &CensoredHistogram, out: &mut dyn Write) -> io::Result<()> {
+    let merged = distribution.merged();
+    let hdr = merged.as_hdr();
+    let exact_below_ns = distribution.exact_below_ns().unwrap_or(u64::MAX);
     write!(out, "{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut count = 0;
     for step in hdr.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
         count += step.count_since_last_iteration();
         let (value_ms, quantile) = (step.value_iterated_to() as f64 / NS_PER_MS, step.quantile_iterated_to());
         write!(out, "{value_ms:12.3} {quantile:2.12} {count:10}")?;
-        if quantile < 1.0 { writeln!(out, " {:14.2}", 1.0 / (1.0 - quantile))? } else { writeln!(out)? }
+        if quantile < 1.0 {
+            write!(out, " {:14.2}", 1.0 / (1.0 - quantile))?;
+        }
+        let is_exact = hdr.lowest_equivalent(step.value_iterated_to()) < exact_below_ns;
+        // Without the fourth column of the last line the mark would stand in its place.
+        let mark = match (is_exact, quantile < 1.0) {
+            (true, _) => "",
+            (false, true) => " >=",
+            (false, false) => "            inf >=",
+        };
+        writeln!(out, "{mark}")?;
     }
     let ms = |ns: f64| ns / NS_PER_MS;
     let max = if hdr.is_empty() { 0.0 } else { hdr.max() as f64 };
+    if !distribution.at_least.is_empty() {
+        let unfinished = distribution.at_least.count();
+        writeln!(out, "#[Unfinished = {unfinished:9}, lines marked >=, mean and maximum are lower bounds]")?;
+    }
     writeln!(out, "#[Mean    = {:12.3}, StdDeviation   = {:12.3}]", ms(hdr.mean()), ms(hdr.stdev()))?;
     writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", ms(max), hdr.len())?;
     writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", hdr.buckets(), sub_buckets(hdr))
@@ -266,6 +297,29 @@ mod tests {
                 let _ = decode(&packed(&plain));
             }
         }
+    }
+
+    #[test]
+    fn a_percentile_that_unfinished_events_reach_is_marked_in_percentile_text() {
+        let mut distribution = CensoredHistogram::default();
+        distribution.known.record_n(1_000_000, 903);
+        let text = |distribution: &CensoredHistogram| {
+            let mut out = Vec::new();
+            write_hgrm(distribution, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(!text(&distribution).contains(">="));
+        distribution.at_least.record_n(5_000_000, 97);
+        let text = text(&distribution);
+        let mut marks = 0;
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let Some(quantile) = fields.get(1).and_then(|f| f.parse::<f64>().ok()) else { continue };
+            let is_bound = quantile > 0.903;
+            assert_eq!(fields.len() == 5 && fields[4] == ">=", is_bound, "{line}");
+            marks += u32::from(is_bound);
+        }
+        assert!(marks > 5 && text.contains("#[Unfinished =        97"), "{text}");
     }
 
     #[test]

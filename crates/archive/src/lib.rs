@@ -32,6 +32,7 @@ mod reader;
 mod remove;
 mod schema;
 mod series;
+mod spool;
 mod verify;
 pub mod whole_file;
 mod writer;
@@ -42,6 +43,7 @@ pub use journal::Journal;
 pub use listing::{Damage, Filter, Listed, PartOf};
 pub use remove::Swept;
 pub use schema::event::{JournalEvent, Step};
+pub use spool::Spool;
 pub use verify::{Problem, Reindexed, Verified};
 pub use writer::RunWriter;
 

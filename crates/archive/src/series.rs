@@ -2,6 +2,7 @@
 //!
 //! Long and narrow: one row a value, no nesting, no types that an engine might lack.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,13 +12,14 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use record::environment::Environment;
 use record::histogram::Histogram;
 use record::series::{HistogramSlice, LatencyKind, Sample};
 
+use crate::event_log::of_writing;
 use crate::schema::{Wrong, word};
 use crate::{pages, panics};
 
@@ -40,8 +42,10 @@ const SAMPLES: &str = "message series {
     required double value;
 }";
 
-/// Rows in a group: what a reader holds at a time.
-const GROUP_ROWS: usize = 1 << 18;
+/// Rows in a group: what a writer or a reader holds at a time.
+const GROUP_ROWS: usize = 1 << 16;
+/// Values of a column that are handed over at once.
+const BATCH_ROWS: usize = 1 << 10;
 /// More rows than any group of ours has.
 const GROUP_ROWS_MAX: usize = 1 << 20;
 /// Rows that any file may have.
@@ -53,14 +57,15 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 /// The machine's name where it did not tell one.
 const HOST: &str = "localhost";
 
+type Values<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
 /// One column of one group of rows.
-#[derive(Debug)]
-pub(crate) enum Column {
-    Text(Vec<ByteArray>),
-    Whole(Vec<i64>),
-    Real(Vec<f64>),
+pub(crate) enum Column<'a> {
+    Text(Values<'a, ByteArray>),
+    Whole(Values<'a, i64>),
+    Real(Values<'a, f64>),
     /// `None` is null.
-    MaybeWhole(Vec<Option<i64>>),
+    MaybeWhole(Values<'a, Option<i64>>),
 }
 
 /// The name of the machine of `environment`.
@@ -68,46 +73,43 @@ pub(crate) fn host(environment: &Environment) -> &str {
     environment.fact("host.name").unwrap_or(HOST)
 }
 
-/// `hist.parquet` of `slices`.
-pub(crate) fn histograms(slices: &[HistogramSlice], host: &str) -> Vec<u8> {
+/// Writes the `hist.parquet` of `slices` to `out`.
+pub(crate) fn histograms<W: Write + Send>(
+    slices: impl Iterator<Item = io::Result<HistogramSlice>>,
+    host: &str,
+    out: W,
+) -> io::Result<W> {
     let host = ByteArray::from(host);
-    let mut table = Table::new(HISTOGRAMS, &["bucket_lo_ns", "n"]);
-    let (mut t, mut op, mut kind, mut lowest, mut count) = (vec![], vec![], vec![], vec![], vec![]);
+    let mut table = Table::new(out, HISTOGRAMS, &["bucket_lo_ns", "n"])?;
+    let (mut waiting, mut rows) = (Vec::new(), 0);
     for slice in slices {
-        let (slice_op, slice_kind) =
-            (ByteArray::from(slice.operation.as_str()), ByteArray::from(slice.kind.word()));
-        for (lowest_ns, n) in slice.histogram.buckets() {
-            t.push(slice.from_ns as f64 * 1e-9);
-            op.push(slice_op.clone());
-            kind.push(slice_kind.clone());
-            lowest.push(signed(lowest_ns));
-            count.push(signed(n));
-        }
-        if t.len() >= GROUP_ROWS {
-            table.group(histogram_columns(&mut t, &host, &mut op, &mut kind, &mut lowest, &mut count));
+        let slice = slice?;
+        rows += slice.histogram.buckets().count();
+        waiting.push(slice);
+        if rows >= GROUP_ROWS {
+            table.group(std::mem::take(&mut rows), histogram_columns(&waiting, &host))?;
+            waiting.clear();
         }
     }
-    table.group(histogram_columns(&mut t, &host, &mut op, &mut kind, &mut lowest, &mut count));
+    table.group(rows, histogram_columns(&waiting, &host))?;
     table.finish()
 }
 
-fn histogram_columns(
-    t: &mut Vec<f64>,
-    host: &ByteArray,
-    op: &mut Vec<ByteArray>,
-    kind: &mut Vec<ByteArray>,
-    lowest: &mut Vec<i64>,
-    count: &mut Vec<i64>,
-) -> [Column; 6] {
-    use std::mem::take;
-    let hosts = vec![host.clone(); t.len()];
+fn histogram_columns<'a>(slices: &'a [HistogramSlice], host: &'a ByteArray) -> [Column<'a>; 6] {
+    let rows =
+        || slices.iter().flat_map(|slice| slice.histogram.buckets().map(move |bucket| (slice, bucket)));
+    let text = |of: fn(&HistogramSlice) -> &str| {
+        let each =
+            slices.iter().map(move |slice| (ByteArray::from(of(slice)), slice.histogram.buckets().count()));
+        Column::Text(Box::new(each.flat_map(|(text, count)| std::iter::repeat_n(text, count))))
+    };
     [
-        Column::Real(take(t)),
-        Column::Text(hosts),
-        Column::Text(take(op)),
-        Column::Text(take(kind)),
-        Column::Whole(take(lowest)),
-        Column::Whole(take(count)),
+        Column::Real(Box::new(rows().map(|(slice, _)| slice.from_ns as f64 * 1e-9))),
+        Column::Text(Box::new(rows().map(|_| host.clone()))),
+        text(|slice| &slice.operation),
+        text(|slice| slice.kind.word()),
+        Column::Whole(Box::new(rows().map(|(_, (lowest_ns, _))| signed(lowest_ns)))),
+        Column::Whole(Box::new(rows().map(|(_, (_, n))| signed(n)))),
     ]
 }
 
@@ -128,22 +130,31 @@ pub(crate) fn read_histogram_sums(bytes: &Bytes) -> Result<Vec<(String, LatencyK
     Ok(sums.into_iter().map(|((op, kind), sum)| (op, kind, sum)).collect())
 }
 
-/// `series.parquet` of `samples`.
-pub(crate) fn samples(samples: &[Sample]) -> Vec<u8> {
-    let mut table = Table::new(SAMPLES, &["t_ms"]);
-    let text = |of: fn(&Sample) -> &str, rows: &[Sample]| {
-        Column::Text(rows.iter().map(|s| ByteArray::from(of(s))).collect())
-    };
-    for rows in samples.chunks(GROUP_ROWS) {
-        table.group([
-            Column::Whole(rows.iter().map(|s| s.t_ms).collect()),
-            text(|s| &s.host, rows),
-            text(|s| &s.name, rows),
-            text(|s| &s.labels, rows),
-            Column::Real(rows.iter().map(|s| s.value).collect()),
-        ]);
+/// Writes the `series.parquet` of `samples` to `out`.
+pub(crate) fn samples<W: Write + Send>(
+    mut samples: impl Iterator<Item = io::Result<Sample>>,
+    out: W,
+) -> io::Result<W> {
+    let mut table = Table::new(out, SAMPLES, &["t_ms"])?;
+    loop {
+        let rows: Vec<Sample> = samples.by_ref().take(GROUP_ROWS).collect::<io::Result<_>>()?;
+        if rows.is_empty() {
+            return table.finish();
+        }
+        let text = |of: fn(&Sample) -> &str| {
+            Column::Text(Box::new(rows.iter().map(move |s| ByteArray::from(of(s)))))
+        };
+        table.group(
+            rows.len(),
+            [
+                Column::Whole(Box::new(rows.iter().map(|s| s.t_ms))),
+                text(|s| &s.host),
+                text(|s| &s.name),
+                text(|s| &s.labels),
+                Column::Real(Box::new(rows.iter().map(|s| s.value))),
+            ],
+        )?;
     }
-    table.finish()
 }
 
 /// The samples of a `series.parquet`, in the order they were written.
@@ -171,16 +182,14 @@ fn signed(n: u64) -> i64 {
     i64::try_from(n).expect("counts and latencies are far below 2^63")
 }
 
-/// A Parquet file in memory, written group by group.
-///
-/// In memory, so that the only thing that can fail is our own use of the format, and a full disk has one place.
-pub(crate) struct Table {
-    writer: SerializedFileWriter<Vec<u8>>,
+/// A Parquet file that is written group by group.
+pub(crate) struct Table<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
 }
 
-impl Table {
+impl<W: Write + Send> Table<W> {
     /// `counting`: columns of numbers that hardly repeat, for which differences are stored instead of a dictionary.
-    pub(crate) fn new(schema: &str, counting: &[&str]) -> Self {
+    pub(crate) fn new(out: W, schema: &str, counting: &[&str]) -> io::Result<Self> {
         let level = ZstdLevel::try_new(3).expect("zstd has a level 3");
         let properties = counting.iter().fold(
             WriterProperties::builder().set_compression(Compression::ZSTD(level)),
@@ -192,54 +201,55 @@ impl Table {
             },
         );
         let schema = Arc::new(parse_message_type(schema).expect("our schemas parse"));
-        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build()));
-        Self { writer: writer.expect(IN_MEMORY) }
+        let writer = SerializedFileWriter::new(out, schema, Arc::new(properties.build()));
+        Ok(Self { writer: writer.map_err(of_writing)? })
     }
 
     /// Adds rows; none add nothing.
-    pub(crate) fn group<const N: usize>(&mut self, columns: [Column; N]) {
-        if columns[0].is_empty() {
-            return;
-        }
-        self.try_group(columns).expect(IN_MEMORY);
+    pub(crate) fn group<const N: usize>(&mut self, rows: usize, columns: [Column<'_>; N]) -> io::Result<()> {
+        if rows == 0 { Ok(()) } else { self.try_group(columns).map_err(of_writing) }
     }
 
-    fn try_group<const N: usize>(&mut self, columns: [Column; N]) -> Result<(), ParquetError> {
+    fn try_group<const N: usize>(&mut self, columns: [Column<'_>; N]) -> Result<(), ParquetError> {
         let mut group = self.writer.next_row_group()?;
         for values in columns {
             let mut column = group.next_column()?.expect("as many columns as the schema has");
             match values {
-                Column::Text(v) => column.typed::<ByteArrayType>().write_batch(&v, None, None)?,
-                Column::Whole(v) => column.typed::<Int64Type>().write_batch(&v, None, None)?,
-                Column::Real(v) => column.typed::<DoubleType>().write_batch(&v, None, None)?,
-                Column::MaybeWhole(v) => {
-                    let levels: Vec<i16> = v.iter().map(|value| i16::from(value.is_some())).collect();
-                    let known: Vec<i64> = v.into_iter().flatten().collect();
-                    column.typed::<Int64Type>().write_batch(&known, Some(&levels), None)?
-                }
-            };
+                Column::Text(values) => write_all::<ByteArrayType>(&mut column, values)?,
+                Column::Whole(values) => write_all::<Int64Type>(&mut column, values)?,
+                Column::Real(values) => write_all::<DoubleType>(&mut column, values)?,
+                Column::MaybeWhole(mut values) => loop {
+                    let batch: Vec<Option<i64>> = values.by_ref().take(BATCH_ROWS).collect();
+                    if batch.is_empty() {
+                        break;
+                    }
+                    let levels: Vec<i16> = batch.iter().map(|value| i16::from(value.is_some())).collect();
+                    let known: Vec<i64> = batch.into_iter().flatten().collect();
+                    column.typed::<Int64Type>().write_batch(&known, Some(&levels), None)?;
+                },
+            }
             column.close()?;
         }
         group.close()?;
         Ok(())
     }
 
-    /// The whole file.
-    pub(crate) fn finish(self) -> Vec<u8> {
-        self.writer.into_inner().expect(IN_MEMORY)
+    /// Writes the rest; yields what it was written to.
+    pub(crate) fn finish(self) -> io::Result<W> {
+        self.writer.into_inner().map_err(of_writing)
     }
 }
 
-const IN_MEMORY: &str = "rows that fit their schema are written to memory";
-
-impl Column {
-    fn is_empty(&self) -> bool {
-        match self {
-            Self::Text(v) => v.is_empty(),
-            Self::Whole(v) => v.is_empty(),
-            Self::Real(v) => v.is_empty(),
-            Self::MaybeWhole(v) => v.is_empty(),
+fn write_all<T: parquet::data_type::DataType>(
+    column: &mut SerializedColumnWriter<'_>,
+    mut values: Values<'_, T::T>,
+) -> Result<(), ParquetError> {
+    loop {
+        let batch: Vec<T::T> = values.by_ref().take(BATCH_ROWS).collect();
+        if batch.is_empty() {
+            return Ok(());
         }
+        column.typed::<T>().write_batch(&batch, None, None)?;
     }
 }
 
@@ -333,6 +343,14 @@ fn wrong(error: ParquetError) -> Wrong {
 mod tests {
     use super::*;
 
+    fn table_of(rows: &[Sample]) -> Bytes {
+        samples(rows.iter().cloned().map(Ok), Vec::new()).unwrap().into()
+    }
+
+    fn histograms_of(slices: &[HistogramSlice]) -> Bytes {
+        histograms(slices.iter().cloned().map(Ok), HOST, Vec::new()).unwrap().into()
+    }
+
     #[test]
     fn samples_read_back_in_order() {
         let sample = |i: i64| Sample {
@@ -344,7 +362,7 @@ mod tests {
         };
         for n in [0, 1, 1000] {
             let written: Vec<Sample> = (0..n).map(sample).collect();
-            assert_eq!(read_samples(&samples(&written).into()), Ok(written));
+            assert_eq!(read_samples(&table_of(&written)), Ok(written));
         }
     }
 
@@ -366,7 +384,7 @@ mod tests {
         for slice in &slices {
             sum.add(&slice.histogram.expand());
         }
-        let read = read_histogram_sums(&histograms(&slices, HOST).into()).unwrap();
+        let read = read_histogram_sums(&histograms_of(&slices)).unwrap();
         assert_eq!(read, [("select".to_owned(), LatencyKind::Service, sum)]);
     }
 
@@ -379,7 +397,7 @@ mod tests {
             labels: String::new(),
             value: i as f64,
         };
-        let whole = samples(&(0..40).map(sample).collect::<Vec<_>>());
+        let whole = table_of(&(0..40).map(sample).collect::<Vec<_>>()).to_vec();
         for at in 0..whole.len() {
             for change in [0x01, 0x08, 0x80, 0xff] {
                 let mut bytes = whole.clone();
@@ -400,7 +418,7 @@ mod tests {
             labels: String::new(),
             value: 0.0,
         };
-        let refused = |rows: Vec<Sample>| read_samples(&samples(&rows).into()).unwrap_err().0;
+        let refused = |rows: Vec<Sample>| read_samples(&table_of(&rows)).unwrap_err().0;
         // 64 KiB of one text in each of 2,000 rows, as a dictionary of one entry.
         assert!(refused(vec![row(0); 2_000]).contains("of text"));
         let page = Sample { name: "x".repeat(40 << 20), ..row(1) };
@@ -411,6 +429,6 @@ mod tests {
     #[test]
     fn what_is_no_parquet_file_is_an_error() {
         assert!(read_samples(&Bytes::from_static(b"PAR1 or so")).is_err());
-        assert!(read_samples(&histograms(&[], HOST).into()).is_ok_and(|s| s.is_empty()));
+        assert!(read_samples(&histograms_of(&[])).is_ok_and(|s| s.is_empty()));
     }
 }

@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -46,11 +46,25 @@ pub fn check(path: &Path) -> io::Result<()> {
 ///
 /// What the system says; then the old content is as it was.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_with(path, |out| out.write_all(bytes))
+}
+
+/// As [`write()`], with what `put` writes.
+///
+/// # Errors
+///
+/// As [`write()`], and what `put` says.
+pub fn write_with(path: &Path, put: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let put = |file: &File| {
+        let mut out = BufWriter::new(file);
+        put(&mut out)?;
+        out.flush()
+    };
     match Place::of(path)? {
-        Place::Through(mut file) => file.write_all(bytes),
+        Place::Through(file) => put(&file),
         Place::Beside(target) => {
-            let mut beside = target.create()?;
-            beside.file.write_all(bytes)?;
+            let beside = target.create()?;
+            put(&beside.file)?;
             beside.rename()
         }
     }

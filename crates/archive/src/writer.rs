@@ -1,7 +1,7 @@
 //! How a run gets into the archive: beside, whole, checked, and then under its name.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use record::environment::Environment;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::ArchiveError;
 use crate::schema::manifest::{Manifest, StoredFile};
 use crate::schema::{block_io, cpu, document, locks, nic};
-use crate::{Archive, checksum, disk, hlog, lock, masking, series};
+use crate::{Archive, Spool, checksum, disk, hlog, lock, masking, series};
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const MANIFEST_SUM: &str = "manifest.sha256";
@@ -139,9 +139,19 @@ impl RunWriter {
     /// # Errors
     ///
     /// Where the archive cannot be written, or is full; then nothing of the run is left.
-    pub fn seal(mut self, run: &Run) -> Result<PathBuf, ArchiveError> {
+    pub fn seal(self, run: &Run) -> Result<PathBuf, ArchiveError> {
+        self.seal_with(run, &Spool::temporary())
+    }
+
+    /// As [`Self::seal`]; the intervals in `spool` come before those that `run` holds itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::seal`], and if not everything could be written to the spool.
+    pub fn seal_with(mut self, run: &Run, spool: &Spool) -> Result<PathBuf, ArchiveError> {
         assert_eq!(run.header.id, self.id, "a writer seals the run it was begun for");
-        self.store_data(run)?;
+        spool.check()?;
+        self.store_data(run, spool)?;
         self.files.sort_by(|a, b| a.name.cmp(&b.name));
         let sum = self.write_manifest(run).map_err(ArchiveError::writing(&self.folder.join(MANIFEST)))?;
         disk::store(&self.folder, MANIFEST_SUM, disk::sum_line(&sum, MANIFEST).as_bytes())?;
@@ -152,43 +162,51 @@ impl RunWriter {
         Ok(folder)
     }
 
+    /// A place for the intervals of the run that are complete, on the archive's disk.
+    pub fn spool(&self) -> Spool {
+        Spool::within(self.folder.clone())
+    }
+
     /// Gives the run up; nothing of it is left.
     pub fn discard(self) {
         drop(self);
     }
 
-    fn store_data(&mut self, run: &Run) -> Result<(), ArchiveError> {
+    fn store_data(&mut self, run: &Run, spool: &Spool) -> Result<(), ArchiveError> {
         let host = series::host(&run.environment);
         if let Some(load) = &run.load {
-            let log = |out: &mut dyn io::Write| hlog::write(load, run.header.anchor, out);
+            let log = |out: &mut dyn io::Write| hlog::write(load, spool, run.header.anchor, out);
             self.files.push(disk::store_packed(&self.folder, LATENCY, log)?);
-            let rows = series::histograms(&load.slices, host);
-            self.files.push(disk::store(&self.folder, HISTOGRAMS, &rows)?);
+            let rows = |out| series::histograms(hlog::all_slices(load, spool), host, out);
+            self.files.push(disk::store_with(&self.folder, HISTOGRAMS, rows)?);
         }
-        let cpu = run.cpu.iter().map(cpu::Interval::of);
-        let io = run.instruments.io.iter().map(block_io::Interval::of);
-        let nic = run.instruments.nic.iter().map(nic::Interval::of);
-        self.store_lines(CPU, cpu)?;
-        self.store_lines(IO, io)?;
-        self.store_lines(NIC, nic)?;
-        self.store_lines(LOCKS, run.instruments.locks.iter().map(locks::Interval::of))?;
-        self.store_lines(ULOCKS, run.instruments.ulocks.iter().map(locks::UserInterval::of))?;
-        if !run.series.is_empty() {
-            self.files.push(disk::store(&self.folder, SERIES, &series::samples(&run.series))?);
+        let seen = &run.instruments;
+        self.store_lines(CPU, spool, run.cpu.iter().map(cpu::Interval::of))?;
+        self.store_lines(IO, spool, seen.io.iter().map(block_io::Interval::of))?;
+        self.store_lines(NIC, spool, seen.nic.iter().map(nic::Interval::of))?;
+        self.store_lines(LOCKS, spool, seen.locks.iter().map(locks::Interval::of))?;
+        self.store_lines(ULOCKS, spool, seen.ulocks.iter().map(locks::UserInterval::of))?;
+        let mut samples = spool.samples().chain(run.series.iter().cloned().map(Ok)).peekable();
+        if samples.peek().is_some() {
+            self.files.push(disk::store_with(&self.folder, SERIES, |out| series::samples(samples, out))?);
         }
         Ok(())
     }
 
-    /// One document a line; where there is none, no file.
+    /// One document a line, those of `spool` first; where there is none, no file.
     fn store_lines<T: Serialize>(
         &mut self,
         name: &str,
+        spool: &Spool,
         documents: impl ExactSizeIterator<Item = T>,
     ) -> Result<(), ArchiveError> {
-        if documents.len() == 0 {
+        let mut spooled = spool.lines(name);
+        let is_empty = spooled.fill_buf().map_err(ArchiveError::reading(&self.folder))?.is_empty();
+        if is_empty && documents.len() == 0 {
             return Ok(());
         }
         let lines = |out: &mut dyn io::Write| {
+            io::copy(&mut spooled, out)?;
             documents.into_iter().try_for_each(|document| {
                 serde_json::to_writer(&mut *out, &document)?;
                 out.write_all(b"\n")

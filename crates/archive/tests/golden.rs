@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bakeoff_archive::{Archive, Filter, Format, JournalEvent, Step, hlog};
+use bakeoff_archive::{Archive, Filter, Format, JournalEvent, Spool, Step, hlog};
 use example::Dice;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -128,7 +128,7 @@ fn maker_of_testdata() {
     let archive = Archive::open(Path::new(&dir)).unwrap();
     let (mut run, planned) = (example_run(), example_bakeoff());
     let log = fs::File::create(Path::new(&dir).join("latency.hlog")).unwrap();
-    hlog::write(run.load.as_ref().unwrap(), run.header.anchor, &mut &log).unwrap();
+    hlog::write(run.load.as_ref().unwrap(), &Spool::temporary(), run.header.anchor, &mut &log).unwrap();
     let text = fs::File::create(Path::new(&dir).join("service.hgrm")).unwrap();
     hlog::write_hgrm(&run.load.as_ref().unwrap().service.known, &mut &text).unwrap();
     let keep = |run: &Run| {
@@ -274,7 +274,7 @@ fn the_percentile_text_agrees_with_that_of_another_writer() {
     let archive = Archive::open_existing(folder.path()).unwrap();
     let service = archive.run(header(RunKind::Load, 1).id).unwrap().load.unwrap().service.known;
     let mut ours = Vec::new();
-    hlog::write_hgrm(&service, &mut ours).unwrap();
+    hlog::write_hgrm(&service.clone().into(), &mut ours).unwrap();
     let ours = String::from_utf8(ours).unwrap();
     assert_eq!(ours, fs::read_to_string(testdata("v1/service.hgrm")).unwrap());
 

@@ -30,7 +30,6 @@ pub(crate) struct Books {
     pub(crate) fates: Fates,
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
-    pub(crate) slices: Vec<HistogramSlice>,
     /// What events lasted that ended after the measured phase.
     pub(crate) late: Late<Sum>,
     /// Events that have ended and were not handed over yet.
@@ -117,7 +116,6 @@ impl Books {
             total: Distributions::new(count, Histogram::new),
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
-            slices: Vec::new(),
             late: Late::new(count, Sum::new),
             logged: Vec::new(),
             unlogged: 0,
@@ -178,10 +176,11 @@ impl Books {
         self.interval.warmup.clear();
     }
 
-    /// Ends an interval of the measured phase: keeps its slices, adds it to the total.
-    pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) {
+    /// Ends an interval of the measured phase: adds it to the total, and yields its distributions.
+    pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) -> Vec<HistogramSlice> {
+        let mut slices = Vec::new();
         for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
-            push_slice(&mut self.slices, from_ns, for_ns, "", kind, interval);
+            push_slice(&mut slices, from_ns, for_ns, "", kind, interval);
             interval.add_to(total);
             interval.clear();
         }
@@ -189,11 +188,12 @@ impl Books {
         self.interval.raised.clear();
         let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
         for (share, (interval, total)) in self.operations.iter().zip(operations) {
-            push_slice(&mut self.slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
+            push_slice(&mut slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
             interval.add_to(total);
             interval.clear();
         }
         self.interval.warmup.clear();
+        slices
     }
 
     /// What is shown of the interval: response, or service in a closed loop.

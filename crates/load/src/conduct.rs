@@ -14,7 +14,7 @@ use record::load::{LoadRecord, LoadSettings, Phase, Progress, Rate, RateChange};
 use record::missing::{Maybe, Missing};
 use record::verdict::Check;
 
-use self::account::Measured;
+use self::account::{Measured, Over};
 use self::crew::Crew;
 use self::in_system::Looks;
 use crate::books::Books;
@@ -131,8 +131,9 @@ pub(crate) fn run(
     }
     crew.dismiss();
     let Some(measured) = ending else { return Err(LoadError::Interrupted) };
-    let (record, unfinished) =
+    let Over { record, last, unfinished } =
         account::record(&engine, &mut books, &measured, changes, beside.log.is_some(), seen);
+    on_event(&Event::IntervalClosed(last));
     if let Some(log) = &beside.log {
         books.logged.extend(unfinished.rows);
         books.unlogged += unfinished.unlogged;
@@ -343,7 +344,9 @@ impl<'a> Conductor<'a> {
             self.show_interval(phase, from_ns, tick_ns);
             match phase {
                 Phase::Measure => {
-                    self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns);
+                    let slices =
+                        self.books.end_interval(interval_from_ns - from_ns, tick_ns - interval_from_ns);
+                    (self.on_event)(&Event::IntervalClosed(slices));
                 }
                 _ => self.books.end_warmup_interval(),
             }

@@ -66,6 +66,7 @@ use record::load::{
     Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
     RateChange, Think, Workload,
 };
+use record::series::HistogramSlice;
 use record::target::Target;
 
 pub use control::{Control, ControlError};
@@ -107,6 +108,9 @@ pub enum Event {
     },
     /// An interval has ended.
     Interval(Progress),
+    /// The distributions of a measured interval are complete: all of its events that count are in them. The load stores
+    /// none of them.
+    IntervalClosed(Vec<HistogramSlice>),
     /// The interval is in the books.
     Reported {
         /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
@@ -150,10 +154,19 @@ pub fn run(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
-    run_with(settings, &Beside::default(), stop, on_progress)
+    let mut slices = Vec::new();
+    let mut record = run_with(settings, &Beside::default(), stop, &mut |event| {
+        if let Event::IntervalClosed(of_interval) = event {
+            slices.extend_from_slice(of_interval);
+        }
+        on_progress(event);
+    })?;
+    record.slices = slices;
+    Ok(record)
 }
 
-/// As [`run`], with what goes beside the settings.
+/// As [`run`], with what goes beside the settings. The distributions of the intervals are only in
+/// [`Event::IntervalClosed`]: memory does not grow with the length of the run.
 ///
 /// # Errors
 ///

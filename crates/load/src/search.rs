@@ -289,7 +289,7 @@ impl Search {
 /// Whether a run kept the promise, and what was found of it in words.
 ///
 /// A run that did not keep it tells nothing of the target where the generator was in the way: its worker was hardly ever
-/// off its CPU, or it was late while neither the service time nor the wait for a worker break the promise by themselves.
+/// off its CPU, or it was late (over all, or at a percentile that breaks the promise) while neither the service time nor the wait for a worker break the promise by themselves.
 /// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let response = record.response.as_ref().unwrap_or(&record.service).merged();
@@ -308,7 +308,10 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     if holds(&response) && !behind && !fails("errors") {
         return (ProbeEnd::Kept, found.join(", "));
     }
-    let was_late = fails("lateness") || fails("client-starvation");
+    let broke = |c: &&Clause| value(c, &response).is_none_or(|ns| ns >= limit_ns(c));
+    let is_made = |c: &Clause| record.generator_made.contains(&summary_name(c.statistic).as_str());
+    let was_late =
+        fails("lateness") || fails("client-starvation") || promise.0.iter().filter(broke).any(is_made);
     let service = record.service.merged();
     let would_hold = if behind {
         // Of a target that was asked nothing, nothing is known; what it owes us since it was asked, is.
@@ -332,6 +335,11 @@ fn was_idle(record: &LoadRecord) -> bool {
     let service_s = record.service.summary().map_or(0.0, |s| s.mean_ns * s.count as f64 / 1e9);
     let all_s = f64::from(settings.in_flight_max()) * record.measured.as_secs_f64();
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s
+}
+
+/// What a summary calls it; one that no summary has is called as the others are.
+fn summary_name(statistic: Statistic) -> String {
+    statistic.to_string().replace('.', "_")
 }
 
 fn value_ns(histogram: &Histogram, statistic: Statistic) -> Option<f64> {

@@ -78,6 +78,11 @@ impl Histogram {
         (!self.is_empty()).then(|| self.0.value_at_quantile(quantile))
     }
 
+    /// As [`Self::quantile_ns`]; `None` also if the sample does not hold the quantile, see [`Summary::quantile_ns`].
+    pub fn held_quantile_ns(&self, quantile: f64) -> Option<u64> {
+        is_held(self.count(), quantile).then(|| self.quantile_ns(quantile)).flatten()
+    }
+
     /// Lowest and highest value that the bucket of the value of this rank can hold; `None` of a rank that no value has.
     ///
     /// - `rank`: place among the values in rising order, from 1.
@@ -215,9 +220,13 @@ impl Summary {
     /// The quantile of that place among [`QUANTILES`]; `None` where the sample does not hold it: of fewer values than
     /// leave one above it, it is the largest value by another name.
     pub fn quantile_ns(&self, place: usize) -> Option<u64> {
-        let above = self.count as f64 * (1.0 - QUANTILES[place].1);
-        (above > 1.0 - 1e-6).then_some(self.quantiles_ns[place])
+        is_held(self.count, QUANTILES[place].1).then_some(self.quantiles_ns[place])
     }
+}
+
+/// Whether so many values leave one above that quantile.
+fn is_held(count: u64, quantile: f64) -> bool {
+    count as f64 * (1.0 - quantile) > 1.0 - 1e-6
 }
 
 /// A distribution in which some values are only known from below: events that were due and had not ended.
@@ -256,6 +265,17 @@ impl CensoredHistogram {
     /// long it takes, can move it.
     pub fn summary(&self) -> Option<Summary> {
         self.summary_beside(0)
+    }
+
+    /// The lowest value at a quantile that is only known from below: of [`Self::merged`], values up to it are exact.
+    /// `None` if all are.
+    pub fn exact_below_ns(&self) -> Option<u64> {
+        let merged = self.merged();
+        let mut upto = 0;
+        merged.buckets().find_map(|(lowest_ns, count)| {
+            upto += count;
+            (self.known.count_at_or_below(lowest_ns) < upto).then_some(lowest_ns)
+        })
     }
 
     /// The same, where so many further values may belong to the distribution, of which nothing is known at all.
@@ -348,6 +368,20 @@ mod tests {
     }
 
     #[test]
+    fn values_are_exact_below_the_first_that_an_unfinished_event_could_move() {
+        let mut h = CensoredHistogram::default();
+        assert_eq!(h.exact_below_ns(), None);
+        h.known.record_n(1_000, 50);
+        h.known.record_n(2_000, 50);
+        assert_eq!(h.exact_below_ns(), None);
+        h.at_least.record(1_500);
+        // The event of 1,500 may end at any time after that: so the 51st value is 1,500 at least.
+        assert_eq!(h.exact_below_ns(), Some(1_500));
+        h.at_least.record(0);
+        assert_eq!(h.exact_below_ns(), Some(0));
+    }
+
+    #[test]
     fn buckets_rebuild_the_same_distribution() {
         let mut h = Histogram::new();
         for i in 0..5_000u64 {
@@ -368,6 +402,8 @@ mod tests {
             h.record_n(7, count);
             let summary = h.summary().unwrap();
             let found = (0..QUANTILES.len()).filter(|place| summary.quantile_ns(*place).is_some());
+            assert_eq!(found.count(), held, "{count} values");
+            let found = QUANTILES.iter().filter(|(_, quantile)| h.held_quantile_ns(*quantile).is_some());
             assert_eq!(found.count(), held, "{count} values");
         }
     }

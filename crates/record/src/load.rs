@@ -606,7 +606,7 @@ pub struct LoadRecord {
     pub connected: u32,
     /// What the generator cost.
     pub client: Maybe<ClientCost>,
-    /// Distributions by interval, for files.
+    /// Distributions by interval, for files; empty while these are on disk only.
     pub slices: Vec<HistogramSlice>,
     /// Whether the run may be used.
     pub verdict: Verdict,

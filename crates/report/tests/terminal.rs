@@ -3,7 +3,7 @@
 #[path = "../../analysis/tests/sample/mod.rs"]
 mod sample;
 
-use analysis::compare;
+use analysis::{Machine, compare};
 use bakeoff_report::json;
 use bakeoff_report::text::{self, Style};
 use rand::SeedableRng;
@@ -99,7 +99,16 @@ fn a_cpu_that_is_full_names_what_fills_it_and_what_waits_for_it() {
 fn an_open_loop_reads_as_recorded() {
     let run = open();
     let load = run.load.as_ref().expect("it drove a load");
-    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, load, &run.cpu, style)));
+    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(
+        out,
+        load,
+        &analysis::machine(load, &run.cpu),
+        style
+    )));
+}
+
+fn unwatched() -> Machine {
+    Machine::missing(Missing::because("the CPUs were not watched"))
 }
 
 #[test]
@@ -115,7 +124,7 @@ fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
         text: "2.1 % of the planned events failed; at most 1 % may".into(),
     }]);
     load.verdict.checks.extend(run.load.iter().flat_map(|l| l.verdict.checks.clone()));
-    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, &load, &[], style)));
+    insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, &load, &unwatched(), style)));
 }
 
 #[test]
@@ -210,13 +219,19 @@ fn color_adds_codes_and_changes_no_word() {
 fn the_document_of_a_load_is_as_recorded() {
     let run = open();
     let load = run.load.as_ref().expect("it drove a load");
-    insta::assert_snapshot!(pretty(&json::load(Some(run.header.id), load, &run.cpu, &run.throttled)));
+    insta::assert_snapshot!(pretty(&json::load(
+        Some(run.header.id),
+        load,
+        &analysis::machine(load, &run.cpu),
+        &run.throttled
+    )));
 }
 
 #[test]
 fn the_document_of_a_closed_loop_says_why_it_has_no_response_time() {
     let run = closed();
-    let document = json::load(None, run.load.as_ref().expect("it drove a load"), &[], &run.throttled);
+    let load = run.load.as_ref().expect("it drove a load");
+    let document = json::load(None, load, &unwatched(), &run.throttled);
     for (name, reason) in [
         ("response_ns", "a closed loop has no intended start"),
         ("offered_per_s", "a closed loop offers what the server takes"),

@@ -122,7 +122,12 @@ impl Beside {
         self.last()?.mean(|cpu| cpu.stolen_ratio.clone()).ok()
     }
 
-    /// The intervals of the load that has ended.
+    /// The intervals that are complete and were not taken before; a load that goes on, goes on.
+    pub(crate) fn take_complete(&mut self) -> Vec<CpuInterval> {
+        std::mem::take(&mut self.intervals)
+    }
+
+    /// The intervals of the load that has ended, but for those that were taken before.
     pub fn take(&mut self) -> Vec<CpuInterval> {
         self.close();
         std::mem::take(&mut self.intervals)

@@ -34,6 +34,7 @@ mod secrets;
 mod series;
 mod server;
 mod server_cpu;
+mod spooled;
 mod step;
 mod strays;
 mod sweep;
@@ -51,6 +52,7 @@ pub use error::RunnerError;
 pub use options::{Foreign, Options, foreign};
 pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};
+pub use spooled::Spooled;
 
 /// What a bake-off tells while it goes on.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use archive::{RunWriter, Step};
+use archive::{RunWriter, Spool, Step};
 use load::LoadError;
 use nix::unistd::Pid;
 use plan::Plan;
@@ -15,7 +15,6 @@ use record::series::Sample;
 use record::server_cpu::ServerCpu;
 use record::verdict::Validity;
 
-use crate::Event;
 use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
 use crate::fingerprint;
@@ -28,6 +27,7 @@ use crate::server_cpu::ServerMeter;
 use crate::step::{self, StepFailure};
 use crate::strays::VARIABLE;
 use crate::workspace::{Workspace, variable};
+use crate::{Event, Spooled};
 
 /// How an attempt at a trial ended.
 #[derive(Debug)]
@@ -59,8 +59,7 @@ pub(crate) fn conduct(
     let pid = server.as_ref().map(|server| server.pid());
     conductor.beside.watch_quota_of(pid);
     let pid = pid.map(|pid| Pid::from_raw(pid.cast_signed()));
-    let (measured, server_cpu) = measure(conductor, trial, workspace, pid)?;
-    let cpu = conductor.beside.take();
+    let (measured, server_cpu, spool) = measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
     let throttled = conductor.beside.take_throttled();
     let instruments = conductor.beside.take_instruments();
     let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
@@ -93,7 +92,7 @@ pub(crate) fn conduct(
                 header,
                 environment: conductor.environment.clone(),
                 load: Some(record),
-                cpu,
+                cpu: Vec::new(),
                 server_cpu,
                 instruments,
                 series,
@@ -103,7 +102,7 @@ pub(crate) fn conduct(
             };
             // First the archive, then the rest: who is killed while resting has lost nothing.
             let attempt = conductor.ledger.history.next_attempt(trial.index);
-            seal(conductor, trial, workspace, writer, run, server)?;
+            seal(conductor, trial, workspace, (writer, &spool), run, server)?;
             let rest = event(Some(trial.series), Some(trial.index), attempt, Step::TrialCooldown);
             conductor.ledger.journal.append(&rest)?;
             cool_down(conductor);
@@ -112,8 +111,8 @@ pub(crate) fn conduct(
     }
 }
 
-/// What the load did, and what the server used of the CPUs meanwhile.
-type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>);
+/// What the load did, what the server used of the CPUs meanwhile, and the intervals of both.
+type Measured = (Result<LoadRecord, LoadError>, Maybe<ServerCpu>, Spool);
 
 /// Drives the load.
 fn measure(
@@ -121,6 +120,7 @@ fn measure(
     trial: &Trial,
     workspace: &Workspace,
     server: Option<Pid>,
+    (writer, anchor): (&RunWriter, WallAnchor),
 ) -> Result<Measured, RunnerError> {
     let folder = workspace.folder();
     let mut settings = load_settings(&conductor.plan, trial, folder);
@@ -134,12 +134,14 @@ fn measure(
     }
     // The data set was built for the series; data that is missing now is an error, not work to be done in passing.
     settings.prepare = PreparePolicy::Never;
-    let Conductor { beside, on_event, stop, ledger, secrets, .. } = conductor;
+    let Conductor { beside, on_event, stop, ledger, secrets, environment, .. } = conductor;
+    let host = environment.fact("host.name").unwrap_or("localhost");
+    let mut spooled = Spooled::new(beside, writer.spool(), host, anchor);
     let mut meter = ServerMeter::of(server, settings.target.scheme());
     let mut journaled = Ok(());
-    let measured = load::run(&settings, stop, &mut |told| {
+    let measured = load::run_with(&settings, &load::Beside::default(), stop, &mut |told| {
         meter.follow(told);
-        beside.follow(told);
+        spooled.follow(told);
         if matches!(told, load::Event::PhaseStarts { phase: Phase::Measure, .. }) {
             // The one line that is put on disk while the load runs: whoever reads the journal knows that from here on
             // events count.
@@ -148,7 +150,8 @@ fn measure(
         on_event(&Event::Load(told));
     });
     journaled?;
-    Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end()))
+    let spool = spooled.end();
+    Ok((measured.map(|record| without_secrets(record, stored, secrets)), meter.end(), spool))
 }
 
 /// The record as it is stored: with the references of the plan, and no secret in any text.
@@ -200,7 +203,7 @@ fn seal(
     conductor: &mut Conductor<'_>,
     trial: &Trial,
     workspace: &Workspace,
-    mut writer: RunWriter,
+    (mut writer, spool): (RunWriter, &Spool),
     mut run: Run,
     server: Option<&mut Server>,
 ) -> Result<(), RunnerError> {
@@ -216,7 +219,7 @@ fn seal(
     run.header.state = if reason.is_none() { RunState::Sealed } else { RunState::Invalid };
     run.header.reason.clone_from(&reason);
     let id = run.header.id;
-    writer.seal(&run)?;
+    writer.seal_with(&run, spool)?;
     // A process that dies between these two lines leaves a whole run, which the next one adopts.
     conductor.end(
         trial,

@@ -6,19 +6,21 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use analysis::Machine;
 use anyhow::Context as _;
 use archive::event_log::EventLog;
-use archive::whole_file;
+use archive::{RunWriter, Spool, whole_file};
 use load::Control;
 use record::clock::WallAnchor;
 use record::environment::Environment;
-use record::histogram::Histogram;
+use record::histogram::CensoredHistogram;
 use record::load::{LoadRecord, LoadSettings};
+use record::missing::Missing;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::search::Promise;
 use record::target::Target;
 use record::verdict::Validity;
-use runner::Beside;
+use runner::{Beside, Spooled};
 
 use crate::cmd::{Global, command_line, print_json};
 use crate::exit::{EndsWith as _, Exit};
@@ -161,13 +163,18 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     let with = load::Beside { recorded, control, log: log.as_ref().map(EventLog::sender) };
     let mut unlogged = 0;
+    let environment = environment(global);
+    let host = environment.fact("host.name").unwrap_or("localhost");
+    let spool = writer.as_ref().map_or_else(Spool::temporary, RunWriter::spool);
+    let mut spooled = Spooled::new(&mut beside, spool, host, anchor);
     let record = load::run_with(&settings, &with, &signals::STOP, &mut |event| {
-        beside.follow(event);
+        spooled.follow(event);
         screen.show(event);
         if let load::Event::Logged { lost, .. } = event {
             unlogged = *lost;
         }
     });
+    let spool = spooled.end();
     let mut screen = screen.finish();
     // The writer of the log ends when nobody can hand it anything any more.
     drop(with);
@@ -179,8 +186,6 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     };
 
-    let environment = environment(global);
-    let cpu = beside.take();
     let throttled = beside.take_throttled();
     if let Ok(throttled) = &throttled {
         record.verdict.add(throttled.check());
@@ -189,26 +194,30 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     for note in beside.notes().iter().filter(|note| !notes.contains(note)) {
         screen.line(&format!("bakeoff load: {note}"));
     }
-    let host = environment.fact("host.name").unwrap_or("localhost");
+    let machine = machine(&record, &spool);
     let run = Run {
         header: ended(header, &record),
-        series: beside.take_series(host, anchor),
+        series: Vec::new(),
         server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments: beside.take_instruments(),
         environment,
         load: Some(record),
-        cpu,
+        cpu: Vec::new(),
         proofs: Vec::new(),
         recorded: None,
         throttled,
     };
     // First it is kept: what cannot be printed is not lost.
-    let kept = writer.map(|writer| writer.seal(&run)).transpose();
+    let kept = writer.map(|writer| writer.seal_with(&run, &spool)).transpose();
     let id = matches!(kept, Ok(Some(_))).then_some(run.header.id);
-    let printed = print(&run, id, global, out);
-    let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, path));
+    let shown = machine
+        .as_ref()
+        .map_or_else(|error| Machine::missing(Missing::because(format!("{error:#}"))), Clone::clone);
+    let printed = print(&run, &shown, id, global, out);
+    let logged = args.hlog.as_deref().map_or(Ok(()), |path| write_hlog(&run, &spool, path));
     let events_logged = log.map(EventLog::finish).transpose();
     let kept = kept?;
+    machine?;
     logged?;
     if let (Some(rows), Some(path)) = (events_logged?, &args.log) {
         screen.line(&format!("{rows} events in {}", path.display()));
@@ -225,12 +234,27 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     Ok(exit_of(&run, args.strict))
 }
 
-fn print(run: &Run, id: Option<RunId>, global: &Global, out: &mut dyn Write) -> anyhow::Result<()> {
+/// What the CPUs did over the measured phase.
+fn machine(record: &LoadRecord, spool: &Spool) -> anyhow::Result<Machine> {
+    let mut unread = Ok(());
+    let intervals = spool.cpu()?.map_while(|interval| interval.map_err(|error| unread = Err(error)).ok());
+    let machine = analysis::machine(record, intervals);
+    unread.context("reading the intervals of the CPUs")?;
+    Ok(machine)
+}
+
+fn print(
+    run: &Run,
+    machine: &Machine,
+    id: Option<RunId>,
+    global: &Global,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let record = run.load.as_ref().expect("a load run has a load record");
     if global.json {
-        print_json(out, &report::json::load(id, record, &run.cpu, &run.throttled))?;
+        print_json(out, &report::json::load(id, record, machine, &run.throttled))?;
     } else {
-        report::text::load_record(out, record, &run.cpu, screen::style())?;
+        report::text::load_record(out, record, machine, screen::style())?;
     }
     Ok(out.flush()?)
 }
@@ -303,20 +327,21 @@ fn event_log(path: &Path, settings: &LoadSettings) -> anyhow::Result<EventLog> {
     Ok(EventLog::create(path, &operations, settings.workload.word())?)
 }
 
-fn write_hlog(run: &Run, path: &Path) -> anyhow::Result<()> {
+fn write_hlog(run: &Run, spool: &Spool, path: &Path) -> anyhow::Result<()> {
     let record = run.load.as_ref().expect("a load run has a load record");
-    let mut text = Vec::new();
-    if path.extension().is_some_and(|e| e == "hgrm") {
-        archive::hlog::write_hgrm(&felt(record), &mut text)?;
-    } else {
-        archive::hlog::write(record, run.header.anchor, &mut text)?;
-    }
-    whole_file::write(path, &text).with_context(|| format!("writing {}", path.display()))
+    let written = whole_file::write_with(path, |out| {
+        if path.extension().is_some_and(|e| e == "hgrm") {
+            archive::hlog::write_hgrm(felt(record), out)
+        } else {
+            archive::hlog::write(record, spool, run.header.anchor, out)
+        }
+    });
+    written.with_context(|| format!("writing {}", path.display()))
 }
 
-/// What users felt: response time, or service time where the loop was closed.
-fn felt(record: &LoadRecord) -> Histogram {
-    record.response.as_ref().unwrap_or(&record.service).merged()
+/// What users felt: response time, or service time if the loop was closed.
+fn felt(record: &LoadRecord) -> &CensoredHistogram {
+    record.response.as_ref().unwrap_or(&record.service)
 }
 
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {

@@ -167,11 +167,12 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     match &run.load {
         Some(record) if global.json => {
-            print_json(out, &report::json::load(Some(id), record, &run.cpu, &run.throttled))?;
+            let machine = analysis::machine(record, &run.cpu);
+            print_json(out, &report::json::load(Some(id), record, &machine, &run.throttled))?;
         }
         Some(record) => {
             writeln!(out, "{id}  {}\n", printable(&run.header.title))?;
-            report::text::load_record(out, record, &run.cpu, screen::style())?;
+            report::text::load_record(out, record, &analysis::machine(record, &run.cpu), screen::style())?;
         }
         None if global.json => print_json(out, &report::json::recorded(&run))?,
         None => report::text::recorded(out, &run, screen::style())?,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange, WakeUp};
 use record::missing::{Maybe, Missing};
+use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 
 use super::in_system::InSystem;
@@ -38,7 +39,16 @@ pub(super) struct Measured {
     pub(super) awake_cpu: Option<Duration>,
 }
 
-/// The record of a load, and what of it was left unfinished; ends the last interval of `books`, which are closed.
+/// A load that is over.
+pub(super) struct Over {
+    /// Without its distributions by interval.
+    pub(super) record: LoadRecord,
+    /// The distributions of its last interval.
+    pub(super) last: Vec<HistogramSlice>,
+    pub(super) unfinished: Unfinished,
+}
+
+/// The record of a load; ends the last interval of `books`, which are closed.
 pub(super) fn record(
     engine: &Engine,
     books: &mut Books,
@@ -46,7 +56,7 @@ pub(super) fn record(
     changes: Vec<RateChange>,
     is_logged: bool,
     seen: Seen,
-) -> (LoadRecord, Unfinished) {
+) -> Over {
     let timeline = engine.timeline();
     let mut scratch = Scratch::default();
     let until_ns = measured.until_ns;
@@ -60,7 +70,7 @@ pub(super) fn record(
     books.late.wait.add_to(&mut unfinished.wait_at_least);
     books.take_unfinished(&unfinished);
     let interval_ns = until_ns.saturating_sub(measured.interval_from_ns);
-    books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
+    let last = books.end_interval(measured.interval_from_ns - timeline.measured_from_ns, interval_ns);
     let fates = &books.fates;
     let planned = match engine.counting().by {
         By::Due => timeline.measured_due_before(until_ns, &mut scratch),
@@ -108,14 +118,14 @@ pub(super) fn record(
         rate_changes: changes,
         connected: engine.settings.connections_in_all(),
         client: cost.client.clone(),
-        slices: books.slices.clone(),
+        slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
     };
     if let Ok(response) = &record.response {
         record.generator_made = lateness::generator_made(&response.merged(), &books.total.raised);
     }
     record.verdict = judge(engine, books, &record, measured, &cost, seen.checks);
-    (record, unfinished)
+    Over { record, last, unfinished }
 }
 
 /// The number of events that the phase is credited with, for the rate: see [`crate::counting`].

@@ -242,7 +242,8 @@ fn play(
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };
     let seen = Seen { version: Err(Missing::because("simulated")), prepared, checks: Vec::new() };
-    account::record(&engine, &mut books, &measured, Vec::new(), false, seen).0
+    let over = account::record(&engine, &mut books, &measured, Vec::new(), false, seen);
+    LoadRecord { slices: over.last, ..over.record }
 }
 
 fn simulate(

@@ -1,7 +1,6 @@
 //! `bakeoff.load/1`: one load.
 
-use analysis::machine;
-use record::cpu::CpuInterval;
+use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
 use record::load::{LoadRecord, Progress, Rate};
@@ -15,12 +14,12 @@ use super::object::Object;
 /// The document of a load: its counts, its latencies, what it cost, and whether it may be used.
 ///
 /// - `run`: its name, where it was archived.
-/// - `cpu`: what the CPUs did meanwhile; empty if they were not watched.
+/// - `machine`: what the CPUs did meanwhile.
 /// - `throttled`: how often a CPU quota took effect.
 pub fn load(
     run: Option<RunId>,
     record: &LoadRecord,
-    cpu: &[CpuInterval],
+    machine: &Machine,
     throttled: &Maybe<Throttled>,
 ) -> Value {
     let settings = &record.settings;
@@ -96,7 +95,7 @@ pub fn load(
         .with("outages", record.outages.iter().map(outage).collect::<Vec<_>>())
         .maybe("client", client(record))
         .maybe("throttled", super::throttled::throttled(throttled))
-        .with("machine", machine_value(record, cpu))
+        .with("machine", machine_value(machine))
         .with("verdict", verdict(&record.verdict))
         .finish()
 }
@@ -208,8 +207,8 @@ fn client(record: &LoadRecord) -> Maybe<Value> {
         .finish())
 }
 
-fn machine_value(record: &LoadRecord, cpu: &[CpuInterval]) -> Value {
-    let machine = machine(record, cpu);
+fn machine_value(machine: &Machine) -> Value {
+    let machine = machine.clone();
     Object::default()
         .maybe("rung", machine.rung.map(record::cpu::Rung::word))
         .maybe("busy_ratio", machine.busy_ratio)

@@ -20,6 +20,17 @@ struct Stretch {
     histogram: Histogram,
 }
 
+impl Stretch {
+    /// `None` if it has too few events to hold the quantile: then it would be the maximum by another name.
+    fn quantile_ns(&self, quantile: f64) -> Option<u64> {
+        if quantile < 1.0 {
+            self.histogram.held_quantile_ns(quantile)
+        } else {
+            self.histogram.quantile_ns(1.0)
+        }
+    }
+}
+
 /// Median, 99th percentile and maximum over time; none of fewer than two intervals.
 pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     let kind = if record.response.is_ok() { LatencyKind::Response } else { LatencyKind::Service };
@@ -35,7 +46,7 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
         &["#until", "#events", "#ended per second", "#p50", "#p99", "#max"],
     );
     for s in &stretches {
-        let at = |q: f64| s.histogram.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
+        let at = |q: f64| s.quantile_ns(q).map_or("-".to_owned(), |ns| latency(ns as f64));
         data.row(vec![
             format!("{:.1} s", s.until_s).into(),
             s.histogram.count().to_string().into(),
@@ -50,7 +61,7 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
         points: stretches.iter().filter_map(|s| point(s, *q)).collect(),
         banded: true,
         joined: true,
-        gaps: Vec::new(),
+        gaps: stretches.iter().filter(|s| s.quantile_ns(*q).is_none()).map(|s| s.until_s).collect(),
     };
     let drawing = lines(&Lines {
         x_title: "seconds",
@@ -64,7 +75,9 @@ pub(super) fn over_time(record: &LoadRecord) -> Option<Figure> {
     });
     Some(Figure {
         title: format!("{}{} over time", name[..1].to_uppercase(), &name[1..]),
-        caption: "Each place is the distribution of the events that ended since the place before.".into(),
+        caption: "Each place is the distribution of the events that ended since the place before. The 99th \
+                  percentile is missing at places with fewer than 100 events."
+            .into(),
         description:
             "Median, 99th percentile and maximum from the start of the measured phase to its end; the \
                       numbers are in the table."
@@ -85,10 +98,24 @@ fn stretch(slices: &[&HistogramSlice]) -> Stretch {
 }
 
 fn point(stretch: &Stretch, quantile: f64) -> Option<Point> {
-    let ns = stretch.histogram.quantile_ns(quantile)?;
+    let ns = stretch.quantile_ns(quantile)?;
     Some(Point { x: stretch.until_s, y: ns as f64 * 1e-9, interval: None, dots: Vec::new() })
 }
 
 pub(super) fn seconds_ticks(from_s: f64, until_s: f64) -> Vec<(f64, String)> {
     crate::chart::round_values(from_s, until_s, 8).into_iter().map(|v| (v, format!("{v}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_of_sixty_events_has_a_median_and_no_99th_percentile() {
+        let of =
+            |count| Stretch { until_s: 1.0, for_s: 1.0, histogram: (1..=count).map(|ns| (ns, 1)).collect() };
+        assert_eq!((of(60).quantile_ns(0.5), of(60).quantile_ns(1.0)), (Some(30), Some(60)));
+        assert!(point(&of(60), 0.99).is_none() && point(&of(99), 0.99).is_none());
+        assert_eq!(of(100).quantile_ns(0.99), Some(99));
+    }
 }

@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use analysis::machine;
-use record::cpu::CpuInterval;
+use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::load::{ClientSettings, LoadRecord, Phase, Progress, Rate, RateChange, Think};
 use record::missing::Maybe;
@@ -108,7 +107,7 @@ fn progress_row(out: &mut dyn Write, cells: &[String; 8], note: &str, style: Sty
 pub fn load_record(
     out: &mut dyn Write,
     record: &LoadRecord,
-    cpu: &[CpuInterval],
+    machine: &Machine,
     style: Style,
 ) -> io::Result<()> {
     verdict(out, record, style)?;
@@ -123,7 +122,7 @@ pub fn load_record(
     }
     writeln!(out)?;
     troubles(out, record, style)?;
-    costs(out, record, cpu, style)?;
+    costs(out, record, machine, style)?;
     checks(out, record, style)
 }
 
@@ -351,7 +350,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     Ok(())
 }
 
-fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: Style) -> io::Result<()> {
+fn costs(out: &mut dyn Write, record: &LoadRecord, machine: &Machine, style: Style) -> io::Result<()> {
     let client = match &record.client {
         Ok(c) => {
             let waited = c.run_queue_wait_us_per_event.as_ref().ok();
@@ -377,7 +376,6 @@ fn costs(out: &mut dyn Write, record: &LoadRecord, cpu: &[CpuInterval], style: S
         );
         labelled(out, ("awake", None), &text, 10, style)?;
     }
-    let machine = machine(record, cpu);
     let text = match (&machine.busy_ratio, &machine.rung) {
         (Ok(busy), Ok(rung)) => {
             let unaccounted = match &machine.unaccounted_ratio {

@@ -42,3 +42,18 @@ fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
         assert_eq!(end, expected, "{found}");
     }
 }
+
+#[test]
+fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target() {
+    let promise = Promise::parse("p99.9<5ms").unwrap();
+    // The lateness check looks at the p99, which is the server's: 20 of 10,000 events began 24 ms late.
+    let mut record = simulate(settings(Rate::PerSecond(1_000.0), 10), |_| (MS / 5, Ok(())));
+    let response: Histogram = [(200_000, 9_980), (24_200_000, 20)].into_iter().collect();
+    record.response = Ok(response.into());
+    assert!(check(&record, "lateness") && check(&record, "achieved-rate"));
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
+    record.generator_made = vec!["p99_9", "p99_99", "max"];
+    assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
+    let kept = Promise::parse("p99<5ms").unwrap();
+    assert_eq!(judge(&kept, &record).0, ProbeEnd::Kept);
+}

@@ -1,0 +1,340 @@
+//! The complete intervals of a run that still goes on: on disk, so that memory does not grow with its length.
+//!
+//! Written while a load runs, so cheaply: unpacked, in a form that only this process reads. Sealing the run turns it into
+//! the files of the archive. The files have no name from the moment they are made: a killed process leaves nothing.
+
+use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use record::cpu::CpuInterval;
+use record::histogram::CompactHistogram;
+use record::instruments::Instruments;
+use record::series::{HistogramSlice, LatencyKind, Sample};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::disk;
+use crate::error::ArchiveError;
+use crate::export::SampleForm;
+use crate::schema::{Wrong, block_io, cpu, locks, nic};
+use crate::writer::{CPU, IO, LOCKS, NIC, ULOCKS};
+
+/// Bytes of a strand that wait in memory.
+const WAITING_BYTES: usize = 1 << 15;
+
+/// Complete intervals of a run, in the order in which they were added.
+///
+/// A write that fails is remembered and reported when the spool is read: a load does not end because a disk is full.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    slices: Strand,
+    cpu: Strand,
+    io: Strand,
+    nic: Strand,
+    locks: Strand,
+    ulocks: Strand,
+    samples: Strand,
+    /// The first write that failed.
+    failed: Option<io::Error>,
+}
+
+impl Spool {
+    /// A spool in the folder for temporary files.
+    pub fn temporary() -> Self {
+        Self::within(std::env::temp_dir())
+    }
+
+    /// A spool in `folder`.
+    pub(crate) fn within(folder: PathBuf) -> Self {
+        let strand = Strand::default;
+        Self {
+            folder,
+            slices: strand(),
+            cpu: strand(),
+            io: strand(),
+            nic: strand(),
+            locks: strand(),
+            ulocks: strand(),
+            samples: strand(),
+            failed: None,
+        }
+    }
+
+    /// Adds distributions of latency.
+    pub fn add_slices(&mut self, slices: &[HistogramSlice]) {
+        for slice in slices {
+            self.slices.waiting.reserve(slice.histogram.buckets().count() * 4);
+            put_slice(&mut self.slices.waiting, slice);
+        }
+        let written = self.slices.write(&self.folder);
+        self.note(written);
+    }
+
+    /// Adds what the CPUs did.
+    pub fn add_cpu(&mut self, intervals: impl IntoIterator<Item = CpuInterval>) {
+        let written = self.cpu.add(&self.folder, intervals.into_iter().map(|i| cpu::Interval::of(&i)));
+        self.note(written);
+    }
+
+    /// Adds what the other instruments measured.
+    pub fn add_instruments(&mut self, seen: &Instruments) {
+        let written = [
+            self.io.add(&self.folder, seen.io.iter().map(block_io::Interval::of)),
+            self.nic.add(&self.folder, seen.nic.iter().map(nic::Interval::of)),
+            self.locks.add(&self.folder, seen.locks.iter().map(locks::Interval::of)),
+            self.ulocks.add(&self.folder, seen.ulocks.iter().map(locks::UserInterval::of)),
+        ];
+        written.into_iter().for_each(|written| self.note(written));
+    }
+
+    /// Adds numbers over time.
+    pub fn add_samples(&mut self, samples: impl IntoIterator<Item = Sample>) {
+        let written = self.samples.add(&self.folder, samples.into_iter().map(SampleForm::of));
+        self.note(written);
+    }
+
+    /// What the CPUs did, from the first interval on; each item is an error if it cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// If not everything could be written.
+    pub fn cpu(&self) -> Result<impl Iterator<Item = io::Result<CpuInterval>> + '_, ArchiveError> {
+        self.check()?;
+        Ok(documents(&self.cpu, cpu::Interval::read))
+    }
+
+    /// The distributions of latency, from the first interval on.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = io::Result<HistogramSlice>> + '_ {
+        let mut bytes = self.slices.reader();
+        std::iter::from_fn(move || next_slice(&mut bytes).transpose())
+    }
+
+    pub(crate) fn samples(&self) -> impl Iterator<Item = io::Result<Sample>> + '_ {
+        documents(&self.samples, |form: SampleForm| Ok(form.read()))
+    }
+
+    /// The lines of the archive's file `name`, if it is one of lines.
+    pub(crate) fn lines(&self, name: &str) -> impl BufRead + '_ {
+        let strand = match name {
+            CPU => &self.cpu,
+            IO => &self.io,
+            NIC => &self.nic,
+            LOCKS => &self.locks,
+            ULOCKS => &self.ulocks,
+            _ => unreachable!("{name} has no lines"),
+        };
+        strand.reader()
+    }
+
+    /// Whether everything that was added is there.
+    pub(crate) fn check(&self) -> Result<(), ArchiveError> {
+        match &self.failed {
+            None => Ok(()),
+            // An error of the system can be told twice: by its number.
+            Some(e) => Err(ArchiveError::writing(&self.folder)(
+                e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error),
+            )),
+        }
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.failed.get_or_insert(error);
+        }
+    }
+}
+
+fn documents<'a, F: DeserializeOwned + 'a, T: 'a>(
+    strand: &'a Strand,
+    read: impl Fn(F) -> Result<T, Wrong> + 'a,
+) -> impl Iterator<Item = io::Result<T>> + 'a {
+    strand.reader().split(b'\n').map(move |line| {
+        let form = serde_json::from_slice(&line?)?;
+        read(form).map_err(|Wrong(what)| io::Error::new(io::ErrorKind::InvalidData, what))
+    })
+}
+
+/// Items of one kind: those on disk, and then those that wait.
+#[derive(Debug, Default)]
+struct Strand {
+    file: Option<File>,
+    waiting: Vec<u8>,
+}
+
+impl Strand {
+    /// One document a line.
+    fn add<T: Serialize>(&mut self, folder: &Path, forms: impl Iterator<Item = T>) -> io::Result<()> {
+        for form in forms {
+            serde_json::to_writer(&mut self.waiting, &form)?;
+            self.waiting.push(b'\n');
+        }
+        self.write(folder)
+    }
+
+    /// Moves what waits to disk if it is enough to be worth it.
+    fn write(&mut self, folder: &Path) -> io::Result<()> {
+        if self.waiting.len() < WAITING_BYTES {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(nameless(folder)?),
+        };
+        let written = file.write_all(&self.waiting);
+        // Also after an error: what cannot be written must not collect in memory.
+        self.waiting.clear();
+        self.waiting.shrink_to(WAITING_BYTES * 2);
+        written
+    }
+
+    fn reader(&self) -> BufReader<impl Read + '_> {
+        BufReader::with_capacity(
+            WAITING_BYTES,
+            At { file: self.file.as_ref(), at: 0 }.chain(&self.waiting[..]),
+        )
+    }
+}
+
+/// A file from its beginning, with a place that is not shared.
+struct At<'a> {
+    file: Option<&'a File>,
+    at: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.map_or(Ok(0), |file| file.read_at(into, self.at))?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+/// A new file in `folder` without a name.
+fn nameless(folder: &Path) -> io::Result<File> {
+    // Keyed by the system's randomness: another user cannot guess it.
+    let draw = || RandomState::new().build_hasher().finish();
+    let path = folder.join(format!(".bakeoff-{:016x}{:016x}", draw(), draw()));
+    let file = disk::new_file().open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Seven bits a byte, lowest first; the highest bit says that more follow.
+fn put_number(bytes: &mut Vec<u8>, mut n: u64) {
+    while n >= 0x80 {
+        bytes.push(n.to_le_bytes()[0] | 0x80);
+        n >>= 7;
+    }
+    bytes.push(n.to_le_bytes()[0]);
+}
+
+fn put_slice(bytes: &mut Vec<u8>, slice: &HistogramSlice) {
+    let HistogramSlice { from_ns, for_ns, operation, kind, histogram } = slice;
+    let kind = LatencyKind::ALL.iter().position(|k| k == kind).expect("ALL has every kind");
+    for n in [*from_ns, *for_ns, kind as u64, operation.len() as u64] {
+        put_number(bytes, n);
+    }
+    bytes.extend_from_slice(operation.as_bytes());
+    put_number(bytes, histogram.buckets().count() as u64);
+    let mut before_ns = 0;
+    for (lowest_ns, count) in histogram.buckets() {
+        put_number(bytes, lowest_ns - before_ns);
+        put_number(bytes, count);
+        before_ns = lowest_ns;
+    }
+}
+
+/// The inverse of [`put_slice`]; `None` at the end.
+fn next_slice(bytes: &mut impl BufRead) -> io::Result<Option<HistogramSlice>> {
+    if bytes.fill_buf()?.is_empty() {
+        return Ok(None);
+    }
+    let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    let (from_ns, for_ns) = (number(bytes)?, number(bytes)?);
+    let (kind, length) = (number(bytes)?, number(bytes)?);
+    let kind = usize::try_from(kind).ok().and_then(|place| LatencyKind::ALL.get(place));
+    let mut operation = String::new();
+    bytes.by_ref().take(length).read_to_string(&mut operation)?;
+    let mut lowest_ns = 0;
+    let mut buckets = Vec::new();
+    for _ in 0..number(bytes)? {
+        lowest_ns += number(bytes)?;
+        buckets.push((lowest_ns, number(bytes)?));
+    }
+    let histogram = CompactHistogram::of_buckets(buckets);
+    Ok(Some(HistogramSlice { from_ns, for_ns, operation, kind: *kind.ok_or_else(damaged)?, histogram }))
+}
+
+fn number(bytes: &mut impl Read) -> io::Result<u64> {
+    let mut n = 0;
+    for place in 0..u64::BITS.div_ceil(7) {
+        let mut byte = [0];
+        bytes.read_exact(&mut byte)?;
+        n |= u64::from(byte[0] & 0x7f) << (place * 7);
+        if byte[0] < 0x80 {
+            break;
+        }
+    }
+    Ok(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(i: u64) -> HistogramSlice {
+        HistogramSlice {
+            from_ns: i * 1_000_000_000,
+            for_ns: u64::MAX - i,
+            operation: if i.is_multiple_of(3) { String::new() } else { format!("größe-{i}") },
+            kind: LatencyKind::ALL[i as usize % LatencyKind::ALL.len()],
+            histogram: (0..i % 700).map(|b| (b * b * b * i, 1 + b * i)).collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_added_is_read_in_order_however_much_is_on_disk() {
+        for n in [0, 1, 20, 3_000] {
+            let mut spool = Spool::temporary();
+            let all: Vec<HistogramSlice> = (0..n).map(slice).collect();
+            all.chunks(7).for_each(|some| spool.add_slices(some));
+            let samples = |i: u64| Sample {
+                t_ms: -7 + i.cast_signed(),
+                host: "höst".into(),
+                name: format!("n{i}\n"),
+                labels: String::new(),
+                value: (i as f64).sqrt(),
+            };
+            let numbers: Vec<Sample> = (0..n).map(samples).collect();
+            numbers.chunks(5).for_each(|some| spool.add_samples(some.to_vec()));
+            assert_eq!(spool.slices.file.is_some(), n == 3_000, "few stay in memory");
+            assert!(spool.slices.waiting.len() < WAITING_BYTES);
+            for _ in 0..2 {
+                assert_eq!(spool.slices().collect::<Result<Vec<_>, _>>().unwrap(), all);
+                assert_eq!(spool.samples().collect::<Result<Vec<_>, _>>().unwrap(), numbers);
+            }
+            spool.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_spool_that_cannot_be_written_says_so_and_collects_nothing_in_memory() {
+        let mut spool = Spool::within("/nonexistent/folder".into());
+        (0..3_000).for_each(|i| spool.add_slices(&[slice(i)]));
+        assert!(spool.slices.waiting.len() < WAITING_BYTES);
+        assert!(spool.check().is_err() && spool.cpu().is_err());
+    }
+
+    #[test]
+    fn nothing_of_a_spool_has_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::within(folder.path().into());
+        (0..3_000).for_each(|i| spool.add_slices(&[slice(i)]));
+        assert!(spool.slices.file.is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! Memory does not grow with the length of a run. One test, so that no other allocates meanwhile.
+#![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
+
+use std::fs;
+use std::time::Duration;
+
+use archive::Archive;
+use bakeoff_runner::{Beside, Spooled};
+use load::{Event, Stop};
+use record::clock::WallAnchor;
+use record::load::{LoadSettings, Phase, PreparePolicy, Rate};
+use record::run::{Run, RunHeader, RunId, RunKind, RunState};
+use record::series::LatencyKind;
+
+/// What may differ between two looks, for buffers that fill up once.
+const DIFFERENCE_BYTES_MAX: u64 = 2 << 20;
+const FEW: u32 = 600;
+const MANY: u32 = 6_000;
+
+const PLAN: &str = r#"
+schema = 1
+title  = "Nothing under two names"
+[factors.name]
+values = ["one", "other"]
+[load]
+target = "null:"
+rate   = 20000
+[phases]
+prepare = "none"
+warm-up = { min = "20ms" }
+measure = { time = "1s", interval = "100ms" }
+"#;
+
+/// Memory that holds data of this process, not pages of its program.
+fn anonymous_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
+}
+
+/// Settings as a plan resolves them.
+fn settings() -> LoadSettings {
+    let plan = plan::read(PLAN, "plan.toml").unwrap_or_else(|errors| panic!("{errors}"));
+    let trial = plan.trials().remove(0);
+    LoadSettings {
+        prepare: PreparePolicy::Never,
+        threads: 2,
+        rate: Rate::PerSecond(20_000.0),
+        warmup: Duration::ZERO,
+        // Intervals as short as this end all the same, one after the other, when the machine is busy.
+        interval: Duration::from_millis(2),
+        time: Duration::from_millis(2) * (MANY + 50),
+        ..plan.load_settings(&trial, std::path::Path::new("/"))
+    }
+}
+
+fn header(anchor: WallAnchor) -> RunHeader {
+    RunHeader {
+        id: RunId::fresh(anchor),
+        kind: RunKind::Load,
+        state: RunState::Sealed,
+        reason: None,
+        anchor,
+        title: "a long run".to_owned(),
+        labels: std::collections::BTreeMap::new(),
+        bakeoff: None,
+        tool_version: "0".to_owned(),
+        command: "bakeoff".to_owned(),
+    }
+}
+
+#[test]
+fn six_thousand_intervals_take_no_more_memory_than_six_hundred() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let anchor = WallAnchor::now();
+    let header = header(anchor);
+    let writer = archive.begin(&header).unwrap();
+    let mut beside = Beside::new(true).with(probes::observe::KINDS);
+    let mut spooled = Spooled::new(&mut beside, writer.spool(), "here", anchor);
+    let (mut intervals, mut looks) = (0, Vec::new());
+    let record = load::run_with(&settings(), &load::Beside::default(), &Stop::new(), &mut |event| {
+        spooled.follow(event);
+        if matches!(event, Event::Interval(progress) if progress.phase == Phase::Measure) {
+            intervals += 1;
+            if [FEW, MANY].contains(&intervals) {
+                looks.push(anonymous_bytes());
+            }
+        }
+    });
+    let spool = spooled.end();
+    let run = Run {
+        header,
+        environment: record::environment::Environment::default(),
+        load: Some(record.unwrap()),
+        cpu: Vec::new(),
+        server_cpu: record::server_cpu::ServerCpu::not_measured(),
+        instruments: beside.take_instruments(),
+        series: Vec::new(),
+        proofs: Vec::new(),
+        recorded: None,
+        throttled: beside.take_throttled(),
+    };
+    writer.seal_with(&run, &spool).unwrap();
+    let sealed = anonymous_bytes();
+    let grown = looks[1].saturating_sub(looks[0]);
+    assert!(
+        grown <= DIFFERENCE_BYTES_MAX,
+        "{looks:?}: {grown} bytes more after {MANY} intervals, {sealed} sealed"
+    );
+
+    let read = archive.run(run.header.id).unwrap();
+    let load = read.load.unwrap();
+    let whole = load.slices.iter().filter(|s| s.kind == LatencyKind::Response && s.operation.is_empty());
+    let counted: u64 = whole.map(|s| s.histogram.count()).sum();
+    assert_eq!(counted, load.counts.done, "each event is in one interval");
+    assert!(
+        load.slices.iter().any(|s| s.from_ns > 0) && !read.cpu.is_empty(),
+        "intervals are in the archive"
+    );
+}
