@@ -309,7 +309,7 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert!(!text(&distribution).contains(">="));
-        distribution.at_least.record_n(5_000_000, 97);
+        (0..97).for_each(|i| distribution.at_least.record(5_000_000 + i * 1_000_000));
         let text = text(&distribution);
         let mut marks = 0;
         for line in text.lines() {

