@@ -1,0 +1,144 @@
+//! Any bytes, read as each tool's text and printed in each form: a result or an error, never a panic.
+
+use import::Input;
+use import::render::{
+    Intervals, LockstatView, MpstatView, PlockstatLog, PlockstatView, Runs, Samples, csv, json, text,
+};
+use import::solaris::lockstat::{self, By, Machine};
+use import::solaris::mpstat::{self, Rates};
+use import::solaris::plockstat;
+use import::vmstat_s::{self, Clockwork};
+use std::io;
+
+/// Reads `bytes` with every parser.
+///
+/// # Panics
+///
+/// If a sink refuses output, which it never does; or because of the defect that is searched for.
+pub fn check(bytes: &[u8]) {
+    read_mpstat(bytes);
+    read_lockstat(bytes);
+    read_plockstat(bytes);
+    read_vmstat(bytes);
+}
+
+fn whole(bytes: &[u8]) -> Input<'_> {
+    Input::Whole(Box::new(bytes))
+}
+
+fn read_mpstat(bytes: &[u8]) {
+    let view = MpstatView {
+        rates: Rates::Mean,
+        full_pct: 50.0,
+        name_full: true,
+        errors: true,
+        mean: true,
+        boot: true,
+        times: true,
+        by_set: true,
+    };
+    let mut outs = [io::sink(), io::sink(), io::sink()];
+    let [a, b, c] = &mut outs;
+    let mut table = text::Mpstat::new(a, view);
+    let mut lines = csv::Mpstat::new(b, view);
+    let mut document = json::Mpstat::new(c, view, "log", json::Layout::Document);
+    let end = mpstat::read(whole(bytes), &mut |event| {
+        if let mpstat::Event::Sample(sample) = event {
+            table.sample(sample)?;
+            lines.sample(sample)?;
+            document.sample(sample)?;
+        }
+        Ok(())
+    });
+    let error = end.as_ref().err();
+    for receiver in [&mut table as &mut dyn Samples, &mut lines, &mut document] {
+        receiver.end(error).expect("a sink takes everything");
+    }
+}
+
+fn read_lockstat(bytes: &[u8]) {
+    let machine = Machine { cpus: Some(3), elapsed_s: Some(1.5), spin_ns: Some(2.0) };
+    let view = LockstatView { machine, by: None, histograms: true, stacks: true };
+    let by = |by| LockstatView { by: Some(by), ..view };
+    let _ = lockstat::read(whole(bytes), &mut |found| {
+        if let lockstat::Found::Run(run) = found {
+            text::Lockstat::new(&mut io::sink(), view).run(run)?;
+            text::Lockstat::new(&mut io::sink(), by(By::Kind)).run(run)?;
+            text::Lockstat::new(&mut io::sink(), by(By::Lock)).run(run)?;
+            csv::Lockstat::new(&mut io::sink(), view).run(run)?;
+            json::Lockstat::new(&mut io::sink(), view, "log").run(run)?;
+            let _ = text::lockstat_remarks(run, &view);
+        }
+        Ok(())
+    });
+}
+
+fn read_plockstat(bytes: &[u8]) {
+    let view = PlockstatView { cpus: Some(3), elapsed_s: Some(1.5), histograms: true, stacks: true };
+    let mut log = PlockstatLog::default();
+    let end = plockstat::read(whole(bytes), &mut |found| {
+        match found {
+            plockstat::Found::Section(section) => log.sections.push(section.clone()),
+            plockstat::Found::Lost(note) => log.lost.push(note),
+            plockstat::Found::Note(_) => {}
+        }
+        Ok(())
+    });
+    text::plockstat(&mut io::sink(), &log, &view).expect("a sink takes everything");
+    csv::plockstat(&mut io::sink(), &log, &view).expect("a sink takes everything");
+    json::plockstat(&mut io::sink(), &log, &view, "log", end.as_ref().err())
+        .expect("a sink takes everything");
+}
+
+fn read_vmstat(bytes: &[u8]) {
+    let clockwork = Clockwork { hz: 100.0, cpus: Some(3), elapsed_s: None };
+    let mut before = None;
+    let mut sink = io::sink();
+    let mut document = json::Vmstat::new(&mut sink, "log", 100.0, Some(3), json::Layout::Document);
+    let end = vmstat_s::read(whole(bytes), &mut |found| {
+        if let vmstat_s::Found::Snapshot(snapshot) = found {
+            if let Some(before) = before.replace(snapshot.clone()) {
+                let interval = vmstat_s::interval(&before, snapshot, &clockwork);
+                document.interval(&interval)?;
+                text::Vmstat::new(&mut io::sink(), true).interval(&interval)?;
+                csv::Vmstat::new(&mut io::sink()).interval(&interval)?;
+            }
+        }
+        Ok(())
+    });
+    document.end(end.as_ref().err()).expect("a sink takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("the samples are there") {
+            let path = entry.expect("a sample").path();
+            if path.is_dir() {
+                files(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn samples_cut_and_with_a_byte_changed_are_a_result_or_an_error() {
+        let mut samples = Vec::new();
+        files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), &mut samples);
+        assert!(samples.len() > 50, "{} samples", samples.len());
+        for path in samples {
+            let sample = std::fs::read(&path).expect("a sample");
+            check(&sample);
+            for at in (0..sample.len()).step_by(sample.len().div_ceil(8).max(1)) {
+                check(&sample[..at]);
+                let mut changed = sample.clone();
+                changed[at] ^= 0x15;
+                check(&changed);
+            }
+        }
+    }
+}
