@@ -193,7 +193,7 @@ fn root_a_thread_that_another_keeps_off_its_cpu_waits_for_a_cpu() {
 }
 
 /// A C program of three functions: `main` calls `outer`, that calls `inner`, which burns so many milliseconds of CPU time.
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 #include <stdlib.h>
 #include <time.h>
 static volatile unsigned long x = 1;
@@ -210,7 +210,7 @@ __attribute__((noinline)) static void inner(unsigned long ns) {
 }
 __attribute__((noinline)) static void outer(unsigned long ns) { inner(ns); x++; }
 int main(int argc, char **argv) { outer(atol(argv[1]) * 1000000UL); x++; return 0; }
-"#;
+";
 
 /// The program, compiled under that name; `None` where there is no compiler.
 fn compiled(folder: &Path, name: &str, option: &str) -> Option<PathBuf> {
