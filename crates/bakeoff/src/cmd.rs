@@ -80,6 +80,26 @@ pub(crate) fn process(text: &str) -> Result<u32, String> {
     probes::process_time::find(pid).map_err(|missing| missing.reason)
 }
 
+/// The control group of a path.
+pub(crate) fn cgroup(text: &str) -> Result<probes::cgroups::Cgroup, String> {
+    probes::cgroups::find(text).map_err(|e| e.to_string())
+}
+
+/// What else threads are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ByGroup {
+    /// The control group of version 2
+    Cgroup,
+}
+
+/// Refuses what would put everything into one group that nobody knows.
+pub(crate) fn check_cgroups(by: bool) -> anyhow::Result<()> {
+    if by && let Err(error) = probes::cgroups::mounted() {
+        return Err(Exit::CannotHere.with(error.to_string()));
+    }
+    Ok(())
+}
+
 /// Whether the process that alone is watched has ended: then nothing more is to be seen, which is said.
 pub(crate) fn has_ended(only: Option<probes::process_time::Watched>) -> bool {
     let ended = only.filter(probes::process_time::Watched::has_ended);

@@ -509,6 +509,7 @@ mod tests {
 
     fn ulocks() -> UserLockInterval {
         let lock = |kind, caller: &str, count| UserLockSample {
+            cgroup: None,
             pid: 4_711,
             comm: "mariadbd".into(),
             address: 0x5589_cc6c,

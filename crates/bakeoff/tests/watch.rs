@@ -269,6 +269,7 @@ fn io(k: u64) -> IoInterval {
 fn locks(k: u64) -> LockInterval {
     let (from_ns, until_ns) = times(k);
     let lock = |kind, caller: &str, count| LockSample {
+        cgroup: None,
         kind,
         address: 0xffff_8880,
         name: Err(Missing::because("it was allocated")),
@@ -287,6 +288,7 @@ fn locks(k: u64) -> LockInterval {
 fn ulocks(k: u64) -> UserLockInterval {
     let (from_ns, until_ns) = times(k);
     let lock = |kind, caller: &str, count| UserLockSample {
+        cgroup: None,
         pid: 4_711,
         comm: "mariadbd".into(),
         address: 0x5589_cc6c,

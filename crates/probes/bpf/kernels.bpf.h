@@ -43,4 +43,27 @@ static __always_inline bool is_runnable(struct task_struct *task)
 	return BPF_CORE_READ(then, state) == 0;
 }
 
+/* The id of the control group of version 2 that a task is in; 0: this kernel has none. */
+struct kernfs_node___of_group {
+	__u64 id;
+} __attribute__((preserve_access_index));
+struct cgroup___of_task {
+	struct kernfs_node___of_group *kn;
+} __attribute__((preserve_access_index));
+struct css_set___of_task {
+	struct cgroup___of_task *dfl_cgrp;
+} __attribute__((preserve_access_index));
+struct task_struct___in_group {
+	struct css_set___of_task *cgroups;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u64 cgroup_of(struct task_struct *task)
+{
+	struct task_struct___in_group *member = (void *)task;
+
+	if (!bpf_core_field_exists(member->cgroups))
+		return 0;
+	return BPF_CORE_READ(member, cgroups, dfl_cgrp, kn, id);
+}
+
 #endif

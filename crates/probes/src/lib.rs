@@ -4,6 +4,7 @@
 //! what `/proc` tells everyone, says on which rung it stands, and what would lift it to the next one.
 
 pub mod block_io;
+pub mod cgroups;
 pub mod cost;
 pub mod cpu_list;
 pub mod cpu_time;

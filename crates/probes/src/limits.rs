@@ -313,18 +313,18 @@ fn allowed_in_group(root: &Path, group: &Group) -> Maybe<BTreeSet<u32>> {
 
 /// A mounted control group hierarchy.
 #[derive(Debug)]
-struct Mount {
-    at: PathBuf,
+pub(crate) struct Mount {
+    pub(crate) at: PathBuf,
     /// The group that is mounted there.
     of: String,
-    is_v1: bool,
+    pub(crate) is_v1: bool,
     has_cpu: bool,
     has_cpuset: bool,
 }
 
 /// Every hierarchy that a process can see, those of version 1 with a CPU controller first: there the controller of a mixed
 /// system is.
-fn mounts(root: &Path, process: &str) -> Maybe<Vec<Mount>> {
+pub(crate) fn mounts(root: &Path, process: &str) -> Maybe<Vec<Mount>> {
     let path = root.join("proc").join(process).join("mountinfo");
     let text = fs::read_to_string(&path).map_err(|e| Missing::because(format!("{}: {e}", path.display())))?;
     let one = |line: &str| {

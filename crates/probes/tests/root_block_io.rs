@@ -17,7 +17,7 @@ use record::clock::{Clock as _, Monotonic};
 #[test]
 fn root_every_request_is_counted_once_with_its_size_and_its_latency() {
     let Some(disk) = Loop::new() else { return };
-    let by = IoBy { device: true, op: true, comm: true, file: false };
+    let by = IoBy { device: true, op: true, comm: true, ..IoBy::default() };
     let measure = || {
         let mut probe = disk.probe(Options::everything(by));
         let file = disk.open();
@@ -189,7 +189,7 @@ fn read_until(probe: &mut IoProbe, is_all: impl Fn(&IoInterval) -> bool) -> IoIn
             *sum.lost.entry(reason).or_default() += n;
         }
     }
-    let by = IoBy { device: true, comm: true, file: true, op: true };
+    let by = IoBy { device: true, comm: true, file: true, op: true, cgroup: false };
     sum.groups = record::block_io::fold(std::mem::take(&mut sum.groups), by);
     sum
 }

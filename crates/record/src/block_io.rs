@@ -66,6 +66,8 @@ pub struct IoBy {
     pub file: bool,
     /// What was asked.
     pub op: bool,
+    /// The control group, of version 2, of the thread that started it.
+    pub cgroup: bool,
 }
 
 /// Counts by powers of two: the lower bound of each bucket with what was counted in it. The bucket of 0 holds 0 alone,
@@ -174,6 +176,8 @@ pub struct IoGroup {
     pub device: Option<String>,
     /// The name of the thread that started them.
     pub comm: Option<String>,
+    /// The path of the control group of the thread that started them.
+    pub cgroup: Option<String>,
     /// The file that they read or write: its name without its folders, by which alone files are not told apart.
     pub file: Option<String>,
     /// The same file's inode; `None` also where the file is not known.
@@ -282,7 +286,7 @@ impl IoInterval {
 
 /// Joins groups that differ only in keys that `by` does not name; most bytes first, then most requests.
 pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup> {
-    type Key = (Option<String>, Option<String>, Option<String>, Option<Inode>, Option<IoOp>);
+    type Key = (Option<String>, Option<String>, Option<String>, Option<Inode>, Option<IoOp>, Option<String>);
     let mut folded: BTreeMap<Key, IoGroup> = BTreeMap::new();
     for group in groups {
         let key = (
@@ -291,9 +295,10 @@ pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup>
             group.file.clone().filter(|_| by.file),
             group.inode.clone().filter(|_| by.file),
             group.op.filter(|_| by.op),
+            group.cgroup.clone().filter(|_| by.cgroup),
         );
-        let (device, comm, file, inode, op) = key.clone();
-        let fresh = IoGroup { device, comm, file, inode, op, ..IoGroup::default() };
+        let (device, comm, file, inode, op, cgroup) = key.clone();
+        let fresh = IoGroup { device, comm, file, inode, op, cgroup, ..IoGroup::default() };
         folded.entry(key).or_insert(fresh).add(&group);
     }
     let mut groups: Vec<IoGroup> = folded.into_values().collect();

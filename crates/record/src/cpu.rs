@@ -118,6 +118,8 @@ pub struct TaskSample {
     pub tid: u32,
     /// Its name, at most 15 bytes.
     pub comm: String,
+    /// The path of its control group, of version 2, when the interval was read or the thread ended.
+    pub cgroup: Maybe<String>,
     /// Time for which it was dispatched.
     pub on_cpu_ns: u64,
     /// The part of it in which no sibling of its core was busy; all of it where the core has one CPU.
@@ -138,6 +140,62 @@ pub struct TaskSample {
     pub system_ns: Maybe<u64>,
     /// Whether it ended in this interval.
     pub ended: bool,
+}
+
+/// The threads of one control group over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CgroupSample {
+    /// Its path; missing for threads whose group is not known.
+    pub cgroup: Maybe<String>,
+    /// Time for which its threads were dispatched.
+    pub on_cpu_ns: u64,
+    /// Time for which they could have run and waited for a CPU.
+    pub wait_ns: Maybe<u64>,
+    /// Time in which interrupts had the CPUs that they were on; not in the time above.
+    pub interrupted_ns: u64,
+    /// Times that they came off a CPU.
+    pub stints: u64,
+    /// Threads that had any of this.
+    pub threads: u64,
+}
+
+impl CgroupSample {
+    /// Adds what another group had.
+    pub fn add(&mut self, other: &Self) {
+        self.on_cpu_ns += other.on_cpu_ns;
+        self.wait_ns = self.wait_ns.clone().and_then(|ns| Ok(ns + other.wait_ns.clone()?));
+        self.interrupted_ns += other.interrupted_ns;
+        self.stints += other.stints;
+        self.threads += other.threads;
+    }
+}
+
+/// What threads had, summed by their control group; most time first. No time is lost: all groups together had what all
+/// threads had.
+pub fn by_cgroup(tasks: &[TaskSample]) -> Vec<CgroupSample> {
+    let mut groups: BTreeMap<Option<&str>, CgroupSample> = BTreeMap::new();
+    for task in tasks {
+        let fresh = || CgroupSample {
+            cgroup: task.cgroup.clone(),
+            on_cpu_ns: 0,
+            wait_ns: Ok(0),
+            interrupted_ns: 0,
+            stints: 0,
+            threads: 0,
+        };
+        let of_task = CgroupSample {
+            on_cpu_ns: task.on_cpu_ns,
+            wait_ns: task.wait_ns.clone(),
+            interrupted_ns: task.interrupted_ns,
+            stints: task.stints,
+            threads: 1,
+            ..fresh()
+        };
+        groups.entry(task.cgroup.as_deref().ok()).or_insert_with(fresh).add(&of_task);
+    }
+    let mut groups: Vec<CgroupSample> = groups.into_values().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.on_cpu_ns));
+    groups
 }
 
 /// One kind of interrupt on one CPU over one interval.

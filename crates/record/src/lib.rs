@@ -8,6 +8,7 @@ pub mod arrivals;
 pub mod bakeoff;
 pub mod belongs;
 pub mod block_io;
+pub mod cgroup;
 pub mod clock;
 pub mod command;
 pub mod cpu;

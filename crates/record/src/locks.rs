@@ -95,6 +95,8 @@ words!(LockKind {
 /// A lock of the kernel, from one place in the code, over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockSample {
+    /// The path of its waiters' control group, of version 2, where they are told apart by it.
+    pub cgroup: Option<String>,
     /// What it is.
     pub kind: LockKind,
     /// Where it lies.
@@ -146,7 +148,8 @@ impl LockInterval {
         for lock in &self.locks {
             let caller = lock.caller.as_deref().unwrap_or_default();
             let (name, address) = lock.name.as_deref().map_or(("", lock.address), |name| (name, 0));
-            let place = *places.entry((lock.kind, name, address, caller)).or_insert(merged.len());
+            let place =
+                *places.entry((lock.kind, name, address, caller, &lock.cgroup)).or_insert(merged.len());
             match merged.get_mut(place) {
                 Some(known) => {
                     known.waits.add(&lock.waits);
@@ -165,6 +168,7 @@ impl LockInterval {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
         let together = || Err(Missing::because(format!("{} locks together", rest.len())));
         self.locks.push(LockSample {
+            cgroup: None,
             kind: LockKind::Other,
             address: 0,
             name: together(),
@@ -251,6 +255,8 @@ words!(UserLockKind { Mutex = "mutex", Condvar = "condvar", Semaphore = "semapho
 /// A lock of a program, from one place in its code, over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserLockSample {
+    /// The path of its waiters' control group, of version 2, where they are told apart by it.
+    pub cgroup: Option<String>,
     /// Whose it is.
     pub pid: u32,
     /// The name of a thread that waited for it, at most 15 bytes.
@@ -317,7 +323,8 @@ impl UserLockInterval {
         let mut places = BTreeMap::new();
         for lock in &self.locks {
             let words = |m: &Maybe<String>| m.as_deref().unwrap_or_default().to_owned();
-            let key = (lock.pid, lock.address, lock.kind, words(&lock.call), words(&lock.caller));
+            let key =
+                (lock.pid, lock.address, lock.kind, words(&lock.call), words(&lock.caller), &lock.cgroup);
             let place = *places.entry(key).or_insert(merged.len());
             match merged.get_mut(place) {
                 Some(known) => {
@@ -346,6 +353,7 @@ impl UserLockInterval {
         let Some(rest) = split_off(&mut self.locks, most) else { return self };
         let together = || Err(Missing::because(format!("{} locks together", rest.len())));
         self.locks.push(UserLockSample {
+            cgroup: None,
             pid: 0,
             comm: "(others)".to_owned(),
             address: 0,
@@ -369,6 +377,7 @@ mod tests {
 
     fn sample(address: u64, caller: &str, ns: u64, stack: &[&str]) -> LockSample {
         LockSample {
+            cgroup: None,
             kind: LockKind::Mutex,
             address,
             name: Err(Missing::because("it was allocated")),

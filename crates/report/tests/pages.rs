@@ -104,6 +104,7 @@ fn waits(count: u64) -> Waits {
 
 fn locks(k: u64) -> LockInterval {
     let lock = |kind, caller: &str, count| LockSample {
+        cgroup: None,
         kind,
         address: 0xffff_8880,
         name: Err(Missing::because("it was allocated")),
@@ -126,6 +127,7 @@ fn locks(k: u64) -> LockInterval {
 
 fn user_locks(k: u64) -> UserLockInterval {
     let lock = |comm: &str, count| UserLockSample {
+        cgroup: None,
         pid: 4_711,
         comm: comm.into(),
         address: 0x5589_cc6c,

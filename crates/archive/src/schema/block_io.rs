@@ -121,6 +121,7 @@ impl Interval {
 impl Group {
     fn of(group: &IoGroup) -> Self {
         let IoGroup {
+            cgroup: _,
             device,
             comm,
             file,
@@ -155,6 +156,7 @@ impl Group {
 
     fn read(self) -> Result<IoGroup, Wrong> {
         Ok(IoGroup {
+            cgroup: None,
             device: self.device,
             comm: self.comm,
             file: self.file,

@@ -107,7 +107,7 @@ impl Interval {
 
 impl Lock {
     fn of(sample: &LockSample) -> Self {
-        let LockSample { kind, address, name, caller, stack, waits, spin_ns_total } = sample;
+        let LockSample { cgroup: _, kind, address, name, caller, stack, waits, spin_ns_total } = sample;
         let mut missing = Reasons::default();
         Self {
             kind: kind.word().to_owned(),
@@ -123,6 +123,7 @@ impl Lock {
 
     fn read(self) -> Result<LockSample, Wrong> {
         Ok(LockSample {
+            cgroup: None,
             kind: word("kind", &self.kind, LockKind::from_word)?,
             address: self.address,
             name: self.missing.join("lock", self.name, Ok)?,
@@ -162,6 +163,7 @@ impl UserInterval {
 impl UserLock {
     fn of(sample: &UserLockSample) -> Self {
         let UserLockSample {
+            cgroup: _,
             pid,
             comm,
             address,
@@ -195,6 +197,7 @@ impl UserLock {
 
     fn read(self) -> Result<UserLockSample, Wrong> {
         Ok(UserLockSample {
+            cgroup: None,
             pid: self.pid,
             comm: self.comm,
             address: self.address,

@@ -224,6 +224,7 @@ fn latencies(dice: &mut Dice) -> Latencies {
 
 fn io_group(dice: &mut Dice) -> IoGroup {
     IoGroup {
+        cgroup: None,
         device: dice.option(Dice::text),
         comm: dice.option(Dice::text),
         file: dice.option(Dice::text),
@@ -268,6 +269,7 @@ fn waits(dice: &mut Dice) -> Waits {
 
 fn lock_interval(dice: &mut Dice) -> LockInterval {
     let lock = |d: &mut Dice| LockSample {
+        cgroup: None,
         kind: d.one_of(LockKind::ALL),
         address: d.next(),
         name: d.maybe(Dice::text),
@@ -288,6 +290,7 @@ fn lock_interval(dice: &mut Dice) -> LockInterval {
 
 fn user_lock_interval(dice: &mut Dice) -> UserLockInterval {
     let lock = |d: &mut Dice| UserLockSample {
+        cgroup: None,
         pid: d.small(),
         comm: d.text(),
         address: d.next(),

@@ -4,17 +4,18 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use probes::cgroups::Cgroup;
 use probes::cpu_list;
 use probes::cpu_time::{self, CpuProbe, Options, SwitchClock};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
-use record::cpu::CpuInterval;
+use record::cpu::{CpuInterval, TaskSample};
 use record::missing::Maybe;
 use record::quantity;
 use serde_json::{Value, json};
 
-use crate::cmd::Global;
 use crate::cmd::hog::{CpuList, cpu_list};
+use crate::cmd::{self, ByGroup, Global};
 use crate::confine;
 use crate::exit::Exit;
 use crate::own_cost::OwnCost;
@@ -42,8 +43,16 @@ pub(crate) struct Args {
     #[arg(long)]
     tasks: bool,
 
-    /// With --tasks, so many threads (--json lists all)
-    #[arg(long, value_name = "N", default_value_t = 20, requires = "tasks")]
+    /// Also what each control group had of the CPUs
+    #[arg(long, value_enum, value_name = "KEY", conflicts_with_all = ["csv", "clock"])]
+    by: Option<ByGroup>,
+
+    /// Of groups and threads, only those in this control group or below it: its folder, or its path in the hierarchy
+    #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup, conflicts_with_all = ["csv", "clock"])]
+    cgroup: Option<Cgroup>,
+
+    /// So many threads and groups (--json lists all)
+    #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
     /// Which CPUs make up a core, instead of what the kernel says: 0,1;2,3
@@ -80,6 +89,7 @@ Examples:
   bakeoff cpu 1 5                five reports, one a second
   bakeoff cpu 100ms --json       one JSON object a line, ten a second, until Ctrl-C
   bakeoff cpu 5 --tasks          threads too; on cores with hardware threads, what they really had
+  bakeoff cpu --by cgroup        which container has the CPUs, and which waits for them
   bakeoff cpu --csv > cpu.csv    for a spreadsheet
   bakeoff cpu 10 --events-only --clock scheduler     the cheapest way to watch: a few ns a switch
 
@@ -88,11 +98,12 @@ event % is busy by context switches; tick-before, tick-after and sampled % are w
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
+    cmd::check_cgroups(args.by.is_some())?;
     let cores = args.cores()?;
     let cores_shared = !cores.shared().is_empty();
     let options = Options { root: args.root.clone(), ..Options::of_this_machine() };
     let options = Options { ticks: !args.events_only, clock: args.clock, waits: args.waits, ..options };
-    let mut probe = cpu_time::open(&if args.tasks { options.with_tasks(cores) } else { options });
+    let mut probe = cpu_time::open(&if args.wants_tasks() { options.with_tasks(cores) } else { options });
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
     }
@@ -138,6 +149,21 @@ impl Args {
         Ok(declared.clone())
     }
 
+    fn wants_tasks(&self) -> bool {
+        self.tasks || self.wants_groups()
+    }
+
+    fn wants_groups(&self) -> bool {
+        self.by.is_some() || self.cgroup.is_some()
+    }
+
+    /// Threads of the groups that were asked for.
+    fn threads(&self, probe: &CpuProbe) -> Maybe<Vec<TaskSample>> {
+        let Some(asked) = &self.cgroup else { return probe.tasks().map(<[_]>::to_vec) };
+        let is_held = |task: &&TaskSample| task.cgroup.as_ref().is_ok_and(|name| asked.holds(name));
+        Ok(probe.tasks()?.iter().filter(is_held).cloned().collect())
+    }
+
     fn keep_named(&self, interval: &mut CpuInterval) -> anyhow::Result<()> {
         let Some(CpuList(named)) = &self.cpus else { return Ok(()) };
         interval.cpus.retain(|sample| named.contains(&sample.cpu));
@@ -161,10 +187,17 @@ impl Args {
         if global.json {
             let mut document = report::json::cpu(interval, started_ns);
             own.add_to(&mut document, Some(probe.cost()));
-            let tasks = self.tasks.then(|| probe.tasks());
+            let threads = self.wants_tasks().then(|| self.threads(probe));
+            if self.wants_groups()
+                && let Some(threads) = &threads
+            {
+                let groups = threads.as_ref().map(|t| record::cpu::by_cgroup(t)).map_err(Clone::clone);
+                add(&mut document, "cgroups", groups.map(|g| report::json::cgroups(&g, interval.seconds())));
+            }
+            let tasks = threads.filter(|_| self.tasks);
             if let Some(tasks) = tasks {
                 document["tasks_unsure_ratio"] = json!(interval.tasks_unsure_ratio());
-                add(&mut document, "tasks", tasks.map(report::json::tasks));
+                add(&mut document, "tasks", tasks.map(|tasks| report::json::tasks(&tasks)));
             }
             if self.interrupts {
                 add(&mut document, "interrupts", probe.interrupts().map(report::json::interrupts));
@@ -175,11 +208,21 @@ impl Args {
             serde_json::to_writer(&mut *out, &document)?;
             return Ok(writeln!(out)?);
         }
-        let (style, tasks) = (screen::style(), self.tasks.then(|| probe.tasks()));
+        let (style, threads) = (screen::style(), self.wants_tasks().then(|| self.threads(probe)));
         report::text::cpu_interval(out, interval, started_ns, style)?;
-        match tasks {
+        if self.wants_groups() {
+            match &threads {
+                Some(Ok(threads)) => {
+                    let groups = record::cpu::by_cgroup(threads);
+                    report::text::cgroups(out, &groups, self.top, interval.seconds(), style)?;
+                }
+                Some(Err(why)) => writeln!(out, "control groups: missing ({why})")?,
+                None => {}
+            }
+        }
+        match threads.filter(|_| self.tasks) {
             Some(Ok(tasks)) => {
-                report::text::tasks(out, tasks, self.top, cores_shared, style)?;
+                report::text::tasks(out, &tasks, self.top, cores_shared, style)?;
                 let unsure = interval.tasks_unsure_ratio();
                 if cores_shared && unsure > 0.0 {
                     let percent = unsure * 100.0;

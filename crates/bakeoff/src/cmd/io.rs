@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use archive::whole_file;
 use probes::block_io::{self, IoLatency, Options};
+use probes::cgroups::Cgroup;
 use probes::cost::Cost;
 use probes::process_time::Watched;
 use probes::schedule::Deadlines;
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 
-    /// Latencies to measure: the fewer, the less it costs; --pid, --comm and --by comm want both
+    /// Latencies to measure: the fewer, the less it costs; what tells who started a request wants both
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
     latency: Latency,
 
@@ -56,6 +57,10 @@ pub(crate) struct Args {
     /// Only requests that this process started
     #[arg(long, value_name = "PID", value_parser = crate::cmd::process)]
     pid: Option<u32>,
+
+    /// Only requests that threads in this control group or below it started: its folder, or its path in the hierarchy
+    #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
+    cgroup: Option<Cgroup>,
 
     /// Only this device: its name, a path, or a name in /dev/disk/by-id
     #[arg(long, value_name = "DEVICE")]
@@ -78,6 +83,8 @@ enum By {
     File,
     /// The name of the thread that started it
     Comm,
+    /// The control group, of version 2, of the thread that started it
+    Cgroup,
     /// read, write, flush, discard
     Op,
     /// Nothing: all in one
@@ -181,10 +188,13 @@ fn check(args: &Args) -> anyhow::Result<()> {
         return Err(Exit::Usage.with("`--by none` stands alone: with it nothing is told apart"));
     }
     if !matches!(args.latency, Latency::Both)
-        && (args.pid.is_some() || args.comm.is_some() || args.by.contains(&By::Comm))
+        && (args.pid.is_some()
+            || args.comm.is_some()
+            || args.cgroup.is_some()
+            || args.by.iter().any(|by| matches!(by, By::Comm | By::Cgroup)))
     {
         return Err(Exit::Usage.with(
-            "who started a request is known at its start only: `--pid`, `--comm` and `--by comm` want `--latency both`; at its \
+            "who started a request is known at its start only: `--pid`, `--comm`, `--cgroup`, `--by comm` and `--by cgroup` want `--latency both`; at its \
              issue, it is often a thread of the kernel that is at work",
         ));
     }
@@ -226,12 +236,20 @@ fn print(
 
 fn options(args: &Args) -> anyhow::Result<Options> {
     let by = |key: By| args.by.contains(&key);
-    let by = IoBy { device: by(By::Device), comm: by(By::Comm), file: by(By::File), op: by(By::Op) };
+    let by = IoBy {
+        device: by(By::Device),
+        comm: by(By::Comm),
+        file: by(By::File),
+        op: by(By::Op),
+        cgroup: by(By::Cgroup),
+    };
+    cmd::check_cgroups(by.cgroup)?;
     let device = args.dev.as_deref().map(block_io::find).transpose().ends_with(Exit::Usage)?;
     Ok(Options {
         device,
         pid: args.pid,
         comm: args.comm.clone(),
+        cgroup: args.cgroup.clone(),
         ops: args.op.iter().map(|op| (*op).into()).collect(),
         latency: args.latency.into(),
         ..Options::everything(by)

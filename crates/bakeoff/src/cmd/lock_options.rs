@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use probes::cgroups::Cgroup;
 use probes::cost::Cost;
 use probes::process_time::Watched;
 use probes::schedule::Deadlines;
@@ -10,7 +11,7 @@ use record::locks::{LockInterval, UserLockInterval};
 use record::missing::Maybe;
 use report::text::LockView;
 
-use crate::cmd::{self, cpu};
+use crate::cmd::{self, ByGroup, cpu};
 use crate::exit::Exit;
 use crate::signals;
 
@@ -31,6 +32,14 @@ pub(crate) struct LockOptions {
     /// Only waits of threads of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) comm: Option<String>,
+
+    /// Only waits of threads in this control group or below it: its folder, or its path in the hierarchy
+    #[arg(long, value_name = "PATH", value_parser = crate::cmd::cgroup)]
+    pub(crate) cgroup: Option<Cgroup>,
+
+    /// Also tell waits apart by the control group of their thread
+    #[arg(long, value_enum, value_name = "KEY", conflicts_with = "csv")]
+    by: Option<ByGroup>,
 
     /// Show how each caller was reached, and of a program's lock who woke it
     #[arg(long)]
@@ -76,6 +85,12 @@ impl Timed for UserLockInterval {
 }
 
 impl LockOptions {
+    /// Whether waits are told apart by control group.
+    pub(crate) fn by_cgroup(&self) -> anyhow::Result<bool> {
+        cmd::check_cgroups(self.by.is_some())?;
+        Ok(self.by.is_some())
+    }
+
     pub(crate) fn view(&self) -> LockView {
         LockView { stacks: self.stacks, histogram: self.histogram, top: self.top, is_part: false }
     }

@@ -36,6 +36,7 @@ Examples:
   bakeoff locks 1 5                      five reports, one a second
   bakeoff locks 10 1 --stacks            ten seconds, and how each caller was reached
   bakeoff locks --kind spinlock,mutex --min-util 1%
+  bakeoff locks --by cgroup              which container waits for what
   bakeoff locks --comm mariadbd --json   one JSON object a line, until Ctrl-C";
 
 /// One word may stand for a reader's and a writer's kind.
@@ -45,7 +46,13 @@ struct Kinds(Vec<LockKind>);
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
     let asked = &args.options;
-    let options = Options { pid: asked.pid, comm: asked.comm.clone(), ..Options::of_everyone() };
+    let options = Options {
+        pid: asked.pid,
+        comm: asked.comm.clone(),
+        cgroup: asked.cgroup.clone(),
+        by_cgroup: asked.by_cgroup()?,
+        ..Options::of_everyone()
+    };
     let mut probe = locks::open(&options).ends_with(Exit::CannotHere)?;
     probe.measure_cost();
     let started_ns = probe.start()?;

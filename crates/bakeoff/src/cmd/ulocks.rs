@@ -43,6 +43,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let options = Options {
         pid: asked.pid,
         comm: asked.comm.clone(),
+        cgroup: asked.cgroup.clone(),
+        by_cgroup: asked.by_cgroup()?,
         own_threads: args.own_threads,
         ..Options::of_everyone_else()
     };

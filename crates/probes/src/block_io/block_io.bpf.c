@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* What to sum by, and what to look at; 0 or empty: everything. */
 const volatile bool by_comm;
 const volatile bool by_file;
+const volatile bool by_cgroup;
 const volatile __u32 only_dev;
 const volatile __u32 only_ops; /* one bit for each enum io_op */
 /* Sets of WAYS that are in use, less one; a power of two less one. */
@@ -289,7 +290,7 @@ static __always_inline bool is_wanted(struct request *rq)
 /* Whether all requests are looked at, of one device or of all. */
 static __always_inline bool wants_everyones(void)
 {
-	return !only_ops && !only_tgid && only_comm[0] == 0;
+	return !only_ops && !only_tgid && !only_cgroup && only_comm[0] == 0;
 }
 
 static __always_inline void look_at(struct flight *f, struct request *rq)
@@ -302,10 +303,18 @@ static __always_inline void look_at(struct flight *f, struct request *rq)
 	f->seek_sectors = 0;
 }
 
+/* Whether somebody asked whose requests are. */
+static __always_inline bool has_owner(void)
+{
+	return by_comm || by_file || by_cgroup;
+}
+
 static __always_inline void read_owner(struct owner *o, struct request *rq)
 {
 	if (by_comm)
 		bpf_get_current_comm(o->comm, sizeof(o->comm));
+	if (by_cgroup)
+		o->cgroup = bpf_get_current_cgroup_id();
 	if (by_file)
 		read_file(o, rq);
 }
@@ -321,7 +330,7 @@ static __always_inline struct flight *begin(struct request *rq)
 	place = new_place(rq);
 	if (place >= PLACES)
 		return NULL;
-	if (by_comm || by_file) {
+	if (has_owner()) {
 		struct owner *o = bpf_map_lookup_elem(&owners, &place);
 
 		if (o)
@@ -449,6 +458,8 @@ static __always_inline struct group *group_for(const struct flight *f, const str
 
 	if (o && by_comm)
 		__builtin_memcpy(key.comm, o->comm, sizeof(key.comm));
+	if (o && by_cgroup)
+		key.cgroup = o->cgroup;
 	if (o && by_file) {
 		key.inode = o->inode;
 		key.inode_dev = o->inode_dev;
@@ -560,7 +571,7 @@ static __always_inline void end(struct request *rq)
 			__sync_fetch_and_add(&lost.unmatched, 1);
 		return;
 	}
-	if (by_comm || by_file)
+	if (has_owner())
 		o = bpf_map_lookup_elem(&owners, &place);
 	book(flight_at(place), o);
 	if (flight_at(place)->flags & IO_PUT_BACK)

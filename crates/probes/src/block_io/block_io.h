@@ -60,6 +60,7 @@ struct owner {
 	__u64 inode; /* 0: not known */
 	__u32 inode_dev;
 	__u32 unused;
+	__u64 cgroup;	       /* that of who started it */
 	char comm[COMM_BYTES]; /* who started it */
 	char file[FILE_BYTES];
 };
@@ -71,12 +72,13 @@ struct group_key {
 	__u64 inode;
 	__u32 inode_dev;
 	__u32 unused;
+	__u64 cgroup;
 	char comm[COMM_BYTES];
 };
 enum {
 	KEY_BYTES_WITHOUT_OWNER = 8,
 };
-_Static_assert(sizeof(struct group_key) == 40, "bpf.rs expects 40 bytes");
+_Static_assert(sizeof(struct group_key) == 48, "bpf.rs expects 48 bytes");
 
 /* Where the request that was issued last on a device ends. */
 struct last {

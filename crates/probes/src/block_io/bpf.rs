@@ -20,11 +20,13 @@ use record::missing::{Maybe, Missing};
 use self::skel::types::{group, group_key, io_lost};
 use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
 use super::{Device, IoLatency, Options, devices};
+use crate::cgroups;
 use crate::cost::{Cost, Meter};
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
-    KERNEL_BTF, Row, Spent, comm, in_a_burst, recursion_misses, refusal, take_all, text, wait_for_running,
+    KERNEL_BTF, Row, Spent, ask_for, comm, in_a_burst, recursion_misses, refusal, take_all, text,
+    wait_for_running,
 };
 
 #[allow(
@@ -56,7 +58,7 @@ const SLOT_OP_BITS: u32 = 8;
 const IO_OPS: [IoOp; 5] = [IoOp::Read, IoOp::Write, IoOp::Flush, IoOp::Discard, IoOp::Other];
 
 const _: () = assert!(size_of::<group>() == 8008);
-const _: () = assert!(size_of::<group_key>() == 40);
+const _: () = assert!(size_of::<group_key>() == 48);
 
 /// Requests that are made to find out what watching one costs.
 const BURST: u64 = 200;
@@ -74,6 +76,7 @@ pub struct IoProbe {
     lost: io_lost,
     kept_out_before: u64,
     meter: Meter<1>,
+    cgroups: cgroups::Names,
     /// As asked for, by the machine's ids.
     options: Options,
     from_ns: u64,
@@ -132,6 +135,7 @@ impl IoProbe {
         choose(&mut open, events);
         set_up(&mut open, options)?;
         let skel = open.load()?;
+        ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         // The ends first: a start that is seen has an end that is seen.
         let progs = &skel.progs;
         let mut links = match events {
@@ -166,6 +170,7 @@ impl IoProbe {
             lost: io_lost::default(),
             kept_out_before: 0,
             meter: Meter::new(["a request"]),
+            cgroups: cgroups::Names::default(),
             options: options.clone(),
             from_ns: now_ns,
             requests: 0,
@@ -326,6 +331,7 @@ impl IoProbe {
     fn sums(&mut self, rows: &[Row]) -> (IoCounts, Vec<IoGroup>) {
         let mut counts = IoCounts::default();
         let mut groups = Vec::new();
+        self.cgroups.next_round();
         for (key, value) in rows {
             let (key, sums) = (key_of(key), Box::new(plain::<group>(value)));
             let op = IO_OPS.get(key.op as usize).copied().unwrap_or(IoOp::Other);
@@ -347,6 +353,7 @@ impl IoProbe {
             groups.push(IoGroup {
                 device: Some(name.clone()),
                 comm: Some(text(&key.comm)),
+                cgroup: (key.cgroup != 0).then(|| self.cgroups.name(key.cgroup)),
                 file: Some(file(&key, &text(&sums.file))),
                 inode: inode(&key),
                 op: Some(op),
@@ -418,7 +425,7 @@ fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
 }
 
 fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
-    let has_owner = options.by.comm || options.by.file;
+    let has_owner = options.by.comm || options.by.file || options.by.cgroup;
     if !has_owner {
         open.maps.owners.set_max_entries(1)?;
     }
@@ -437,6 +444,8 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     settings.slots_mask = slots.saturating_sub(1);
     settings.by_comm = options.by.comm;
     settings.by_file = options.by.file;
+    settings.by_cgroup = options.by.cgroup;
+    settings.only_cgroup = options.cgroup.is_some();
     settings.only_dev = options.device.map_or(0, Device::number);
     settings.only_tgid = options.pid.unwrap_or(0);
     let bit = |op: &IoOp| 1 << IO_OPS.iter().position(|o| o == op).expect("all of them are listed");
@@ -461,8 +470,8 @@ fn slots(options: &Options, cpus: usize) -> u32 {
 
 /// Merges are not told apart by anything, ends without a start by their device alone.
 fn tells(options: &Options) -> Tells {
-    let Options { device, pid, comm, ops, .. } = options;
-    let unmatched = pid.is_none() && comm.is_none() && ops.is_empty();
+    let Options { device, pid, comm, cgroup, ops, .. } = options;
+    let unmatched = pid.is_none() && comm.is_none() && cgroup.is_none() && ops.is_empty();
     Tells { merged: unmatched && device.is_none(), unmatched }
 }
 

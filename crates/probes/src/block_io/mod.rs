@@ -21,6 +21,8 @@ mod observe;
 use record::block_io::{IoBy, IoOp};
 use record::missing::Maybe;
 
+use crate::cgroups::Cgroup;
+
 #[cfg(not(feature = "bpf"))]
 use crate::cost::Cost;
 
@@ -40,6 +42,8 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Only requests that a thread of this name started; at most 15 bytes count.
     pub comm: Option<String>,
+    /// Only requests that a thread in this control group, or below it, started.
+    pub cgroup: Option<Cgroup>,
     /// Only these; all where it is empty.
     pub ops: Vec<IoOp>,
     /// Which latencies are measured: the fewer, the less it costs.
@@ -70,10 +74,11 @@ impl Options {
             device: None,
             pid: None,
             comm: None,
+            cgroup: None,
             ops: Vec::new(),
             latency: IoLatency::Both,
             flights_max: 32_768,
-            groups_max: if by.comm || by.file { 2_048 } else { 256 },
+            groups_max: if by.comm || by.file || by.cgroup { 2_048 } else { 256 },
         }
     }
 }

@@ -23,6 +23,7 @@ use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
 use super::books::{Books, Edge, Interrupts, KINDS, Top};
 use super::tasks::{Ledger, Sums, Told};
 use super::{Adopt, Options, Source, SwitchClock};
+use crate::cgroups;
 use crate::hog;
 use crate::process_ids;
 use crate::program::{self, KERNEL_BTF, Spent};
@@ -50,7 +51,7 @@ const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
 const _: () = assert!(size_of::<contest>() == 64);
 const _: () = assert!(size_of::<contender>() == 32);
-const _: () = assert!(size_of::<task_record>() == 160);
+const _: () = assert!(size_of::<task_record>() == 168);
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -66,6 +67,7 @@ pub(super) struct Bpf {
     /// Threads of a PID namespace by the machine's ids.
     ids: HashMap<u32, u32>,
     namespace: Option<process_ids::Namespace>,
+    cgroups: cgroups::Names,
     _links: Vec<Link>,
 }
 
@@ -174,6 +176,7 @@ impl Bpf {
             sees_waits,
             ids: HashMap::new(),
             namespace: process_ids::Namespace::open().unwrap_or_default(),
+            cgroups: cgroups::Names::default(),
             _links: links,
         };
         if !process_ids::are_the_machines() {
@@ -315,10 +318,15 @@ impl Source for Bpf {
         unsafe { ptr::write_volatile(&raw mut shared.has_walked, 1) };
         let ledger = self.ledger.as_mut().expect("checked above");
         let mut tasks = ledger.settle(self.epoch, told);
-        for task in &mut tasks {
+        self.cgroups.next_round();
+        for (task, id) in &mut tasks {
+            task.cgroup = match *id {
+                0 => Err(Missing::because("this kernel has no control groups of version 2")),
+                id => Ok(self.cgroups.name(id)),
+            };
             (task.pid, task.tid) = (shown(&self.ids, task.pid), shown(&self.ids, task.tid));
         }
-        Ok(tasks)
+        Ok(tasks.into_iter().map(|(task, _)| task).collect())
     }
 
     fn adopt(&mut self, adopt: Adopt) -> Maybe<()> {
@@ -498,6 +506,7 @@ fn one_told(bytes: &[u8], ended: bool) -> Told {
         user_ns: record.utime_ns,
         system_ns: record.stime_ns,
         waited_ns: record.waited_ns,
+        cgroup: record.cgroup,
         ended,
     }
 }

@@ -145,11 +145,12 @@ struct task_record {
 	__u64 utime_ns;	  /* in user mode, by ticks */
 	__u64 stime_ns;	  /* in the kernel, by ticks */
 	__u64 waited_ns;  /* for a CPU, since its sums began */
+	__u64 cgroup;	  /* of version 2, by its id; 0: not known */
 	__u32 tid;
 	__u32 tgid;
 	char comm[COMM_BYTES];
 };
-_Static_assert(sizeof(struct task_record) == 160, "bpf.rs expects 160 bytes");
+_Static_assert(sizeof(struct task_record) == 168, "bpf.rs expects 168 bytes");
 
 /* The clocks of one core that several CPUs share. */
 struct core_clock {

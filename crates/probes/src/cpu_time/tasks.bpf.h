@@ -185,6 +185,7 @@ static __always_inline void describe(struct task_record *record, struct task_str
 	record->utime_ns = task->utime;
 	record->stime_ns = task->stime;
 	record->waited_ns = waited_ns(task) - books->waited_before_ns;
+	record->cgroup = cgroup_of(task);
 	record->tid = task->pid;
 	record->tgid = task->tgid;
 	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), task->comm);

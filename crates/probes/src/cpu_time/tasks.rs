@@ -35,6 +35,8 @@ pub(super) struct Told {
     pub(super) system_ns: u64,
     /// What it waited for a CPU since its sums began.
     pub(super) waited_ns: u64,
+    /// The control group that it was in when this was told, by its id.
+    pub(super) cgroup: u64,
     pub(super) ended: bool,
 }
 
@@ -60,8 +62,10 @@ struct Entry {
 impl Ledger {
     /// What each thread had in the interval that closing number `epoch` ended; most time first.
     ///
+    /// Each with the id of its control group.
+    ///
     /// `told`: every thread that has sums, in any order; one that is told alive and ended counts as ended.
-    pub(super) fn settle(&mut self, epoch: u64, told: Vec<Told>) -> Vec<TaskSample> {
+    pub(super) fn settle(&mut self, epoch: u64, told: Vec<Told>) -> Vec<(TaskSample, u64)> {
         let mut threads: HashMap<Key, Told> = HashMap::with_capacity(told.len());
         for one in mem::take(&mut self.ended_later).into_iter().chain(told) {
             if one.ended || threads.get(&one.key).is_none_or(|known| !known.ended) {
@@ -80,7 +84,7 @@ impl Ledger {
             };
             let had = before.get(&key).copied().unwrap_or_default();
             let ended = told.ended && !is_later;
-            samples.extend(sample(&told, had, entry, ended));
+            samples.extend(sample(&told, had, entry, ended).map(|sample| (sample, told.cgroup)));
             if !ended {
                 self.last.insert(key, entry);
             }
@@ -88,7 +92,7 @@ impl Ledger {
                 self.ended_later.push(told);
             }
         }
-        samples.sort_by_key(|s| (std::cmp::Reverse(s.on_cpu_ns), s.tid));
+        samples.sort_by_key(|(s, _)| (std::cmp::Reverse(s.on_cpu_ns), s.tid));
         samples
     }
 }
@@ -109,6 +113,7 @@ fn sample(told: &Told, had: Entry, has: Entry, ended: bool) -> Option<TaskSample
         pid: told.pid,
         tid: told.key.0,
         comm: told.comm.clone(),
+        cgroup: Err(Missing::because("it is named later")),
         on_cpu_ns,
         alone_ns,
         sibling_busy_ns: on_cpu_ns - alone_ns,
@@ -153,12 +158,13 @@ mod tests {
             user_ns: 0,
             system_ns: 0,
             waited_ns: 0,
+            cgroup: 1,
             ended: false,
         }
     }
 
-    fn times(samples: &[TaskSample]) -> Vec<(u32, u64, bool)> {
-        samples.iter().map(|s| (s.tid, s.on_cpu_ns, s.ended)).collect()
+    fn times(samples: &[(TaskSample, u64)]) -> Vec<(u32, u64, bool)> {
+        samples.iter().map(|(s, _)| (s.tid, s.on_cpu_ns, s.ended)).collect()
     }
 
     #[test]
@@ -205,12 +211,12 @@ mod tests {
     #[test]
     fn time_is_split_as_ticks_found_it_and_not_at_all_without_ticks() {
         let with_ticks = Told { user_ns: 30, system_ns: 10, ..told(5, 0, 0, 1_000) };
-        let sample = &Ledger::default().settle(1, vec![with_ticks])[0];
+        let sample = &Ledger::default().settle(1, vec![with_ticks])[0].0;
         assert_eq!(
             (sample.user_ns.clone(), sample.system_ns.clone()),
             (Ok(1_000 * 30 / 40), Ok(1_000 * 10 / 40))
         );
-        let without = &Ledger::default().settle(1, vec![told(5, 0, 0, 1_000)])[0];
+        let without = &Ledger::default().settle(1, vec![told(5, 0, 0, 1_000)])[0].0;
         assert!(without.user_ns.is_err());
     }
 }

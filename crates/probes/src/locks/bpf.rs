@@ -34,7 +34,7 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/locks.skel.rs"));
 }
 
-const _: () = assert!(size_of::<wait_key>() == 24);
+const _: () = assert!(size_of::<wait_key>() == 32);
 const _: () = assert!(size_of::<wait_sum>() == 200);
 const _: () = assert!(size_of::<stack>() == 192);
 
@@ -68,6 +68,8 @@ pub(super) struct Sum {
     pub(super) flags: u32,
     pub(super) role: Option<&'static str>,
     pub(super) frames: Maybe<Vec<u64>>,
+    /// By its id; 0 if it was not asked for.
+    pub(super) cgroup: u64,
     pub(super) waits: Waits,
     pub(super) spun_ns: u64,
 }
@@ -116,7 +118,10 @@ impl Bpf {
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
         settings.only_comm = program::comm(options.comm.as_deref());
+        settings.by_cgroup = options.by_cgroup;
+        settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
+        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         // What ends before anyone watches for its beginning is not lost but older than we are.
         let links = [skel.progs.on_begin.attach()?, skel.progs.on_end.attach()?];
         let losses = Losses::new(LOST);
@@ -147,6 +152,7 @@ impl Bpf {
             flags: key.flags,
             role: [None, Some("mmap_lock"), Some("siglock")].get(sum.role as usize).copied().flatten(),
             frames: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
+            cgroup: key.cgroup,
             waits: super::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
         }

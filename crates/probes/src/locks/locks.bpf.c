@@ -10,6 +10,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* Whether waits are told apart by their thread's control group. */
+const volatile bool by_cgroup = false;
+
 /* Which of sums[] is written now; user space turns it over at an interval's edge. */
 __u32 half;
 __u64 lost[LOST_REASONS];
@@ -226,6 +229,8 @@ static __always_inline void sum_up(void *sums, const struct wait *wait, __u64 ns
 
 	if (key.flags & WAIT_MUTEX)
 		key.flags &= ~WAIT_SPINS;
+	if (by_cgroup)
+		key.cgroup = bpf_get_current_cgroup_id();
 	sum = bpf_map_lookup_elem(sums, &key);
 	if (!sum) {
 		/* Fails where another CPU was first, too. */

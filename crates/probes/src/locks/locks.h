@@ -55,8 +55,9 @@ struct wait_key {
 	__u64 stack; /* a hash of its frames; 0: unknown */
 	__u32 flags; /* without WAIT_SPINS where WAIT_MUTEX is set */
 	__u32 unused;
+	__u64 cgroup; /* of the waiting thread; 0: not asked for */
 };
-_Static_assert(sizeof(struct wait_key) == 24, "bpf.rs expects 24 bytes");
+_Static_assert(sizeof(struct wait_key) == 32, "bpf.rs expects 32 bytes");
 
 struct wait_sum {
 	__u64 count;

@@ -26,6 +26,9 @@ use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 use self::form::kind;
+#[cfg(feature = "bpf")]
+use crate::cgroups;
+use crate::cgroups::Cgroup;
 use crate::cost::Cost;
 #[cfg(feature = "bpf")]
 use crate::cost::Meter;
@@ -44,6 +47,10 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Those of threads of this name only; of more than 15 bytes the first 15 are the name.
     pub comm: Option<String>,
+    /// Those of threads in this control group, or below it.
+    pub cgroup: Option<Cgroup>,
+    /// Whether waits are told apart by their thread's control group.
+    pub by_cgroup: bool,
     /// Combinations of lock and caller that an interval has room for; what is more is counted as lost.
     pub room: u32,
 }
@@ -51,7 +58,7 @@ pub struct Options {
 impl Options {
     /// Everyone's, with room for 8,192 combinations: some 4 MB of kernel memory.
     pub fn of_everyone() -> Self {
-        Self { pid: None, comm: None, room: 8192 }
+        Self { pid: None, comm: None, cgroup: None, by_cgroup: false, room: 8192 }
     }
 }
 
@@ -72,6 +79,8 @@ pub struct LockProbe {
     #[cfg(feature = "bpf")]
     programs: bpf::Bpf,
     #[cfg(feature = "bpf")]
+    cgroups: cgroups::Names,
+    #[cfg(feature = "bpf")]
     symbols: Maybe<KernelSymbols>,
     #[cfg(feature = "bpf")]
     meter: Meter<1>,
@@ -91,7 +100,14 @@ pub fn open(options: &Options) -> Result<LockProbe, Refused> {
     let symbols = KernelSymbols::read(std::path::Path::new("/"));
     let programs = bpf::Bpf::open(options).map_err(Refused)?;
     let now_ns = Monotonic.now_ns();
-    Ok(LockProbe { programs, symbols, meter: Meter::new(["a wait"]), last_ns: now_ns, seen: 0 })
+    Ok(LockProbe {
+        programs,
+        cgroups: cgroups::Names::default(),
+        symbols,
+        meter: Meter::new(["a wait"]),
+        last_ns: now_ns,
+        seen: 0,
+    })
 }
 
 /// Attaches nothing: this build has no programs.
@@ -128,6 +144,7 @@ impl LockProbe {
     /// Missing where the kernel does not hand out the sums.
     pub fn read(&mut self) -> Maybe<LockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
+        self.cgroups.next_round();
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         let mut locks: Vec<LockSample> = drained.sums.iter().map(|sum| self.sample(sum)).collect();
         locks.sort_by_key(|l| std::cmp::Reverse(l.waits.ns_total));
@@ -153,7 +170,7 @@ impl LockProbe {
         self.meter.cost([self.seen])
     }
 
-    fn sample(&self, sum: &bpf::Sum) -> LockSample {
+    fn sample(&mut self, sum: &bpf::Sum) -> LockSample {
         let kind = kind(sum.flags);
         let stack = match (&self.symbols, &sum.frames) {
             (Ok(symbols), Ok(frames)) => Ok(symbols.callers(frames)),
@@ -172,7 +189,9 @@ impl LockProbe {
             stack.first().cloned().ok_or_else(|| Missing::because("its stack shows nothing but locking"))
         });
         let stack = stack.unwrap_or_default();
+        let cgroup = (sum.cgroup != 0).then(|| self.cgroups.name(sum.cgroup));
         LockSample {
+            cgroup,
             kind,
             address: sum.lock,
             name,

@@ -1,5 +1,6 @@
 //! What every eBPF program of ours needs, one subject a file.
 
+mod asked;
 mod draining;
 mod kernel;
 mod losses;
@@ -8,6 +9,7 @@ mod refusal;
 mod run_time;
 mod stacks;
 
+pub(crate) use self::asked::ask_for;
 pub(crate) use self::draining::{Halves, Row, empty_if_half_full, take_all, wait_for_running};
 pub(crate) use self::kernel::{KERNEL_BTF, kernel_is_at_least};
 pub(crate) use self::losses::{Losses, count_in};

@@ -37,7 +37,7 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/user_locks.skel.rs"));
 }
 
-const _: () = assert!(size_of::<futex_key>() == 24);
+const _: () = assert!(size_of::<futex_key>() == 32);
 const _: () = assert!(size_of::<futex_sum>() == 224);
 const _: () = assert!(size_of::<futex_stack>() == 968);
 const _: () = assert!(size_of::<waker_key>() == 16);
@@ -77,6 +77,8 @@ pub(super) struct Sum {
     pub(super) op: u32,
     pub(super) stack: Maybe<Stack>,
     pub(super) waker: Maybe<Waker>,
+    /// By its id; 0 if it was not asked for.
+    pub(super) cgroup: u64,
     pub(super) waits: Waits,
     pub(super) spun_ns: u64,
     pub(super) not_slept: u64,
@@ -148,7 +150,10 @@ impl Bpf {
         settings.only_tgid = options.pid.unwrap_or(0);
         settings.but_tgid = if options.own_threads { 0 } else { own_pid };
         settings.only_comm = program::comm(options.comm.as_deref());
+        settings.by_cgroup = options.by_cgroup;
+        settings.only_cgroup = options.cgroup.is_some();
         let skel = open.load()?;
+        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         let links = [skel.progs.on_enter.attach()?, skel.progs.on_exit.attach()?];
         let losses = Losses::new(LOST);
         let stacks = Stacks::new(4 * options.room as usize, Stack::of);
@@ -181,6 +186,7 @@ impl Bpf {
             op: key.op,
             stack: self.stacks.of_waits(&self.skel.maps.stacks, key.stack, sum.count),
             waker: self.waker(&key),
+            cgroup: key.cgroup,
             waits: locks::waits(sum.count, sum.total_ns, sum.max_ns, &sum.buckets),
             spun_ns: sum.spun_ns,
             not_slept: sum.not_slept,

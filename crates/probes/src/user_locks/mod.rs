@@ -29,6 +29,9 @@ use record::locks::UserLockInterval;
 use record::locks::{UserLockKind, UserLockSample};
 use record::missing::{Maybe, Missing};
 
+#[cfg(feature = "bpf")]
+use crate::cgroups;
+use crate::cgroups::Cgroup;
 use crate::cost::Cost;
 #[cfg(feature = "bpf")]
 use crate::cost::Meter;
@@ -47,6 +50,10 @@ pub struct Options {
     pub pid: Option<u32>,
     /// Those of threads of this name only; of more than 15 bytes the first 15 are the name.
     pub comm: Option<String>,
+    /// Those of threads in this control group, or below it.
+    pub cgroup: Option<Cgroup>,
+    /// Whether waits are told apart by their thread's control group.
+    pub by_cgroup: bool,
     /// Also those of the process that watches.
     pub own_threads: bool,
     /// Combinations of process, lock and stack that an interval has room for; what is more is counted as lost.
@@ -56,7 +63,7 @@ pub struct Options {
 impl Options {
     /// Everyone's but our own, with room for 8,192 combinations: some 12 MB of kernel memory.
     pub fn of_everyone_else() -> Self {
-        Self { pid: None, comm: None, own_threads: false, room: 8192 }
+        Self { pid: None, comm: None, cgroup: None, by_cgroup: false, own_threads: false, room: 8192 }
     }
 }
 
@@ -65,6 +72,8 @@ impl Options {
 pub struct UserLockProbe {
     #[cfg(feature = "bpf")]
     programs: bpf::Bpf,
+    #[cfg(feature = "bpf")]
+    cgroups: cgroups::Names,
     #[cfg(feature = "bpf")]
     symbols: UserSymbols,
     /// Processes of a PID namespace by the machine's ids; `None` outside of one.
@@ -94,7 +103,18 @@ pub fn open(options: &Options) -> Result<UserLockProbe, Refused> {
     let (symbols, ids) = (UserSymbols::new(), None);
     let namespace = process_ids::Namespace::open().map_err(|why| Refused::because(why.reason))?;
     let meter = Meter::new(["a wait", "another system call"]);
-    Ok(UserLockProbe { programs, symbols, ids, namespace, meter, calls_before: 0, last_ns: now_ns, seen: 0 })
+    let cgroups = cgroups::Names::default();
+    Ok(UserLockProbe {
+        programs,
+        cgroups,
+        symbols,
+        ids,
+        namespace,
+        meter,
+        calls_before: 0,
+        last_ns: now_ns,
+        seen: 0,
+    })
 }
 
 /// Attaches nothing: this build has no programs.
@@ -132,6 +152,7 @@ impl UserLockProbe {
     /// Missing where the kernel does not hand out the sums.
     pub fn read(&mut self) -> Maybe<UserLockInterval> {
         let (until_ns, drained) = self.programs.drain()?;
+        self.cgroups.next_round();
         let from_ns = std::mem::replace(&mut self.last_ns, until_ns);
         self.symbols.next_round();
         self.ids = self.namespace.as_ref().map(process_ids::Namespace::own_by_machines).transpose()?;
@@ -159,6 +180,11 @@ impl UserLockProbe {
     }
 
     fn sample(&mut self, sum: bpf::Sum) -> UserLockSample {
+        let cgroup = (sum.cgroup != 0).then(|| self.cgroups.name(sum.cgroup));
+        UserLockSample { cgroup, ..self.without_cgroup(sum) }
+    }
+
+    fn without_cgroup(&mut self, sum: bpf::Sum) -> UserLockSample {
         let own = self.ids.as_ref().map_or(Some(sum.pid), |ids| ids.get(&sum.pid).copied());
         let Some(pid) = own else {
             let why = Missing::because("its process is outside of this PID namespace");
@@ -190,6 +216,7 @@ impl UserLockProbe {
 #[cfg(feature = "bpf")]
 fn sample_of(sum: bpf::Sum, reached: calls::Reached, waker: Maybe<String>) -> UserLockSample {
     UserLockSample {
+        cgroup: None,
         pid: sum.pid,
         comm: sum.comm,
         address: sum.address,

@@ -54,6 +54,9 @@ enum {
 /* 0: nobody is left out. */
 const volatile __u32 but_tgid = 0;
 
+/* Whether waits are told apart by their thread's control group. */
+const volatile bool by_cgroup = false;
+
 /* Which of sums[] is written now; user space turns it over at an interval's edge. */
 __u32 half;
 __u64 lost[FUTEX_LOST_REASONS];
@@ -292,8 +295,11 @@ static __always_inline void sum_up(void *sums, const struct futex_wait *wait, __
 				.stack = wait->stack,
 				.tgid = bpf_get_current_pid_tgid() >> 32,
 				.op = wait->op};
-	struct futex_sum *sum = bpf_map_lookup_elem(sums, &key);
+	struct futex_sum *sum;
 
+	if (by_cgroup)
+		key.cgroup = bpf_get_current_cgroup_id();
+	sum = bpf_map_lookup_elem(sums, &key);
 	if (!sum) {
 		/* Fails where another CPU was first, too. */
 		bpf_map_update_elem(sums, &key, &nothing, BPF_NOEXIST);

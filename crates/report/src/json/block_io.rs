@@ -63,6 +63,10 @@ fn group(g: &IoGroup, events: IoEvents, aliases: &BTreeMap<String, Vec<String>>)
     if let Some(comm) = &g.comm {
         set("comm", comm.clone().into());
     }
+    if let Some(cgroup) = &g.cgroup {
+        set("cgroup", cgroup.clone().into());
+        set("container", record::cgroup::container(cgroup).into());
+    }
     if let Some(file) = &g.file {
         set("file", g.inode.as_ref().map(|_| file.clone()).into());
         set("inode", g.inode.as_ref().map(|i| i.number).into());

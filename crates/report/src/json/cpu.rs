@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::cpu::{CpuInterval, CpuSample, InterruptSample, TaskSample, TopThread};
+use record::cpu::{CgroupSample, CpuInterval, CpuSample, InterruptSample, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
 use serde_json::{Value, json};
 
@@ -44,6 +44,7 @@ pub fn tasks(tasks: &[TaskSample]) -> Value {
             .with("pid", task.pid)
             .with("tid", task.tid)
             .with("comm", task.comm.clone())
+            .maybe("cgroup", task.cgroup.clone())
             .with("on_cpu_s", seconds(task.on_cpu_ns))
             .with("alone_s", seconds(task.alone_ns))
             .with("sibling_busy_s", seconds(task.sibling_busy_ns))
@@ -57,6 +58,26 @@ pub fn tasks(tasks: &[TaskSample]) -> Value {
             .finish()
     };
     tasks.iter().map(one).collect()
+}
+
+/// What each control group had.
+///
+/// - `interval_s`: length of the interval.
+pub fn cgroups(groups: &[CgroupSample], interval_s: f64) -> Value {
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    let one = |group: &CgroupSample| {
+        Object::default()
+            .maybe("cgroup", group.cgroup.clone())
+            .with("container", group.cgroup.as_deref().ok().and_then(record::cgroup::container))
+            .with("cpus", seconds(group.on_cpu_ns) / interval_s)
+            .with("on_cpu_s", seconds(group.on_cpu_ns))
+            .maybe("run_queue_wait_s", group.wait_ns.clone().map(seconds))
+            .with("interrupted_s", seconds(group.interrupted_ns))
+            .with("stints", group.stints)
+            .with("threads", group.threads)
+            .finish()
+    };
+    groups.iter().map(one).collect()
 }
 
 fn sample(sample: &CpuSample, seconds: f64) -> Value {

@@ -30,7 +30,7 @@ pub fn locks(interval: &LockInterval, start_ns: u64) -> Value {
 }
 
 fn lock(lock: &LockSample, interval: &LockInterval) -> Value {
-    let object = Object::default()
+    let object = in_group(lock.cgroup.as_deref())
         .with("kind", lock.kind.word())
         .maybe("lock", lock.name.clone())
         .with("address", format!("{:#x}", lock.address))
@@ -69,7 +69,7 @@ pub fn user_locks(interval: &UserLockInterval, start_ns: u64) -> Value {
 
 fn user_lock(lock: &UserLockSample, interval: &UserLockInterval) -> Value {
     let spun_ns = &lock.spin_ns_total;
-    let object = Object::default()
+    let object = in_group(lock.cgroup.as_deref())
         .with("pid", lock.pid)
         .with("comm", lock.comm.as_str())
         .with("kind", lock.kind.word())
@@ -84,6 +84,16 @@ fn user_lock(lock: &UserLockSample, interval: &UserLockInterval) -> Value {
         .maybe("waker", lock.waker.clone())
         .with("stack", lock.stack.clone())
         .finish()
+}
+
+/// An object that begins with the control group, where waits are told apart by it.
+fn in_group(cgroup: Option<&str>) -> Object {
+    match cgroup {
+        Some(path) => {
+            Object::default().with("cgroup", path).with("container", record::cgroup::container(path))
+        }
+        None => Object::default(),
+    }
 }
 
 /// The fields of waits, the same for all that waits are counted of.

@@ -263,6 +263,7 @@ mod tests {
     /// Of locks by their address; 0 stands for those that had no line of their own.
     fn interval(k: u64, locks: &[(u64, u64)]) -> LockInterval {
         let lock = |(address, count): &(u64, u64)| LockSample {
+            cgroup: None,
             kind: LockKind::Mutex,
             address: *address,
             name: Err(Missing::because("it was allocated")),

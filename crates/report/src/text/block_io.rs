@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use record::block_io::{Inode, IoGroup, IoInterval, Latencies, Powers};
 
 use super::table::{Align, Table};
+use super::tasks::cgroup_name;
 use super::{Style, Tint, paragraph};
 use crate::number::{count, latency, percent_digits, significant_4};
 
@@ -123,9 +124,10 @@ fn table(interval: &IoInterval, at_least: &str, top: usize) -> Table {
     let groups = &interval.groups;
     let has = |of: fn(&IoGroup) -> bool| groups.iter().any(of);
     let mut table = Table::default();
-    let keys: [Key; 4] = [
+    let keys: [Key; 5] = [
         ("device", Align::Left, |g, _| g.device.clone()),
         ("comm", Align::Left, |g, _| g.comm.clone()),
+        ("control group", Align::Elastic, |g, _| g.cgroup.as_deref().map(cgroup_name)),
         ("file", Align::Elastic, file),
         ("op", Align::Left, |g, _| g.op.map(|op| op.word().to_owned())),
     ];
@@ -217,6 +219,7 @@ fn distribution(
     let keys = [
         group.device.clone(),
         group.comm.clone(),
+        group.cgroup.clone(),
         file(group, shared),
         group.op.map(|op| op.word().to_owned()),
     ];

@@ -140,6 +140,7 @@ mod tests {
             lost: [("no-end".to_owned(), 2)].into(),
         };
         let lock = LockSample {
+            cgroup: None,
             kind: LockKind::Mutex,
             address: 1,
             name: Err(Missing::because("it was allocated")),

@@ -8,6 +8,7 @@ use record::missing::Maybe;
 use record::printable::csv_cell;
 
 use super::table::{Align, Table};
+use super::tasks::cgroup_name;
 use super::{Style, Tint, labelled, paragraph};
 use crate::number::{count, latency, percent_digits};
 
@@ -74,6 +75,10 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
     if numbered {
         table = table.column("#", Align::Right, 0);
     }
+    let grouped = interval.locks.iter().any(|lock| lock.cgroup.is_some());
+    if grouped {
+        table = table.column("control group", Align::Left, 0);
+    }
     let mut table = table
         .column("kind", Align::Left, 0)
         .column("count", Align::Right, 0)
@@ -84,7 +89,12 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
         .column("lock", Align::Left, 5)
         .column("caller", Align::Elastic, 0);
     let bound = bound(&interval.lost);
-    let row = |number: String, kind: &str, waits: &Waits, spun_ns: u64, lock: String, caller: String| {
+    let row = |(number, group): (String, String),
+               kind: &str,
+               waits: &Waits,
+               spun_ns: u64,
+               lock: String,
+               caller: String| {
         let strong = (kind == TOTAL).then_some(Tint::Strong);
         let cells = [
             kind.to_owned(),
@@ -96,21 +106,29 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
             lock,
             caller,
         ];
-        let number = numbered.then_some((number, strong));
-        number.into_iter().chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
+        let first = numbered.then_some((number, strong)).into_iter();
+        first.chain(grouped.then_some((group, strong))).chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
     };
     for (lock, number) in interval.locks.iter().take(view.top).zip(1..) {
         let named = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
         let (kind, caller) = (lock.kind.word(), caller(&lock.caller));
-        table.row(row(number.to_string(), kind, &lock.waits, lock.spin_ns_total, named, caller));
+        let first = (number.to_string(), group(&lock.cgroup));
+        table.row(row(first, kind, &lock.waits, lock.spin_ns_total, named, caller));
     }
     let rest: &[LockSample] = interval.locks.get(view.top..).unwrap_or_default();
     if !rest.is_empty() {
         let waits = rest.iter().map(|l| &l.waits).sum();
         let spun_ns = rest.iter().map(|l| l.spin_ns_total).sum();
-        table.row(row(String::new(), "...", &waits, spun_ns, String::new(), format!("{} more", rest.len())));
+        table.row(row(
+            Default::default(),
+            "...",
+            &waits,
+            spun_ns,
+            String::new(),
+            format!("{} more", rest.len()),
+        ));
     }
-    table.row(row(String::new(), TOTAL, all, spun_ns, String::new(), String::new()));
+    table.row(row(Default::default(), TOTAL, all, spun_ns, String::new(), String::new()));
     table
 }
 
@@ -172,6 +190,10 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
     if numbered {
         table = table.column("#", Align::Right, 0);
     }
+    let grouped = interval.locks.iter().any(|lock| lock.cgroup.is_some());
+    if grouped {
+        table = table.column("control group", Align::Left, 0);
+    }
     let mut table = table
         .column("process", Align::Left, 0)
         .column("kind", Align::Left, 5)
@@ -188,7 +210,7 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
         let ratio = spun_ns.as_ref().map(|ns| interval.cpu_util_ratio(*ns));
         ratio.map_or("-".to_owned(), |ratio| format!("{bound}{}", percent_digits(ratio)))
     };
-    let row = |number: String, waits: &Waits, spun_ns: &Maybe<u64>, words: [String; 5]| {
+    let row = |(number, group): (String, String), waits: &Waits, spun_ns: &Maybe<u64>, words: [String; 5]| {
         let strong = (words[0] == TOTAL).then_some(Tint::Strong);
         let [process, kind, lock, call, caller] = words;
         let cells = [
@@ -203,8 +225,8 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             call,
             caller,
         ];
-        let number = numbered.then_some((number, strong));
-        number.into_iter().chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
+        let first = numbered.then_some((number, strong)).into_iter();
+        first.chain(grouped.then_some((group, strong))).chain(cells.map(|c| (c, strong))).collect::<Vec<_>>()
     };
     for (lock, number) in interval.locks.iter().take(view.top).zip(1..) {
         let words = [
@@ -215,7 +237,8 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             lock.call.as_deref().map_or("-", |c| c.rsplit("::").next().unwrap_or(c)).to_owned(),
             caller(&lock.caller),
         ];
-        table.row(row(number.to_string(), &lock.waits, &lock.spin_ns_total, words));
+        let first = (number.to_string(), group(&lock.cgroup));
+        table.row(row(first, &lock.waits, &lock.spin_ns_total, words));
     }
     let rest: &[UserLockSample] = interval.locks.get(view.top..).unwrap_or_default();
     if !rest.is_empty() {
@@ -225,12 +248,21 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
         );
         let more = format!("{} more", rest.len());
         let words = ["...".to_owned(), String::new(), String::new(), String::new(), more];
-        table.row(row(String::new(), &waits, &spun_ns, words));
+        table.row(row(Default::default(), &waits, &spun_ns, words));
     }
     let blank = String::new;
     let (all, spun_ns) = interval.total();
-    table.row(row(blank(), &all, &spun_ns, [TOTAL.to_owned(), blank(), blank(), blank(), blank()]));
+    table.row(row(
+        Default::default(),
+        &all,
+        &spun_ns,
+        [TOTAL.to_owned(), blank(), blank(), blank(), blank()],
+    ));
     table
+}
+
+fn group(cgroup: &Option<String>) -> String {
+    cgroup.as_deref().map(cgroup_name).unwrap_or_default()
 }
 
 /// `>=` where something was lost.
@@ -363,6 +395,7 @@ mod tests {
 
     fn interval(lost: &[(&str, u64)]) -> LockInterval {
         let lock = |kind, name: Maybe<String>, caller: &str, count: u64, ns: u64, spun: u64| LockSample {
+            cgroup: None,
             kind,
             address: 0xffff_8880_1234_5678,
             name,
@@ -415,6 +448,7 @@ mod tests {
     #[test]
     fn locks_of_programs_are_a_table_that_fits_from_40_columns_up() {
         let lock = |kind, call: &str, caller: &str, count: u64| UserLockSample {
+            cgroup: None,
             pid: 4711,
             comm: "mariadbd".into(),
             address: 0x7f12_3456_7890,

@@ -46,7 +46,7 @@ pub use runs::runs_list;
 pub use scale::scale;
 pub use search::{per_second, probe, search};
 pub use sweep::sweep;
-pub use tasks::tasks;
+pub use tasks::{cgroups, tasks};
 pub use waiting::{interrupts, waits};
 
 /// How a terminal, or what stands for one, can be written to.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::cpu::TaskSample;
+use record::cpu::{CgroupSample, TaskSample};
 use record::missing::Maybe;
 
 use super::table::{Align, Table};
@@ -78,6 +78,61 @@ pub fn tasks(
     Ok(())
 }
 
+/// Control groups, most time first, `rows` of them, then one row for the rest.
+///
+/// - `seconds`: length of the interval.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub fn cgroups(
+    out: &mut dyn Write,
+    groups: &[CgroupSample],
+    rows: usize,
+    seconds: f64,
+    style: Style,
+) -> io::Result<()> {
+    let mut table = Table::default()
+        .column("control group", Align::Elastic, 0)
+        .column("threads", Align::Right, 4)
+        .column("CPUs", Align::Right, 0)
+        .column("on CPU s", Align::Right, 1)
+        .column("waited s", Align::Right, 2)
+        .column("interrupts s", Align::Right, 5)
+        .column("stints", Align::Right, 6);
+    let of_ns = |ns: u64| format!("{:.6}", ns as f64 * 1e-9);
+    let mut add = |name: String, group: &CgroupSample| {
+        let waited = group.wait_ns.as_ref().map_or("-".to_owned(), |ns| format!("{:.3}", *ns as f64 * 1e-9));
+        let cells = [
+            name,
+            count(group.threads),
+            format!("{:.3}", group.on_cpu_ns as f64 * 1e-9 / seconds),
+            of_ns(group.on_cpu_ns),
+            waited,
+            of_ns(group.interrupted_ns),
+            count(group.stints),
+        ];
+        table.row(cells.map(|cell| (cell, None)).to_vec());
+    };
+    for group in groups.iter().take(rows) {
+        add(group.cgroup.as_deref().map_or("(not known)".to_owned(), cgroup_name), group);
+    }
+    let rest = groups.get(rows..).unwrap_or_default();
+    if let Some((first, others)) = rest.split_first() {
+        let mut all = first.clone();
+        for group in others {
+            all.add(group);
+        }
+        add(format!("({} more)", rest.len()), &all);
+    }
+    table.write(out, style)
+}
+
+/// The path of a control group, and its container in front, as far as the path shows one.
+pub(super) fn cgroup_name(path: &str) -> String {
+    record::cgroup::container(path).map_or_else(|| path.to_owned(), |name| format!("{name} {path}"))
+}
+
 /// `mariadbd/4711`; of a thread that ended, with a cross.
 fn name(task: &TaskSample) -> String {
     format!("{}/{}{}", task.comm, task.tid, if task.ended { " (ended)" } else { "" })
@@ -91,6 +146,7 @@ mod tests {
 
     fn task(tid: u32, on_cpu_ns: u64) -> TaskSample {
         TaskSample {
+            cgroup: Ok("/".into()),
             pid: 1,
             tid,
             comm: "hog".into(),

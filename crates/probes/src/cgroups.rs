@@ -1,0 +1,144 @@
+//! Control groups of version 2: by the ids that programs in the kernel see, and by the paths that people use.
+//!
+//! A group of version 1 has no id that a program in the kernel can tell: on a machine with both versions, every process is
+//! in one group of version 2 too, often in its root.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::limits;
+
+/// A group that a user has named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its path in the mounted hierarchy: `/system.slice/mariadb.service`.
+    pub name: String,
+}
+
+/// Why a name stands for no group that can be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// No hierarchy to look in.
+    #[error(
+        "no hierarchy of control groups of version 2 is mounted: `mount -t cgroup2 none DIR` mounts one, and processes are \
+         moved into its groups by writing to `cgroup.procs`"
+    )]
+    NotMounted,
+    /// Nothing has that name.
+    #[error("there is no control group `{name}` below {}", mount.display())]
+    Unknown {
+        /// As it was written.
+        name: String,
+        /// Where the hierarchy is mounted.
+        mount: PathBuf,
+    },
+}
+
+/// The group of a path: as the file system shows it (`/sys/fs/cgroup/a/b`), or below the root of the hierarchy (`a/b`).
+///
+/// # Errors
+///
+/// [`CgroupError`].
+pub fn find(text: &str) -> Result<Cgroup, CgroupError> {
+    let mount = mounted()?;
+    let below = mount.join(text.trim_start_matches('/'));
+    let as_shown = Path::new(text).canonicalize().ok().filter(|path| path.starts_with(&mount));
+    let folder = as_shown.unwrap_or(below);
+    // A path of `..` may lead out of the hierarchy.
+    let folder = folder.canonicalize().ok().filter(|f| f.starts_with(&mount) && f.is_dir());
+    let folder =
+        folder.ok_or_else(|| CgroupError::Unknown { name: text.to_owned(), mount: mount.clone() })?;
+    let name = name_below(&mount, &folder);
+    Ok(Cgroup { folder, name })
+}
+
+/// Where the hierarchy of version 2 is mounted.
+///
+/// # Errors
+///
+/// [`CgroupError::NotMounted`].
+pub fn mounted() -> Result<PathBuf, CgroupError> {
+    let mounts = limits::mounts(Path::new("/"), "self").unwrap_or_default();
+    let mount = mounts.into_iter().find(|mount| !mount.is_v1);
+    mount.map(|mount| mount.at).ok_or(CgroupError::NotMounted)
+}
+
+impl Cgroup {
+    /// Whether the group of that path is this one, or below it.
+    pub fn holds(&self, name: &str) -> bool {
+        Path::new(name).starts_with(&self.name)
+    }
+}
+
+/// Groups that are looked at for a name.
+const FOLDERS_MAX: usize = 65_536;
+
+/// Names of groups by their ids, as far as the mounted hierarchy shows them.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    known: HashMap<u64, String>,
+    has_walked: bool,
+}
+
+impl Names {
+    /// From now on, an id that is not known is looked for once more. Groups that are gone keep their name.
+    pub(crate) fn next_round(&mut self) {
+        self.has_walked = false;
+    }
+
+    /// Looks at all groups that there are, so that one that goes soon has a name.
+    pub(crate) fn walk(&mut self) {
+        self.has_walked = true;
+        let Ok(mount) = mounted() else { return };
+        if self.known.len() > 2 * FOLDERS_MAX {
+            self.known.clear();
+        }
+        let mut waiting = VecDeque::from([mount.clone()]);
+        for _ in 0..FOLDERS_MAX {
+            let Some(folder) = waiting.pop_front() else { return };
+            // The number of its folder is the group's id, on machines of 64 bits.
+            if let Ok(metadata) = fs::metadata(&folder) {
+                self.known.insert(metadata.ino(), name_below(&mount, &folder));
+            }
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            waiting.extend(entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+        }
+    }
+
+    /// The path of a group; its id, if the mounted hierarchy does not show it or it went before it was looked for.
+    pub(crate) fn name(&mut self, id: u64) -> String {
+        if !self.known.contains_key(&id) && !self.has_walked {
+            self.walk();
+        }
+        self.known.get(&id).cloned().unwrap_or_else(|| format!("(cgroup {id})"))
+    }
+}
+
+fn name_below(mount: &Path, folder: &Path) -> String {
+    let below = folder.strip_prefix(mount).unwrap_or(folder);
+    Path::new("/").join(below).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_holds_itself_and_what_is_below_it_and_no_namesake() {
+        let group = Cgroup { folder: "/x".into(), name: "/a/b".into() };
+        assert!(group.holds("/a/b") && group.holds("/a/b/c"));
+        assert!(!group.holds("/a/bc") && !group.holds("/a") && !group.holds("(cgroup 7)"));
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_hierarchy_are_unknown() {
+        for name in ["../..", "no-such-group", "/etc"] {
+            let error = find(name).unwrap_err();
+            assert!(matches!(error, CgroupError::Unknown { .. } | CgroupError::NotMounted), "{error}");
+        }
+    }
+}

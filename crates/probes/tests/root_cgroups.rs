@@ -1,0 +1,292 @@
+//! Control groups as filters and keys, against groups whose processes are known: needs root, BTF and a hierarchy of version 2
+//! that may be written to; what is absent is printed.
+
+#![cfg(feature = "bpf")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bakeoff_probes::block_io::{self, Options as IoOptions};
+use bakeoff_probes::cgroups::{self, Cgroup};
+use bakeoff_probes::cpu_time::{self, Options as CpuOptions};
+use bakeoff_probes::locks::{self, Options as LockOptions};
+use bakeoff_probes::topology::Cores;
+use bakeoff_probes::user_locks::{self, Options as UserLockOptions};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+use record::block_io::IoBy;
+use record::clock::{Clock, Monotonic};
+use record::cpu::{CgroupSample, CpuSample, UNOWNED_NS, by_cgroup};
+
+#[test]
+fn root_groups_have_what_their_processes_had_and_sum_up_to_the_books() {
+    let Some(groups) = Groups::new(&["a", "b", "b/below"]) else { return };
+    let cpus: Vec<u32> = bakeoff_probes::hog::usable().into_iter().collect();
+    let (first, last) = (cpus[0].to_string(), cpus[cpus.len() - 1].to_string());
+    let mut probe = cpu_time::open(&CpuOptions::of_this_machine().with_tasks(Cores::default()));
+    let spinners = [
+        groups.start("a", &hog(&["spin", &first, "60"])),
+        groups.start("b", &hog(&["spin", &last, "60"])),
+        groups.start("b/below", &hog(&["spin", &last, "60"])),
+    ];
+    let outer = spinners.each_ref().map(Process::cpu_ns);
+    probe.start();
+    let inner = spinners.each_ref().map(Process::cpu_ns);
+    sleep(Duration::from_secs(2));
+    let until = spinners.each_ref().map(Process::cpu_ns);
+    // One that ends within the interval still belongs to its group.
+    groups.start("b", &["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).wait();
+    let interval = probe.read();
+    let after = spinners.each_ref().map(Process::cpu_ns);
+    let tasks = probe.tasks().unwrap();
+    let found = by_cgroup(tasks);
+    let of = |name: &str| -> &CgroupSample {
+        found.iter().find(|g| g.cgroup.as_deref() == Ok(&groups.name(name))).unwrap()
+    };
+    for (k, name) in ["a", "b", "b/below"].into_iter().enumerate() {
+        // The scheduler's clock counts interrupts too, and starts a stint a little before the switch is traced.
+        let had_ns = of(name).on_cpu_ns + of(name).interrupted_ns;
+        let slack_ns = 10_000 * of(name).stints + 1_000_000;
+        assert!(had_ns + slack_ns >= until[k] - inner[k], "{name}: {had_ns} of {}", until[k] - inner[k]);
+        if name != "b" {
+            assert!(had_ns <= after[k] - outer[k] + slack_ns, "{name}: {had_ns} of {}", after[k] - outer[k]);
+        }
+    }
+    let shell = tasks.iter().find(|t| t.comm == "sh" && t.ended);
+    assert_eq!(shell.unwrap().cgroup.as_deref(), Ok(groups.name("b").as_str()), "{shell:?}");
+
+    // What groups had, what interrupts took and what was nobody's is what the CPUs were busy.
+    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let ratios = |of: fn(&CpuSample) -> f64| interval.cpus.iter().map(of).sum::<f64>() * wall_ns;
+    let busy_ns = ratios(|c| c.event_ratio.clone().unwrap());
+    let interrupts_ns = ratios(|c| c.irq_ratio.clone().unwrap() + c.softirq_ratio.clone().unwrap());
+    let unowned_ns = interval.lost.get(UNOWNED_NS).copied().unwrap_or(0) as f64;
+    let sum_ns = found.iter().map(|g| g.on_cpu_ns as f64).sum::<f64>() + interrupts_ns + unowned_ns;
+    assert!((busy_ns - sum_ns).abs() < 0.002 * busy_ns + 1e6, "busy {busy_ns} ns, groups {sum_ns} ns");
+
+    let asked = groups.asked("b");
+    let held: Vec<&str> =
+        found.iter().filter_map(|g| g.cgroup.as_deref().ok()).filter(|name| asked.holds(name)).collect();
+    assert_eq!(held.len(), 2, "itself and the group below it: {held:?}");
+}
+
+#[test]
+fn root_waits_are_of_the_group_that_was_asked_for_and_told_apart_by_group() {
+    let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
+    let asked = |name: &str| Some(groups.asked(name));
+    let everyones = UserLockOptions { by_cgroup: true, ..UserLockOptions::of_everyone_else() };
+    let mut of_all = user_locks::open(&everyones).unwrap();
+    let mut of_a = user_locks::open(&UserLockOptions { cgroup: asked("a"), ..everyones.clone() }).unwrap();
+    let mut of_none = user_locks::open(&UserLockOptions { cgroup: asked("empty"), ..everyones }).unwrap();
+    let words = example("one_lock", &["mutex", "shared", "3", "1"]);
+    let mut processes = ["a", "b"].map(|name| groups.start(name, &words));
+    let pids = processes.each_ref().map(|p| p.child.id());
+    // Until they have ended, and before their ids mean nothing any more.
+    processes.iter().for_each(Process::wait_until_ended);
+    let [all, a, none] = [&mut of_all, &mut of_a, &mut of_none].map(|probe| probe.read().unwrap());
+    assert!(processes.each_mut().map(Process::wait).iter().all(|ended_well| *ended_well));
+    assert!(none.locks.is_empty(), "{none:#?}");
+    assert!(!a.locks.is_empty() && a.locks.iter().all(|l| l.pid == pids[0]), "{pids:?}: {a:#?}");
+    let name = |group: &str| Some(groups.name(group));
+    for (pid, group) in pids.into_iter().zip(["a", "b"]) {
+        let mut of_pid = all.locks.iter().filter(|l| l.pid == pid).peekable();
+        assert!(of_pid.peek().is_some(), "{group}: {all:#?}");
+        assert!(of_pid.all(|l| l.cgroup == name(group)), "{group}: {all:#?}");
+    }
+    let waits_of_a = |of: &[record::locks::UserLockSample]| -> u64 {
+        of.iter().filter(|l| l.pid == pids[0]).map(|l| l.waits.count).sum()
+    };
+    // Both saw the whole life of the process.
+    let lost: u64 = all.lost.values().chain(a.lost.values()).sum();
+    assert!(waits_of_a(&all.locks).abs_diff(waits_of_a(&a.locks)) <= lost, "{all:#?} {a:#?}");
+}
+
+#[test]
+fn root_waits_for_the_kernels_locks_are_told_apart_by_group() {
+    let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
+    let everyones = LockOptions { by_cgroup: true, ..LockOptions::of_everyone() };
+    let [mut of_all, mut of_a, mut of_none] = [None, Some("a"), Some("empty")].map(|name| {
+        let cgroup = name.map(|name| groups.asked(name));
+        locks::open(&LockOptions { cgroup, ..everyones.clone() }).unwrap()
+    });
+    let words = example("one_lock", &["pipe", "shared", "3", "1"]);
+    let mut processes = ["a", "b"].map(|name| groups.start(name, &words));
+    assert!(processes.each_mut().map(Process::wait).iter().all(|ended_well| *ended_well));
+    let [all, a, none] = [&mut of_all, &mut of_a, &mut of_none].map(|probe| probe.read().unwrap());
+    let waits = |interval: &record::locks::LockInterval, group: &str| -> u64 {
+        let name = Some(groups.name(group));
+        interval.locks.iter().filter(|l| l.cgroup == name).map(|l| l.waits.count).sum()
+    };
+    assert_eq!(none.total().0.count, 0, "{none:#?}");
+    assert!(waits(&all, "a") > 0 && waits(&all, "b") > 0, "{all:#?}");
+    assert_eq!(a.total().0.count, waits(&a, "a"), "no other group's: {a:#?}");
+    // Both saw all of the group's life, but for what the programs of one kept from those of the other.
+    let lost: u64 = all.lost.values().chain(a.lost.values()).sum();
+    let (by_all, by_a) = (waits(&all, "a"), waits(&a, "a"));
+    assert!(by_all.abs_diff(by_a) <= lost + by_all / 100, "{by_all} and {by_a}, lost {lost}");
+}
+
+#[test]
+fn root_requests_are_of_the_group_that_started_them() {
+    let Some(groups) = Groups::new(&["a", "b", "empty"]) else { return };
+    let everyones = IoOptions::everything(IoBy { comm: true, cgroup: true, ..IoBy::default() });
+    let [mut of_all, mut of_a, mut of_none] = [None, Some("a"), Some("empty")].map(|name| {
+        let cgroup = name.map(|name| groups.asked(name));
+        let mut probe = block_io::open(&IoOptions { cgroup, ..everyones.clone() }).unwrap();
+        probe.start().unwrap();
+        probe
+    });
+    let this = format!("if={}", std::env::current_exe().unwrap().display());
+    for (group, count) in [("a", 64), ("b", 96)] {
+        let count = format!("count={count}");
+        let mut dd = groups.start(group, &["dd", &this, "of=/dev/null", "bs=4k", "iflag=direct", &count]);
+        if !dd.wait() {
+            return eprintln!("skipped: nothing can be read past the page cache here");
+        }
+    }
+    let [all, a, none] = [&mut of_all, &mut of_a, &mut of_none].map(|probe| probe.read().unwrap());
+    assert_eq!(none.total().count, 0, "{none:#?}");
+    let of = |group: &str| -> u64 {
+        let name = Some(groups.name(group));
+        let is_its = |g: &&record::block_io::IoGroup| g.cgroup == name && g.comm.as_deref() == Some("dd");
+        all.groups.iter().filter(is_its).map(|g| g.count).sum()
+    };
+    // dd may also have read itself in.
+    assert!((64..96).contains(&of("a")) && (96..128).contains(&of("b")), "{} {}", of("a"), of("b"));
+    assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
+    let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
+    assert_eq!(of_dd, of("a"));
+}
+
+/// Groups for one test, and the right to be the only one that measures; removed when dropped.
+struct Groups {
+    folder: PathBuf,
+    names: Vec<String>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Groups {
+    /// `None`, and the reason printed, where something is absent.
+    fn new(names: &[&str]) -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        if !nix::unistd::geteuid().is_root() || !Path::new("/sys/kernel/btf/vmlinux").exists() {
+            eprintln!("skipped: needs root and a kernel with BTF");
+            return None;
+        }
+        let mount = match cgroups::mounted() {
+            Ok(mount) => mount,
+            Err(why) => {
+                eprintln!("skipped: {why}");
+                return None;
+            }
+        };
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = mount.join(format!("bakeoff-test-{}", process::id()));
+        if let Err(why) = fs::create_dir_all(&folder) {
+            eprintln!("skipped: no group can be made in {}: {why}", mount.display());
+            return None;
+        }
+        for name in names {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        Some(Self { folder, names: names.iter().map(|n| (*n).to_owned()).collect(), _alone: alone })
+    }
+
+    fn name(&self, group: &str) -> String {
+        self.asked(group).name
+    }
+
+    fn asked(&self, group: &str) -> Cgroup {
+        cgroups::find(self.folder.join(group).to_str().unwrap()).unwrap()
+    }
+
+    /// Starts a program that is in the group from its first instruction on, and returns when its work has begun, if it says so.
+    fn start<S: AsRef<str>>(&self, group: &str, words: &[S]) -> Process {
+        let members = self.folder.join(group).join("cgroup.procs");
+        let mut command = Command::new(words[0].as_ref());
+        command.args(words[1..].iter().map(AsRef::as_ref));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // SAFETY: opens and writes a file, which takes no lock that another thread may hold.
+        unsafe { command.pre_exec(move || fs::write(&members, "0")) };
+        let mut child = command.spawn().unwrap();
+        if words[0].as_ref().ends_with("/hog") {
+            let mut line = String::new();
+            let stdout = child.stdout.as_mut().unwrap();
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
+            assert_eq!(line, "ready\n");
+        }
+        Process { child }
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for name in self.names.iter().rev() {
+            // A process that was waited for may stay in its group a moment longer.
+            let folder = self.folder.join(name);
+            let until_ns = Monotonic.now_ns() + 5_000_000_000;
+            while fs::remove_dir(&folder).is_err() && Monotonic.now_ns() < until_ns {
+                std::thread::yield_now();
+            }
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Ended when dropped.
+struct Process {
+    child: Child,
+}
+
+impl Process {
+    fn cpu_ns(&self) -> u64 {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let t = clock_gettime(clock_getcpuclockid(pid).unwrap()).unwrap();
+        t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
+    }
+
+    /// Leaves it to be waited for.
+    fn wait_until_ended(&self) {
+        let id = Id::Pid(Pid::from_raw(self.child.id().cast_signed()));
+        waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
+    }
+
+    /// Whether it ended well.
+    fn wait(&mut self) -> bool {
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn hog(words: &[&str]) -> Vec<String> {
+    example("hog", words)
+}
+
+/// A program that cargo builds with the tests.
+fn example(name: &str, words: &[&str]) -> Vec<String> {
+    // target/debug/deps/this-test -> target/debug/examples
+    let this = std::env::current_exe().unwrap();
+    let program = this.parent().unwrap().parent().unwrap().join("examples").join(name);
+    let program = program.to_str().unwrap().to_owned();
+    std::iter::once(program).chain(words.iter().map(|w| (*w).to_owned())).collect()
+}
+
+fn sleep(span: Duration) {
+    let until_ns = Monotonic.now_ns() + u64::try_from(span.as_nanos()).unwrap();
+    while Monotonic.now_ns() < until_ns {
+        Monotonic.sleep_until_ns(until_ns);
+    }
+}
