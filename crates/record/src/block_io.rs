@@ -298,7 +298,7 @@ pub fn fold(groups: impl IntoIterator<Item = IoGroup>, by: IoBy) -> Vec<IoGroup>
             group.cgroup.clone().filter(|_| by.cgroup),
         );
         let (device, comm, file, inode, op, cgroup) = key.clone();
-        let fresh = IoGroup { device, comm, file, inode, op, cgroup, ..IoGroup::default() };
+        let fresh = IoGroup { device, comm, cgroup, file, inode, op, ..IoGroup::default() };
         folded.entry(key).or_insert(fresh).add(&group);
     }
     let mut groups: Vec<IoGroup> = folded.into_values().collect();

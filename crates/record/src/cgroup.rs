@@ -17,7 +17,7 @@ pub fn container(name: &str) -> Option<String> {
             };
             return Some(format!("{engine} {}", &id[..12]));
         }
-        let machine = unit.strip_prefix("machine-").filter(|_| part.ends_with(".scope"));
+        let machine = unit.strip_prefix("machine-").filter(|_| part.strip_suffix(".scope").is_some());
         let named = machine.or_else(|| unit.strip_prefix("lxc.payload."));
         named.filter(|n| !n.is_empty()).map(|n| format!("container {n}"))
     })

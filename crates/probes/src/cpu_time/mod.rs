@@ -617,3 +617,6 @@ fn perf_source(options: &Options) -> Result<Box<dyn Source>, String> {
     let online = online(&options.root);
     Ok(Box::new(perf::Perf::open(&online)?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod cpu;
 mod interrupts;
 mod locks;
 mod nic;
+mod run_queue;
 mod slow_file;
 
 use std::fmt;
@@ -27,7 +28,7 @@ use record::proof::Proof;
 
 /// Everything that can be proved on this machine by its own probes.
 pub const SUBJECTS: &[Subject] =
-    &[cpu::SUBJECT, interrupts::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
+    &[cpu::SUBJECT, interrupts::SUBJECT, run_queue::SUBJECT, locks::SUBJECT, block_io::SUBJECT, nic::SUBJECT];
 
 /// An instrument, or several that look at the same thing.
 #[derive(Debug, Clone, Copy)]

@@ -112,7 +112,7 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
     for (lock, number) in interval.locks.iter().take(view.top).zip(1..) {
         let named = lock.name.clone().unwrap_or_else(|_| format!("{:#x}", lock.address));
         let (kind, caller) = (lock.kind.word(), caller(&lock.caller));
-        let first = (number.to_string(), group(&lock.cgroup));
+        let first = (number.to_string(), group(lock.cgroup.as_deref()));
         table.row(row(first, kind, &lock.waits, lock.spin_ns_total, named, caller));
     }
     let rest: &[LockSample] = interval.locks.get(view.top..).unwrap_or_default();
@@ -128,11 +128,13 @@ fn lock_table(interval: &LockInterval, view: LockView, (all, spun_ns): (&Waits, 
             format!("{} more", rest.len()),
         ));
     }
-    table.row(row(Default::default(), TOTAL, all, spun_ns, String::new(), String::new()));
+    table.row(row(NOTHING, TOTAL, all, spun_ns, String::new(), String::new()));
     table
 }
 
 const TOTAL: &str = "TOTAL";
+/// Neither a number nor a control group.
+const NOTHING: (String, String) = (String::new(), String::new());
 
 /// One interval of programs' locks: a line for each process, lock and place in its code, most waiting first, and one
 /// for all. Where waits were lost, numbers are lower bounds and say so.
@@ -237,7 +239,7 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
             lock.call.as_deref().map_or("-", |c| c.rsplit("::").next().unwrap_or(c)).to_owned(),
             caller(&lock.caller),
         ];
-        let first = (number.to_string(), group(&lock.cgroup));
+        let first = (number.to_string(), group(lock.cgroup.as_deref()));
         table.row(row(first, &lock.waits, &lock.spin_ns_total, words));
     }
     let rest: &[UserLockSample] = interval.locks.get(view.top..).unwrap_or_default();
@@ -248,7 +250,7 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
         );
         let more = format!("{} more", rest.len());
         let words = ["...".to_owned(), String::new(), String::new(), String::new(), more];
-        table.row(row(Default::default(), &waits, &spun_ns, words));
+        table.row(row(NOTHING, &waits, &spun_ns, words));
     }
     let blank = String::new;
     let (all, spun_ns) = interval.total();
@@ -261,8 +263,8 @@ fn user_lock_table(interval: &UserLockInterval, view: LockView) -> Table {
     table
 }
 
-fn group(cgroup: &Option<String>) -> String {
-    cgroup.as_deref().map(cgroup_name).unwrap_or_default()
+fn group(cgroup: Option<&str>) -> String {
+    cgroup.map(cgroup_name).unwrap_or_default()
 }
 
 /// `>=` where something was lost.

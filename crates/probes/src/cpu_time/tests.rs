@@ -1,0 +1,97 @@
+//! What the probe makes of CPUs that come and go, with a source whose books are known.
+
+use std::cell::RefCell;
+use std::fs;
+use std::rc::Rc;
+
+use tempfile::TempDir;
+
+use super::books::Books;
+use super::*;
+
+/// Books that are busy for three quarters of the time, of CPUs that take no closing while they are offline.
+#[derive(Debug, Default)]
+struct Known {
+    /// When each CPU's books were closed last, and whether it was online since.
+    cpus: Rc<RefCell<BTreeMap<u32, Books>>>,
+}
+
+impl Source for Known {
+    fn rung(&self) -> Rung {
+        Rung::Bpf
+    }
+
+    fn adopt(&mut self, _: Adopt) -> Maybe<()> {
+        Ok(())
+    }
+
+    fn next_edge(&mut self) {}
+
+    fn tasks(&mut self) -> Maybe<Vec<TaskSample>> {
+        Ok(Vec::new())
+    }
+
+    fn close(&mut self, cpu: u32) -> Maybe<Edge> {
+        let mut cpus = self.cpus.borrow_mut();
+        let books = cpus.get_mut(&cpu).ok_or_else(|| Missing::because("its books could not be closed"))?;
+        books.at_ns += 1_000_000_000;
+        books.busy_ns += 750_000_000;
+        books.idle_ns += 250_000_000;
+        books.switches += 10;
+        Ok(Edge { wall_ns: books.at_ns, books: books.clone() })
+    }
+
+    fn cost(&mut self) -> Maybe<[f64; 2]> {
+        Err(Missing::because("it is no program"))
+    }
+}
+
+/// A machine of which the kernel says that these CPUs are online.
+fn machine(folder: &TempDir, online: &str) {
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    fs::create_dir_all(&cpus).unwrap();
+    fs::write(cpus.join("online"), online).unwrap();
+    fs::create_dir_all(folder.path().join("proc")).unwrap();
+    let lines =
+        cpu_list::parse(online).unwrap().into_iter().map(|cpu| format!("cpu{cpu} 1 0 1 1 0 0 0 0 0 0\n"));
+    fs::write(folder.path().join("proc/stat"), lines.collect::<String>()).unwrap();
+}
+
+fn event(interval: &CpuInterval, cpu: u32) -> Maybe<f64> {
+    interval.cpus.iter().find(|sample| sample.cpu == cpu).unwrap().event_ratio.clone()
+}
+
+#[test]
+fn a_cpu_that_goes_and_comes_back_says_so_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    machine(&folder, "0-2");
+    let mut probe = open(&Options { root: folder.path().to_owned(), ..Options::of_this_machine() });
+    let books = Rc::new(RefCell::new((0..3).map(|cpu| (cpu, Books::default())).collect::<BTreeMap<_, _>>()));
+    probe.source = Some(Box::new(Known { cpus: Rc::clone(&books) }));
+    probe.start();
+    assert_eq!(probe.read().cpus.len(), 3);
+
+    machine(&folder, "0,2");
+    let went = probe.read();
+    assert!(event(&went, 1).unwrap_err().reason.contains("went offline"), "{went:?}");
+    let away = probe.read();
+    assert!(away.cpus.iter().all(|sample| sample.cpu != 1), "{away:?}");
+    machine(&folder, "0-2");
+    let came = probe.read();
+    assert!(event(&came, 1).unwrap_err().reason.contains("came online"), "{came:?}");
+    let back = probe.read();
+    for interval in [&went, &away, &came, &back] {
+        for cpu in [0, 2] {
+            assert_eq!(event(interval, cpu), Ok(0.75), "{interval:?}");
+        }
+    }
+    assert_eq!(event(&back, 1), Ok(0.75));
+    assert!(back.cpus.iter().all(|sample| sample.balance_ns.clone().unwrap() == 0), "{back:?}");
+
+    // One that goes between the list of CPUs and its closing.
+    books.borrow_mut().remove(&2);
+    let gone = probe.read();
+    assert!(event(&gone, 2).unwrap_err().reason.contains("could not be closed"), "{gone:?}");
+    assert_eq!(event(&gone, 0), Ok(0.75));
+    assert!(probe.since_start().is_ok());
+}
