@@ -10,6 +10,7 @@ use record::series::{HistogramSlice, LatencyKind};
 use crate::audit::Unfinished;
 use crate::driver::OperationShare;
 use crate::latency::{Fates, Late, Reader, Recorder};
+use crate::recount::Recount;
 use crate::tally::Sum;
 
 /// Everything recorded so far.
@@ -36,6 +37,8 @@ pub(crate) struct Books {
     pub(crate) logged: Vec<EventRow>,
     /// Events for which there was no room.
     pub(crate) unlogged: u64,
+    /// All rows that were ever among the logged.
+    pub(crate) recount: Recount,
 }
 
 /// One histogram of each kind: `H` is [`Sum`] for an interval, [`Histogram`] for the whole.
@@ -119,6 +122,7 @@ impl Books {
             late: Late::new(count, Sum::new),
             logged: Vec::new(),
             unlogged: 0,
+            recount: Recount::default(),
         }
     }
 
@@ -150,7 +154,9 @@ impl Books {
         for (sum, operation) in self.late.operations.iter_mut().zip(&mut taken.late.operations) {
             sum.take(operation);
         }
+        let before = self.logged.len();
         self.unlogged += taken.log.drain_into(&mut self.logged);
+        self.recount.add(&self.logged[before..]);
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);
         }

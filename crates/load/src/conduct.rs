@@ -27,6 +27,7 @@ use crate::error::LoadError;
 use crate::pace::Scratch;
 use crate::priority::{self, Awake};
 use crate::random::Random;
+use crate::sockets::Sockets;
 use crate::stop::{Stop, StopLevel};
 use crate::{Beside, Event, OnEvent, aside, latency};
 
@@ -122,8 +123,11 @@ pub(crate) fn run(
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
     let log_room = beside.log.as_ref().map_or(0, |_| log_room(settings.threads));
+    let sockets_before = Sockets::of_this_process();
     let mut crew = Crew::connect(&engine, log_room, stop, on_event)?;
+    let open_sockets = open_sockets(&engine, sockets_before.as_ref());
     let mut conductor = Conductor::begin(&engine, &mut crew, beside, awake.as_ref(), stop, on_event);
+    conductor.open_sockets = open_sockets;
     let ending = conductor.play();
     let (mut books, changes, on_event) = (conductor.books, conductor.changes, conductor.on_event);
     if let Some(control) = &beside.control {
@@ -143,6 +147,12 @@ pub(crate) fn run(
         on_event(&Event::Logged { last_rows: rows, lost: books.unlogged });
     }
     Ok(record)
+}
+
+/// How many of the connections that were just made the kernel has open; `None` if the target has no sockets.
+fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Option<u32> {
+    engine.driver.multiplex()?;
+    Sockets::of_this_process()?.connected_since(before?)
 }
 
 /// What a failure before the first event means for the user.
@@ -175,6 +185,7 @@ struct Conductor<'a> {
     before: Mark,
     absence: Absence,
     looks: Looks,
+    open_sockets: Option<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
     idle_before: Option<(u64, f64)>,
     /// When to look: at no period that the load could have.
@@ -253,6 +264,7 @@ impl<'a> Conductor<'a> {
             before,
             absence: Absence::default(),
             looks: Looks::default(),
+            open_sockets: None,
             idle_before: None,
             chance: Random::of(engine.settings.seed ^ LOOK_SALT, 0),
         }
@@ -315,6 +327,7 @@ impl<'a> Conductor<'a> {
             gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
             is_interrupted: self.stop.is_requested(),
             waits: (std::mem::take(&mut self.waits_before), waits_after),
+            open_sockets: self.open_sockets,
             in_system: self.looks.mean(),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })

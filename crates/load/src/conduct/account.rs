@@ -20,6 +20,7 @@ use crate::driver::OperationShare;
 use crate::engine::Engine;
 use crate::latency::Fates;
 use crate::pace::Scratch;
+use crate::recount::Recount;
 use crate::verdict::{self, Findings, lateness};
 
 /// The measured phase as it was.
@@ -33,6 +34,8 @@ pub(super) struct Measured {
     pub(super) is_interrupted: bool,
     /// How long the workers had waited for a CPU when the phase began, and when it ended.
     pub(super) waits: (RunQueueWaits, RunQueueWaits),
+    /// Sockets that the connections had open before the first event; `None` if they have none, or the kernel does not say.
+    pub(super) open_sockets: Option<u32>,
     /// Events in the system, counted at random moments of the phase.
     pub(super) in_system: Option<InSystem>,
     /// CPU time of the threads that kept the CPUs awake.
@@ -94,6 +97,7 @@ pub(super) fn record(
     let with =
         |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
     let response = of_open(&books.total.response).map(|known| with(known, &books.total.response_at_least));
+    let connections = engine.settings.connections_in_all();
     let mut record = LoadRecord {
         settings: engine.settings.clone(),
         server_version: seen.version,
@@ -116,7 +120,7 @@ pub(super) fn record(
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,
         rate_changes: changes,
-        connected: engine.settings.connections_in_all(),
+        connected: measured.open_sockets.map_or(connections, |open| open.min(connections)),
         client: cost.client.clone(),
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
@@ -124,7 +128,11 @@ pub(super) fn record(
     if let Ok(response) = &record.response {
         record.generator_made = lateness::generator_made(&response.merged(), &books.total.raised);
     }
-    record.verdict = judge(engine, books, &record, measured, &cost, seen.checks);
+    books.recount.add(&unfinished.rows);
+    // A log that is not whole counts nothing.
+    let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
+    let recount = is_whole.then_some(books.recount);
+    record.verdict = judge(engine, books, &record, measured, (&cost, recount), seen.checks);
     Over { record, last, unfinished }
 }
 
@@ -141,7 +149,7 @@ fn judge(
     books: &Books,
     record: &LoadRecord,
     measured: &Measured,
-    cost: &Cost,
+    (cost, recount): (&Cost, Option<Recount>),
     seen: Vec<Check>,
 ) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
@@ -155,7 +163,8 @@ fn judge(
         in_system: measured.in_system,
         service_count: record.service.known.count(),
         never_ended: record.counts.unfinished.saturating_sub(books.fates.ended_late),
-        connected: engine.settings.connections_in_all(),
+        open_sockets: measured.open_sockets,
+        recount,
         measured_s,
         drained: books.fates.drained,
         lateness: record.response.as_ref().ok().and_then(|response| {

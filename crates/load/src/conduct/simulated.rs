@@ -237,6 +237,7 @@ fn play(
         gave_up_for: None,
         is_interrupted: false,
         waits: (waits(), waits()),
+        open_sockets: None,
         in_system: None,
         awake_cpu: None,
     };
