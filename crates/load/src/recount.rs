@@ -45,7 +45,14 @@ mod tests {
 
     #[test]
     fn an_event_under_another_fate_is_two_apart_and_a_lost_one_is_one() {
-        let row = |fate| EventRow { due_ns: 1, claim_ns: None, start_ns: None, end_ns: None, operation: None, fate };
+        let row = |fate| EventRow {
+            due_ns: 1,
+            claim_ns: None,
+            start_ns: None,
+            end_ns: None,
+            operation: None,
+            fate,
+        };
         let mut recount = Recount::default();
         recount.add(&[row(Fate::Done), row(Fate::Done), row(Fate::Skipped), row(Fate::Unfinished)]);
         let counts = Counts { planned: 4, done: 2, failed: 0, skipped: 1, unfinished: 1, retries: 9 };

@@ -78,10 +78,15 @@ mod tests {
         let inodes = |found: &Sockets| found.0.difference(&before.0).count();
         let after = Sockets::of_this_process().unwrap();
         assert!(inodes(&after) >= 5, "{after:?}");
-        let ours: BTreeSet<u64> = [inode_of(&client), inode_of(&server), inode_of(&one), inode_of(&other)].into();
+        let ours: BTreeSet<u64> =
+            [inode_of(&client), inode_of(&server), inode_of(&one), inode_of(&other)].into();
         let only = Sockets(ours.clone());
         assert_eq!(only.connected_since(&Sockets::default()), Some(4));
-        assert_eq!(only.connected_since(&Sockets([inode_of(&client)].into())), Some(3), "one was there before");
+        assert_eq!(
+            only.connected_since(&Sockets([inode_of(&client)].into())),
+            Some(3),
+            "one was there before"
+        );
         let listening = Sockets([inode_of(&listener)].into());
         assert_eq!(listening.connected_since(&Sockets::default()), Some(0), "a listener is not a connection");
         drop(server);

@@ -117,7 +117,8 @@ fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
 /// Workers that say that they are connected are held against the kernel's sockets.
 fn connected(f: &Findings<'_>) -> Option<Check> {
     let (open, of) = (f.open_sockets?, f.settings.connections_in_all());
-    let text = format!("{open} of {of} connections were open before the first event, by the kernel's account");
+    let text =
+        format!("{open} of {of} connections were open before the first event, by the kernel's account");
     Some(at_least("connected", open.into(), of.into(), text))
 }
 

@@ -1,0 +1,76 @@
+//! Changes of the rate while a load runs.
+
+use record::load::RateChange;
+
+use super::Engine;
+use crate::control::RateAsk;
+use crate::worker::SLICE_NS;
+
+/// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
+const NOTICE_NS: u64 = SLICE_NS + 50_000_000;
+/// So long before it takes effect, at the latest, everybody could know of it.
+const MARGIN_NS: u64 = 1_000_000;
+/// Slower than an event an hour is no load: it was meant to be stopped.
+const CHANGED_RATE_MIN: f64 = 1.0 / 3_600.0;
+
+impl Engine {
+    /// The rate as it is now; `None` in a closed loop.
+    pub(crate) fn rate_per_s(&self) -> Option<f64> {
+        Some(self.timeline().due.as_ref()?.rate_per_s())
+    }
+
+    /// Changes the rate a moment from now, for everybody at once. Only who conducts does.
+    pub(crate) fn change_rate(&self, ask: RateAsk) -> Result<RateChange, String> {
+        let timeline = self.timeline();
+        let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };
+        let from_per_s = due.rate_per_s();
+        let per_s = match ask {
+            RateAsk::PerSecond(_) if due.says_its_rates() => {
+                let arrivals = &self.settings.arrivals;
+                return Err(format!(
+                    "{arrivals} says its rates itself: change them by a share, as in `rate +10%`"
+                ));
+            }
+            RateAsk::PerSecond(per_s) => per_s,
+            RateAsk::Times(times) => in_words(from_per_s * times),
+        };
+        if !(CHANGED_RATE_MIN..=crate::RATE_MAX).contains(&per_s) {
+            let wrong = if per_s > 1e9 { format!("{per_s:e}/s") } else { format!("{per_s}/s") };
+            return Err(format!("{wrong} is no rate to change to: from 1/h to {}/s", crate::RATE_MAX));
+        }
+        let mut notice_ns = NOTICE_NS;
+        loop {
+            let at_ns = (self.clock.now_ns() + notice_ns).max(timeline.start_ns);
+            if at_ns >= timeline.measured_until_ns {
+                return Err("the measured phase ends before the rate could change".to_owned());
+            }
+            let is_in_time = || self.clock.now_ns() + MARGIN_NS < at_ns;
+            match due.change(at_ns - timeline.start_ns, per_s, is_in_time) {
+                None => return Err("the rate was changed too often already".to_owned()),
+                Some(true) => {
+                    let at_s = (at_ns as f64 - timeline.measured_from_ns as f64) / 1e9;
+                    return Ok(RateChange { at_s, from_per_s, per_s });
+                }
+                // It took too long to lay out: longer notice.
+                Some(false) => notice_ns *= 4,
+            }
+        }
+    }
+}
+
+/// Without the last digits, which only the arithmetic has put there: 440 for 1.1 times 400.
+fn in_words(per_s: f64) -> f64 {
+    format!("{per_s:.11e}").parse().unwrap_or(per_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_a_rate_is_as_a_person_would_write_it() {
+        for (per_s, said) in [(400.0 * 1.1, "440"), (0.3 * 3.0, "0.9"), (1e6 / 3.0, "333333.333333")] {
+            assert_eq!(in_words(per_s).to_string(), said);
+        }
+    }
+}

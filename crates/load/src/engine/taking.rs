@@ -1,0 +1,139 @@
+//! Who takes which event of the schedule, and when it is due.
+
+use std::sync::atomic::Ordering;
+
+use record::load::Schedule;
+
+use super::Engine;
+use crate::due::{Due, Slot};
+use crate::pace::Scratch;
+
+/// How often a worker looks whether a change of rate that was announced came in time.
+const ANNOUNCED_NS: u64 = 20_000;
+/// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
+pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
+/// The same for what comes while the load falls.
+const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
+
+/// An event in a worker's hand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// What its chance follows from.
+    pub(crate) chance: u64,
+    /// When it is due; in a closed loop, when it was taken.
+    pub(crate) due_ns: u64,
+    pub(crate) is_measured: bool,
+    /// Number of the row that says so.
+    pub(crate) version: usize,
+}
+
+impl Engine {
+    /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left. Where
+    /// the rate may change there is always one, though it may be due [`super::NEVER_NS`].
+    ///
+    /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
+    pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
+        let due = self.timeline().due.as_ref()?;
+        let number = match self.settings.schedule {
+            Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
+            Schedule::Own => self.posts[worker].next_own.load(Ordering::Relaxed),
+        };
+        let version = self.version(due);
+        let slot = due.slot(due.row_of(version), number, worker, scratch);
+        if slot.due_ns.is_none() && !due.may_change() {
+            return None;
+        }
+        Some(self.hold(due, version, &slot, worker, hand))
+    }
+
+    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time; inside a section, as
+    /// [`Self::take_open`].
+    pub(crate) fn take_again(
+        &self,
+        taken: &Taken,
+        worker: usize,
+        hand: usize,
+        scratch: &mut Scratch,
+    ) -> Option<Taken> {
+        let due = self.timeline().due.as_ref()?;
+        let version = self.version(due);
+        let number = self.hands[hand].number()?;
+        if version == taken.version || number & WARMUP_CHANCE != 0 {
+            return None;
+        }
+        let slot = due.slot(due.row_of(version), number, worker, scratch);
+        Some(self.hold(due, version, &slot, worker, hand))
+    }
+
+    /// Whether `taken` may be due at another time by now.
+    pub(crate) fn may_have_changed(&self, taken: &Taken) -> bool {
+        let due = self.timeline().due.as_ref();
+        due.is_some_and(|due| due.may_change() && due.version() != Some(taken.version))
+    }
+
+    fn hold(&self, due: &Due, version: usize, slot: &Slot, worker: usize, hand: usize) -> Taken {
+        if self.settings.schedule == Schedule::Own {
+            self.posts[worker].next_own.store(due.next_own(slot.number), Ordering::Relaxed);
+        }
+        let due_ns = self.timeline().due_ns(slot);
+        self.hands[hand].hold(slot.number, due_ns, slot.is_measured);
+        Taken { chance: slot.chance, due_ns, is_measured: slot.is_measured, version }
+    }
+
+    /// The number of the row in force, waiting for what is announced to be certain.
+    fn version(&self, due: &Due) -> usize {
+        loop {
+            if let Some(version) = due.version() {
+                return version;
+            }
+            self.clock.sleep_until_ns(self.clock.now_ns() + ANNOUNCED_NS);
+        }
+    }
+
+    /// Takes the next event of the falling load into `hand`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_after(&self, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
+        let timeline = self.timeline();
+        let after = timeline.due.as_ref()?.row().after.as_ref()?;
+        let slot = self.next_after.fetch_add(1, Ordering::Relaxed);
+        if slot >= after.count() {
+            return None;
+        }
+        let due_ns = timeline.measured_until_ns + after.in_order_ns(slot, scratch);
+        let chance = AFTER_CHANCE | slot;
+        self.hands[hand].hold(chance, due_ns, false);
+        Some(Taken { chance, due_ns, is_measured: false, version: 0 })
+    }
+
+    /// When a late event that asks at `now_ns` may start: late ones start at least `gap_ns` apart.
+    pub(crate) fn turn_ns(&self, now_ns: u64, gap_ns: u64) -> u64 {
+        let next = |turn_ns: u64| Some(turn_ns.max(now_ns) + gap_ns);
+        let turn_ns = self.catch_up_ns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        turn_ns.expect("there is always a next turn").max(now_ns)
+    }
+
+    /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].
+    pub(crate) fn take_closed(&self, hand: usize, now_ns: u64) -> Option<Taken> {
+        let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
+        let chance = if is_measured {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            if self.settings.events_max.is_some_and(|max| number >= max) {
+                return None;
+            }
+            number
+        } else {
+            WARMUP_CHANCE | self.next_warmup.fetch_add(1, Ordering::Relaxed)
+        };
+        self.hands[hand].hold(chance, now_ns, is_measured);
+        Some(Taken { chance, due_ns: now_ns, is_measured, version: 0 })
+    }
+
+    /// Shared schedule: the first slot that was not taken.
+    pub(crate) fn next_shared(&self) -> u64 {
+        self.next.load(Ordering::SeqCst)
+    }
+
+    /// Own schedule: the first slot of each thread that it did not take.
+    pub(crate) fn next_own(&self) -> Vec<u64> {
+        self.posts.iter().map(|post| post.next_own.load(Ordering::SeqCst)).collect()
+    }
+}
