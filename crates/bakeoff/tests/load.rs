@@ -218,6 +218,9 @@ fn a_log_has_a_row_for_every_event_and_replays_as_a_schedule() {
     let file = path.to_str().unwrap();
     let words = ["load", "null:", "--rate", "500", "--arrivals", "poisson", "--time", "1s", "--warmup", "0"];
     let first = lab.json(&[&words[..], &["--log", file]].concat());
+    let mut checks = first["verdict"]["checks"].as_array().unwrap().iter();
+    let counted = checks.find(|check| check["name"] == "counts-balance").expect("the log is counted again");
+    assert_eq!((&counted["ok"], &counted["found"]), (&true.into(), &0.0.into()), "{counted}");
     let arrivals = format!("file:{file}");
     let again = lab.json(&["load", "null:", "--arrivals", &arrivals, "--warmup", "0"]);
     assert_eq!(first["planned"], again["planned"]);

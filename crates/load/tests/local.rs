@@ -48,7 +48,7 @@ fn progress_tells_phases_and_intervals() {
         Event::PhaseStarts { phase, .. } => phases.push(*phase),
         Event::Interval(progress) => intervals.push((progress.phase, progress.t_s, progress.latency.count())),
         Event::Connected { made, of: 4, .. } => connected = *made,
-        Event::Reported { .. } => {}
+        Event::IntervalClosed(_) | Event::Reported { .. } => {}
         other => panic!("{other:?}"),
     };
     let record = load::run(&settings, &Stop::new(), &mut on_progress).unwrap();
