@@ -10,6 +10,7 @@ mod compare;
 mod cost;
 mod curve;
 mod multiples;
+mod speed;
 mod time;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use compare::{Place, Versus, versus};
 pub use cost::Cost;
 pub use curve::{Estimate, Shape};
 pub use multiples::Multiple;
+pub use speed::Speed;
 pub use time::TimeShift;
 
 /// What a sweep says.
@@ -60,6 +62,8 @@ pub struct Cell {
     pub size_shifts: Vec<SizeShift>,
     /// Shifts of the moment, in the order of time.
     pub time_shifts: Vec<TimeShift>,
+    /// How steady the machine was. Where it was not, costs and plateau have no interval.
+    pub speed: Maybe<Speed>,
     /// What is left of 100 when the size curve's own roughness is taken away, in percent of the curve.
     pub smoothness: Maybe<f64>,
     /// The same of the machine: how still the reference stood.
@@ -178,11 +182,16 @@ fn round(run: &Run, began_ns: u64) -> Round {
 fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     let steady: Vec<BTreeMap<u64, f64>> = steadied(rounds);
     let mut points = middle(&steady);
-    let cost = cost::cost(&steady);
+    let own = at_their_own_speed(rounds, &steady);
+    let (mut cost, mut shape) = (cost::cost(&own), curve::shape(&own));
+    let time_shifts = cost.as_ref().map(|c| time::shifts(rounds, c)).unwrap_or_default();
+    let speed = cost.as_ref().map(|c| speed::speed(rounds, c, &time_shifts)).map_err(Clone::clone);
+    if let (Ok(cost), Ok(Speed { is_steady: false, .. })) = (&mut cost, &speed) {
+        speed::without_intervals(cost, shape.as_mut().ok());
+    }
     for point in &mut points {
         point.fitted_ns = cost.as_ref().map_or(f64::NAN, |c| c.call_ns(point.size_bytes));
     }
-    let shape = curve::shape(&steady);
     let halves = halves(&steady);
     let residual = |points: &[Point]| -> Vec<(u64, f64)> {
         let of =
@@ -203,7 +212,8 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
         multiples: multiples::multiples(&points, half_points.as_ref()),
         bands: bands::bands(&detrended, still.as_ref()),
         size_shifts: size_shifts(&curve, still.as_ref()),
-        time_shifts: cost.as_ref().map(|c| time::shifts(rounds, c)).unwrap_or_default(),
+        time_shifts,
+        speed,
         smoothness: mad(&off).map(|m| 100.0 * (1.0 - m).max(0.0)).ok_or_else(none),
         quietness: mad(&references)
             .filter(|_| references.len() > 2)
@@ -234,6 +244,20 @@ pub(crate) fn steadied(rounds: &[Round]) -> Vec<BTreeMap<u64, f64>> {
         by_size.into_iter().filter_map(|(size, ns)| Some((size, median(&ns)?))).collect()
     };
     rounds.iter().map(of).collect()
+}
+
+/// The same, with each round at the middle of its own references: what rounds have in common is then not taken for what the next
+/// one would have.
+fn at_their_own_speed(rounds: &[Round], steady: &[BTreeMap<u64, f64>]) -> Vec<BTreeMap<u64, f64>> {
+    let of = |rounds: &[Round]| {
+        median(&rounds.iter().flat_map(|r| &r.references).map(|r| r.1).collect::<Vec<_>>())
+    };
+    let middle = of(rounds);
+    let own = |(round, steady): (&Round, &BTreeMap<u64, f64>)| {
+        let speed = of(std::slice::from_ref(round)).zip(middle).map_or(1.0, |(own, middle)| own / middle);
+        steady.iter().map(|(size, ns)| (*size, ns * speed)).collect()
+    };
+    rounds.iter().zip(steady).map(own).collect()
 }
 
 /// The reference's middle of five.
@@ -420,6 +444,7 @@ impl Cell {
                 n => format!("{n} shifts are of the moment, not of the size"),
             });
         }
+        said.extend(self.speed.as_ref().ok().and_then(Speed::sentence));
         said
     }
 }

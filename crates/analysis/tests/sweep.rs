@@ -35,6 +35,43 @@ fn a_machine_that_is_slower_now_and_then_has_shifts_by_time_and_none_by_size() {
 }
 
 #[test]
+fn beside_a_speed_that_changes_costs_and_plateau_have_no_interval_and_it_is_said() {
+    let two_speeds = |t: f64| if t % 1.4 < 0.7 { 1.2 } else { 1.0 };
+    let wanders = |t: f64| 1.0 + 0.05 * (t * 2.0).sin();
+    // Each round takes 0.8 s: three rounds of one speed, and then three of the other.
+    let later = |t: f64| if t > 2.4 { 1.1 } else { 1.0 };
+    let machines: [fn(f64) -> f64; 3] = [two_speeds, wanders, later];
+    for slowness in machines {
+        for seed in 61..=63 {
+            let cell = cell(&Machine { seed, call_ns: smooth, slowness });
+            assert!(cell.verdict().contains("the machine changed its speed"), "{seed}: {}", cell.verdict());
+            let (cost, shape) = (cell.cost.unwrap(), cell.shape.unwrap());
+            let all = [cost.call_ns, cost.byte_ns, cost.page_ns, shape.plateau_bytes_per_s];
+            assert!(all.iter().all(|e| e.interval.is_none()), "{seed}: {cost:?} {shape:?}");
+            // By 10 % either way in all of them.
+            let speed = cell.speed.unwrap();
+            assert!(
+                speed.high / speed.low > 1.05 && speed.low > 0.8 && speed.high < 1.25,
+                "{seed}: {speed:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_little_drift_over_the_rounds_is_inside_the_intervals() {
+    // Two percent in all, from the first call to the last of 4.6 s.
+    let drifts = |t: f64| 1.0 + 0.02 * (t / 4.6 - 0.5);
+    let holds = |seed: &u64| {
+        let cell = cell(&Machine { seed: *seed, call_ns: smooth, slowness: drifts });
+        let interval = cell.cost.ok().and_then(|cost| cost.call_ns.interval);
+        interval.is_none_or(|(low, high)| (low..=high).contains(&350.0))
+    };
+    let held = (71..=80).filter(holds).count();
+    assert!(held >= 8, "{held} of 10");
+}
+
+#[test]
 fn five_percent_above_32_kib_are_found_at_their_place() {
     let call_ns = |size| smooth(size) * if size > 32_768 { 1.05 } else { 1.0 };
     for seed in 21..=25 {

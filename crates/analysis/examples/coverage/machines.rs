@@ -47,13 +47,15 @@ fn slower_alone(n: f64) -> f64 {
     if n <= 1.0 { rising(n) * 0.8 } else { rising(n) }
 }
 
+/// Its name, and what so many copies do.
+type Machine = (&'static str, fn(f64) -> f64);
+
 /// Six rounds of each.
 pub(crate) fn two(experiments: u64) {
     println!(
         "| machines | work/s of the last level | ratio of one copy | ratio of all | surely unlike at one | surely unlike at all | seduces or misleads |"
     );
     println!("|---|---|---|---|---|---|---|");
-    type Machine = (&'static str, fn(f64) -> f64);
     let cases: [(Machine, Machine, f64); 5] = [
         (("rising", rising), ("rising", rising), 1.0),
         (("flat", flat), ("flat", flat), 1.0),

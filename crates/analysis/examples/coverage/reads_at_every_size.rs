@@ -24,6 +24,16 @@ fn wanders(at_s: f64) -> f64 {
     1.0 + 0.05 * (at_s * 2.0).sin()
 }
 
+/// By 2 % from the first call to the last.
+fn drifts(at_s: f64) -> f64 {
+    1.0 + 0.02 * (at_s / 4.6 - 0.5)
+}
+
+/// By 10 % in the last three rounds.
+fn later(at_s: f64) -> f64 {
+    if at_s > 2.4 { 1.1 } else { 1.0 }
+}
+
 fn cell(call_ns: fn(u64) -> f64, slowness: fn(f64) -> f64, seed: u64) -> Cell {
     sweep(&measured(&Machine { seed, call_ns, slowness })).cells.remove(0)
 }
@@ -38,18 +48,22 @@ fn greatest(call_ns: fn(u64) -> f64) -> (f64, f64) {
     (1..=102_400).map(of).max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are sizes")
 }
 
+/// Its name, the time of a call, and how much slower the machine is at a moment.
+type Case = (&'static str, fn(u64) -> f64, fn(f64) -> f64);
+
 /// One sweep of six rounds.
 pub(crate) fn one(experiments: u64) {
     println!(
-        "| truth | a call | bytes and pages | plateau | knee | peak within 1 % | its size | a shift by size | a band | a multiple | a shift by time |"
+        "| truth | a call | bytes and pages | plateau | knee | peak within 1 % | its size | a shift by size | a band | a multiple | a shift by time | unsteady |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    type Case = (&'static str, fn(u64) -> f64, fn(f64) -> f64);
-    let cases: [Case; 4] = [
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let cases: [Case; 6] = [
         ("smooth, still", smooth, still),
         ("peak at 51,200, still", peaked, still),
         ("smooth, two speeds", smooth, two_speeds),
         ("smooth, wandering", smooth, wanders),
+        ("smooth, 2 % of drift", smooth, drifts),
+        ("smooth, slower from the middle on", smooth, later),
     ];
     for (name, call_ns, slowness) in cases {
         let cells: Vec<Cell> = (0..experiments).map(|seed| cell(call_ns, slowness, seed)).collect();
@@ -68,7 +82,7 @@ pub(crate) fn one(experiments: u64) {
         let knee = (1..=102_400).find(|n| *n as f64 / call_ns(*n) * 1e9 >= 0.9 * plateau).unwrap_or(0) as f64;
         let if_line = |text: String| if is_line { text } else { "-".to_owned() };
         println!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {name} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             cost(&|c| holds(c.call_ns, 350.0)),
             cost(&|c| Some((c.byte_ns.value + c.page_ns.value / 4_096.0 - 0.01).abs() < 0.01 * 0.01)),
             if_line(shape(&|s| holds(s.plateau_bytes_per_s, plateau))),
@@ -79,6 +93,7 @@ pub(crate) fn one(experiments: u64) {
             of(&|c| Some(!c.bands.is_empty())),
             of(&|c| Some(c.multiples.iter().any(|m| m.is_period))),
             of(&|c| Some(!c.time_shifts.is_empty())),
+            of(&|c| Some(!c.speed.as_ref().ok()?.is_steady)),
         );
     }
 }
@@ -90,7 +105,7 @@ pub(crate) fn two(experiments: u64) {
     );
     println!("|---|---|---|---|---|");
     let slower: fn(u64) -> f64 = |size| smooth(size) * if size > 50_000 { 1.05 } else { 1.0 };
-    let cases: [(&str, fn(u64) -> f64, fn(f64) -> f64); 4] = [
+    let cases: [Case; 4] = [
         ("the same", smooth, still),
         ("the same, two speeds", smooth, two_speeds),
         ("the same, wandering", smooth, wanders),

@@ -22,7 +22,7 @@ const SHIFT_MIN: f64 = 0.02;
 const VALUES_MAX: usize = 4_000;
 
 /// The residual of each point, in the order of time.
-fn residuals(round: &Round, cost: &Cost) -> Vec<(f64, f64)> {
+pub(super) fn residuals(round: &Round, cost: &Cost) -> Vec<(f64, f64)> {
     round.points.iter().map(|(at_s, size, ns)| (*at_s, (ns / cost.call_ns(*size)).ln())).collect()
 }
 
@@ -67,7 +67,7 @@ fn of_round(round: &Round, cost: &Cost) -> Vec<TimeShift> {
     edges.windows(3).map(shift).collect()
 }
 
-fn middle(values: &[(f64, f64)]) -> f64 {
+pub(super) fn middle(values: &[(f64, f64)]) -> f64 {
     median(&values.iter().map(|v| v.1).collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 

@@ -73,6 +73,12 @@ fn cell(cell: &Cell) -> Value {
         .with("bands", cell.bands.iter().map(band).collect::<Vec<_>>())
         .with("multiples", multiples.collect::<Vec<_>>())
         .with("shifts", shifts.chain(moments).collect::<Vec<_>>())
+        .maybe(
+            "speed",
+            cell.speed
+                .clone()
+                .map(|s| json!({"is_steady": s.is_steady, "low_ratio": s.low, "high_ratio": s.high})),
+        )
         .maybe("smoothness", cell.smoothness.clone())
         .maybe("quietness", cell.quietness.clone())
         .maybe("spread_ratio", cell.spread_ratio.clone())

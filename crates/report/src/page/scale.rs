@@ -274,8 +274,9 @@ fn method(bakeoff: &Bakeoff) -> Section {
     );
     let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work per second \
                 at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Under \
-                six rounds there is no interval; up to fifteen it is Student's t over the rounds' own fits, from sixteen on \
-                whole rounds are drawn again. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
+                six rounds there is no interval; from six on it is Student's t over the rounds' own fits, and a law is chosen only if \
+                its last parameter surely is not 0. The ratio of what all copies do on two machines counts the choice of the \
+                best level, and its interval is wider than 95 % takes. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
                 times the largest level. A fall steeper than any such law allows is a cliff, and no law is chosen then.";
     Section { id: "method", title: "Method", blocks: vec![Block::Text(text), Block::Text(laws.into())] }
 }

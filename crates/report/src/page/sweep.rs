@@ -1,6 +1,6 @@
 //! The page of a sweep over buffer sizes.
 
-use analysis::sweep::{Cell, Sweep, Versus};
+use analysis::sweep::{Cell, Speed, Sweep, Versus};
 use record::bakeoff::Bakeoff;
 use record::run::RunState;
 
@@ -57,6 +57,7 @@ fn cells(sweep: &Sweep) -> Section {
         let mut said = Vec::new();
         said.extend(cell.cost.as_ref().map(cost_sentence).ok());
         said.extend(cell.shape.as_ref().map(shape_sentence).ok());
+        said.extend(cell.speed.as_ref().ok().and_then(Speed::sentence));
         let score = |s: &record::missing::Maybe<f64>| {
             s.as_ref().map_or_else(|m| format!("unknown ({m})"), |s| format!("{s:.1}"))
         };
@@ -198,7 +199,7 @@ fn shifts(sweep: &Sweep) -> Section {
         blocks.push(Block::Table(multiples));
     }
     if by_time.rows.is_empty() {
-        blocks.push(Block::Text("The machine stood still: no shift by time.".into()));
+        blocks.push(Block::Text("No shift by time.".into()));
     } else {
         blocks.push(Block::Folded(by_time));
     }

@@ -1,0 +1,96 @@
+//! Whether the machine stood still while it was measured: its speed in stretches of time, over all rounds.
+
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
+use super::cost::Cost;
+use super::time::{TimeShift, middle, residuals};
+use super::{Round, Shape};
+use crate::robust::{mad, median};
+
+/// How steady the machine was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Speed {
+    /// Whether its speed changed by no more than an interval over rounds takes in.
+    pub is_steady: bool,
+    /// Time of a call over its middle: nineteen of twenty moments were slower than this,
+    pub low: f64,
+    /// and nineteen of twenty faster than this. A moment is five calls that follow each other.
+    pub high: f64,
+}
+
+/// Stretches of a round.
+const STRETCHES: usize = 4;
+/// Calls of a moment, and the fewest of a stretch.
+const MOMENT: usize = 5;
+/// One-sided probability of calling a still machine unsteady.
+const ALPHA: f64 = 0.01;
+/// Stretches whose speeds differ by less (a standard deviation) leave the machine steady: an interval over rounds, each at the
+/// speed that it met, holds as much.
+const SPREAD_MIN: f64 = 0.01;
+
+impl Speed {
+    /// What an unsteady machine takes from the results.
+    pub fn sentence(&self) -> Option<String> {
+        (!self.is_steady).then(|| {
+            format!(
+                "the machine changed its speed, and calls took x {:.2} to x {:.2} of their middle time: costs and plateau have no interval",
+                self.low, self.high
+            )
+        })
+    }
+}
+
+/// The speed of the machine, by what the costs leave of each call.
+pub(super) fn speed(rounds: &[Round], cost: &Cost, shifts: &[TimeShift]) -> Speed {
+    let of_rounds: Vec<Vec<(f64, f64)>> = rounds.iter().map(|round| residuals(round, cost)).collect();
+    let all: Vec<f64> = of_rounds.iter().flatten().map(|p| p.1).filter(|v| v.is_finite()).collect();
+    let about = median(&all).unwrap_or(0.0);
+    let mut moments: Vec<f64> =
+        of_rounds.iter().flat_map(|round| round.chunks(MOMENT)).map(|calls| middle(calls) - about).collect();
+    moments.sort_by(f64::total_cmp);
+    let last = moments.len().saturating_sub(1);
+    let at = |place: usize| moments.get(place).map_or(1.0, |v| v.exp());
+    // A wild call is not the speed of a stretch.
+    let limit = 3.0 * mad(&all).unwrap_or(0.0);
+    let tame = |p: &(f64, f64)| (p.1 - about).clamp(-limit, limit);
+    let stretches: Vec<Vec<f64>> = of_rounds
+        .iter()
+        .flat_map(|round| round.chunks(round.len().div_ceil(STRETCHES).max(MOMENT)))
+        .filter(|calls| calls.len() >= MOMENT)
+        .map(|calls| calls.iter().map(tame).collect())
+        .collect();
+    Speed {
+        is_steady: shifts.is_empty() && !differ(&stretches),
+        low: at(last / 20),
+        high: at(last - last / 20),
+    }
+}
+
+/// Whether stretches differ by more than their calls do, and by enough: an analysis of variance.
+fn differ(stretches: &[Vec<f64>]) -> bool {
+    let calls = stretches.iter().map(Vec::len).sum::<usize>() as f64;
+    let (of_between, of_within) = (stretches.len() as f64 - 1.0, calls - stretches.len() as f64);
+    if of_between < 1.0 || of_within < 1.0 {
+        return false;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let whole = stretches.iter().flatten().sum::<f64>() / calls;
+    let between =
+        stretches.iter().map(|s| s.len() as f64 * (mean(s) - whole).powi(2)).sum::<f64>() / of_between;
+    let within = stretches.iter().map(|s| s.iter().map(|v| (v - mean(s)).powi(2)).sum::<f64>()).sum::<f64>()
+        / of_within;
+    let of_each = calls / stretches.len() as f64;
+    if (between - within).max(0.0) / of_each < SPREAD_MIN * SPREAD_MIN {
+        return false;
+    }
+    let f_of = FisherSnedecor::new(of_between, of_within).expect("degrees of freedom are over 0");
+    within <= 0.0 || f_of.sf(between / within) < ALPHA
+}
+
+/// Takes the intervals that a change of speed makes untrue from costs and plateau.
+pub(super) fn without_intervals(cost: &mut Cost, shape: Option<&mut Shape>) {
+    let aligned = cost.aligned_byte_ns.as_mut().ok();
+    let costs = [&mut cost.call_ns, &mut cost.byte_ns, &mut cost.page_ns].into_iter().chain(aligned);
+    let plateau = shape.map(|s| &mut s.plateau_bytes_per_s);
+    costs.chain(plateau).for_each(|estimate| estimate.interval = None);
+}
