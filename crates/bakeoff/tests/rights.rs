@@ -1,0 +1,62 @@
+//! The instruments with fewer rights than they want: each is right, or one line says what is missing. More surroundings are in
+//! `scripts/test-surroundings`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+#[test]
+fn root_with_few_capabilities_each_instrument_is_right_or_says_why_in_one_line() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: only root has capabilities to give up");
+    }
+    // Root without CAP_DAC_OVERRIDE may not run what lies in a user's folder.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("bakeoff");
+    fs::copy(env!("CARGO_BIN_EXE_bakeoff"), &program).expect("a copy");
+    for kept in ["-all", "-all,+bpf", "-all,+perfmon", "-all,+bpf,+perfmon", "-all,+sys_ptrace"] {
+        for words in [
+            &["cpu", "--json", "100ms", "2"][..],
+            &["cpu", "--json", "--tasks", "100ms", "2"],
+            &["io", "--json", "100ms", "2"],
+            &["locks", "--json", "100ms", "2"],
+            &["ulocks", "--json", "100ms", "2"],
+            &["nic", "--json", "100ms", "2"],
+        ] {
+            let mut command = Command::new("setpriv");
+            command.arg(format!("--bounding-set={kept}")).arg("--inh-caps=-all").arg(&program).args(words);
+            command.env("BAKEOFF_ARCHIVE", folder.path().join("archive"));
+            let ended = command.output().expect("util-linux is there");
+            let err = String::from_utf8_lossy(&ended.stderr);
+            if err.starts_with("setpriv:") {
+                return eprintln!("skipped: {err}");
+            }
+            let complaints: Vec<&str> = err.lines().filter(|line| !line.contains("watching cost")).collect();
+            if ended.status.code() == Some(0) {
+                let out = String::from_utf8_lossy(&ended.stdout);
+                let last: Value = serde_json::from_str(out.lines().last().expect("a report")).expect("JSON");
+                right_or_missing(&last, &format!("{kept} {words:?}: {err}{last}"));
+            } else {
+                assert_eq!(ended.status.code(), Some(6), "{kept} {words:?}: {err}");
+                assert_eq!(complaints.len(), 1, "{kept} {words:?}: {err}");
+                assert!(err.contains("CAP_") || err.contains("container"), "{kept} {words:?}: {err}");
+            }
+        }
+    }
+}
+
+/// What is not there has a reason, and what is there can be.
+fn right_or_missing(report: &Value, context: &str) {
+    for cpu in report["cpus"].as_array().into_iter().flatten() {
+        match cpu["event_ratio"].as_f64() {
+            Some(ratio) => assert!((0.0..=1.02).contains(&ratio), "{context}"),
+            None => assert!(cpu["missing"]["event_ratio"].is_string(), "{context}"),
+        }
+        let not_idle = cpu["not_idle_ratio"].as_f64();
+        assert!(not_idle.is_some() || cpu["missing"]["not_idle_ratio"].is_string(), "{context}");
+    }
+    if report.get("tasks").is_some_and(Value::is_null) {
+        assert!(report["missing"]["tasks"].is_string(), "{context}");
+    }
+}
