@@ -9,7 +9,6 @@ use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvS
 /// What caches, web servers and commands are asked.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Caches, web servers and commands")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 pub(crate) struct RequestOptions {
     /// Keys of a cache
     #[arg(long, value_name = "N", default_value_t = KvSettings::KEYS, value_parser = clap::value_parser!(u64).range(1..=9_999_999_999))]
