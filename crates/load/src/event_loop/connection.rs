@@ -316,7 +316,8 @@ impl EventLoop {
         it.unsent.clear();
         it.is_blocked = false;
         for number in self.links_of(carrier) {
-            self.links[number].state = State::Down;
+            // A link's rest is over with its connection: its timer would connect once more beside the first link's.
+            (self.links[number].state, self.links[number].timer_ns) = (State::Down, 0);
         }
     }
 
