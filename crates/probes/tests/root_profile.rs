@@ -266,6 +266,34 @@ fn root_without_frame_pointers_the_function_is_right_and_its_callers_are_said_to
 }
 
 #[test]
+fn root_of_a_control_group_only_what_is_in_it_is_profiled() {
+    let folder = Path::new("/sys/fs/cgroup").join(format!("bakeoff-profile-{}", std::process::id()));
+    if !nix::unistd::geteuid().is_root() || fs::create_dir(&folder).is_err() {
+        return eprintln!("skipped: no control group of version 2 can be made");
+    }
+    if !folder.join("cgroup.procs").exists() {
+        fs::remove_dir(&folder).unwrap();
+        return eprintln!("skipped: this hierarchy is not of version 2");
+    }
+    let cgroup = Some(bakeoff_probes::cgroups::find(folder.to_str().unwrap()).unwrap());
+    let options = Options { cgroup, ..Options::of_everyone(ProfileKind::OnCpu) };
+    let Some(mut profiler) = begin(&options) else { return };
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done",
+        folder.display()
+    );
+    let mut inside = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    let work = thread::spawn(move || inside.wait().unwrap());
+    // Another one, outside of it.
+    burns_ten(300 * MS);
+    gather_until(&mut profiler, &work);
+    assert!(work.join().unwrap().success());
+    let profile = profiler.finish().unwrap();
+    fs::remove_dir(&folder).unwrap();
+    assert!(profile.total_ns() > 0 && profile.stacks.iter().all(|s| s.comm == "sh"), "{profile:?}");
+}
+
+#[test]
 fn root_time_of_processes_that_end_at_once_is_counted_with_or_without_a_name() {
     let folder = tempfile::TempDir::new().unwrap();
     let name = "ends-at-once";

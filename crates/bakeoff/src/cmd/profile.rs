@@ -8,6 +8,7 @@ use std::time::Duration;
 use analysis::profile::function_changes;
 use anyhow::Context as _;
 use archive::whole_file;
+use probes::cgroups::Cgroup;
 use probes::process_time::Watched;
 use probes::profile::{self, Options};
 use record::clock::{Clock as _, Monotonic};
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     comm: Option<String>,
 
+    /// Only threads in this control group or below it: its folder, or its path in the hierarchy
+    #[arg(long, value_name = "PATH", value_parser = cmd::cgroup)]
+    cgroup: Option<Cgroup>,
+
     /// Print a line a stack, for flamegraph.pl and speedscope: samples, or microseconds off the CPU
     #[arg(long, conflicts_with_all = ["json", "svg"])]
     folded: bool,
@@ -52,7 +57,7 @@ pub(crate) struct Args {
     top: usize,
 
     /// Take none: compare two, as `--json` printed them
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["time", "off_cpu", "pid", "comm", "folded"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["time", "off_cpu", "pid", "comm", "cgroup", "folded"])]
     compare: Option<Vec<PathBuf>>,
 }
 
@@ -102,7 +107,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 /// The profile, and whether nobody cut it short.
 fn take(args: &Args) -> anyhow::Result<(Profile, bool)> {
     let kind = if args.off_cpu { ProfileKind::OffCpu } else { ProfileKind::OnCpu };
-    let options = Options { pid: args.pid, comm: args.comm.clone(), ..Options::of_everyone(kind) };
+    let options = Options {
+        pid: args.pid,
+        comm: args.comm.clone(),
+        cgroup: args.cgroup.clone(),
+        ..Options::of_everyone(kind)
+    };
     let mut profiler = profile::open(&options).ends_with(Exit::CannotHere)?;
     confine::after_setup();
     let only = args.pid.map(Watched::of);

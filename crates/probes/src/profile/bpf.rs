@@ -120,9 +120,11 @@ impl Bpf {
         let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
         settings.only_tgid = options.pid.unwrap_or(0);
         settings.only_comm = program::comm(options.comm.as_deref());
+        settings.only_cgroup = options.cgroup.is_some();
         // Its own CPU time is spent for everyone to see; its own sleeping is not the machine's.
         settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
         let skel = open.load()?;
+        program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         Ok(Self {
             skel,
             kind: options.kind,

@@ -30,6 +30,7 @@ use record::profile::{ProfileCost, ProfileDoubts, ProfileStack, ThreadState};
 
 #[cfg(feature = "bpf")]
 use self::names::Names;
+use crate::cgroups::Cgroup;
 use crate::locks::Refused;
 #[cfg(feature = "bpf")]
 use crate::program::{self, RunTime};
@@ -51,6 +52,8 @@ pub struct Options {
     pub pid: Option<u32>,
     /// That of threads of this name only; of more than 15 bytes the first 15 are the name.
     pub comm: Option<String>,
+    /// That of threads in this control group, or below it, only.
+    pub cgroup: Option<Cgroup>,
     /// Combinations of process, thread name and stack that a tenth of a second has room for; more are counted as lost.
     pub room: u32,
 }
@@ -58,12 +61,12 @@ pub struct Options {
 impl Options {
     /// Everyone's, with room for 16,384 combinations: some 20 MB of kernel memory.
     pub fn of_everyone(kind: ProfileKind) -> Self {
-        Self { kind, pid: None, comm: None, room: 16_384 }
+        Self { kind, pid: None, comm: None, cgroup: None, room: 16_384 }
     }
 
     #[cfg(feature = "bpf")]
     fn is_part(&self) -> bool {
-        self.pid.is_some() || self.comm.is_some()
+        self.pid.is_some() || self.comm.is_some() || self.cgroup.is_some()
     }
 }
 
