@@ -268,11 +268,7 @@ impl Values {
             self.put("errors", &[("class", class)], n as f64);
         }
         self.put("outages", &[], load.outages.len() as f64);
-        self.distribution(
-            "response_ns",
-            "",
-            load.response.as_ref().ok().and_then(CensoredHistogram::summary),
-        );
+        self.distribution("response_ns", "", load.response_summary().ok().flatten());
         self.distribution("service_ns", "", load.service.summary());
         self.distribution("wait_ns", "", load.wait.as_ref().ok().and_then(CensoredHistogram::summary));
         self.distribution("lateness_ns", "", known(&load.lateness));
@@ -291,8 +287,10 @@ impl Values {
         let mut put = |of: &str, stat: &str, value: f64| {
             let mut labels = vec![("stat", stat)];
             labels.extend((!operation.is_empty()).then_some(("operation", operation)));
-            // Unfinished events could still raise it.
-            labels.extend(s.lower_bounds.contains(&of).then_some(("bound", "lower")));
+            // Unfinished events could still raise it; or else the generator may have made most of it.
+            let bounds = [("lower", &s.lower_bounds), ("upper", &s.upper_bounds)];
+            let bound = bounds.into_iter().find(|(_, names)| names.contains(&of));
+            labels.extend(bound.map(|(word, _)| ("bound", word)));
             self.put(name, &labels, value);
         };
         put("count", "count", s.count as f64);

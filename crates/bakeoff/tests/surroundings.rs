@@ -70,7 +70,8 @@ fn beside_other_work_a_level_is_invalid_and_says_how_much() {
 #[test]
 fn what_a_copy_leaves_behind_is_ended_and_said() {
     let lab = Lab::new();
-    let script = "setsid sleep 98431 & true";
+    // The shell waits for `setsid`: a process that is stopped before it leaves the group has left nothing behind.
+    let script = "setsid -w sh -c 'sleep 98431 >/dev/null 2>&1 &'";
     let words =
         ["scale", "--json", "--no-observe", "--rounds", "1", "--time", "20ms", "--copies", "1,2", "--"];
     let ended = lab.run(&[&words[..], &["sh", "-c", script]].concat());
@@ -128,12 +129,13 @@ fn an_affinity_is_the_number_of_cpus() {
     assert_eq!((run["cpus"].clone(), copies), (1.into(), vec![&1.into(), &2.into()]), "{run}");
 }
 
-/// A control group with a quota; `None` if this machine lets nobody make one.
+/// A control group with a quota or a CPU set.
 struct Group {
     folder: PathBuf,
 }
 
 impl Group {
+    /// `None` if this machine lets nobody make one.
     fn with_quota(name: &str, quota_us: u32, period_us: u32) -> Option<Self> {
         for (mount, quota, period) in [
             ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", Some("cpu.cfs_period_us")),
@@ -160,6 +162,25 @@ impl Group {
         None
     }
 
+    /// One with the first CPU alone; `None` if this machine lets nobody make one.
+    fn with_first_cpu(name: &str) -> Option<Self> {
+        ["/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"].into_iter().find_map(|mount| {
+            let mount = Path::new(mount);
+            let folder = mount.join(format!("bakeoff-test-{name}-{}", std::process::id()));
+            fs::create_dir(&folder).ok()?;
+            let group = Self { folder };
+            // Version 1 lets no process in before there is memory too; version 2 takes what its parent has.
+            if let Ok(memory) = fs::read_to_string(mount.join("cpuset.mems")) {
+                fs::write(group.folder.join("cpuset.mems"), memory.trim()).ok()?;
+            }
+            let cpus = ["cpuset.effective_cpus", "cpuset.cpus.effective"];
+            let all = cpus.iter().find_map(|file| fs::read_to_string(mount.join(file)).ok())?;
+            let first: String = all.trim().chars().take_while(char::is_ascii_digit).collect();
+            fs::write(group.folder.join("cpuset.cpus"), first).ok()?;
+            Some(group)
+        })
+    }
+
     /// The binary, in the group.
     fn run(&self, lab: &Lab, words: &[&str]) -> Ended {
         let mut command = Command::new("sh");
@@ -174,6 +195,20 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }
+}
+
+#[test]
+fn root_a_cpu_set_is_the_number_of_cpus_and_two_copies_in_it_are_no_law() {
+    let Some(limited) = Group::with_first_cpu("cpuset") else {
+        return eprintln!("skipped: needs root and a control group with the CPU set controller");
+    };
+    let lab = Lab::new();
+    let few = ["scale", "--json", "--no-observe", "--rounds", "1", "--time", "20ms", "--", "true"];
+    let run = json(&limited.run(&lab, &few));
+    let copies: Vec<&Value> =
+        run["levels"].as_array().expect("levels").iter().map(|l| &l["copies"]).collect();
+    assert_eq!((run["cpus"].clone(), copies), (1.into(), vec![&1.into(), &2.into()]), "{run}");
+    assert!(run["fit"]["chosen"].is_null(), "two levels past one CPU tell no law: {run}");
 }
 
 #[test]

@@ -277,7 +277,8 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
 /// Why guests cannot have had so much time: it is inside the user's, and exceeds it by more than a tick or two explain.
 ///
 /// The kernel adds to the two counters one after the other, so that a snapshot in between lacks a tick of one of them.
-/// Nothing is added or taken away: no version of procps from 3.3.0 to 4.0.6 takes guests' time out of what `-s` prints.
+/// Nothing is added or taken away: procps 3.3.0, 3.3.10, 3.3.17, 4.0.0, 4.0.2, 4.0.4 and 4.0.6, whose source was read, take no guests'
+/// time out of what `-s` prints.
 fn guest_surplus(ticks: &Ticks, guest: u64) -> Option<String> {
     let most = ticks.user.saturating_add(GUEST_EDGE_TICKS).max(ticks.user.saturating_add(ticks.user / 100));
     (guest > most).then(|| {

@@ -421,6 +421,68 @@ mod tests {
         assert!(false_alarms <= 20 && found >= 300 && wrong <= 10, "{of}");
     }
 
+    /// How many of 1000 searches end in which answer: right, wrong, changed, unsettled, unreachable, no limit seen.
+    ///
+    /// `target` says whether a try keeps the promise, by its rate, its number and a drawn value. An answer from 80 to 110 % of the
+    /// `capacity` is right.
+    fn answers(capacity: f64, target: impl Fn(f64, u64, f64) -> bool) -> [u32; 6] {
+        let mut ends = [0; 6];
+        for seed in 0..1_000 {
+            let mut tries = 0;
+            let try_at = |per_s: f64| {
+                tries += 1;
+                let kept = target(per_s, tries, Random::of(seed, tries).unit());
+                if kept { ProbeEnd::Kept } else { ProbeEnd::Broken }
+            };
+            let end = match play(search(10.0, 1.0, 1e6), try_at).0 {
+                Answer::Found { rate_per_s, .. } => {
+                    usize::from(!(0.8 * capacity..1.1 * capacity).contains(&rate_per_s))
+                }
+                Answer::Changed { .. } => 2,
+                Answer::Unsettled { .. } => 3,
+                Answer::Unreachable { .. } => 4,
+                Answer::GeneratorLimit { .. } | Answer::Stopped => 5,
+            };
+            ends[end] += 1;
+        }
+        ends
+    }
+
+    /// A try keeps the promise with a chance that falls from 1 to 0 about the capacity, over 3 % of it.
+    fn near(per_s: f64, capacity: f64) -> f64 {
+        1.0 / (1.0 + ((per_s / capacity - 1.0) / 0.03).exp())
+    }
+
+    #[test]
+    fn a_search_beside_wild_tries_finds_the_capacity_or_says_that_it_does_not() {
+        // A percentile of heavy tails: some tries break the promise by chance, at any rate. Of one in five, an answer that is
+        // too low is the target's.
+        for (wild, wrong_max) in [(0.01, 10), (0.05, 20), (0.2, 150)] {
+            let ends = answers(500.0, |per_s, _, drawn| drawn < near(per_s, 500.0) * (1.0 - wild));
+            let [right, wrong, changed, _, unreachable, limit] = ends;
+            assert!(right >= 250 && wrong <= wrong_max, "{wild}: {ends:?}");
+            assert!(changed <= 20 && unreachable <= 10 && limit == 0, "{wild}: {ends:?}");
+        }
+        // One that never keeps it, and one that keeps it once in fifty tries, at any rate.
+        assert_eq!(answers(500.0, |_, _, _| false), [0, 0, 0, 0, 1_000, 0]);
+        let [right, wrong, changed, _, unreachable, _] = answers(500.0, |_, _, drawn| drawn < 0.02);
+        assert!(right + wrong <= 10 && changed <= 150 && unreachable >= 800, "{changed} {unreachable}");
+    }
+
+    #[test]
+    fn a_search_beside_a_capacity_that_drifts_or_jumps_prints_no_other_one() {
+        // It falls by a share with each try, or jumps at the tenth.
+        for (drift, jump) in [(0.001, 1.0), (0.005, 1.0), (0.02, 1.0), (0.0, 0.8), (0.0, 0.5), (0.0, 2.0)] {
+            let ends = answers(500.0 * jump, |per_s, tries, drawn| {
+                let fallen: f64 = (0..tries).map(|_| 1.0 - drift).product();
+                let capacity = 500.0 * fallen * if tries < 10 { 1.0 } else { jump };
+                drawn < near(per_s, capacity)
+            });
+            let [_, wrong, _, _, unreachable, limit] = ends;
+            assert!(wrong <= 10 && unreachable <= 10 && limit == 0, "{drift} {jump}: {ends:?}");
+        }
+    }
+
     fn up_to(capacity: f64) -> impl FnMut(f64) -> ProbeEnd {
         move |rate| if rate <= capacity { ProbeEnd::Kept } else { ProbeEnd::Broken }
     }

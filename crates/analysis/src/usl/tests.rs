@@ -137,6 +137,21 @@ fn hiccups_are_named_and_even_noise_is_not() {
 }
 
 #[test]
+fn contention_alone_is_rarely_called_a_usl_beside_hiccups() {
+    let usl = (0..400).filter(|seed| {
+        let mut random = ChaCha8Rng::seed_from_u64(88_000 + seed);
+        let truth = |n: f64| 10.0 * n / (1.0 + 0.05 * (n - 1.0));
+        let mut series = measured(truth, &[1.0, 2.0, 4.0, 8.0, 16.0], 10, *seed);
+        let mut hiccup = || if random.next_u64().is_multiple_of(10) { 0.9 } else { 1.0 };
+        series.iter_mut().flatten().for_each(|point| point.1 *= hiccup());
+        scaling(&series, 16.0).chosen == Ok(Law::Usl)
+    });
+    // 5 %, and two standard errors of 400 experiments; by the information criterion alone it is 9 %.
+    let usl = usl.count();
+    assert!(usl <= 28, "{usl} of 400");
+}
+
+#[test]
 fn under_six_rounds_there_is_no_interval_and_nothing_that_needs_one() {
     for rounds in 1..SERIES_MIN {
         let found = scaling(&measured(|n| 10.0 * n / (1.0 + 0.05 * (n - 1.0)), &LEVELS, rounds, 7), 128.0);
