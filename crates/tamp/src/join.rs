@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, Then};
 use crate::format::gz;
 use crate::format::inflate::{Inflater, Segment, Step};
-use crate::split::{Hashed, OTHER_FORMAT, begins_other_format};
+use crate::split::{Hashed, OTHER_FORMAT, UNIT_BYTES_MAX, begins_other_format};
 use std::hash::Hasher;
 use std::sync::Arc;
 use twox_hash::XxHash32;
@@ -129,13 +129,14 @@ impl Joiner {
 
     /// Says whether the end of the stream is a proper end.
     pub(crate) fn finish(&self) -> Result<(), Error> {
-        let offset = match &self.gzip {
-            Gzip::Between => return Ok(()),
-            Gzip::Serial(serial) if !serial.inside => return Ok(()),
-            Gzip::Serial(serial) => serial.member_at,
-            Gzip::Parallel { member_at, .. } => *member_at,
-        };
-        Err(Error::Truncated { offset, what: "a gzip member" })
+        match &self.gzip {
+            Gzip::Between => Ok(()),
+            Gzip::Serial(serial) if !serial.inside => Ok(()),
+            Gzip::Serial(serial) => Err(serial.cut()),
+            Gzip::Parallel { member_at, .. } => {
+                Err(Error::Truncated { offset: *member_at, what: "a gzip member" })
+            }
+        }
     }
 
     /// Takes note of a segment; `false`: what the worker made of it does not count.
@@ -207,6 +208,8 @@ impl Serial {
                 .step(&self.pending[self.taken..], STEP_BYTES, content)
                 .map_err(|what| Error::Damaged { offset: self.member_at, what })?;
             match step {
+                // A header is looked at as a whole, so it has the splitter's limit.
+                Step::Needs(_) if self.pending.len() - self.taken > UNIT_BYTES_MAX => return Err(self.cut()),
                 Step::Needs(_) => return Ok(false),
                 Step::Went { eaten } => self.taken += eaten,
                 Step::Ended { eaten } => {
@@ -218,6 +221,12 @@ impl Serial {
                 return Ok(true);
             }
         }
+    }
+
+    /// The error of a member that does not end.
+    fn cut(&self) -> Error {
+        let what = if self.inflater.is_at_header() { "a gzip header" } else { "a gzip member" };
+        Error::Truncated { offset: self.member_at, what }
     }
 
     /// Between members: passes padding, and everything that is no member, with a warning.

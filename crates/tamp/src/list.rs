@@ -1,7 +1,7 @@
 //! What a compressed file holds, without its content.
 
 use crate::format::Magic;
-use crate::index::Index;
+use crate::index::{Index, Sizes};
 use crate::seek::read_at;
 use crate::{Error, Format, ReadOptions, Reader};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -27,7 +27,7 @@ pub struct Listing {
     pub unfinished: Option<u64>,
 }
 
-/// Lists a whole file; decodes it, as `options` say, only if it does not say what it holds.
+/// Lists a whole file; decodes it, as `options` say, only if it does not prove what it holds.
 ///
 /// # Errors
 ///
@@ -38,7 +38,8 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
     read_at(&mut source, &mut magic, 0)?;
     let dictionary = options.dictionary.as_ref();
     let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
-    if let Some(index) = index.filter(|index| index.is_proven) {
+    let index = index.filter(|index| index.sizes >= Sizes::Stated);
+    if let Some(index) = index.as_ref().filter(|index| index.sizes == Sizes::Proven) {
         return Ok(Listing {
             format: index.format,
             container: index.format.suffix(),
@@ -67,5 +68,8 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
             Err(error) => return Err(error),
         }
     }
-    Ok(Listing { format, container, file_bytes, content_bytes, blocks: None, is_seekable: false, unfinished })
+    // If another size was found, the index is wrong.
+    let index = index.filter(|index| index.content_bytes() == content_bytes);
+    let (blocks, is_seekable) = (index.as_ref().map(|index| index.blocks), index.is_some());
+    Ok(Listing { format, container, file_bytes, content_bytes, blocks, is_seekable, unfinished })
 }

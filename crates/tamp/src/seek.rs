@@ -2,12 +2,15 @@
 
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
-use crate::index::Index;
+use crate::index::{Index, Sizes};
 use crate::{Error, ReadOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Reads a compressed file as if it were not, from anywhere: a read decodes the blocks it touches,
 /// and no others.
+///
+/// In BGZF, and in a `.zst` of several frames without a seek table, nothing but the block proves the size that it states. The
+/// first read from a place also decodes the blocks before it, so that a wrong size is an error and does not shift the content.
 ///
 /// # Example
 ///
@@ -34,6 +37,8 @@ pub struct SeekReader<R> {
     /// The entry that `content` holds.
     held: Option<usize>,
     position: u64,
+    /// The first entries, as many as are proven to have the sizes that the index states.
+    proven: usize,
 }
 
 impl<R: Read + Seek> SeekReader<R> {
@@ -56,9 +61,10 @@ impl<R: Read + Seek> SeekReader<R> {
         let file_bytes = source.seek(SeekFrom::End(0))?;
         let dictionary = options.dictionary.as_ref();
         let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
-        let index = index.filter(|index| index.is_proven);
+        let index = index.filter(|index| index.sizes >= Sizes::Stated);
         let what = "this file does not say where its blocks are, so it can only be read from its beginning";
         let index = index.ok_or(Error::Unsupported { offset: 0, what })?;
+        let proven = if index.sizes == Sizes::Proven { index.entries.len() } else { 0 };
         let (packed, content) = (Buffer::default(), Buffer::default());
         Ok(Self {
             source,
@@ -68,29 +74,45 @@ impl<R: Read + Seek> SeekReader<R> {
             content,
             held: None,
             position: 0,
+            proven,
         })
     }
 
-    /// Bytes of content in all.
+    /// Bytes of content in all, as the file states. [`SeekFrom::End`] and a read at the end check it.
     pub fn content_bytes(&self) -> u64 {
         self.index.content_bytes()
     }
 
     /// Decodes the entry that holds the current position; `None`: that is the end.
     fn hold(&mut self) -> Result<Option<usize>, Error> {
-        let Some(number) = self.index.entry_at(self.position) else { return Ok(None) };
-        if self.held != Some(number) {
-            self.held = None;
-            let entry = self.index.entries[number];
-            let read = read_at(&mut self.source, self.packed.room(entry.bytes as usize), entry.at)?;
-            self.packed.set_len(read);
-            self.content.clear();
-            self.index
-                .decode(number, &mut self.decoder, &self.packed, &mut self.content)
-                .map_err(|what| Error::Damaged { offset: entry.at, what })?;
-            self.held = Some(number);
+        let number = self.index.entry_at(self.position);
+        self.prove(number.unwrap_or(self.index.entries.len()))?;
+        if let Some(number) = number {
+            self.decode(number)?;
         }
-        Ok(Some(number))
+        Ok(number)
+    }
+
+    /// Makes sure that entry `number` stands where the index says, by the sizes of those before it.
+    fn prove(&mut self, number: usize) -> Result<(), Error> {
+        (self.proven..number).try_for_each(|number| self.decode(number))
+    }
+
+    fn decode(&mut self, number: usize) -> Result<(), Error> {
+        if self.held == Some(number) {
+            return Ok(());
+        }
+        self.held = None;
+        let entry = self.index.entries[number];
+        let read = read_at(&mut self.source, self.packed.room(entry.bytes as usize), entry.at)?;
+        self.packed.set_len(read);
+        self.content.clear();
+        self.index
+            .decode(number, &mut self.decoder, &self.packed, &mut self.content)
+            .map_err(|what| Error::Damaged { offset: entry.at, what })?;
+        self.held = Some(number);
+        self.proven = self.proven.max(number + 1);
+        Ok(())
     }
 }
 
@@ -109,7 +131,10 @@ impl<R: Read + Seek> Seek for SeekReader<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let found = match to {
             SeekFrom::Start(at) => Some(at),
-            SeekFrom::End(by) => self.content_bytes().checked_add_signed(by),
+            SeekFrom::End(by) => {
+                self.prove(self.index.entries.len())?;
+                self.content_bytes().checked_add_signed(by)
+            }
             SeekFrom::Current(by) => self.position.checked_add_signed(by),
         };
         let before_start = || io::Error::new(io::ErrorKind::InvalidInput, "a seek to before the start");

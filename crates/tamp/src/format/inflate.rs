@@ -77,6 +77,11 @@ impl Inflater {
         Self { state: State::Trailer, crc, content_bytes, ..Self::new() }
     }
 
+    /// Whether a member's header comes next, or more of it.
+    pub(crate) fn is_at_header(&self) -> bool {
+        self.state == State::Header
+    }
+
     /// Goes on with `bytes`, the source's next; `content` is overwritten, with at most `room` bytes.
     ///
     /// # Errors

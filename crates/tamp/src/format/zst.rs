@@ -272,6 +272,15 @@ impl Seek {
         }
     }
 
+    /// Reads an entry of a table, with or without a checksum.
+    pub(crate) fn read(entry: &[u8]) -> Self {
+        Self {
+            frame_bytes: le32(entry),
+            content_bytes: le32(&entry[4..]),
+            checksum: entry.get(8..12).map_or(0, le32),
+        }
+    }
+
     /// As it stands in the table.
     pub(crate) fn entry(self) -> [u8; ENTRY_BYTES] {
         let mut entry = [0; ENTRY_BYTES];
@@ -321,15 +330,6 @@ impl End {
         let le64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         is_end.then(|| Self { frames: le64(12), hash: le64(20) })
     }
-
-    /// Whether `seeks` are what was written.
-    pub(crate) fn proves(&self, seeks: &[Seek]) -> bool {
-        let mut hash = XxHash64::with_seed(0);
-        for seek in seeks {
-            hash.write(&seek.entry());
-        }
-        self.frames == seeks.len() as u64 && self.hash == hash.finish()
-    }
 }
 
 fn seek_table(seeks: &[Seek], table: &mut Vec<u8>) {
@@ -349,32 +349,41 @@ fn seek_table(seeks: &[Seek], table: &mut Vec<u8>) {
     table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
 }
 
-/// Whole length of the skippable frame that `footer` ends, if it is a seek table's.
-pub(crate) fn seek_table_bytes(footer: &[u8]) -> Option<u64> {
-    let footer = footer.get(..SEEK_FOOTER_BYTES)?;
-    let (frames, descriptor) = (le32(footer), footer[4]);
-    let is_known = le32(&footer[5..]) == SEEKABLE_MAGIC && descriptor & 0x7C == 0;
-    let entry_bytes = if descriptor & 0x80 == 0 { 8 } else { 12 };
-    let bytes = SKIPPABLE_HEADER_BYTES as u64 + u64::from(frames) * entry_bytes + SEEK_FOOTER_BYTES as u64;
-    (is_known && frames as usize <= FRAMES_MAX).then_some(bytes)
+/// What the end of a seek table says of its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeekFooter {
+    pub(crate) frames: u64,
+    /// Length of each entry.
+    pub(crate) entry_bytes: usize,
 }
 
-/// The entries of a seek table, given as its whole skippable frame.
-pub(crate) fn read_seek_table(table: &[u8]) -> Option<Vec<Seek>> {
-    let payload_bytes = table.len().checked_sub(SKIPPABLE_HEADER_BYTES + SEEK_FOOTER_BYTES)?;
-    let footer = &table[table.len() - SEEK_FOOTER_BYTES..];
-    let stated_bytes = le32(&table[4..]) as usize;
-    if le32(table) != SEEK_TABLE_MAGIC || stated_bytes != payload_bytes + SEEK_FOOTER_BYTES {
-        return None;
+impl SeekFooter {
+    /// Reads the last bytes of a file; `None`: they do not end a seek table.
+    pub(crate) fn read(footer: &[u8]) -> Option<Self> {
+        let footer = footer.get(..SEEK_FOOTER_BYTES)?;
+        let (frames, descriptor) = (le32(footer), footer[4]);
+        let is_known = le32(&footer[5..]) == SEEKABLE_MAGIC && descriptor & 0x7C == 0;
+        let entry_bytes = if descriptor & 0x80 == 0 { ENTRY_BYTES - 4 } else { ENTRY_BYTES };
+        (is_known && frames as usize <= FRAMES_MAX).then_some(Self { frames: frames.into(), entry_bytes })
     }
-    let entry_bytes = if footer[4] & 0x80 == 0 { 8 } else { 12 };
-    let entries = &table[SKIPPABLE_HEADER_BYTES..SKIPPABLE_HEADER_BYTES + payload_bytes];
-    let read = |entry: &[u8]| Seek {
-        frame_bytes: le32(entry),
-        content_bytes: le32(&entry[4..]),
-        checksum: entry.get(8..12).map_or(0, le32),
-    };
-    Some(entries.chunks_exact(entry_bytes).map(read).collect())
+
+    /// Whole length of the skippable frame that is the table.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        (SKIPPABLE_HEADER_BYTES + SEEK_FOOTER_BYTES) as u64 + self.frames * self.entry_bytes as u64
+    }
+
+    /// Whether `bytes` begin the table that this ends.
+    pub(crate) fn has_beginning(&self, bytes: &[u8]) -> bool {
+        let payload_bytes = self.table_bytes() - SKIPPABLE_HEADER_BYTES as u64;
+        bytes.get(..SKIPPABLE_HEADER_BYTES).is_some_and(|header| {
+            le32(header) == SEEK_TABLE_MAGIC && u64::from(le32(&header[4..])) == payload_bytes
+        })
+    }
+}
+
+/// Whole length of the skippable frame that `footer` ends, if it is a seek table's.
+pub(crate) fn seek_table_bytes(footer: &[u8]) -> Option<u64> {
+    SeekFooter::read(footer).map(|footer| footer.table_bytes())
 }
 
 /// A decompression context. It accepts any window: who reads a header compares it with the memory that was granted.

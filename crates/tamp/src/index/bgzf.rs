@@ -1,6 +1,6 @@
 //! Where the blocks of a BGZF file are.
 
-use super::{Hops, Index};
+use super::{Hops, Index, Sizes};
 use crate::Error;
 use crate::format::{gz, le32};
 use crate::level::Format;
@@ -14,7 +14,7 @@ const BGZF_ENTRY_BYTES: u64 = 256 << 10;
 ///
 /// What reading says.
 pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
-    let mut index = Index::new(Format::Bgzf);
+    let mut index = Index::new(Format::Bgzf, Sizes::Stated);
     let (mut at, mut entry_at, mut content_bytes, mut has_end) = (0, 0, 0, false);
     while at < hops.file_bytes {
         let shown = hops.show(at, 64)?;

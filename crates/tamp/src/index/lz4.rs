@@ -1,6 +1,6 @@
 //! Where the blocks of a .lz4 file are.
 
-use super::{Hops, Index, Lz4Frame};
+use super::{Hops, Index, Lz4Frame, Sizes};
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
@@ -13,7 +13,7 @@ use crate::level::Format;
 ///
 /// What reading says.
 pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
-    let mut index = Index::new(Format::Lz4);
+    let mut index = Index::new(Format::Lz4, Sizes::Proven);
     let mut at = 0;
     while at < hops.file_bytes {
         let shown = hops.show(at, lz4::HEADER_BYTES_MAX)?;
@@ -81,7 +81,9 @@ fn frame(
     if header.content_bytes.is_some_and(|stated| stated != found_bytes) {
         return Ok(None);
     }
-    index.is_proven &= header.content_bytes.is_some();
+    if header.content_bytes.is_none() {
+        index.sizes = Sizes::Likely;
+    }
     index.lz4_frames.push(Lz4Frame { entries_end: index.entries.len(), header, checksum });
     Ok(Some(end + if checksum.is_some() { 4 } else { 0 }))
 }

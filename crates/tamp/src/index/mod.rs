@@ -41,10 +41,20 @@ pub(crate) struct Index {
     pub(crate) entries: Vec<Entry>,
     /// LZ4: what stands behind each frame's blocks, with the entry after its last.
     pub(crate) lz4_frames: Vec<Lz4Frame>,
-    /// Whether `content_at` is known, not only likely: an LZ4 block may be shorter than its frame's blocks are.
-    pub(crate) is_proven: bool,
+    pub(crate) sizes: Sizes,
     /// Blocks that decode by themselves, BGZF's small ones too.
     pub(crate) blocks: u64,
+}
+
+/// How certain the places in the content are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sizes {
+    /// An LZ4 block may be shorter than its frame's blocks are.
+    Likely,
+    /// Each block states its size, and a flipped bit in it shows only when the block is decoded.
+    Stated,
+    /// A checksum, or a second place that states the same, proves every size.
+    Proven,
 }
 
 /// An LZ4 frame's own facts.
@@ -105,8 +115,8 @@ impl Index {
         pieces
     }
 
-    fn new(format: Format) -> Self {
-        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), is_proven: true, blocks: 0 }
+    fn new(format: Format, sizes: Sizes) -> Self {
+        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), sizes, blocks: 0 }
     }
 
     fn push(&mut self, at: u64, bytes: u32, content_bytes: u32) {
@@ -204,7 +214,7 @@ mod tests {
 
     #[test]
     fn pieces_take_neighbours_as_far_as_they_fit_and_leave_none_out() {
-        let mut index = Index::new(Format::Zst);
+        let mut index = Index::new(Format::Zst, Sizes::Proven);
         // In turn: at, bytes, content. Between the fourth and the fifth something else stands.
         for (at, bytes, content) in
             [(0, 10, 40), (10, 10, 40), (20, 10, 40), (30, 500, 40), (900, 10, 40), (910, 0, 0)]
@@ -214,6 +224,6 @@ mod tests {
         assert_eq!(index.pieces(100), [0..2, 2..3, 3..4, 4..6]);
         assert_eq!(index.pieces(0), (0..6).map(|n| n..n + 1).collect::<Vec<_>>());
         assert_eq!(index.pieces(1 << 20).len(), 1);
-        assert_eq!(Index::new(Format::Lz4).pieces(100), []);
+        assert_eq!(Index::new(Format::Lz4, Sizes::Proven).pieces(100), []);
     }
 }

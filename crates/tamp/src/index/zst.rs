@@ -1,11 +1,13 @@
 //! Where the frames of a .zst file are.
 
-use super::{Entry, Hops, Index, UNIT_BYTES_MAX};
+use super::{Entry, Hops, Index, Sizes, UNIT_BYTES_MAX};
 use crate::Error;
 use crate::ending::Ending;
 use crate::format::le32;
 use crate::format::zst::{self, Extent};
 use crate::level::Format;
+use std::hash::Hasher;
+use twox_hash::XxHash64;
 
 /// The index of a .zst file: by its seek table, or else by hopping from frame to frame and block to block.
 ///
@@ -22,22 +24,17 @@ pub(crate) fn read(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Ind
 /// By the seek table, if there is one, it accounts for the whole file, and it is proven: by the end frame before it, or else by
 /// the header of every frame.
 fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
-    let Some(table) = Table::read(hops)? else { return Ok(None) };
-    let mut index = table.index;
-    if !index.entries.iter().all(Entry::is_unit) {
-        return Ok(None);
-    }
-    if !table.is_proven {
-        for entry in &index.entries {
-            let shown = hops.show(entry.at, zst::HEADER_BYTES_MAX)?;
-            let stated = frame_header(shown, dictionary_id).and_then(|header| header.content_bytes);
-            if stated != Some(entry.content_bytes.into()) {
-                return Ok(None);
-            }
+    let Some(list) = List::read(hops)? else { return Ok(None) };
+    let index = list.index(hops, |hops, entry| {
+        if list.is_proven || !entry.is_unit() {
+            return Ok(entry.is_unit());
         }
-    }
-    index.blocks = index.entries.len() as u64;
-    Ok(Some(index))
+        let header = frame_header(hops.show(entry.at, zst::HEADER_BYTES_MAX)?, dictionary_id);
+        // Before a table that tamp wrote, an end frame is missing: the file is unfinished.
+        Ok(header
+            .is_some_and(|header| !header.is_own && header.content_bytes == Some(entry.content_bytes.into())))
+    })?;
+    Ok(index.map(|index| Index { blocks: index.entries.len() as u64, ..index }))
 }
 
 /// The seek table that ends a file.
@@ -54,35 +51,101 @@ impl Table {
     ///
     /// What reading says.
     pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Self>, Error> {
+        let Some(list) = List::read(hops)? else { return Ok(None) };
+        let index = list.index(hops, |_, _| Ok(true))?;
+        Ok(index.map(|index| Self { index, is_proven: list.is_proven }))
+    }
+}
+
+/// Entries of a table that are read at once.
+const ENTRIES_AT_ONCE: usize = 4 << 10;
+
+/// A seek table as it stands in a file. Its length is what the file states, so it is never held whole.
+struct List {
+    entries_at: u64,
+    footer: zst::SeekFooter,
+    is_proven: bool,
+}
+
+impl List {
+    /// Finds the table and adds it up; `None`: there is none, or it does not account for the whole file.
+    fn read(hops: &mut Hops<'_>) -> Result<Option<Self>, Error> {
         let Some(footer_at) = hops.file_bytes.checked_sub(zst::SEEK_FOOTER_BYTES as u64) else {
             return Ok(None);
         };
-        let footer = hops.show(footer_at, zst::SEEK_FOOTER_BYTES)?;
-        let Some(table_bytes) = zst::seek_table_bytes(footer) else { return Ok(None) };
-        let Some(table_at) = hops.file_bytes.checked_sub(table_bytes) else { return Ok(None) };
-        let Ok(table_bytes) = usize::try_from(table_bytes) else { return Ok(None) };
-        let table = hops.show(table_at, table_bytes)?;
-        let seeks = zst::read_seek_table(&table[..table_bytes.min(table.len())]);
-        let Some(seeks) = seeks else { return Ok(None) };
+        let footer = zst::SeekFooter::read(hops.show(footer_at, zst::SEEK_FOOTER_BYTES)?);
+        let Some(footer) = footer else { return Ok(None) };
+        let Some(table_at) = hops.file_bytes.checked_sub(footer.table_bytes()) else { return Ok(None) };
+        if !footer.has_beginning(hops.show(table_at, zst::SKIPPABLE_HEADER_BYTES)?) {
+            return Ok(None);
+        }
         let end_at = table_at.checked_sub(zst::END_BYTES as u64);
         let end = match end_at {
             Some(at) => zst::End::read(hops.show(at, zst::END_BYTES)?),
             None => None,
         };
-        let mut index = Index::new(Format::Zst);
-        let mut at = 0;
-        let frames_end = if end.is_some() { end_at } else { Some(table_at) };
-        let is_proven = end.is_some_and(|end| end.proves(&seeks));
-        for seek in &seeks {
-            index.push(at, seek.frame_bytes, seek.content_bytes);
-            if let Some(entry) = index.entries.last_mut().filter(|_| is_proven) {
-                entry.checksum = Some(seek.checksum);
-            }
-            at += u64::from(seek.frame_bytes);
-        }
+        let entries_at = table_at + zst::SKIPPABLE_HEADER_BYTES as u64;
+        let mut list = Self { entries_at, footer, is_proven: false };
+        let frames_end = if end.is_some() { end_at.unwrap_or(0) } else { table_at };
+        let Some(hash) = list.hash(hops, frames_end)? else { return Ok(None) };
+        list.is_proven = end == Some(zst::End { frames: footer.frames, hash });
         // A table of tamp that its end frame does not prove is damaged.
-        let is_sound = is_proven || end.is_none();
-        Ok((Some(at) == frames_end && is_sound).then_some(Self { index, is_proven }))
+        Ok((list.is_proven || end.is_none()).then_some(list))
+    }
+
+    /// XXH64 of the entries, if their frames end at `frames_end`.
+    fn hash(&self, hops: &mut Hops<'_>, frames_end: u64) -> Result<Option<u64>, Error> {
+        let (mut at, mut hash) = (0, XxHash64::with_seed(0));
+        let fits = self.each(hops, |_, seek| {
+            hash.write(&seek.entry());
+            at += u64::from(seek.frame_bytes);
+            // No frame is shorter than a skippable one. This bounds the entries by the length of the file.
+            Ok(seek.frame_bytes as usize >= zst::SKIPPABLE_HEADER_BYTES && at <= frames_end)
+        })?;
+        Ok((fits && at == frames_end).then(|| hash.finish()))
+    }
+
+    /// The index; `None` if `accepts` refuses an entry. Those behind it are then not read.
+    fn index(
+        &self,
+        hops: &mut Hops<'_>,
+        mut accepts: impl FnMut(&mut Hops<'_>, &Entry) -> Result<bool, Error>,
+    ) -> Result<Option<Index>, Error> {
+        let mut index = Index::new(Format::Zst, Sizes::Proven);
+        let mut at = 0;
+        let is_right = self.each(hops, |hops, seek| {
+            index.push(at, seek.frame_bytes, seek.content_bytes);
+            at += u64::from(seek.frame_bytes);
+            let entry = index.entries.last_mut().expect("it was just added");
+            entry.checksum = self.is_proven.then_some(seek.checksum);
+            accepts(hops, entry)
+        })?;
+        Ok(is_right.then_some(index))
+    }
+
+    /// Calls `take` with each entry in turn, until it yields `false`.
+    fn each(
+        &self,
+        hops: &mut Hops<'_>,
+        mut take: impl FnMut(&mut Hops<'_>, zst::Seek) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let (mut at, mut left) = (self.entries_at, self.footer.frames);
+        let mut piece = Vec::new();
+        while left > 0 {
+            let entries = usize::try_from(left).map_or(ENTRIES_AT_ONCE, |left| left.min(ENTRIES_AT_ONCE));
+            piece.resize(entries * self.footer.entry_bytes, 0);
+            if (hops.read_at)(&mut piece, at)? < piece.len() {
+                return Ok(false);
+            }
+            for entry in piece.chunks_exact(self.footer.entry_bytes) {
+                if !take(hops, zst::Seek::read(entry))? {
+                    return Ok(false);
+                }
+            }
+            at += piece.len() as u64;
+            left -= entries as u64;
+        }
+        Ok(true)
     }
 }
 
@@ -94,7 +157,8 @@ fn frame_header(bytes: &[u8], dictionary_id: u32) -> Option<zst::Header> {
 
 /// By hopping from frame to frame and block to block.
 fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Error> {
-    let mut index = Index::new(Format::Zst);
+    // The end frame behind frames of tamp proves their sizes. No checksum covers those of others.
+    let mut index = Index::new(Format::Zst, Sizes::Proven);
     let (mut at, mut ending) = (0, Ending::new());
     while at < hops.file_bytes {
         let shown = hops.show(at, zst::HEADER_BYTES_MAX)?;
@@ -119,6 +183,8 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
         if header.is_own {
             let checksum = hops.show(at - 4, 4)?.get(..4).map_or(0, le32);
             ending.own(zst::Seek { frame_bytes: bytes, content_bytes, checksum });
+        } else {
+            index.sizes = Sizes::Stated;
         }
     }
     index.blocks = index.entries.len() as u64;
