@@ -38,7 +38,7 @@ fn a_machine_that_is_slower_now_and_then_has_shifts_by_time_and_none_by_size() {
 fn beside_a_speed_that_changes_costs_and_plateau_have_no_interval_and_it_is_said() {
     let two_speeds = |t: f64| if t % 1.4 < 0.7 { 1.2 } else { 1.0 };
     let wanders = |t: f64| 1.0 + 0.05 * (t * 2.0).sin();
-    // Each round takes 0.8 s: three rounds of one speed, and then three of the other.
+    // About three rounds of one speed, and then three of the other.
     let later = |t: f64| if t > 2.4 { 1.1 } else { 1.0 };
     let machines: [fn(f64) -> f64; 3] = [two_speeds, wanders, later];
     for slowness in machines {

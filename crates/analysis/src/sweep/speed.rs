@@ -94,3 +94,57 @@ pub(super) fn without_intervals(cost: &mut Cost, shape: Option<&mut Shape>) {
     let plateau = shape.map(|s| &mut s.plateau_bytes_per_s);
     costs.chain(plateau).for_each(|estimate| estimate.interval = None);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use record::missing::Missing;
+
+    use super::super::curve::Estimate;
+    use super::*;
+    use crate::chance::SplitMix;
+
+    fn cost() -> Cost {
+        let exactly = |value| Estimate { value, interval: None };
+        let aligned_byte_ns = Err(Missing::because("synthetic"));
+        Cost { call_ns: exactly(400.0), byte_ns: exactly(0.1), aligned_byte_ns, page_ns: exactly(0.0) }
+    }
+
+    /// Six rounds of 400 calls of a millisecond, each round at its own speed; a call's noise is `noise` either way, and of one in
+    /// fifty thirty times that.
+    fn rounds(slowness: [f64; 6], noise: f64, seed: u64) -> Vec<Round> {
+        let mut chance = SplitMix(seed);
+        let mut call = |i: u32, slowness: f64| {
+            let size = chance.below(100_000) as u64 + 1;
+            let wild = if chance.below(50) == 0 { 30.0 } else { 1.0 };
+            let off = wild * noise * (chance.below(2_001) as f64 / 1_000.0 - 1.0);
+            (f64::from(i) * 1e-3, size, cost().call_ns(size) * slowness * off.exp())
+        };
+        let mut round = |slowness: f64| Round {
+            points: (0..400).map(|i| call(i, slowness)).collect(),
+            references: Vec::new(),
+            windows: BTreeMap::new(),
+        };
+        slowness.map(&mut round).into()
+    }
+
+    #[test]
+    fn rounds_of_two_speeds_or_with_a_drift_are_unsteady_although_none_has_a_shift_inside() {
+        for slowness in [[1.0, 1.0, 1.0, 1.05, 1.05, 1.05], [1.0, 1.01, 1.02, 1.03, 1.04, 1.05]] {
+            let found = speed(&rounds(slowness, 0.02, 1), &cost(), &[]);
+            assert!(!found.is_steady && found.high / found.low > 1.03, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_still_machine_is_rarely_called_unsteady_however_noisy_its_calls_are() {
+        for noise in [0.001, 0.02, 0.2] {
+            let alarms =
+                (0..300).filter(|seed| !speed(&rounds([1.0; 6], noise, *seed), &cost(), &[]).is_steady);
+            // 1 %, and three standard errors of 300 experiments.
+            let alarms = alarms.count();
+            assert!(alarms <= 8, "noise {noise}: {alarms} of 300");
+        }
+    }
+}
