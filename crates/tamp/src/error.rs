@@ -39,9 +39,11 @@ pub enum Error {
     /// All blocks are right, but the end that the writer puts behind the last one is missing: it was interrupted.
     ///
     /// Comes after all content was read.
-    #[error("byte {offset}: unfinished: the end that the writer puts behind the last block is missing here")]
+    #[error(
+        "byte {offset}: unfinished: before this byte the end is missing that the writer puts behind the last block"
+    )]
     Unfinished {
-        /// Where the end should have been.
+        /// Where something else follows, or the file ends. The end should have been there, or before.
         offset: u64,
     },
     /// A frame needs more memory than was granted.

@@ -117,7 +117,7 @@ pub fn decompress_file(
     let index = Index::read(places.input_bytes, dictionary, &mut |buffer, at| {
         read_full_at(places.input, buffer, input_at + at)
     })?;
-    let Some(index) = index else { return Ok(None) };
+    let Some(index) = index.filter(|index| !has_wrong_empty_frame(index)) else { return Ok(None) };
     let job = Decompress {
         places,
         index: &index,
@@ -138,6 +138,16 @@ pub fn decompress_file(
         holes::set_end(output, places.output_at + content_bytes)?;
     }
     Ok(Some(content_bytes))
+}
+
+/// Whether an LZ4 frame without blocks misses its checksum: no entry leads to it.
+fn has_wrong_empty_frame(index: &Index) -> bool {
+    let sum = XxHash32::oneshot(0, b"");
+    let mut entries = 0;
+    index.lz4_frames.iter().any(|frame| {
+        let is_empty = std::mem::replace(&mut entries, frame.entries_end) == frame.entries_end;
+        is_empty && frame.checksum.is_some_and(|stated| stated != sum)
+    })
 }
 
 /// How much content a thread takes at a time: of a small file less, so that there is something for each.

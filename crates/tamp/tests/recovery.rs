@@ -7,10 +7,10 @@ mod scratch;
 
 use scratch::{Scratch, sample, text};
 use std::fs;
-use std::io::Write;
+use std::io::{Cursor, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
-use tamp::{Format, Level, Options, Writer};
+use tamp::{Format, Level, Options, ReadOptions, Writer};
 
 /// Output of `command` for `input`; `None`, with a printed skip, if it is not installed.
 fn stock(command: &str, input: &[u8]) -> Option<Vec<u8>> {
@@ -202,6 +202,157 @@ fn frames_inside_a_damaged_frame_are_not_taken_for_content() {
     }
 }
 
+/// Where the headers of a Zstandard frame's blocks stand, `first` the first.
+fn block_headers(frame: &[u8], first: usize) -> Vec<usize> {
+    let (mut at, mut found) = (first, Vec::new());
+    loop {
+        let header = u32::from_le_bytes([frame[at], frame[at + 1], frame[at + 2], 0]);
+        found.push(at);
+        if header & 1 == 1 {
+            return found;
+        }
+        at += 3 + if header & 6 == 2 { 1 } else { usize::try_from(header >> 3).unwrap() };
+    }
+}
+
+#[test]
+fn a_large_file_inside_a_damaged_frame_is_not_taken_for_content() {
+    let scratch = Scratch::new();
+    let lines = |mark: char| -> Vec<u8> {
+        (0..60_000_u32)
+            .flat_map(|n| format!("{mark}{n} {:x}\n", n.wrapping_mul(0x9E37_79B1) >> 8).into_bytes())
+            .collect()
+    };
+    let mut inner = lines('i');
+    inner.extend(noise(600_000));
+    inner.extend(lines('j'));
+    let files = [
+        packed(&inner, Format::Zst, 256 << 10),
+        packed(&inner, Format::Lz4, 256 << 10),
+        packed(&inner, Format::Bgzf, 64 << 10),
+    ];
+    for inner_file in files {
+        assert!(inner_file.len() > 1 << 20);
+        let content = [lines('a'), noise(300_000), inner_file, noise(300_000), lines('z')].concat();
+        let Some(whole) = stock("zstd -qc", &content) else { return };
+        // Of a pipe zstd does not state the size: magic, descriptor, window.
+        assert_eq!(whole[4] & 0xE3, 0);
+        let headers = block_headers(&whole, 6);
+        for number in [1, headers.len() / 4, headers.len() / 2, headers.len() - 2] {
+            let at = headers[number];
+            for cut in [whole.len(), (at + whole.len()) / 2] {
+                let mut file = whole[..cut].to_vec();
+                // No block has this kind.
+                file[at] |= 6;
+                fs::write(scratch.path("x.zst"), &file).unwrap();
+                scratch.fails("--salvage -f -o out x.zst", 1, "");
+                let found = scratch.read("out");
+                let right = found.iter().zip(&content).take_while(|(a, b)| a == b).count();
+                assert!(right >= number.min(headers.len() - 2) * (100 << 10), "{number}: {right}");
+                assert!(found[right..].iter().all(|&byte| byte == 0), "block {number}, cut {cut}: {right}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_flipped_bit_in_a_header_loses_one_block_at_most() {
+    let content = [&sample()[..100_000], &noise(50_000), &sample()[..50_000]].concat();
+    let whole = packed(&content, Format::Zst, 16 << 10);
+    let magic = 0xFD2F_B528_u32.to_le_bytes();
+    let frames: Vec<usize> =
+        whole.windows(4).enumerate().filter(|(_, found)| *found == magic).map(|(at, _)| at).collect();
+    assert_eq!(frames.len(), content.len().div_ceil(16 << 10));
+    for number in [0, 8, frames.len() - 1] {
+        // Magic, descriptor, perhaps a window, size, header of the first block.
+        for bit in 0..8 * 18 {
+            let mut file = whole.clone();
+            file[frames[number] + bit / 8] ^= 1 << (bit % 8);
+            let mut found = Vec::new();
+            let losses = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut found);
+            let losses = losses.unwrap_or_else(|error| panic!("frame {number}, bit {bit}: {error}"));
+            assert!(!losses.is_empty() || found == content, "frame {number}, bit {bit}");
+            assert_eq!(found.len(), content.len(), "frame {number}, bit {bit}: {losses:?}");
+            let others = |bytes: &[u8]| {
+                let (from, to) = (number * (16 << 10), ((number + 1) * (16 << 10)).min(bytes.len()));
+                [&bytes[..from], &bytes[to..]].concat()
+            };
+            assert!(others(&found) == others(&content), "frame {number}, bit {bit}: {losses:?}");
+        }
+    }
+}
+
+#[test]
+fn an_lz4_frame_without_blocks_is_checked_like_any_other() {
+    let scratch = Scratch::new();
+    let frame = |flags: u8, stated: &[u8], ends: &[u8]| {
+        let descriptor = [&[flags, 4 << 4][..], stated].concat();
+        let check = twox_hash::XxHash32::oneshot(0, &descriptor).to_le_bytes()[1];
+        [&[0x04, 0x22, 0x4D, 0x18][..], &descriptor, &[check], &[0; 4], ends].concat()
+    };
+    let sum = twox_hash::XxHash32::oneshot(0, b"").to_le_bytes();
+    let wrong = [sum[0] ^ 1, sum[1], sum[2], sum[3]];
+    // The header states 100,000 bytes; the checksum over nothing is wrong.
+    for file in [frame(0x68, &100_000_u64.to_le_bytes(), &[]), frame(0x64, &[], &wrong)] {
+        fs::write(scratch.path("x.lz4"), &file).unwrap();
+        scratch.fails("-t x.lz4", 1, "");
+        assert_eq!(scratch.tamp_with("-t", &file).status.code(), Some(1));
+        scratch.fails("--salvage -f -o out x.lz4", 1, "unreadable");
+    }
+    let file = frame(0x64, &[], &sum);
+    fs::write(scratch.path("x.lz4"), &file).unwrap();
+    scratch.ok("-t x.lz4");
+    scratch.ok("--salvage -f -o out x.lz4");
+}
+
+#[test]
+fn zeros_in_the_place_of_tiny_lz4_blocks_are_no_more_than_these_can_hold() {
+    let scratch = Scratch::new();
+    // Blocks of up to 4 MiB: a full one, a thousand that do not decode, a full one.
+    let descriptor = [0x60_u8, 7 << 4];
+    let check = twox_hash::XxHash32::oneshot(0, &descriptor).to_le_bytes()[1];
+    let mut file = [&[0x04, 0x22, 0x4D, 0x18][..], &descriptor, &[check]].concat();
+    let full = noise(4 << 20);
+    let stored = |file: &mut Vec<u8>| {
+        file.extend((1_u32 << 31 | 4 << 20).to_le_bytes());
+        file.extend(&full);
+    };
+    stored(&mut file);
+    for _ in 0..1000 {
+        file.extend([5, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+    stored(&mut file);
+    file.extend([0; 4]);
+    fs::write(scratch.path("x.lz4"), &file).unwrap();
+    scratch.fails("--salvage -f -o out x.lz4", 1, "unknown amount");
+    let bytes = fs::metadata(scratch.path("out")).unwrap().len();
+    assert!(bytes <= (2 << 22) + 255 * 9000, "{bytes} bytes");
+}
+
+#[test]
+fn only_a_file_that_ends_too_early_is_called_unfinished() {
+    let scratch = Scratch::new();
+    let whole = packed(&sample()[..200_000], Format::Zst, 16 << 10);
+    let tail = 28 + 8 + 13 * 12 + 9;
+    // Inside the list of frames, and inside the seek table: all content is there.
+    for cut in [tail - 2, tail - 10, tail - 27, tail - 40, 5] {
+        fs::write(scratch.path("x.zst"), &whole[..whole.len() - cut]).unwrap();
+        let output = scratch.tamp("--salvage -f -o out x.zst");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("unfinished") && !said.contains("unknown amount"), "{cut}: {said}");
+        assert!(scratch.read("out") == sample()[..200_000], "{cut}");
+    }
+    // A damaged frame in a whole file.
+    for at in 0..16 {
+        let mut file = whole.clone();
+        file[at] ^= 0x80;
+        fs::write(scratch.path("x.zst"), &file).unwrap();
+        let said = text(&scratch.tamp("--salvage -f -o out x.zst").stderr);
+        assert!(!said.contains("unfinished"), "byte {at}: {said}");
+    }
+}
+
 #[test]
 fn a_closed_descriptor_is_an_error_not_a_success() {
     let scratch = Scratch::new();
@@ -212,6 +363,7 @@ fn a_closed_descriptor_is_an_error_not_a_success() {
         (format!("{tamp} -dc sample.zst >&-"), "standard output is closed"),
         (format!("{tamp} -l sample.zst >&-"), "standard output is closed"),
         (format!("{tamp} --range 1:5 sample.zst >&-"), "standard output is closed"),
+        (format!("{tamp} --generate man >&-"), "standard output is closed"),
         (format!("{tamp} <&-"), "standard input is closed"),
         (format!("{tamp} -d <&-"), "standard input is closed"),
     ] {

@@ -346,7 +346,15 @@ impl std::fmt::Display for Told<'_> {
                 "bytes {start}..{end}: lost at {at} of the output: reading them takes {} MiB of memory; allow it with --memory",
                 needed_bytes.div_ceil(1 << 20)
             ),
-            (_, _) if start == end => {
+            (Lost::Searched, bytes) => {
+                let to = at + bytes.unwrap_or(0);
+                write!(
+                    f,
+                    "bytes {start}..{end}: found by searching; bytes {at}..{to} of the output may belong to a file that was stored \
+                     in the lost content"
+                )
+            }
+            (Lost::Unfinished, _) => {
                 write!(f, "byte {start}: the file is unfinished; lost at {at} of the output: its end")
             }
             (_, Some(bytes)) => write!(

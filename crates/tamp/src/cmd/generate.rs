@@ -2,10 +2,15 @@
 
 use super::args::{Generate, command};
 use super::{EXIT_FAILED, say};
+use crate::descriptors;
 use std::io::{self, Write};
 
 /// Prints the man page or the completions; yields the exit code.
 pub(crate) fn run(what: Generate) -> u8 {
+    if descriptors::was_closed(1) {
+        say(&"standard output is closed");
+        return EXIT_FAILED;
+    }
     let mut command = command();
     command.build();
     let mut text = Vec::new();

@@ -34,7 +34,7 @@ impl Salvage<'_> {
         }
         let end = at + walk.at() as u64;
         let needed_bytes = (end - at) + produced + 2 * BLOCK_OUT_MAX as u64;
-        if needed_bytes > self.memory_bytes {
+        if needed_bytes > self.options.memory_bytes {
             return Ok(Vec::new());
         }
         let fits = "memory was granted for it";

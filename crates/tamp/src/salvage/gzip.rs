@@ -76,14 +76,14 @@ impl Salvage<'_> {
         if self.output.written > begun {
             self.output.doubt(at..pos, begun);
         }
-        if stop == Stop::Cut {
-            self.output.lose(pos..file_bytes, None)?;
+        if matches!(stop, Stop::Cut { .. }) {
+            self.output.end(file_bytes);
             return Ok(file_bytes);
         }
         if is_zlib && begun == self.output.written {
             return Err(Error::UnknownFormat { offset: at });
         }
-        let next = self.next(None, at)?;
+        let next = self.next(None, at, pos.max(at + 1))?;
         if self.output.written == begun || pos + gz::TRAILER_BYTES as u64 != next {
             // Not only the checksum is wrong.
             self.output.lose(pos.min(next)..next, None)?;
@@ -118,8 +118,8 @@ pub(super) fn reach(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
     let (pos, stop) = inflate(file, at, end, Inflater::new(), &mut |_| Ok(()))?;
     Ok(match stop {
         Stop::Whole => Reach::To(pos),
-        Stop::Cut => Reach::Cut,
-        Stop::Damage => Reach::Broken(pos),
+        Stop::Cut { .. } => Reach::Cut,
+        Stop::Damage => Reach::Broken,
     })
 }
 
@@ -144,7 +144,7 @@ fn inflate(
                 wanted = SHOWN_BYTES;
             }
             Ok(Step::Ended { eaten }) => return Ok((pos + eaten as u64, Stop::Whole)),
-            Ok(Step::Needs(_)) if shown.len() >= left => return Ok((limit, Stop::Cut)),
+            Ok(Step::Needs(_)) if shown.len() >= left => return Ok((limit, Stop::Cut { block_at: pos })),
             Ok(Step::Needs(bytes)) => wanted = bytes.max(2 * shown.len()),
             Err(_) => return Ok((pos, Stop::Damage)),
         }

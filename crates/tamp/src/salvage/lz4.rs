@@ -62,7 +62,7 @@ impl Salvage<'_> {
         }
         let is_whole = parts.iter().all(|part| matches!(part.what, What::Block(_)));
         if end == End::Cut && is_whole {
-            self.output.lose(next..next, None)?;
+            self.output.end(next);
         }
         let written = self.output.written - begun;
         let stated_sum = match end {
@@ -77,6 +77,10 @@ impl Salvage<'_> {
         };
         if !is_proven && written > 0 {
             self.output.doubt(at..next, begun);
+        } else if !is_proven && is_whole {
+            // The header or the checksum speaks of content, and there is none.
+            let stated = header.content_bytes.filter(|&stated| stated <= UNIT_BYTES_MAX as u64);
+            self.output.lose(at..next, stated)?;
         }
         Ok(next)
     }
@@ -144,7 +148,7 @@ impl Salvage<'_> {
                     let end = match (end, reach) {
                         (Some(end), _) => End::At(end),
                         (None, Reach::Cut) => End::Cut,
-                        _ => End::Lost(self.next(None, at)?),
+                        _ => End::Lost(self.next(None, at, pos)?),
                     };
                     let next =
                         if let End::At(next) | End::Lost(next) = end { next } else { self.file.file_bytes };
@@ -178,7 +182,7 @@ impl Salvage<'_> {
             // The length is damaged, too.
             let Some(next) = search::next_block(&mut self.file, pos + 1, header)? else {
                 let is_cut = walk::field(&mut self.file, pos, header)? == Field::Cut;
-                let next = if is_cut { self.file.file_bytes } else { self.next(None, at.max(pos))? };
+                let next = if is_cut { self.file.file_bytes } else { self.next(None, at, pos)? };
                 parts.push(Part { file: pos..next, what: What::Rest });
                 return Ok((parts, if is_cut { End::Cut } else { End::Lost(next) }));
             };
@@ -226,6 +230,7 @@ fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
             What::Lost(Some(blocks)) => Some(blocks * full),
             What::Lost(None) => (part.file.end - part.file.start <= full + 8).then_some(full),
         }
+        .filter(|&bytes| bytes <= (part.file.end - part.file.start) * EXPANSION_MAX)
     };
     let mut sizes: Vec<_> = parts.iter().enumerate().map(guess).collect();
     // What a frame states in all says how much a single gap had.

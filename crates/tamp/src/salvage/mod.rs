@@ -47,6 +47,11 @@ pub enum Lost {
     Gone,
     /// It stands there as it was read, but no checksum proves it: the one over it is missed, or missing.
     Unproven,
+    /// It stands there and its own checksums fit, but where it begins was searched for behind damage: it may be a compressed file that is
+    /// part of the lost content.
+    Searched,
+    /// The file ends before its writer ended it. All content before the end of the file is written.
+    Unfinished,
     /// Reading the frame takes more memory than was granted.
     TooLarge {
         /// The frame's window.
@@ -80,12 +85,14 @@ pub fn salvage<R: Read + Seek>(
     let salvage = Salvage {
         file,
         hints,
-        memory_bytes: options.memory_bytes,
+        options: ReadOptions { threads: 1, ..options.clone() },
         dictionary_id: dictionary.map_or(0, Dictionary::id),
         output: Output { out, written: 0, losses: Vec::new() },
         decoder: Decoder::new(dictionary),
         content: Buffer::default(),
         ending: Ending::new(),
+        found: None,
+        searched: None,
     };
     salvage.run()
 }
@@ -93,12 +100,16 @@ pub fn salvage<R: Read + Seek>(
 struct Salvage<'a> {
     file: Hops<'a>,
     hints: Hints,
-    memory_bytes: u64,
+    options: ReadOptions,
     dictionary_id: u32,
     output: Output<'a>,
     decoder: Decoder,
     content: Buffer,
     ending: Ending,
+    /// Where the search found the next thing.
+    found: Option<u64>,
+    /// Where what is read since began, in the file and in the output.
+    searched: Option<(u64, u64)>,
 }
 
 impl Salvage<'_> {
@@ -107,11 +118,17 @@ impl Salvage<'_> {
         let mut noted = None;
         while at < file_bytes {
             let written = self.output.written;
+            let is_found = self.found.take_if(|found| *found == at).is_some();
+            if is_found || self.hints.has(at) {
+                self.end_searched(at);
+                self.searched = is_found.then_some((at, written));
+            }
             at = self.thing(at)?;
             if let (None, Some(problem)) = (noted, self.ending.noted()) {
                 noted = Some((problem, written));
             }
         }
+        self.end_searched(file_bytes);
         // If something is lost anyhow, it is no wonder that the rest is not as it was written.
         if !self.output.losses.is_empty() {
             return Ok(self.output.losses);
@@ -120,7 +137,7 @@ impl Salvage<'_> {
         let problem = self.ending.finish(file_bytes).map(|problem| noted.unwrap_or((problem, end)));
         let loss = problem.map(|(problem, content_at)| match problem {
             Problem::Unfinished(offset) => {
-                Loss { file: offset..offset, content_at, content_bytes: None, what: Lost::Gone }
+                Loss { file: offset..offset, content_at, content_bytes: None, what: Lost::Unfinished }
             }
             Problem::Other(offset) => {
                 Loss { file: 0..offset, content_at: 0, content_bytes: Some(content_at), what: Lost::Unproven }
@@ -136,20 +153,35 @@ impl Salvage<'_> {
             Kind::Zst(header) => self.zst(at, &header, reach),
             Kind::Skippable => {
                 let end = if let Reach::To(end) = reach { Some(end) } else { None };
-                let Some(end) = self.confirmed(end)? else { return self.lose_up_to_next(at, at) };
+                let Some(end) = self.confirmed(end)? else { return self.remains(at) };
                 self.ending.skippable(at, self.file.show(at, zst::END_BYTES)?);
                 Ok(end)
             }
             Kind::Lz4(header) => self.lz4(at, &header, reach),
             Kind::Gzip(header) => self.gzip(at, &header, reach),
             Kind::Zlib => self.member(at, true),
-            Kind::Nothing => self.lose_up_to_next(at, at),
+            Kind::Nothing => self.remains(at),
         }
+    }
+
+    /// Passes what does not end where its length says, or has none.
+    fn remains(&mut self, at: u64) -> Result<u64, Error> {
+        let file_bytes = self.file.file_bytes;
+        let footer_at = file_bytes.saturating_sub(zst::SEEK_FOOTER_BYTES as u64);
+        let is_ended = zst::seek_table_bytes(self.file.show(footer_at, zst::SEEK_FOOTER_BYTES)?).is_some();
+        let next = self.next(None, at, at + 1)?;
+        let begins_tail = zst::begins_tail(self.file.show(at, zst::END_BYTES)?);
+        if begins_tail && !is_ended && next == file_bytes && self.output.written > 0 {
+            self.output.end(file_bytes);
+            return Ok(file_bytes);
+        }
+        self.lose_up_to(next, at, at)
     }
 
     fn zst(&mut self, at: u64, header: &zst::Header, reach: Reach) -> Result<u64, Error> {
         self.ending.zst(at, header.is_own);
         let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
+        let known_end = self.listed_end(at)?.or(structural_end);
         if ![0, self.dictionary_id].contains(&header.dictionary_id) {
             if structural_end.is_some() {
                 return Err(Error::NeedsDictionary { offset: at, id: header.dictionary_id });
@@ -159,14 +191,21 @@ impl Salvage<'_> {
         let begun = self.output.written;
         let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
         let needed_bytes = header.window_bytes.min(header.content_bytes.unwrap_or(u64::MAX));
-        if needed_bytes > self.memory_bytes && !is_held {
-            let next = self.next(structural_end, at)?;
+        if needed_bytes > self.options.memory_bytes && !is_held {
+            let next = self.next(known_end, at, at + 1)?;
+            let missing = self.hints.missing(next, begun);
+            if missing.is_some() {
+                // The table says that the frame is small, so its header is damaged.
+                self.output.lose(at..next, missing)?;
+                return Ok(next);
+            }
             let what = Lost::TooLarge { needed_bytes };
             self.output.losses.push(Loss { file: at..next, content_at: begun, content_bytes: None, what });
             return Ok(next);
         }
-        let limit = structural_end.unwrap_or(self.file.file_bytes);
-        let (pos, stop) = self.zst_stream(at, limit)?;
+        let limit = known_end.unwrap_or(self.file.file_bytes);
+        let most = self.hints.missing(limit, begun).unwrap_or(u64::MAX);
+        let (pos, stop) = self.zst_stream(at, limit, most)?;
         if stop == Stop::Whole {
             let (frame_bytes, content_bytes) =
                 (u32::try_from(pos - at), u32::try_from(self.output.written - begun));
@@ -176,29 +215,33 @@ impl Salvage<'_> {
             }
             return Ok(pos);
         }
-        let is_cut = stop == Stop::Cut && pos == self.file.file_bytes;
-        let next = if is_cut { pos } else { self.next(structural_end, at)? };
+        // A block that reaches beyond the end of the file may have a wrong length.
+        let damage_at = if let Stop::Cut { block_at } = stop { block_at } else { pos };
+        let next = self.next(known_end, at, damage_at.max(at + 1))?;
+        if matches!(stop, Stop::Cut { .. }) && known_end.is_none() && next == self.file.file_bytes {
+            if self.output.written > begun {
+                self.output.doubt(at..pos, begun);
+            }
+            self.output.end(pos);
+            return Ok(pos);
+        }
+        let produced = self.output.written - begun;
+        let stated = header.content_bytes.map(|stated| stated.saturating_sub(produced));
+        let limit = self.hints.missing(next, self.output.written).or(stated).unwrap_or(u64::MAX);
         if stop == Stop::Damage {
-            let produced = self.output.written - begun;
-            let stated = header.content_bytes.map(|stated| stated.saturating_sub(produced));
-            let limit = self.hints.missing(next, self.output.written).or(stated).unwrap_or(u64::MAX);
             let beginning = self.zst_beginning(at, header, pos, produced, limit)?;
             self.output.write(&beginning)?;
         }
         let produced = self.output.written - begun;
         if produced > 0 {
-            self.output.doubt(at..pos, begun);
+            self.output.doubt(at..damage_at, begun);
         }
-        if is_cut {
-            self.output.lose(pos..pos, None)?;
-            return Ok(pos);
-        }
-        if structural_end.is_some() && header.checksum && pos + 4 >= next && produced > 0 {
+        if structural_end == Some(next) && header.checksum && pos + 4 >= next && produced > 0 {
             // All content came, only its checksum is missed.
             return Ok(next);
         }
         let stated = header.content_bytes.and_then(|stated| stated.checked_sub(produced));
-        let left = next.saturating_sub(pos);
+        let left = next.saturating_sub(damage_at);
         // A damaged header may state anything.
         let stated = stated.filter(|&missing| missing <= (UNIT_BYTES_MAX as u64).max(64 * left));
         let stated = stated.filter(|_| {
@@ -206,17 +249,19 @@ impl Salvage<'_> {
                 .content_bytes
                 .and_then(|bytes| usize::try_from(bytes).ok())
                 .map(zstd_safe::compress_bound);
-            structural_end.is_some() || bound.is_some_and(|bound| next - at <= bound as u64 + 64)
+            known_end.is_some() || bound.is_some_and(|bound| next - at <= bound as u64 + 64)
         });
         let missing = self.hints.missing(next, self.output.written).or(stated);
-        self.output.lose(pos.min(next)..next, missing)?;
+        self.output.lose(damage_at.min(next)..next, missing)?;
         Ok(next)
     }
 
-    /// Decodes and writes a frame, block by block, up to its end, its damage or `limit`; yields up to where.
-    fn zst_stream(&mut self, at: u64, limit: u64) -> Result<(u64, Stop), Error> {
+    /// Decodes and writes a frame of at most `content_bytes`, block by block, up to its end, its damage or `limit`; yields up to where.
+    fn zst_stream(&mut self, at: u64, limit: u64, content_bytes: u64) -> Result<(u64, Stop), Error> {
+        let mut room = content_bytes;
         self.decoder.zst_stream().reset();
         let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
+        let mut block_at = at;
         loop {
             // The decoder asks for a block and the next one's header. It gets them one by one: of a call that fails nothing is
             // written, so it must not hold a block that is right.
@@ -230,12 +275,20 @@ impl Salvage<'_> {
                 return Ok((pos, Stop::Damage));
             };
             pos += eaten as u64;
-            self.output.write(&self.content)?;
+            if !self.content.is_empty() {
+                block_at = pos;
+            }
+            let fits = usize::try_from(room).map_or(self.content.len(), |room| room.min(self.content.len()));
+            self.output.write(&self.content[..fits])?;
+            room -= fits as u64;
+            if fits < self.content.len() {
+                return Ok((pos, Stop::Damage));
+            }
             if next == 0 {
                 return Ok((pos, Stop::Whole));
             }
             if eaten == 0 && self.content.is_empty() {
-                return Ok((pos, if pos >= limit { Stop::Cut } else { Stop::Damage }));
+                return Ok((pos, if pos >= limit { Stop::Cut { block_at } } else { Stop::Damage }));
             }
             hint = next;
         }
@@ -248,9 +301,18 @@ impl Salvage<'_> {
         Ok(is_end.then_some(end))
     }
 
-    /// Where the next thing begins behind a damaged one at `at`.
-    fn next(&mut self, structural_end: Option<u64>, at: u64) -> Result<u64, Error> {
-        if let Some(end) = structural_end {
+    /// Where the frame at `at` ends, if a proven seek table has it, and something known begins there.
+    fn listed_end(&mut self, at: u64) -> Result<Option<u64>, Error> {
+        if !self.hints.has(at) {
+            return Ok(None);
+        }
+        let Some(end) = self.hints.next(at + 1) else { return Ok(None) };
+        Ok(walk::begins(&mut self.file, end)?.then_some(end))
+    }
+
+    /// Where the next thing begins behind a damaged one at `at`, all of which is read up to `from`.
+    fn next(&mut self, known_end: Option<u64>, at: u64, from: u64) -> Result<u64, Error> {
+        if let Some(end) = known_end {
             return Ok(end);
         }
         if let Some(hinted) = self.hints.next(at + 1)
@@ -258,12 +320,28 @@ impl Salvage<'_> {
         {
             return Ok(hinted);
         }
-        Ok(search::next(&mut self.file, at)?.unwrap_or(self.file.file_bytes))
+        self.found = search::next(&mut self.file, &self.options, at, from)?;
+        Ok(self.found.unwrap_or(self.file.file_bytes))
+    }
+
+    /// Reports what was read since the search found something, up to `at`.
+    fn end_searched(&mut self, at: u64) {
+        if let Some((from, content_at)) = self.searched.take()
+            && self.output.written > content_at
+        {
+            let content_bytes = Some(self.output.written - content_at);
+            let what = Lost::Searched;
+            self.output.losses.push(Loss { file: from..at, content_at, content_bytes, what });
+        }
     }
 
     /// Gives up what begins at `at`, of which all up to `from` is written.
     fn lose_up_to_next(&mut self, at: u64, from: u64) -> Result<u64, Error> {
-        let next = self.next(None, at)?;
+        let next = self.next(None, at, at + 1)?;
+        self.lose_up_to(next, at, from)
+    }
+
+    fn lose_up_to(&mut self, next: u64, at: u64, from: u64) -> Result<u64, Error> {
         if at == 0 && next == self.file.file_bytes && self.output.written == 0 {
             return Err(Error::UnknownFormat { offset: 0 });
         }
@@ -278,8 +356,10 @@ impl Salvage<'_> {
 enum Stop {
     /// At the end, with every checksum right.
     Whole,
-    /// The bytes end.
-    Cut,
+    /// The bytes end, within a block that begins here.
+    Cut {
+        block_at: u64,
+    },
     Damage,
 }
 
@@ -342,6 +422,12 @@ impl Output<'_> {
         let zeros = io::copy(&mut io::repeat(0).take(content_bytes.unwrap_or(0)), self.out)?;
         self.written += zeros;
         Ok(())
+    }
+
+    /// The file ends at `at`, before its end.
+    fn end(&mut self, at: u64) {
+        let what = Lost::Unfinished;
+        self.losses.push(Loss { file: at..at, content_at: self.written, content_bytes: None, what });
     }
 
     /// No checksum proves what was written from `content_at` on.

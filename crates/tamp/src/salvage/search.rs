@@ -1,15 +1,18 @@
 //! Where something readable begins behind a damage.
 //!
 //! What begins like a frame may stand inside one: an archive of compressed files is hardly compressed again, and stored as it is. So
-//! a beginning counts only if what begins there goes on, by the lengths in it, frame after frame, to the file's end, or
-//! for longer than any block that is stored in one piece.
+//! a beginning counts only if the lengths from there on lead, frame after frame, to the file's end, or if frames that decode whole
+//! follow it for longer than any block that is stored in one piece. Even then it is reported as [`super::Lost::Searched`].
 
 use super::gzip;
-use super::walk::{self, Kind, Reach};
-use crate::Error;
+use super::walk::{self, Field, Kind, Reach};
 use crate::format::lz4;
 use crate::format::zst;
 use crate::index::Hops;
+use crate::{Error, ReadOptions, Reader};
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::sync::Arc;
 
 /// Looked through at a time.
 const STRIDE_BYTES: usize = 1 << 20;
@@ -18,14 +21,19 @@ const DEFLATE_STORED_BYTES: u64 = 64 << 10;
 /// The largest block of LZ4.
 const LZ4_STORED_BYTES: u64 = 4 << 20;
 
-/// Where the next thing begins behind the damaged one at `at`; `None`: nothing more is readable.
+/// Where the next thing begins behind the damage at `from` of the thing at `at`; `None`: nothing more is readable.
 ///
 /// # Errors
 ///
 /// What reading says.
-pub(super) fn next(file: &mut Hops<'_>, at: u64) -> Result<Option<u64>, Error> {
+pub(super) fn next(
+    file: &mut Hops<'_>,
+    options: &ReadOptions,
+    at: u64,
+    mut from: u64,
+) -> Result<Option<u64>, Error> {
     let stored_bytes = stored_bytes_max(file, at)?;
-    let mut from = at + 1;
+    let mut refused = BTreeSet::new();
     while from + 4 <= file.file_bytes {
         let shown = file.show(from, STRIDE_BYTES)?;
         let shown = &shown[..shown.len().min(STRIDE_BYTES)];
@@ -35,7 +43,7 @@ pub(super) fn next(file: &mut Hops<'_>, at: u64) -> Result<Option<u64>, Error> {
             .collect();
         let step = (shown.len() as u64).saturating_sub(3).max(1);
         for candidate in candidates {
-            if goes_on(file, candidate, stored_bytes)? {
+            if !refused.remove(&candidate) && goes_on(file, options, candidate, stored_bytes, &mut refused)? {
                 return Ok(Some(candidate));
             }
         }
@@ -59,28 +67,62 @@ fn stored_bytes_max(file: &mut Hops<'_>, at: u64) -> Result<u64, Error> {
     })
 }
 
-/// Whether what begins at `from` goes on to the file's end, or for more than `stored_bytes`.
-fn goes_on(file: &mut Hops<'_>, from: u64, stored_bytes: u64) -> Result<bool, Error> {
-    let mut at = from;
-    loop {
-        if at == file.file_bytes {
-            return Ok(true);
-        }
-        if at - from > stored_bytes {
-            return Ok(true);
-        }
+/// Whether lengths lead from `from` to the file's end, or frames that decode lead further than `stored_bytes`. If not, the
+/// places on the way go to `refused`, because they lead no further.
+fn goes_on(
+    file: &mut Hops<'_>,
+    options: &ReadOptions,
+    from: u64,
+    stored_bytes: u64,
+    refused: &mut BTreeSet<u64>,
+) -> Result<bool, Error> {
+    let (mut at, mut is_decoded, mut passed) = (from, true, Vec::new());
+    while at < file.file_bytes && !(is_decoded && at - from > stored_bytes) {
         let found = walk::at(file, at)?;
         let reach = match (found.kind, found.reach) {
             (Kind::Gzip(_), Reach::Open) => gzip::reach(file, at)?,
-            (Kind::Zlib, _) => Reach::Broken(at),
             (_, reach) => reach,
         };
-        match reach {
-            Reach::To(end) => at = end,
-            Reach::Cut => return Ok(file.file_bytes - from > stored_bytes),
-            Reach::Broken(end) => return Ok(end - from > stored_bytes),
-            Reach::Open => return Ok(false),
+        let Reach::To(end) = reach else {
+            refused.extend(passed);
+            return Ok(false);
+        };
+        is_decoded = is_decoded && decodes(file, options, at, end)?;
+        at = end;
+        passed.push(at);
+    }
+    Ok(true)
+}
+
+/// Whether the thing from `at` to `end` decodes and passes its checksums.
+fn decodes(file: &mut Hops<'_>, options: &ReadOptions, at: u64, end: u64) -> Result<bool, Error> {
+    let mut reader = Reader::with_options(Piece { file, at, end }, options, Arc::default());
+    loop {
+        match reader.next_content() {
+            Ok(Some(_)) => {}
+            // The end that its writer puts behind the last frame is not part of it.
+            Ok(None) | Err(Error::Unfinished { .. }) => return Ok(true),
+            Err(Error::Io(error)) => return Err(error.into()),
+            Err(_) => return Ok(false),
         }
+    }
+}
+
+/// Reads a piece of the file.
+struct Piece<'a, 'b> {
+    file: &'a mut Hops<'b>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Piece<'_, '_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let bytes = usize::try_from(self.end - self.at).map_or(to.len(), |left| left.min(to.len()));
+        let shown = self.file.show(self.at, bytes.max(1)).map_err(io::Error::from)?;
+        let bytes = bytes.min(shown.len());
+        to[..bytes].copy_from_slice(&shown[..bytes]);
+        self.at += bytes as u64;
+        Ok(bytes)
     }
 }
 
@@ -104,17 +146,30 @@ pub(super) fn next_block(file: &mut Hops<'_>, from: u64, header: &lz4::Header) -
             .map(|place| from + place as u64)
             .collect();
         for candidate in candidates {
-            let is_so = match walk::lz4_blocks(file, candidate, header)? {
-                Reach::To(end) => end == file.file_bytes || walk::begins(file, end)?,
-                Reach::Cut => file.file_bytes - candidate > whole as u64,
-                Reach::Broken(end) => end - candidate > whole as u64,
-                Reach::Open => false,
-            };
-            if is_so {
+            if blocks_go_on(file, candidate, header, whole as u64)? {
                 return Ok(Some(candidate));
             }
         }
         from += places.max(1) as u64;
     }
     Ok(None)
+}
+
+/// Whether lengths lead from the block at `from` to a frame's end, or further than `whole` bytes.
+fn blocks_go_on(file: &mut Hops<'_>, from: u64, header: &lz4::Header, whole: u64) -> Result<bool, Error> {
+    let (mut pos, mut before) = (from, from);
+    loop {
+        match walk::field(file, pos, header)? {
+            Field::Block(bytes) => {
+                before = pos;
+                pos += bytes;
+            }
+            Field::End(bytes) => {
+                let end = pos + bytes;
+                return Ok(end == file.file_bytes || walk::begins(file, end)?);
+            }
+            // The last length led to nothing.
+            Field::Cut | Field::Broken => return Ok(before - from > whole),
+        }
+    }
 }

@@ -52,7 +52,7 @@ fn content_whose_only_checksum_is_missed_is_written_and_in_doubt() {
     // Cut, so that blocks have to be searched for.
     let file = [&bad[..], &good[..good.len() - 8]].concat();
     let end = file.len() as u64;
-    let cut = Loss { file: end..end, content_at: 2 * bytes, content_bytes: None, what: Lost::Gone };
+    let cut = Loss { file: end..end, content_at: 2 * bytes, content_bytes: None, what: Lost::Unfinished };
     let losses = [doubt(0..frame_end, 0), cut, doubt(frame_end..end, bytes)];
     check_salvages(&file, &[wrong, content()].concat(), &losses);
 }

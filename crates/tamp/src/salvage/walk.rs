@@ -24,8 +24,8 @@ pub(super) enum Reach {
     To(u64),
     /// The file ends inside it.
     Cut,
-    /// The lengths in it cannot be right, from here on.
-    Broken(u64),
+    /// The lengths in it cannot be right.
+    Broken,
     /// Only decoding tells.
     Open,
 }
@@ -46,7 +46,7 @@ const GZIP_HEADER_BYTES_MAX: usize = 70 << 10;
 /// What reading says.
 pub(super) fn at(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
     let shown = file.show(at, 64)?;
-    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken(at) };
+    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
     match Magic::of(shown) {
         Some(Magic::Gzip) => gzip(file, at),
         Some(Magic::Skippable) => {
@@ -103,7 +103,7 @@ fn zst(file: &mut Hops<'_>, at: u64, header: &zst::Header) -> Result<Reach, Erro
                 return Ok(if end <= file.file_bytes { Reach::To(end) } else { Reach::Cut });
             }
             Ok(Some(Extent::Needs(_))) => return Ok(Reach::Cut),
-            Err(_) => return Ok(Reach::Broken(pos)),
+            Err(_) => return Ok(Reach::Broken),
         }
     }
 }
@@ -146,28 +146,20 @@ pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Resu
     Ok(if pos + bytes <= file_bytes { Field::Block(bytes) } else { Field::Cut })
 }
 
-/// How far an LZ4 frame reaches whose blocks begin at `pos`.
-///
-/// # Errors
-///
-/// What reading says.
-pub(super) fn lz4_blocks(file: &mut Hops<'_>, mut pos: u64, header: &lz4::Header) -> Result<Reach, Error> {
+fn lz4(file: &mut Hops<'_>, at: u64, header: &lz4::Header) -> Result<Reach, Error> {
+    let mut pos = at + header.own_bytes as u64;
     loop {
         match field(file, pos, header)? {
             Field::Block(bytes) => pos += bytes,
             Field::End(bytes) => return Ok(Reach::To(pos + bytes)),
             Field::Cut => return Ok(Reach::Cut),
-            Field::Broken => return Ok(Reach::Broken(pos)),
+            Field::Broken => return Ok(Reach::Broken),
         }
     }
 }
 
-fn lz4(file: &mut Hops<'_>, at: u64, header: &lz4::Header) -> Result<Reach, Error> {
-    lz4_blocks(file, at + header.own_bytes as u64, header)
-}
-
 fn gzip(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
-    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken(at) };
+    let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
     let read = |bytes: &[u8]| gz::header(bytes).map(|header| (header, bytes.len()));
     let header = match read(file.show(at, 64)?) {
         Ok((None, shown)) if shown >= 64 => read(file.show(at, GZIP_HEADER_BYTES_MAX)?),
