@@ -240,7 +240,7 @@ fn a_large_file_inside_a_damaged_frame_is_not_taken_for_content() {
         let headers = block_headers(&whole, 6);
         for number in [1, headers.len() / 4, headers.len() / 2, headers.len() - 2] {
             let at = headers[number];
-            for cut in [whole.len(), (at + whole.len()) / 2] {
+            for cut in [whole.len(), usize::midpoint(at, whole.len())] {
                 let mut file = whole[..cut].to_vec();
                 // No block has this kind.
                 file[at] |= 6;

@@ -313,8 +313,7 @@ pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
 
 /// Whether `bytes`, with which a file ends, begin an end frame or a seek table.
 pub(crate) fn begins_tail(bytes: &[u8]) -> bool {
-    let payload_bytes = (END_BYTES - SKIPPABLE_HEADER_BYTES) as u32;
-    let head = [&END_MAGIC.to_le_bytes()[..], &payload_bytes.to_le_bytes(), &END_NAME].concat();
+    let head = &tail(&[])[..SKIPPABLE_HEADER_BYTES + END_NAME.len()];
     let is_end = head.starts_with(&bytes[..bytes.len().min(head.len())]) && bytes.len() < END_BYTES;
     is_end || bytes.get(..4).is_some_and(|magic| le32(magic) == SEEK_TABLE_MAGIC)
 }

@@ -7,6 +7,7 @@
 //! says where frames begin; nothing else depends on it.
 
 mod beginning;
+mod frame;
 mod gzip;
 mod lz4;
 mod search;
@@ -15,11 +16,10 @@ mod walk;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::ending::{Ending, Problem};
-use crate::format::{le32, zst};
+use crate::format::zst;
 use crate::index::zst::Table;
 use crate::index::{Entry, Hops};
 use crate::seek::read_at;
-use crate::split::UNIT_BYTES_MAX;
 use crate::{Dictionary, Error, ReadOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -178,136 +178,11 @@ impl Salvage<'_> {
         self.lose_up_to(next, at, at)
     }
 
-    fn zst(&mut self, at: u64, header: &zst::Header, reach: Reach) -> Result<u64, Error> {
-        self.ending.zst(at, header.is_own);
-        let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
-        let known_end = self.listed_end(at)?.or(structural_end);
-        if ![0, self.dictionary_id].contains(&header.dictionary_id) {
-            if structural_end.is_some() {
-                return Err(Error::NeedsDictionary { offset: at, id: header.dictionary_id });
-            }
-            return self.lose_up_to_next(at, at);
-        }
-        let begun = self.output.written;
-        let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
-        let needed_bytes = header.window_bytes.min(header.content_bytes.unwrap_or(u64::MAX));
-        if needed_bytes > self.options.memory_bytes && !is_held {
-            let next = self.next(known_end, at, at + 1)?;
-            let missing = self.hints.missing(next, begun);
-            if missing.is_some() {
-                // The table says that the frame is small, so its header is damaged.
-                self.output.lose(at..next, missing)?;
-                return Ok(next);
-            }
-            let what = Lost::TooLarge { needed_bytes };
-            self.output.losses.push(Loss { file: at..next, content_at: begun, content_bytes: None, what });
-            return Ok(next);
-        }
-        let limit = known_end.unwrap_or(self.file.file_bytes);
-        let most = self.hints.missing(limit, begun).unwrap_or(u64::MAX);
-        let (pos, stop) = self.zst_stream(at, limit, most)?;
-        if stop == Stop::Whole {
-            let (frame_bytes, content_bytes) =
-                (u32::try_from(pos - at), u32::try_from(self.output.written - begun));
-            if let (true, Ok(frame_bytes), Ok(content_bytes)) = (header.is_own, frame_bytes, content_bytes) {
-                let checksum = le32(self.file.show(pos - 4, 4)?);
-                self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum });
-            }
-            return Ok(pos);
-        }
-        // A block that reaches beyond the end of the file may have a wrong length.
-        let damage_at = if let Stop::Cut { block_at } = stop { block_at } else { pos };
-        let next = self.next(known_end, at, damage_at.max(at + 1))?;
-        if matches!(stop, Stop::Cut { .. }) && known_end.is_none() && next == self.file.file_bytes {
-            if self.output.written > begun {
-                self.output.doubt(at..pos, begun);
-            }
-            self.output.end(pos);
-            return Ok(pos);
-        }
-        let produced = self.output.written - begun;
-        let stated = header.content_bytes.map(|stated| stated.saturating_sub(produced));
-        let limit = self.hints.missing(next, self.output.written).or(stated).unwrap_or(u64::MAX);
-        if stop == Stop::Damage {
-            let beginning = self.zst_beginning(at, header, pos, produced, limit)?;
-            self.output.write(&beginning)?;
-        }
-        let produced = self.output.written - begun;
-        if produced > 0 {
-            self.output.doubt(at..damage_at, begun);
-        }
-        if structural_end == Some(next) && header.checksum && pos + 4 >= next && produced > 0 {
-            // All content came, only its checksum is missed.
-            return Ok(next);
-        }
-        let stated = header.content_bytes.and_then(|stated| stated.checked_sub(produced));
-        let left = next.saturating_sub(damage_at);
-        // A damaged header may state anything.
-        let stated = stated.filter(|&missing| missing <= (UNIT_BYTES_MAX as u64).max(64 * left));
-        let stated = stated.filter(|_| {
-            let bound = header
-                .content_bytes
-                .and_then(|bytes| usize::try_from(bytes).ok())
-                .map(zstd_safe::compress_bound);
-            known_end.is_some() || bound.is_some_and(|bound| next - at <= bound as u64 + 64)
-        });
-        let missing = self.hints.missing(next, self.output.written).or(stated);
-        self.output.lose(damage_at.min(next)..next, missing)?;
-        Ok(next)
-    }
-
-    /// Decodes and writes a frame of at most `content_bytes`, block by block, up to its end, its damage or `limit`; yields up to where.
-    fn zst_stream(&mut self, at: u64, limit: u64, content_bytes: u64) -> Result<(u64, Stop), Error> {
-        let mut room = content_bytes;
-        self.decoder.zst_stream().reset();
-        let (mut pos, mut hint) = (at, zst::HEADER_BYTES_MIN);
-        let mut block_at = at;
-        loop {
-            // The decoder asks for a block and the next one's header. It gets them one by one: of a call that fails nothing is
-            // written, so it must not hold a block that is right.
-            let wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
-            let wanted = usize::try_from(limit - pos).map_or(wanted, |left| wanted.min(left));
-            let shown = self.file.show(pos, wanted.max(1))?;
-            let shown = &shown[..wanted.min(shown.len())];
-            let Ok((eaten, next)) =
-                self.decoder.zst_stream().stream(shown, zst::BLOCK_OUT_MAX, &mut self.content)
-            else {
-                return Ok((pos, Stop::Damage));
-            };
-            pos += eaten as u64;
-            if !self.content.is_empty() {
-                block_at = pos;
-            }
-            let fits = usize::try_from(room).map_or(self.content.len(), |room| room.min(self.content.len()));
-            self.output.write(&self.content[..fits])?;
-            room -= fits as u64;
-            if fits < self.content.len() {
-                return Ok((pos, Stop::Damage));
-            }
-            if next == 0 {
-                return Ok((pos, Stop::Whole));
-            }
-            if eaten == 0 && self.content.is_empty() {
-                return Ok((pos, if pos >= limit { Stop::Cut { block_at } } else { Stop::Damage }));
-            }
-            hint = next;
-        }
-    }
-
     /// `end`, if something known begins there, or the file ends, or the seek table has a frame there.
     fn confirmed(&mut self, end: Option<u64>) -> Result<Option<u64>, Error> {
         let Some(end) = end else { return Ok(None) };
         let is_end = end == self.file.file_bytes || self.hints.has(end) || walk::begins(&mut self.file, end)?;
         Ok(is_end.then_some(end))
-    }
-
-    /// Where the frame at `at` ends, if a proven seek table has it, and something known begins there.
-    fn listed_end(&mut self, at: u64) -> Result<Option<u64>, Error> {
-        if !self.hints.has(at) {
-            return Ok(None);
-        }
-        let Some(end) = self.hints.next(at + 1) else { return Ok(None) };
-        Ok(walk::begins(&mut self.file, end)?.then_some(end))
     }
 
     /// Where the next thing begins behind a damaged one at `at`, all of which is read up to `from`.
