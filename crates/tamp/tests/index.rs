@@ -64,7 +64,7 @@ fn bgzf_sizes(file: &[u8]) -> Vec<Range<usize>> {
 
 /// Size of the content and length of each block.
 fn lz4_sizes(file: &[u8]) -> Vec<Range<usize>> {
-    let (mut at, mut found) = (15, Vec::from_iter([4..15]));
+    let (mut at, mut found) = (15, std::iter::once(4..15).collect::<Vec<_>>());
     while word(file, at) != 0 {
         found.push(at..at + 4);
         at += 4 + (word(file, at) & 0x7fff_ffff) + 4;

@@ -5,17 +5,22 @@
 //!
 //! - What the reader calls whole is the content, and salvage of it yields the same bytes without a loss.
 //! - Of anything else salvage tells a loss. What it writes outside of the losses is content, byte for byte.
+//! - `decompress_file`, `SeekReader` and `list` find the same as the reader, or refuse. They never yield other bytes.
 //! - Salvage yields at least the beginning that `zstd`, `lz4` or `gzip` yields of the same file. An older `zstd` may decode wrong content from
-//!   a block that the linked libzstd refuses; salvage then yields at least all before that block. These cases are counted as `refused`.
-//! - The file is still there, as it was.
+//!   a block that the linked libzstd refuses; salvage then yields at least all before that block, and the older `zstd` goes wrong inside
+//!   it. These cases are counted as `refused`.
+//! - `tamp -t`, `-d` and `--salvage` end as the reader does. Only a whole file gives an output and is removed by `-d`; `--range` writes content.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::print_stdout, reason = "the counts are what this test is for")]
 
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read, Write};
-use std::process::{Command, Stdio};
-use tamp::{Format, Level, Loss, Lost, Options, ReadOptions, Reader, Writer};
+use std::fs::{self, File};
+use std::io::{Cursor, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use tamp::{Format, Level, Loss, Meter, Options, Places, ReadOptions, Reader, SeekReader, Writer};
 
 /// splitmix64.
 struct Random(u64);
@@ -197,15 +202,21 @@ fn mutate(file: &mut Vec<u8>, random: &mut Random) -> &'static str {
 struct Read1 {
     content: Vec<u8>,
     is_whole: bool,
+    is_unfinished: bool,
     has_garbage: bool,
 }
 
 fn read(file: &[u8], threads: usize) -> Read1 {
     let mut content = Vec::new();
     let mut reader = Reader::new(file, threads);
-    let is_whole = reader.read_to_end(&mut content).is_ok();
+    let read = reader.read_to_end(&mut content);
+    let is_whole = read.is_ok();
+    let is_unfinished = read.is_err_and(|error| {
+        let error = error.get_ref().and_then(|inner| inner.downcast_ref());
+        matches!(error, Some(tamp::Error::Unfinished { .. }))
+    });
     let has_garbage = reader.trailing_garbage().is_some();
-    Read1 { content, is_whole, has_garbage }
+    Read1 { content, is_whole, is_unfinished, has_garbage }
 }
 
 fn common(a: &[u8], b: &[u8]) -> usize {
@@ -247,21 +258,184 @@ struct Counts {
     /// Wrong, and no checksum in the file could tell.
     undetectable: u32,
     better_than_stock: u32,
+    /// Read at random.
+    seekable: u32,
     /// The stock tool decodes a damaged block that the linked libzstd refuses.
     refused: u32,
 }
 
-/// How much the linked libzstd yields of `file` before it refuses a block, or stops for another reason.
-fn linked_zstd(file: &[u8]) -> usize {
-    let (mut context, mut room) = (zstd_safe::DCtx::create(), vec![0; 128 << 10]);
-    let (mut input, mut made) = (zstd_safe::InBuffer::around(file), 0);
-    loop {
-        let before = input.pos();
+/// A block decodes to no more.
+const ZSTD_BLOCK_BYTES: usize = 128 << 10;
+
+/// How much the linked libzstd yields of `file` before the block that it refuses; `None`: it refuses none.
+fn linked_zstd(file: &[u8]) -> Option<usize> {
+    let (mut context, mut room) = (zstd_safe::DCtx::create(), vec![0; ZSTD_BLOCK_BYTES]);
+    let (mut at, mut step, mut made) = (0, 1, 0);
+    while at < file.len() {
+        // No more than it asks for: one block, so that none of a call that fails was decoded right.
+        let mut input = zstd_safe::InBuffer::around(&file[at..file.len().min(at + step)]);
         let mut output = zstd_safe::OutBuffer::around(&mut room[..]);
-        let is_refused = context.decompress_stream(&mut output, &mut input).is_err();
-        made += if is_refused { 0 } else { output.pos() };
-        if is_refused || (input.pos() == before && output.pos() == 0) {
-            return made;
+        let Ok(wanted) = context.decompress_stream(&mut output, &mut input) else { return Some(made) };
+        (at, made, step) = (at + input.pos(), made + output.pos(), wanted.max(1));
+    }
+    None
+}
+
+/// Whether salvage may yield less than the stock `zstd` does: see the module.
+fn is_refused(file: &[u8], ours: usize, theirs: usize, stock: &[u8]) -> bool {
+    // The next byte of the stock tool is wrong: `theirs` are right, and it has more.
+    linked_zstd(file).is_some_and(|made| {
+        (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && ours >= made && theirs < stock.len()
+    })
+}
+
+/// What a file decodes to, as far as that is certain.
+struct Truth<'a> {
+    bytes: &'a [u8],
+    /// Whether it is all content, so that its length is the content's.
+    is_all: bool,
+}
+
+impl<'a> Truth<'a> {
+    fn new(specimen: &Specimen, content: &'a [u8], found: &'a Read1) -> Self {
+        if found.is_whole {
+            Self { bytes: &found.content, is_all: true }
+        } else if specimen.is_proven {
+            Self { bytes: content, is_all: true }
+        } else {
+            // Exchanged blocks come out as others, but to every reader.
+            Self { bytes: &found.content, is_all: false }
+        }
+    }
+
+    /// Whether `found` may stand at `at`.
+    fn allows(&self, at: usize, found: &[u8]) -> bool {
+        let known = self.bytes.get(at..).unwrap_or_default();
+        let compared = if self.is_all { found.len() } else { found.len().min(known.len()) };
+        known.starts_with(&found[..compared])
+    }
+}
+
+/// What random access and the list find; yields whether there is random access.
+fn check_access(file: &[u8], truth: &Truth<'_>, random: &mut Random) -> Result<bool, String> {
+    let options = ReadOptions::new(1);
+    if let Ok(listed) = tamp::list(Cursor::new(file), &options)
+        && truth.is_all
+        && listed.unfinished.is_none()
+        && listed.content_bytes != truth.bytes.len() as u64
+    {
+        return Err(format!("the list states {} bytes", listed.content_bytes));
+    }
+    let Ok(mut reader) = SeekReader::new(Cursor::new(file)) else { return Ok(false) };
+    for _ in 0..3 {
+        let (at, mut found) = (random.below(truth.bytes.len()), Vec::new());
+        reader.seek(SeekFrom::Start(at as u64)).unwrap();
+        let read = reader.by_ref().take(1000).read_to_end(&mut found);
+        if !truth.allows(at, &found) {
+            return Err(format!("random access yields other bytes from {at}"));
+        }
+        let is_short = truth.bytes.len().saturating_sub(at).min(1000) > found.len();
+        if read.is_ok() && truth.is_all && is_short {
+            return Err(format!("random access ends {} bytes behind {at}", found.len()));
+        }
+    }
+    Ok(true)
+}
+
+/// A folder with the damaged file, as a user has it.
+struct Place {
+    folder: tempfile::TempDir,
+    packed: PathBuf,
+    content: PathBuf,
+}
+
+impl Place {
+    fn new(specimen: &Specimen, file: &[u8]) -> Self {
+        let suffix = match specimen.stock {
+            "zstd -dcq" => "zst",
+            "lz4 -dcq" => "lz4",
+            "pigz -dcq" => "zz",
+            _ => "gz",
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (packed, content) = (folder.path().join(format!("x.{suffix}")), folder.path().join("x"));
+        fs::write(&packed, file).unwrap();
+        Self { folder, packed, content }
+    }
+
+    /// What `tamp` with these arguments and the file's name does.
+    fn tamp(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
+        command.args(arguments).arg(&self.packed).current_dir(self.folder.path()).output().unwrap()
+    }
+
+    /// `decompress_file` decodes what the reader does, or yields nothing.
+    fn check_file(&self, found: &Read1, threads: usize) -> Result<(), String> {
+        let (input, output) = (File::open(&self.packed).unwrap(), tempfile::tempfile().unwrap());
+        let input_bytes = input.metadata().unwrap().len();
+        let places = Places {
+            input: &input,
+            input_at: 0,
+            input_bytes,
+            output: Some(&output),
+            output_at: 0,
+            sparse: false,
+        };
+        match tamp::decompress_file(&places, &ReadOptions::new(threads), &Meter::new(), &|| {}) {
+            Ok(None) => Ok(()),
+            Ok(Some(bytes)) => {
+                let mut written = vec![0; usize::try_from(bytes).unwrap()];
+                output.read_exact_at(&mut written, 0).unwrap();
+                let is_same = found.is_whole && !found.has_garbage && written == found.content;
+                is_same.then_some(()).ok_or_else(|| "decompress_file and the reader differ".into())
+            }
+            Err(error) => Err(format!("decompress_file fails: {error}")),
+        }
+    }
+
+    /// The command ends as the reader does, and the file stays unless all of it was written elsewhere.
+    fn check_command(&self, file: &[u8], found: &Read1) -> Result<(), String> {
+        let expected = |unfinished| match found {
+            Read1 { is_whole: true, has_garbage: false, .. } => 0,
+            Read1 { is_whole: true, .. } => 2,
+            _ if found.is_unfinished => unfinished,
+            _ => 1,
+        };
+        let is_there = || fs::read(&self.packed).is_ok_and(|found| found == file);
+        for (arguments, code) in [
+            (&["-q", "-t"][..], expected(1)),
+            (&["-q", "--salvage", "-f"], i32::from(!found.is_whole || found.has_garbage)),
+            (&["-q", "-d", "-f", "--no-sync"], expected(2)),
+        ] {
+            let _ = fs::remove_file(&self.content);
+            let output = self.tamp(arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            let is_decompressed = arguments.contains(&"-d") && output.status.code() == Some(0);
+            if is_there() == is_decompressed {
+                return Err(format!("{arguments:?}: the input is there: {}: {said}", is_there()));
+            }
+            // Salvage may prove more than the reader: members behind garbage, and blocks whose stated length alone is wrong.
+            if output.status.code() != Some(code) && !arguments.contains(&"--salvage") {
+                return Err(format!("{arguments:?}: {}, not {code}: {said}", output.status));
+            }
+            if arguments.contains(&"-d") {
+                let written = fs::read(&self.content).ok();
+                let wanted = (code != 1).then_some(&found.content);
+                if written.as_ref() != wanted {
+                    return Err(format!("{arguments:?}: other content than the reader's: {said}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, truth: &Truth<'_>, random: &mut Random) -> Result<(), String> {
+        let at = random.below(truth.bytes.len());
+        let output = self.tamp(&["-qc", "--range", &format!("{at}:{}", at + 500)]);
+        if truth.allows(at, &output.stdout) {
+            Ok(())
+        } else {
+            Err(format!("--range yields other bytes from {at}"))
         }
     }
 }
@@ -304,15 +478,25 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
     } else {
         return fail("not whole, and salvage tells no loss");
     }
-    if let Ok(losses) = &salvaged {
-        let is_exact = losses.iter().all(|loss| loss.what != Lost::Unproven) || !output.is_empty();
-        if is_told && is_exact && specimen.is_proven && !is_content_outside(content, &output, losses) {
-            return fail(&format!("wrong outside of the losses: {losses:?}"));
-        }
+    if let Ok(losses) = &salvaged
+        && is_told
+        && specimen.is_proven
+        && !is_content_outside(content, &output, losses)
+    {
+        return fail(&format!("wrong outside of the losses: {losses:?}"));
     }
+    let truth = Truth::new(specimen, content, &one);
+    let place = Place::new(specimen, &file);
+    let is_seekable = check_access(&file, &truth, &mut random).or_else(|what| fail(&what).map(|()| false))?;
+    counts.seekable += u32::from(is_seekable);
+    if is_seekable {
+        place.check_range(&truth, &mut random).or_else(|what| fail(&what))?;
+    }
+    place.check_file(&one, 1 + usize::from(seed.is_multiple_of(2))).or_else(|what| fail(&what))?;
+    place.check_command(&file, &one).or_else(|what| fail(&what))?;
     let stock = filter(specimen.stock, &file).unwrap_or_default();
     let (ours, theirs) = (common(content, &output), common(content, &stock));
-    if ours < theirs && specimen.stock == "zstd -dcq" && ours >= linked_zstd(&file) {
+    if ours < theirs && specimen.stock == "zstd -dcq" && is_refused(&file, ours, theirs, &stock) {
         counts.refused += 1;
     } else if ours < theirs {
         return fail(&format!(
@@ -324,22 +508,7 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
     }
     let right = |output: &[u8]| content.iter().zip(output).filter(|(a, b)| a == b).count();
     counts.better_than_stock += u32::from(is_told && right(&output) > right(&stock) + 1000);
-    if seed.is_multiple_of(16) {
-        keeps_its_input(&file).or_else(|what| fail(&what))?;
-    }
     Ok(())
-}
-
-fn keeps_its_input(file: &[u8]) -> Result<(), String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file.zst");
-    std::fs::write(&path, file).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
-    let output = command.args(["--salvage", "-q"]).arg(&path).output().unwrap();
-    if std::fs::read(&path).is_ok_and(|found| found == file) {
-        return Ok(());
-    }
-    Err(format!("the input is gone: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 #[test]
@@ -366,12 +535,12 @@ fn a_damaged_file_is_never_wrong_without_a_word() {
         failures.extend(check(specimen, &content, seed, counts).err());
     }
     println!(
-        "file                                tried unchanged  told undetectable better-than-stock refused"
+        "file                                tried unchanged  told undetectable better-than-stock seekable refused"
     );
     for (name, counts) in &counts {
-        let Counts { tried, unchanged, told, undetectable, better_than_stock, refused } = counts;
+        let Counts { tried, unchanged, told, undetectable, better_than_stock, seekable, refused } = counts;
         println!(
-            "{name:34} {tried:>6} {unchanged:>9} {told:>5} {undetectable:>12} {better_than_stock:>17} {refused:>7}"
+            "{name:34} {tried:>6} {unchanged:>9} {told:>5} {undetectable:>12} {better_than_stock:>17} {seekable:>8} {refused:>7}"
         );
     }
     let sum = |count: fn(&Counts) -> u32| counts.values().map(count).sum::<u32>();
