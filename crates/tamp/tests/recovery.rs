@@ -283,6 +283,47 @@ fn one_flipped_bit_in_a_header_loses_one_block_at_most() {
 }
 
 #[test]
+fn a_flipped_bit_in_a_dictionary_id_loses_one_block_at_most() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("rows")).unwrap();
+    for number in 0..500 {
+        let row = format!("{{\"id\": {number}, \"name\": \"customer {}\"}}\n", number * 7919 % 1000);
+        fs::write(scratch.path(&format!("rows/{number}")), row).unwrap();
+    }
+    let mut zstd = Command::new("sh");
+    zstd.args(["-c", "zstd -q --train rows/* -o d --maxdict=4096 2>/dev/null"]);
+    zstd.current_dir(scratch.folder.path()).status().unwrap();
+    if !scratch.exists("d") {
+        println!("skipped: zstd: not installed");
+        return;
+    }
+    let content = &sample()[..60_000];
+    fs::write(scratch.path("x"), content).unwrap();
+    scratch.ok("-D d --block-size 16KiB x");
+    let whole = scratch.read("x.zst");
+    let magic = 0xFD2F_B528_u32.to_le_bytes();
+    let frames: Vec<usize> =
+        whole.windows(4).enumerate().filter(|(_, found)| *found == magic).map(|(at, _)| at).collect();
+    assert_eq!(frames.len(), 4);
+    for number in 0..4 {
+        let field = frames[number] + if whole[frames[number] + 4] & 0x20 == 0 { 6 } else { 5 };
+        for bit in [0, 7, 13, 31] {
+            let mut file = whole.clone();
+            file[field + bit / 8] ^= 1 << (bit % 8);
+            fs::write(scratch.path("x.zst"), &file).unwrap();
+            scratch.fails("--salvage -f -D d -o out x.zst", 1, "unreadable");
+            let (found, from) = (scratch.read("out"), number * (16 << 10));
+            let to = (from + (16 << 10)).min(content.len());
+            assert_eq!(found.len(), content.len(), "frame {number}, bit {bit}");
+            assert!(found[..from] == content[..from] && found[to..] == content[to..], "{number}, {bit}");
+        }
+    }
+    // Without any dictionary its number is named.
+    fs::write(scratch.path("x.zst"), &whole).unwrap();
+    scratch.fails("--salvage -f -o out x.zst", 1, "needs the dictionary with the number");
+}
+
+#[test]
 fn an_lz4_frame_without_blocks_is_checked_like_any_other() {
     let scratch = Scratch::new();
     let frame = |flags: u8, stated: &[u8], ends: &[u8]| {

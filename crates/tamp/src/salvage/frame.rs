@@ -1,6 +1,6 @@
 //! Zstandard frames: decoded and written block by block, up to the end or the damage.
 
-use super::walk::{self, Reach};
+use super::walk::{self, Kind, Reach};
 use super::{Loss, Lost, Salvage, Stop};
 use crate::Error;
 use crate::format::{le32, zst};
@@ -25,10 +25,11 @@ impl Salvage<'_> {
         let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
         let known_end = self.listed_end(at)?.or(structural_end);
         if ![0, self.dictionary_id].contains(&header.dictionary_id) {
-            if structural_end.is_some() {
+            let next = self.next(known_end, at, at + 1)?;
+            if structural_end.is_some() && !self.fits_dictionary(next)? {
                 return Err(Error::NeedsDictionary { offset: at, id: header.dictionary_id });
             }
-            return self.lose_up_to_next(at, at);
+            return self.lose_up_to(next, at, at);
         }
         let begun = self.output.written;
         let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
@@ -50,6 +51,15 @@ impl Salvage<'_> {
         }
         let damaged = Damaged { at, begun, known_end, pos, stop };
         self.zst_damaged(header, &damaged)
+    }
+
+    /// Whether frames before `next`, or the one there, were compressed with the dictionary at hand.
+    fn fits_dictionary(&mut self, next: u64) -> Result<bool, Error> {
+        if self.dictionary_id == 0 || self.output.written > 0 {
+            return Ok(self.dictionary_id != 0);
+        }
+        let kind = walk::at(&mut self.file, next)?.kind;
+        Ok(matches!(kind, Kind::Zst(header) if header.dictionary_id == self.dictionary_id))
     }
 
     /// Passes a frame whose header states that reading it takes more memory than was granted.
