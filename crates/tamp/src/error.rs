@@ -1,5 +1,6 @@
 //! What can go wrong, as far as a caller can act on it.
 
+use crate::format::zst;
 use std::io;
 
 /// Why data could not be compressed or read back.
@@ -21,7 +22,7 @@ pub enum Error {
         offset: u64,
     },
     /// The bytes contradict themselves: a checksum, a size, a code.
-    #[error("byte {offset}: {what}; try --salvage")]
+    #[error("byte {offset}: {what}{}", if *what == zst::OTHER_DICTIONARY { "" } else { "; try --salvage" })]
     Damaged {
         /// Where the damaged frame or block begins.
         offset: u64,
@@ -47,8 +48,8 @@ pub enum Error {
         offset: u64,
     },
     /// A frame needs more memory than was granted.
-    #[error("byte {offset}: reading this frame takes {} MiB of memory, and {} MiB are granted; allow it with --memory={}MiB",
-        needed_bytes.div_ceil(1 << 20), granted_bytes >> 20, needed_bytes.div_ceil(1 << 20))]
+    #[error("byte {offset}: reading this frame takes {} MiB of memory, and {} are granted; allow it with --memory={}MiB",
+        needed_bytes.div_ceil(1 << 20), granted(*granted_bytes), needed_bytes.div_ceil(1 << 20))]
     Memory {
         /// Where the frame begins.
         offset: u64,
@@ -102,6 +103,11 @@ pub enum Error {
     /// A worker thread panicked: our own mistake.
     #[error("a worker thread panicked; please report this")]
     Panicked,
+}
+
+/// A limit, which is small only if a user set it so.
+fn granted(bytes: u64) -> String {
+    if bytes % (1 << 20) == 0 { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
 }
 
 impl From<Error> for io::Error {

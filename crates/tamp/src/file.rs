@@ -117,7 +117,13 @@ pub fn decompress_file(
     let index = Index::read(places.input_bytes, dictionary, &mut |buffer, at| {
         read_full_at(places.input, buffer, input_at + at)
     })?;
-    let Some(index) = index.filter(|index| !has_wrong_empty_frame(index)) else { return Ok(None) };
+    // A reader finds out whether a large frame has a small window.
+    let is_granted = |index: &Index| {
+        index.format != crate::Format::Zst
+            || index.entries.iter().all(|entry| u64::from(entry.content_bytes) <= options.memory_bytes)
+    };
+    let index = index.filter(|index| is_granted(index) && !has_wrong_empty_frame(index));
+    let Some(index) = index else { return Ok(None) };
     let job = Decompress {
         places,
         index: &index,

@@ -1,5 +1,8 @@
 //! A stream of compressed bytes that can be looked at before it is taken.
 
+use crate::Error;
+use crate::ending::Ending;
+use crate::format::{le32, zst};
 use std::io::{self, Read};
 
 /// Read from the source at once: as much as an enlarged pipe hands over with least overhead.
@@ -66,6 +69,23 @@ impl<R: Read> Input<R> {
             left -= step as u64;
         }
         Ok(bytes - left)
+    }
+
+    /// Drops the skippable frame that begins here; `ending` reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if the source ends inside it; errors of the source.
+    pub(crate) fn skip_frame(&mut self, ending: &mut Ending) -> Result<(), Error> {
+        let offset = self.offset;
+        let cut = Error::Truncated { offset, what: "a skippable frame" };
+        let shown = self.show(zst::END_BYTES)?;
+        if shown.len() < zst::SKIPPABLE_HEADER_BYTES {
+            return Err(cut);
+        }
+        ending.skippable(offset, shown);
+        let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(&shown[4..]));
+        if self.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
     }
 
     pub(crate) fn into_source(self) -> R {

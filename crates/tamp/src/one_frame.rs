@@ -3,7 +3,9 @@
 //! Content may refer back to the whole window, or to a reference file that is not in the output. One thread writes and reads the frame,
 //! the frame has no random access, and damage loses everything behind it.
 
-use crate::format::{Container, Setting, le32, zst};
+use crate::ending::Ending;
+use crate::format::{Container, Magic, Setting, zst};
+use crate::input::Input;
 use crate::meter::{Doing, Meter, now};
 use crate::{Dictionary, Error, Level};
 use std::io::{self, Read, Write};
@@ -124,13 +126,14 @@ pub fn compress_frame(
     }
 }
 
-/// Decompresses a frame that refers to `reference`, on the calling thread; yields the number of content bytes.
+/// Decompresses frames that may refer to `reference`, on the calling thread; yields the number of content bytes.
 ///
-/// It allocates the frame's window: at most `memory_bytes`, or four times `reference` if that is more.
+/// It allocates a frame's window: at most `memory_bytes`, or four times `reference` if that is more.
 ///
 /// # Errors
 ///
-/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference; errors of `source` and `out`.
+/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference; [`Error::Unfinished`] behind all
+/// content if a writer did not end its frames; errors of `source` and `out`.
 pub fn decompress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,
@@ -139,57 +142,87 @@ pub fn decompress_frame(
     meter: &Meter,
     watch: &mut dyn FnMut(),
 ) -> Result<u64, Error> {
-    let mut packed = vec![0; STEP_BYTES];
-    let mut read = fill(source, &mut packed)?;
-    if read == 0 {
-        return Err(Error::Empty);
-    }
-    let header = if read >= 4 && le32(&packed) == zst::MAGIC { zst::header(&packed[..read]) } else { None };
-    let header = header.ok_or(Error::UnknownFormat { offset: 0 })?;
     let granted_bytes = memory_bytes.max(4 * reference.len() as u64);
-    if header.window_bytes > granted_bytes {
-        return Err(Error::Memory { offset: 0, needed_bytes: header.window_bytes, granted_bytes });
-    }
-    let mut context = DCtx::create();
-    context.set_parameter(DParameter::WindowLogMax(zst::WINDOW_LOG_MAX)).map_err(codec)?;
-    context.ref_prefix(reference).map_err(codec)?;
-    let (mut content, mut written, mut offset) = (vec![0; STEP_BYTES], 0, 0);
+    let (mut input, mut ending) = (Input::new(source), Ending::new());
+    let mut frames = Frames { reference, room: vec![0; STEP_BYTES], out, meter, watch, written: 0 };
     loop {
-        let mut input = InBuffer::around(&packed[..read]);
-        let ended = loop {
+        let offset = input.offset();
+        let shown = input.show(zst::END_BYTES)?;
+        match Magic::of(shown) {
+            None if shown.is_empty() && offset == 0 => return Err(Error::Empty),
+            None if shown.is_empty() => break,
+            Some(Magic::Skippable) => input.skip_frame(&mut ending)?,
+            Some(Magic::Zst) => {
+                let header = zst::header(shown).ok_or(Error::Truncated { offset, what: "a zstd frame" })?;
+                if header.window_bytes > granted_bytes {
+                    let needed_bytes = header.window_bytes;
+                    return Err(Error::Memory { offset, needed_bytes, granted_bytes });
+                }
+                ending.zst(offset, header.is_own);
+                let seek = frames.decode(&mut input, offset)?;
+                if header.is_own {
+                    ending.own(seek);
+                }
+            }
+            _ => return Err(Error::UnknownFormat { offset }),
+        }
+    }
+    ending.finish(input.offset()).map_or(Ok(frames.written), |problem| Err(problem.into()))
+}
+
+/// Decodes frames that may refer to `reference`.
+struct Frames<'a> {
+    reference: &'a [u8],
+    room: Vec<u8>,
+    out: &'a mut dyn Write,
+    meter: &'a Meter,
+    watch: &'a mut dyn FnMut(),
+    written: u64,
+}
+
+impl Frames<'_> {
+    /// Decodes the frame at `frame_at`; yields its entry in a list of frames.
+    fn decode(&mut self, input: &mut Input<&mut dyn Read>, frame_at: u64) -> Result<zst::Seek, Error> {
+        let mut context = DCtx::create();
+        context.set_parameter(DParameter::WindowLogMax(zst::WINDOW_LOG_MAX)).map_err(codec)?;
+        // The reference is for one frame.
+        context.ref_prefix(self.reference).map_err(codec)?;
+        let (mut last, written_before) = ([0; 4], self.written);
+        loop {
+            let shown = input.show(1)?;
+            let at_end = shown.is_empty();
             let begun = now();
-            let mut output = OutBuffer::around(&mut content[..]);
-            let hint = context.decompress_stream(&mut output, &mut input).map_err(|_| {
+            let (mut from, mut to) = (InBuffer::around(shown), OutBuffer::around(&mut self.room[..]));
+            let hint = context.decompress_stream(&mut to, &mut from).map_err(|_| {
                 let what =
                     "it does not decode: it is damaged, or was compressed with another --patch-from file";
-                Error::Damaged { offset, what }
+                Error::Damaged { offset: frame_at, what }
             })?;
-            let made = output.pos();
-            let coded = meter.charge(Doing::Codec, begun);
-            out.write_all(&content[..made])?;
-            written += made as u64;
-            meter.out_bytes.fetch_add(made as u64, Relaxed);
-            meter.charge(Doing::Blocked, coded);
-            watch();
-            if hint == 0 || (input.pos() == read && made < STEP_BYTES) {
-                break hint == 0;
+            let (eaten, made) = (from.pos(), to.pos());
+            for &byte in &shown[eaten.saturating_sub(4)..eaten] {
+                last.rotate_left(1);
+                last[3] = byte;
             }
-        };
-        let eaten = input.pos();
-        offset += eaten as u64;
-        meter.in_bytes.fetch_add(eaten as u64, Relaxed);
-        if ended && (eaten < read || fill(source, &mut packed)? > 0) {
-            return Err(Error::Unsupported {
-                offset,
-                what: "data behind a frame that was compressed with --patch-from",
-            });
-        }
-        if ended {
-            return Ok(written);
-        }
-        read = fill(source, &mut packed)?;
-        if read == 0 {
-            return Err(Error::Truncated { offset: 0, what: "a zstd frame" });
+            input.take(eaten);
+            let coded = self.meter.charge(Doing::Codec, begun);
+            self.out.write_all(&self.room[..made])?;
+            self.written += made as u64;
+            self.meter.in_bytes.fetch_add(eaten as u64, Relaxed);
+            self.meter.out_bytes.fetch_add(made as u64, Relaxed);
+            self.meter.charge(Doing::Blocked, coded);
+            (self.watch)();
+            if hint == 0 {
+                // Only frames of tamp are listed, and their content fits.
+                let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+                return Ok(zst::Seek {
+                    frame_bytes: bytes(input.offset() - frame_at),
+                    content_bytes: bytes(self.written - written_before),
+                    checksum: u32::from_le_bytes(last),
+                });
+            }
+            if at_end && made == 0 {
+                return Err(Error::Truncated { offset: frame_at, what: "a zstd frame" });
+            }
         }
     }
 }

@@ -172,7 +172,7 @@ impl<R: Read> Splitter<R> {
                 self.inside = Inside::Lz4Legacy;
                 Ok(None)
             }
-            Some(Magic::Skippable) => self.skip_frame(offset).map(|()| None),
+            Some(Magic::Skippable) => self.input.skip_frame(&mut self.ending).map(|()| None),
             None if offset == 0 && self.begins_zlib()? => {
                 self.serial = Some("a zlib stream");
                 self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::zlib()) };
@@ -187,17 +187,6 @@ impl<R: Read> Splitter<R> {
         let shown = self.input.show(ZLIB_PROBE_BYTES)?;
         let mut content = Buffer::default();
         Ok(gz::begins_zlib(shown) && Inflater::zlib().step(shown, STREAM_BYTES, &mut content).is_ok())
-    }
-
-    fn skip_frame(&mut self, offset: u64) -> Result<(), Error> {
-        let cut = Error::Truncated { offset, what: "a skippable frame" };
-        let shown = self.input.show(zst::END_BYTES)?;
-        if shown.len() < zst::SKIPPABLE_HEADER_BYTES {
-            return Err(cut);
-        }
-        self.ending.skippable(offset, shown);
-        let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(&shown[4..]));
-        if self.input.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
     }
 
     fn open_zst(&mut self, offset: u64) -> Result<Option<Unit>, Error> {
@@ -226,6 +215,8 @@ impl<R: Read> Splitter<R> {
                     return self.begin_zst_stream(offset, &header);
                 }
                 Extent::Whole { frame_bytes, content_bytes_max } => {
+                    // No reference reaches further back than the content.
+                    self.grant(offset, header.window_bytes.min(content_bytes_max as u64))?;
                     let frame = self.take(frame_bytes);
                     if header.is_own {
                         self.ending.own(zst::Seek::of(&frame, content_bytes_max));
@@ -237,11 +228,16 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    fn begin_zst_stream(&mut self, frame_at: u64, header: &zst::Header) -> Result<Option<Unit>, Error> {
-        if header.window_bytes > self.memory_bytes {
-            let (needed_bytes, granted_bytes) = (header.window_bytes, self.memory_bytes);
-            return Err(Error::Memory { offset: frame_at, needed_bytes, granted_bytes });
+    fn grant(&self, offset: u64, needed_bytes: u64) -> Result<(), Error> {
+        let granted_bytes = self.memory_bytes;
+        if needed_bytes > granted_bytes {
+            return Err(Error::Memory { offset, needed_bytes, granted_bytes });
         }
+        Ok(())
+    }
+
+    fn begin_zst_stream(&mut self, frame_at: u64, header: &zst::Header) -> Result<Option<Unit>, Error> {
+        self.grant(frame_at, header.window_bytes)?;
         self.decoder.zst_stream().reset();
         self.serial = Some("one large zstd frame");
         let content_bytes = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok());

@@ -252,3 +252,174 @@ fn root_file_capabilities_are_kept() {
     scratch.ok("-d sample.zst");
     assert!(text(&run(&scratch, "getcap sample")).contains("cap_net_raw"));
 }
+
+#[test]
+fn several_patches_in_a_row_are_read_as_zstd_reads_them() {
+    let scratch = Scratch::new();
+    let (old, new) = (noise(3_000_000), [noise(2_000_000), b"more".to_vec()].concat());
+    fs::write(scratch.path("old"), &old).unwrap();
+    fs::write(scratch.path("new"), &new).unwrap();
+    let row = scratch.ok("--patch-from old -c new old new");
+    let content = [&new[..], &old, &new].concat();
+    fs::write(scratch.path("row.zst"), &row).unwrap();
+    assert!(row.len() < 10_000, "{}", row.len());
+    assert!(scratch.ok("-dc --patch-from old row.zst") == content);
+    scratch.ok("-t --patch-from old row.zst");
+    // Frames that do not need the reference, and frames to be skipped, between them.
+    let mixed = [&scratch.ok("-c sample"), &row[..], &scratch.ok("-c new")].concat();
+    fs::write(scratch.path("mixed.zst"), &mixed).unwrap();
+    let found = scratch.ok("-dc --patch-from old mixed.zst");
+    assert!(found == [&sample()[..], &content, &new].concat());
+    if has("zstd") {
+        assert!(run(&scratch, "zstd -dcq --patch-from=old row.zst") == content);
+        assert!(run(&scratch, "zstd -dcq --patch-from=old mixed.zst") == found);
+    }
+    // Each way to end too early, or to go on with something else.
+    let unfinished = &mixed[..mixed.len() - 28 - 17 - 12 * 8];
+    for (bytes, code, says) in [
+        (&row[..row.len() - 3], 1, "the file ends inside a zstd frame"),
+        (&[&row[..], b"garbage"].concat()[..], 1, "not a .zst"),
+        (
+            &[&row[..], b"\x50\x2a\x4d\x18\x09\0\0\0four"].concat()[..],
+            1,
+            "the file ends inside a skippable frame",
+        ),
+        (unfinished, 1, "unfinished"),
+    ] {
+        fs::write(scratch.path("wrong.zst"), bytes).unwrap();
+        scratch.fails("-t --patch-from old wrong.zst", code, says);
+    }
+    let output = scratch.tamp("-d --patch-from old -k -o out wrong.zst");
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(scratch.read("out") == found);
+}
+
+#[test]
+fn a_limit_of_memory_holds_for_every_frame() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    for line in ["-t", "-T1 -t", "-dc", "--range 0:5", "-d -o out"] {
+        scratch.fails(&format!("{line} --memory 1KiB sample.zst"), 1, "--memory=1MiB");
+        let limited =
+            scratch.command(&format!("{line} sample.zst")).env("TAMP_MEMORY", "200KiB").output().unwrap();
+        assert_eq!(limited.status.code(), Some(1), "{line}");
+        scratch.ok(&format!("{line} -f --memory 256KiB sample.zst"));
+    }
+    if has("zstd") {
+        // A window of 2 MiB, and content that is larger; the header states no size.
+        run(&scratch, "zstd -qc -3 <sample >stream.zst");
+        for line in ["-t", "-T1 -t", "-dc"] {
+            scratch.fails(&format!("{line} --memory 1MiB stream.zst"), 1, "--memory=2MiB");
+            scratch.ok(&format!("{line} --memory 2MiB stream.zst"));
+        }
+        // No more than its content is ever needed.
+        run(&scratch, "echo small | zstd -qc --long=30 >small.zst");
+        assert_eq!(scratch.ok("-dc small.zst"), b"small\n");
+    }
+    // The input can be replaced all the same: the limit is for reading.
+    scratch.ok("-f --memory 1KiB --patch-from sample.zst sample");
+}
+
+#[test]
+fn below_folders_only_files_are_opened() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("folder")).unwrap();
+    fs::write(scratch.path("folder/file"), b"content").unwrap();
+    std::os::unix::fs::symlink("../sample", scratch.path("folder/link")).unwrap();
+    assert!(Command::new("mkfifo").arg(scratch.path("folder/pipe")).status().unwrap().success());
+    let output = scratch.tamp("-rc folder");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("folder/link: is a symbolic link -- ignored"), "{said}");
+    assert!(said.contains("folder/pipe: is not a directory or a regular file -- ignored"), "{said}");
+    assert_eq!(scratch.tamp_with("-d", &output.stdout).stdout, b"content");
+    fs::write(scratch.path("folder/file.zst"), output.stdout).unwrap();
+    // What does not look compressed is passed over in silence, as gzip does.
+    for (line, printed) in [("-rdc", "content"), ("-rt", ""), ("-rl -q", "folder/file.zst\n")] {
+        let output = scratch.tamp(&format!("{line} folder"));
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+        assert!(text(&output.stdout).ends_with(printed), "{line}");
+    }
+    // A named file is read whatever its name.
+    scratch.fails("-rt folder/file", 1, "not a .zst");
+    scratch.fails("-rd folder/file", 2, "unknown suffix -- ignored");
+}
+
+#[test]
+fn the_form_for_programs_has_real_names_and_the_files_that_fail() {
+    let scratch = Scratch::new();
+    let name = "a\n\u{1b}\"\\\u{9b}\u{202e}ö.zst";
+    fs::write(scratch.path("packed"), scratch.ok("-c sample")).unwrap();
+    fs::rename(scratch.path("packed"), scratch.path(name)).unwrap();
+    let output = scratch.command("-l --json sample missing").arg(name).output().unwrap();
+    let listed = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    let is_order = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    assert!(!listed.contains(is_order) && listed.lines().count() == 1, "{listed:?}");
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["files"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["files"][0]["file"], name);
+    assert_eq!((&listed["total"]["files"], &listed["total"]["failed"]), (&1.into(), &2.into()));
+    assert_eq!(listed["failed"][0]["file"], "sample");
+    assert!(listed["failed"][0]["error"].as_str().unwrap().contains("not a .zst"), "{listed}");
+    assert_eq!(listed["failed"][1]["file"], "missing");
+    let output = scratch.command("-t --stats=json").arg(name).output().unwrap();
+    let stats: serde_json::Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(stats["file"], name);
+}
+
+#[test]
+fn a_hint_is_only_a_hint_to_a_single_frame() {
+    let scratch = Scratch::new();
+    for line in ["--long --size-hint 5", "--long --size-hint 5000000", "--patch-from sample --size-hint 7"] {
+        let packed = scratch.tamp_with(line, &sample());
+        assert!(packed.status.success(), "{line}: {}", text(&packed.stderr));
+        fs::write(scratch.path("x.zst"), packed.stdout).unwrap();
+        let line = if line.starts_with("--patch") { "-dc --patch-from sample x.zst" } else { "-dc x.zst" };
+        assert!(scratch.ok(line) == sample(), "{line}");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_becomes_one_frame_is_an_error_that_says_so() {
+    use std::io::Read;
+    let scratch = Scratch::new();
+    fs::write(scratch.path("log"), noise(25_000_000)).unwrap();
+    let mut child =
+        scratch.command("-c --long log").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // More comes than a pipe holds: with the first byte out it is still at work.
+    let mut packed = vec![0];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut packed).unwrap();
+    fs::OpenOptions::new().write(true).open(scratch.path("log")).unwrap().set_len(1000).unwrap();
+    stdout.read_to_end(&mut packed).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("the input became shorter meanwhile"), "{said}");
+}
+
+#[test]
+fn what_a_file_was_compressed_with_is_asked_for() {
+    let scratch = Scratch::new();
+    if !has("zstd") {
+        return;
+    }
+    run(
+        &scratch,
+        "mkdir rows; for i in $(seq 500); do echo \"id $i, city Wien, customer $((i * 7919 % 1000))\" >rows/$i; done",
+    );
+    run(&scratch, "zstd -q --train rows/* -o d --maxdict=4096 2>/dev/null; cat rows/1? >x");
+    scratch.ok("-k -D d x");
+    for line in ["-t", "-dc", "--range 1:5"] {
+        scratch.fails(&format!("{line} x.zst"), 1, "-D");
+        let said = text(&scratch.tamp(&format!("{line} x.zst")).stderr);
+        assert!(!said.contains("--salvage"), "{line}: {said}");
+    }
+    fs::write(scratch.path("old"), noise(1_000_000)).unwrap();
+    fs::write(scratch.path("new"), [&b"new"[..], &noise(1_000_000)].concat()).unwrap();
+    scratch.ok("-k --patch-from old new");
+    for line in ["-t", "-t -T1", "-dc", "--range 1:5"] {
+        scratch.fails(&format!("{line} new.zst"), 1, "--patch-from");
+    }
+}

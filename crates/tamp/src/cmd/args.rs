@@ -270,6 +270,11 @@ impl Args {
         granted.max(window)
     }
 
+    /// Whether the input is compressed.
+    pub(crate) fn reads_compressed(&self) -> bool {
+        self.decompress || self.test || self.list
+    }
+
     /// How compressed files are read.
     pub(crate) fn reading(&self) -> &ReadOptions {
         &self.reading

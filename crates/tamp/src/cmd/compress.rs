@@ -1,7 +1,7 @@
 //! `tamp FILE`
 
 use super::args::Args;
-use super::input::Input;
+use super::input::{Found, Input};
 use super::output::{Holds, Output};
 use super::watch::{Watch, Way};
 use super::{Outcome, warn};
@@ -22,7 +22,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         (None, Some(path)) if !args.stdout => {
             let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
             if (COMPRESSED.contains(&suffix) || suffix == args.suffix()) && !args.force {
-                if args.recursive {
+                if input.found == Found::Below {
                     return Ok(Outcome::Done);
                 }
                 return Ok(warn(
@@ -52,12 +52,13 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     options.verify = args.verify || replaces;
     let extent = input.extent()?;
     let total_bytes = extent.map(|(_, bytes)| bytes).or(args.size_hint);
-    let watch = Arc::new(Watch::new(args, input.name(), Way::Compress, total_bytes));
+    let watch = Arc::new(Watch::new(args, input, Way::Compress, total_bytes));
     let _answering = signal::answer_by(&watch);
 
     let in_place = output.place()?.zip(extent).filter(|_| !args.keep_up && !args.rsyncable);
     if let Some(mut frame) = args.frame(extent.map(|(_, bytes)| bytes))? {
-        frame.content_bytes = extent.map(|(_, bytes)| bytes).or(args.size_hint);
+        // A hint may be wrong: the frame states only the size of a file.
+        frame.content_bytes = extent.map(|(_, bytes)| bytes);
         one_frame(args, input, &output, &frame, options.verify, &watch)?;
     } else if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
         if args.direct && input.path.is_some() {
@@ -131,15 +132,17 @@ fn one_frame(
 ) -> anyhow::Result<()> {
     let mut to = output.stream()?.context("there is always an output")?;
     let from = &mut (&input.file).take(frame.content_bytes.unwrap_or(u64::MAX));
-    tamp::compress_frame(from, &mut to, frame, &watch.meter, &mut || watch.look_up())?;
+    match tamp::compress_frame(from, &mut to, frame, &watch.meter, &mut || watch.look_up()) {
+        Err(Error::SizeHint { found, .. }) => return Err(Error::Changed { offset: found }.into()),
+        compressed => compressed?,
+    }
     let Some((file, at)) = output.place()?.filter(|_| verify) else { return Ok(()) };
     let mut packed = file.try_clone()?;
     packed.seek(SeekFrom::Start(at))?;
     // The frame ends with the checksum of the content that was read.
     let meter = Arc::default();
     if let Some(reference) = &frame.reference {
-        let memory = args.reading().memory_bytes;
-        tamp::decompress_frame(&mut packed, &mut io::sink(), reference, memory, &meter, &mut || {
+        tamp::decompress_frame(&mut packed, &mut io::sink(), reference, u64::MAX, &meter, &mut || {
             watch.look_up();
         })?;
     } else {

@@ -8,6 +8,7 @@ use super::watch::{Watch, Way};
 use super::{Outcome, say, warn};
 use crate::signal;
 use anyhow::{Context, bail};
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -34,9 +35,6 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         (Some(path), _) => Output::create(path, args, input)?,
         (None, Some(path)) if !args.stdout => {
             let Some(named) = named(path, args.own_suffix.as_deref()) else {
-                if args.recursive {
-                    return Ok(Outcome::Done);
-                }
                 return Ok(warn(args, &format_args!("{}: unknown suffix -- ignored", path.display())));
             };
             Output::create(&named, args, input)?
@@ -46,7 +44,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let Some(output) = output else { return Ok(Outcome::Warned) };
 
     let extent = input.extent()?;
-    let watch = Arc::new(Watch::new(args, input.name(), Way::Decompress, extent.map(|(_, bytes)| bytes)));
+    let watch = Arc::new(Watch::new(args, input, Way::Decompress, extent.map(|(_, bytes)| bytes)));
     let is_counted = args.range.is_none() && !args.salvage;
     let _answering = is_counted.then(|| signal::answer_by(&watch));
     let mut report = Report { outcome: Outcome::Done, serial: None };
@@ -55,7 +53,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     } else if args.salvage {
         report.outcome = salvage(input, &output, args)?;
     } else if let Some(reference) = args.reference()? {
-        patch(args, input, &output, &reference, &watch)?;
+        report.outcome = patch(args, input, &output, &reference, &watch)?;
     } else if !in_place(args, input, &output, &watch)? {
         report = stream(args, input, &output, &watch)?;
     }
@@ -83,20 +81,30 @@ struct Report {
     serial: Option<&'static str>,
 }
 
-/// Decompresses a frame that refers to another file.
+/// Decompresses frames that refer to another file.
 fn patch(
     args: &Args,
     input: &Input,
     output: &Output,
     reference: &[u8],
     watch: &Arc<Watch>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Outcome> {
     let mut sink = io::sink();
     let mut stream = output.stream()?;
     let to: &mut dyn Write = stream.as_mut().map_or(&mut sink, |file| file);
     let memory = args.reading().memory_bytes;
-    tamp::decompress_frame(&mut &input.file, to, reference, memory, &watch.meter, &mut || watch.look_up())?;
-    Ok(())
+    let (from, meter) = (&mut &input.file, &watch.meter);
+    match tamp::decompress_frame(from, to, reference, memory, meter, &mut || watch.look_up()) {
+        Err(error @ Error::Unfinished { .. }) => Ok(unfinished(args, input, watch, &error)),
+        decoded => decoded.map(|_| Outcome::Done).map_err(Into::into),
+    }
+}
+
+/// Prints that a file is unfinished. That is an error of the check; decompressing wrote the blocks that exist.
+fn unfinished(args: &Args, input: &Input, watch: &Watch, error: &dyn Display) -> Outcome {
+    watch.clear();
+    say(&format_args!("{}: {error}", input.name()));
+    if args.test { Outcome::Bad } else { Outcome::Warned }
 }
 
 /// By the file's own index, if both ends are regular files; `false`: it has none that holds.
@@ -144,10 +152,7 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
     };
     if let Err(error) = stopped {
         if let Some(Error::Unfinished { .. }) = damage(&error) {
-            watch.clear();
-            // An error of the check, but when decompressing what is there is written.
-            say(&format_args!("{}: {error}", input.name()));
-            let outcome = if args.test { Outcome::Bad } else { Outcome::Warned };
+            let outcome = unfinished(args, input, watch, &error);
             return Ok(Report { outcome, serial: reader.serial() });
         }
         let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 } | Error::Empty));
@@ -285,10 +290,14 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
     Ok(())
 }
 
+/// Largest block that an index leads to.
+const INDEXED_BYTES_MAX: u64 = 16 << 20;
+
 /// Only some bytes.
 fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<()> {
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
-    if input.metadata.is_file() {
+    // A block that is found by the index has up to 16 MiB. With less memory the frame's window decides.
+    if input.metadata.is_file() && args.reading().memory_bytes >= INDEXED_BYTES_MAX {
         match SeekReader::with_options(&input.file, args.reading()) {
             Ok(mut reader) => {
                 reader.seek(SeekFrom::Start(range.start))?;
@@ -372,6 +381,11 @@ impl std::fmt::Display for Told<'_> {
 /// What is wrong with the compressed data, if that is what the error says.
 fn damage(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
+}
+
+/// Whether the name says that the file is compressed.
+pub(crate) fn is_named(path: &Path, args: &Args) -> bool {
+    named(path, args.own_suffix.as_deref()).is_some()
 }
 
 /// The name without its suffix; `None`: it has none of ours, nor the user's `own`.

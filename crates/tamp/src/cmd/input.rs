@@ -18,6 +18,16 @@ pub(crate) struct Input {
     pub(crate) metadata: Metadata,
     /// `None`: standard input.
     pub(crate) path: Option<PathBuf>,
+    pub(crate) found: Found,
+}
+
+/// How the command came by a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// On the command line.
+    Named,
+    /// In a folder, by `--recursive`.
+    Below,
 }
 
 impl Input {
@@ -26,8 +36,7 @@ impl Input {
         if descriptors::was_closed(0) {
             bail!("standard input is closed");
         }
-        let reads_compressed = args.decompress || args.test || args.list;
-        if reads_compressed && !args.force && io::stdin().is_terminal() {
+        if args.reads_compressed() && !args.force && io::stdin().is_terminal() {
             bail!("compressed data not read from a terminal; use -f to force decompression");
         }
         let file = File::from(rustix::io::dup(rustix::stdio::stdin()).context("opening it")?);
@@ -36,11 +45,11 @@ impl Input {
         if metadata.is_dir() {
             bail!("is a directory");
         }
-        Ok(Self { file, metadata, path: None })
+        Ok(Self { file, metadata, path: None, found: Found::Named })
     }
 
-    /// A named file; `None`: passed over with a warning, as gzip does.
-    pub(crate) fn open(path: &Path, args: &Args) -> anyhow::Result<Option<Self>> {
+    /// A file; `None`: passed over with a warning, as gzip does.
+    pub(crate) fn open(path: &Path, found: Found, args: &Args) -> anyhow::Result<Option<Self>> {
         let replaces = args.rm || !(args.stdout || args.output.is_some() || args.test || args.list);
         let pass_over = |why: &str| {
             warn(args, &format_args!("{}: {why}", path.display()));
@@ -50,18 +59,18 @@ impl Input {
         if link.is_dir() {
             return pass_over("is a directory -- ignored");
         }
-        if link.is_symlink() && replaces && !args.force {
+        if link.is_symlink() && (replaces || found == Found::Below) && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
         // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a writer
         // that is done before it is opened again would be waited for in vain.
-        let waits = !replaces && !path.metadata()?.is_file();
+        let waits = found == Found::Named && !replaces && !path.metadata()?.is_file();
         let file = open(path, if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return pass_over("is a directory -- ignored");
         }
-        if replaces && !metadata.is_file() {
+        if (replaces || found == Found::Below) && !metadata.is_file() {
             return pass_over("is not a directory or a regular file -- ignored");
         }
         if replaces && metadata.nlink() > 1 && !args.force && !args.keep {
@@ -69,7 +78,7 @@ impl Input {
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
         enlarge_pipe(&file);
-        Ok(Some(Self { file, metadata, path: Some(path.to_owned()) }))
+        Ok(Some(Self { file, metadata, path: Some(path.to_owned()), found }))
     }
 
     /// Where it stands and how much follows, if it is a regular file; in a pipe nobody knows.
@@ -110,8 +119,12 @@ impl Input {
 
     /// As a person may safely read it.
     pub(crate) fn name(&self) -> String {
-        let path = self.path.as_ref();
-        path.map_or_else(|| "standard input".into(), |path| printable(&path.display().to_string()))
+        printable(&self.real_name())
+    }
+
+    /// For programs. Bytes that are not UTF-8 become U+FFFD.
+    pub(crate) fn real_name(&self) -> String {
+        self.path.as_ref().map_or_else(|| "standard input".into(), |path| path.display().to_string())
     }
 }
 
@@ -127,9 +140,13 @@ pub(crate) fn enlarge_pipe(file: &File) {
 
 /// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder that cannot be read is passed
 /// with its error.
-pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path, io::Result<()>)) {
+pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path, io::Result<Found>)) {
+    walk_from(path, Found::Named, args, each);
+}
+
+fn walk_from(path: &Path, found: Found, args: &Args, each: &mut dyn FnMut(&Path, io::Result<Found>)) {
     if !(args.recursive && path.is_dir() && !path.is_symlink()) {
-        return each(path, Ok(()));
+        return each(path, Ok(found));
     }
     let below = std::fs::read_dir(path).and_then(|entries| {
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
@@ -138,7 +155,7 @@ pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path, io::Res
         Ok(mut below) => {
             below.sort();
             for path in below {
-                walk(&path, args, each);
+                walk_from(&path, Found::Below, args, each);
             }
         }
         Err(error) => each(path, Err(error)),

@@ -2,15 +2,18 @@
 
 use super::args::Args;
 use super::input::Input;
+use super::printable::printable_json;
 use super::{Outcome, say};
 use anyhow::bail;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::io::{self, Write};
 
 /// The files listed so far.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     files: Vec<Value>,
+    failed: Vec<Value>,
     count: u64,
     packed: u64,
     content: u64,
@@ -26,7 +29,7 @@ impl List {
         let (packed, content) = (listing.file_bytes, listing.content_bytes);
         if args.json {
             self.files.push(json!({
-                "file": input.name(),
+                "file": input.real_name(),
                 "format": listing.container,
                 "compressed_bytes": packed,
                 "content_bytes": content,
@@ -50,16 +53,22 @@ impl List {
         Ok(Outcome::Bad)
     }
 
+    /// Stores an entry for a file that cannot be listed.
+    pub(crate) fn failed(&mut self, name: &dyn Display, error: &anyhow::Error) {
+        self.failed.push(json!({ "file": name.to_string(), "error": format!("{error:#}") }));
+    }
+
     /// Prints the totals of several files, or with `--json` the whole object.
     pub(crate) fn finish(self, args: &Args) -> io::Result<()> {
         if args.json {
             let total = json!({
                 "files": self.count,
+                "failed": self.failed.len(),
                 "compressed_bytes": self.packed,
                 "content_bytes": self.content,
             });
-            let list = json!({ "schema": "tamp.list/1", "files": self.files, "total": total });
-            return writeln!(io::stdout(), "{list}");
+            let list = json!({ "schema": "tamp.list/1", "files": self.files, "failed": self.failed, "total": total });
+            return writeln!(io::stdout(), "{}", printable_json(&list));
         }
         if self.count < 2 {
             return Ok(());

@@ -14,7 +14,7 @@ pub(crate) mod watch;
 use crate::descriptors;
 use anyhow::Context;
 use args::Args;
-use input::Input;
+use input::{Found, Input};
 use list::List;
 use printable::printable;
 use std::fmt::Display;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> u8 {
         say(&"standard output is closed");
         return EXIT_FAILED;
     }
-    if (args.decompress || args.test || args.list)
+    if args.reads_compressed()
         && let Err(error) = crate::confine::refuse()
         && args.verbose
     {
@@ -64,6 +64,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 Ok(Outcome::Bad) => EXIT_FAILED,
                 Err(error) => {
                     say(&format_args!("{name}: {error:#}"));
+                    list.failed(name, &error);
                     EXIT_FAILED
                 }
             },
@@ -78,8 +79,15 @@ pub(crate) fn run(args: &Args) -> u8 {
             continue;
         }
         input::walk(path, args, &mut |path, walked| {
-            let input = walked.context("reading the folder").and_then(|()| Input::open(path, args));
-            run_one(input, &path.display());
+            let found = walked.context("reading the folder");
+            if matches!(found, Ok(Found::Below))
+                && args.reads_compressed()
+                && !decompress::is_named(path, args)
+            {
+                // gzip passes over it in silence, too.
+                return;
+            }
+            run_one(found.and_then(|found| Input::open(path, found, args)), &path.display());
         });
     }
     if let Err(error) = list.finish(args) {
@@ -138,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let args = Args::from_command_line(["tamp", "log"].map(OsString::from)).unwrap();
-        let open = || Input::open(&path, &args).unwrap().unwrap();
+        let open = || Input::open(&path, Found::Named, &args).unwrap().unwrap();
         std::fs::write(&path, b"a line\n").unwrap();
 
         let input = open();

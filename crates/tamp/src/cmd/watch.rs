@@ -1,6 +1,8 @@
 //! Progress while it runs, and where the time went when it is done.
 
 use super::args::{Args, Stats};
+use super::input::Input;
+use super::printable::printable_json;
 use super::say;
 use serde_json::json;
 use std::fmt::{self, Display, Write as _};
@@ -30,6 +32,8 @@ pub(crate) enum Way {
 pub(crate) struct Watch {
     pub(crate) meter: Arc<Meter>,
     name: String,
+    /// The name for programs.
+    real_name: String,
     way: Way,
     /// Bytes that will come in, if known.
     total_bytes: Option<u64>,
@@ -40,13 +44,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(args: &Args, name: String, way: Way, total_bytes: Option<u64>) -> Self {
+    pub(crate) fn new(args: &Args, input: &Input, way: Way, total_bytes: Option<u64>) -> Self {
         // Content on a terminal and a progress line in it do not go together.
         let draws = !args.quiet && io::stderr().is_terminal() && !(args.stdout && io::stdout().is_terminal());
         let first_ms = u64::try_from(FIRST_LOOK.as_millis()).expect("a second");
         Self {
             meter: Arc::new(Meter::new()),
-            name,
+            name: input.name(),
+            real_name: input.real_name(),
             way,
             total_bytes,
             draws,
@@ -109,7 +114,7 @@ impl Watch {
             None => {}
             Some(Stats::Text) => say(&self.stats_text(&reading)),
             Some(Stats::Json) => {
-                let _ = writeln!(io::stderr(), "{}", self.stats_json(&reading, serial));
+                let _ = writeln!(io::stderr(), "{}", printable_json(&self.stats_json(&reading, serial)));
             }
         }
     }
@@ -147,7 +152,7 @@ impl Watch {
         let elapsed_s = reading.elapsed.as_secs_f64();
         json!({
             "schema": "tamp.stats/1",
-            "file": self.name,
+            "file": self.real_name,
             "operation": match self.way { Way::Compress => "compress", Way::Decompress => "decompress" },
             "in_bytes": reading.in_bytes,
             "out_bytes": reading.out_bytes,

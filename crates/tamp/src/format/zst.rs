@@ -417,7 +417,7 @@ impl Decoder {
         content: &mut Buffer,
     ) -> Result<(), &'static str> {
         let decoded = self.0.decompress(content.more(content_bytes_max), frame);
-        content.grow(decoded.map_err(zstd_safe::get_error_name)?);
+        content.grow(decoded.map_err(|code| why(code, frame))?);
         Ok(())
     }
 
@@ -439,7 +439,7 @@ impl Decoder {
     ) -> Result<(usize, usize), &'static str> {
         let mut from = zstd_safe::InBuffer::around(input);
         let mut to = zstd_safe::OutBuffer::around(content.room(room_bytes));
-        let hint = self.0.decompress_stream(&mut to, &mut from).map_err(zstd_safe::get_error_name)?;
+        let hint = self.0.decompress_stream(&mut to, &mut from).map_err(|code| why(code, &[]))?;
         let (eaten, made) = (from.pos(), to.pos());
         content.set_len(made);
         Ok((eaten, hint))
@@ -447,6 +447,22 @@ impl Decoder {
 
     pub(crate) fn reset(&mut self) {
         self.0.reset(zstd_safe::ResetDirective::SessionOnly).expect("a session can always be reset");
+    }
+}
+
+/// A frame that names a dictionary which is not at hand.
+pub(crate) const OTHER_DICTIONARY: &str = "it was compressed with a dictionary; name its file with -D";
+
+/// Why a frame does not decode. `frame` is empty if it is decoded in pieces.
+fn why(code: zstd_safe::ErrorCode, frame: &[u8]) -> &'static str {
+    match zstd_safe::get_error_name(code) {
+        "Dictionary mismatch" => OTHER_DICTIONARY,
+        // A frame does not say that it refers to a file. The blocks of tamp never do.
+        name @ "Data corruption detected" if header(frame).is_some_and(|header| header.is_own) => name,
+        "Data corruption detected" => {
+            "it does not decode: it is damaged, or was compressed with --patch-from"
+        }
+        name => name,
     }
 }
 
