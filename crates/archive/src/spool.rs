@@ -298,7 +298,7 @@ mod tests {
             from_ns: i * 1_000_000_000,
             for_ns: u64::MAX - i,
             operation: if i.is_multiple_of(3) { String::new() } else { format!("größe-{i}") },
-            kind: LatencyKind::ALL[i as usize % LatencyKind::ALL.len()],
+            kind: LatencyKind::ALL[usize::try_from(i).unwrap() % LatencyKind::ALL.len()],
             histogram: (0..i % 700).map(|b| (b * b * b * i, 1 + b * i)).collect(),
         }
     }

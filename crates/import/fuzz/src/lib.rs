@@ -96,13 +96,13 @@ fn read_vmstat(bytes: &[u8]) {
     let mut sink = io::sink();
     let mut document = json::Vmstat::new(&mut sink, "log", 100.0, Some(3), json::Layout::Document);
     let end = vmstat_s::read(whole(bytes), &mut |found| {
-        if let vmstat_s::Found::Snapshot(snapshot) = found {
-            if let Some(before) = before.replace(snapshot.clone()) {
-                let interval = vmstat_s::interval(&before, snapshot, &clockwork);
-                document.interval(&interval)?;
-                text::Vmstat::new(&mut io::sink(), true).interval(&interval)?;
-                csv::Vmstat::new(&mut io::sink()).interval(&interval)?;
-            }
+        if let vmstat_s::Found::Snapshot(snapshot) = found
+            && let Some(before) = before.replace(snapshot.clone())
+        {
+            let interval = vmstat_s::interval(&before, snapshot, &clockwork);
+            document.interval(&interval)?;
+            text::Vmstat::new(&mut io::sink(), true).interval(&interval)?;
+            csv::Vmstat::new(&mut io::sink()).interval(&interval)?;
         }
         Ok(())
     });
