@@ -107,7 +107,7 @@ pub enum Error {
 
 /// A limit, which is small only if a user set it so.
 fn granted(bytes: u64) -> String {
-    if bytes % (1 << 20) == 0 { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
+    if bytes.is_multiple_of(1 << 20) { format!("{} MiB", bytes >> 20) } else { format!("{bytes} bytes") }
 }
 
 impl From<Error> for io::Error {

@@ -210,12 +210,7 @@ impl Salvage<'_> {
         }
     }
 
-    /// Gives up what begins at `at`, of which all up to `from` is written.
-    fn lose_up_to_next(&mut self, at: u64, from: u64) -> Result<u64, Error> {
-        let next = self.next(None, at, at + 1)?;
-        self.lose_up_to(next, at, from)
-    }
-
+    /// Gives up what begins at `at` and ends before `next`, of which all up to `from` is written.
     fn lose_up_to(&mut self, next: u64, at: u64, from: u64) -> Result<u64, Error> {
         if at == 0 && next == self.file.file_bytes && self.output.written == 0 {
             return Err(Error::UnknownFormat { offset: 0 });
