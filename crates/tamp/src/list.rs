@@ -19,7 +19,7 @@ pub struct Listing {
     pub file_bytes: u64,
     /// All content.
     pub content_bytes: u64,
-    /// Blocks that decode by themselves; `None`: the file does not tell.
+    /// Blocks with content that decode by themselves; `None`: the file does not tell.
     pub blocks: Option<u64>,
     /// Whether [`crate::SeekReader`] reads it.
     pub is_seekable: bool,

@@ -14,11 +14,25 @@ static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
 /// Handlers that may be using [`WATCH`].
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
+/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong.
+const ENDING: [c_int; 10] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+];
+
 /// Installs the handlers.
 pub(crate) fn prepare() {
     // The runtime ignores SIGPIPE; a filter whose reader has gone should end quietly instead.
     install(libc::SIGPIPE, end, 0);
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
+    for signal in ENDING {
         handle(signal, end, 0);
     }
     // A read or write that is interrupted by this goes on: the handler does all there is to do.

@@ -281,11 +281,12 @@ fn a_range_is_the_same_bytes_whatever_the_file() {
             ("3199990:", 3_199_990..3_200_000),
             ("3199999:9999999", 3_199_999..3_200_000),
             ("5:5", 5..5),
-            ("9999999:", 3_200_000..3_200_000),
+            ("3200000:", 3_200_000..3_200_000),
         ] {
             let found = scratch.ok(&format!("--range {range} {file}"));
             assert!(found == sample()[expected], "{file} {range}");
         }
+        scratch.fails(&format!("--range 3200001: {file}"), 2, "the content ends at byte 3200000");
     }
 }
 

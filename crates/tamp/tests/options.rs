@@ -423,3 +423,83 @@ fn what_a_file_was_compressed_with_is_asked_for() {
         scratch.fails(&format!("{line} new.zst"), 1, "--patch-from");
     }
 }
+
+#[test]
+fn the_name_of_the_output_chooses_the_format_unless_an_option_does() {
+    let scratch = Scratch::new();
+    for (line, magic) in [
+        ("-o x.lz4", [4, 0x22, 0x4d, 0x18]),
+        ("-o x.gz", [0x1f, 0x8b, 8, 4]),
+        ("-o x.zst", [0x28, 0xb5, 0x2f, 0xfd]),
+        ("-o x.out", [0x28, 0xb5, 0x2f, 0xfd]),
+    ] {
+        let output =
+            scratch.command(&format!("-f {line} sample")).env("TAMP_FORMAT", "zst").output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{line}: {}", text(&output.stderr));
+        assert_eq!(scratch.read(&line[3..])[..4], magic, "{line}");
+    }
+    for line in ["--zst -o x.lz4", "--long -o x.lz4", "--rsyncable -o x.lz4", "--lz4 -o x.gz"] {
+        let output = scratch.tamp(&format!("-f {line} sample"));
+        let said = text(&output.stderr);
+        assert!(
+            output.status.success() && said.contains("though its name ends as one of a"),
+            "{line}: {said}"
+        );
+    }
+    scratch.fails("-o y.lz4 --block-size 300K sample", 2, "--lz4 knows blocks");
+}
+
+#[test]
+fn of_quiet_and_verbose_the_last_counts() {
+    let scratch = Scratch::new();
+    for (line, speaks) in [("-qv", true), ("-vq", false), ("-v", true), ("-q", false)] {
+        let said = scratch.tamp(&format!("{line} -k -f sample")).stderr;
+        assert_eq!(!said.is_empty(), speaks, "{line}: {}", text(&said));
+    }
+}
+
+#[test]
+fn blocks_are_those_with_content() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("empty"), b"").unwrap();
+    for (format, blocks) in [("--zst", 13), ("--lz4", 13), ("--bgzf", 50)] {
+        for (file, blocks) in [("empty", 0), ("sample", blocks)] {
+            scratch.ok(&format!("-k -f -o x {format} {file}"));
+            let listed: serde_json::Value = serde_json::from_slice(&scratch.ok("-l --json x")).unwrap();
+            assert_eq!(listed["files"][0]["blocks"], blocks, "{format} {file}");
+        }
+    }
+    // Frames in a row are counted without a table, too.
+    let row = scratch.ok("-c sample empty sample");
+    fs::write(scratch.path("row.zst"), row).unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&scratch.ok("-l --json row.zst")).unwrap();
+    assert_eq!(listed["files"][0]["blocks"], 26);
+}
+
+#[test]
+fn the_man_page_has_what_a_man_page_has() {
+    let scratch = Scratch::new();
+    let page = text(&scratch.ok("--generate man")).replace('\\', "");
+    for part in [
+        "fBtampfR [OPTION]... [FILE]...",
+        "EXIT STATUS",
+        "ENVIRONMENT",
+        "TAMP_MEMORY",
+        "EXAMPLES",
+        "powers of 1024",
+        "--to-stdout",
+        "--uncompress",
+        "-p, --processes",
+        ".gz and zlib",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let help = text(&scratch.ok("--help"));
+    assert!(help.contains("TAMP_THREADS") && help.contains("EXIT STATUS"), "{help}");
+    scratch.fails("--json -t sample", 2, "Usage: tamp [OPTION]... [FILE]...");
+    if has("man") {
+        fs::write(scratch.path("tamp.1"), scratch.ok("--generate man")).unwrap();
+        let shown = text(&run(&scratch, "LC_ALL=C man --warnings ./tamp.1 2>&1 >/dev/null"));
+        assert!(!shown.contains("warning"), "{shown}");
+    }
+}

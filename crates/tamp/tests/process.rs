@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 fn started(scratch: &Scratch, line: &str) -> Child {
     let tamp = scratch.command(line);
     let mut child = Command::new("env")
-        .arg("--default-signal=INT,TERM,HUP")
+        .arg("--default-signal=INT,TERM,HUP,USR2,ALRM")
         .arg(tamp.get_program())
         .args(tamp.get_args())
         .current_dir(scratch.folder.path())
@@ -38,7 +38,7 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn an_interrupt_removes_the_unfinished_file() {
-    for name in ["INT", "TERM", "HUP"] {
+    for name in ["INT", "TERM", "HUP", "USR2", "ALRM"] {
         let scratch = Scratch::new();
         let mut child = started(&scratch, "-o out.zst");
         // Waiting would close its input, and it might end well before the signal has its thread.

@@ -19,7 +19,14 @@ const REFERENCE_BYTES_MAX: u64 = 2 << 30;
 /// Without FILE, or with FILE -, standard input goes to standard output. Called as untamp it
 /// decompresses, as tampcat it decompresses to standard output.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "tamp", version, max_term_width = 100, args_override_self = true)]
+#[command(
+    name = "tamp",
+    version,
+    max_term_width = 100,
+    args_override_self = true,
+    override_usage = "tamp [OPTION]... [FILE]...\n       tamp -d|-t|-l [OPTION]... [FILE]...",
+    after_long_help = super::generate::sections()
+)]
 #[expect(clippy::struct_excessive_bools, reason = "they are gzip's switches")]
 pub(crate) struct Args {
     /// Files to work on
@@ -29,7 +36,7 @@ pub(crate) struct Args {
     /// Write to standard output and keep the input
     #[arg(short = 'c', long, visible_alias = "to-stdout")]
     pub(crate) stdout: bool,
-    /// Decompress .zst, .lz4, .gz
+    /// Decompress .zst, .lz4, .gz and zlib
     #[arg(short, long, visible_alias = "uncompress")]
     pub(crate) decompress: bool,
     /// Check compressed files, write nothing
@@ -76,7 +83,7 @@ pub(crate) struct Args {
     /// As typed by -0 to -9.
     #[arg(skip)]
     pub(crate) level: Option<Level>,
-    /// Write Zstandard [default]
+    /// Write Zstandard [default, unless the name of --output ends in .lz4 or .gz]
     #[arg(long, conflicts_with_all = ["lz4", "bgzf"])]
     zst: bool,
     /// Write LZ4
@@ -144,11 +151,11 @@ pub(crate) struct Args {
     /// Print the man page, or completions for a shell
     #[arg(long, value_name = "WHAT", value_enum, hide = true, exclusive = true)]
     pub(crate) generate: Option<Generate>,
-    /// No warnings, no progress
-    #[arg(short, long)]
+    /// No warnings, no progress; of -q and -v the last one counts
+    #[arg(short, long, overrides_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say what was done with each file
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "quiet")]
     pub(crate) verbose: bool,
     /// Say at the end where the time went, on standard error
     #[arg(
@@ -311,7 +318,11 @@ impl Args {
         }
         // An option that only Zstandard supports chooses the format, too.
         let is_chosen = self.zst || self.lz4 || self.bgzf || self.long.is_some() || self.dictionary.is_some();
-        if let Some(value) = value("TAMP_FORMAT").filter(|_| !is_chosen && self.patch_from.is_none()) {
+        let is_chosen = is_chosen || self.patch_from.is_some();
+        if let Some(format) = self.format_of_output().filter(|_| !is_chosen) {
+            self.lz4 = format == Format::Lz4 && !self.rsyncable;
+            self.bgzf = format == Format::Bgzf;
+        } else if let Some(value) = value("TAMP_FORMAT").filter(|_| !is_chosen) {
             match value.to_str() {
                 Some("zst") => self.zst = true,
                 Some("lz4") if self.rsyncable => {}
@@ -321,6 +332,16 @@ impl Args {
             }
         }
         Ok(())
+    }
+
+    /// The format that the name of `--output` asks for.
+    pub(crate) fn format_of_output(&self) -> Option<Format> {
+        match self.output.as_ref()?.extension()?.to_str()? {
+            "zst" | "tzst" => Some(Format::Zst),
+            "lz4" => Some(Format::Lz4),
+            "gz" | "bgz" | "tgz" => Some(Format::Bgzf),
+            _ => None,
+        }
     }
 
     /// The suffix of compressed files, without its dot.

@@ -48,6 +48,17 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         );
     }
 
+    if let Some(asked) = args.format_of_output().filter(|&asked| asked != args.format()) {
+        let (name, written) = (input.name(), args.format().suffix());
+        warn(
+            args,
+            &format_args!(
+                "{name}: the output is a .{written}, though its name ends as one of a .{}",
+                asked.suffix()
+            ),
+        );
+    }
+
     let mut options = args.options();
     options.verify = args.verify || replaces;
     let extent = input.extent()?;

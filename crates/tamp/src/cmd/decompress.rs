@@ -49,7 +49,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let _answering = is_counted.then(|| signal::answer_by(&watch));
     let mut report = Report { outcome: Outcome::Done, serial: None };
     if let Some(range) = &args.range {
-        self::range(input, range, &output, args)?;
+        report.outcome = self::range(input, range, &output, args)?;
     } else if args.salvage {
         report.outcome = salvage(input, &output, args)?;
     } else if let Some(reference) = args.reference()? {
@@ -294,16 +294,17 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
 const INDEXED_BYTES_MAX: u64 = 16 << 20;
 
 /// Only some bytes.
-fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<()> {
+fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<Outcome> {
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
     // A block that is found by the index has up to 16 MiB. With less memory the frame's window decides.
     if input.metadata.is_file() && args.reading().memory_bytes >= INDEXED_BYTES_MAX {
         match SeekReader::with_options(&input.file, args.reading()) {
             Ok(mut reader) => {
+                let content_bytes = reader.content_bytes();
                 reader.seek(SeekFrom::Start(range.start))?;
                 io::copy(&mut reader.take(range.end - range.start), &mut to)?;
                 to.flush()?;
-                return Ok(());
+                return Ok(begins_inside(input, range, content_bytes, args));
             }
             Err(Error::Unsupported { .. }) => {
                 (&input.file).seek(SeekFrom::Start(0))?;
@@ -315,10 +316,22 @@ fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> any
         say(&format_args!("{}: its blocks cannot be found, so it is read from its beginning", input.name()));
     }
     let mut reader = Reader::with_options(&input.file, args.reading(), Arc::default());
-    io::copy(&mut (&mut reader).take(range.start), &mut io::sink())?;
+    let passed_bytes = io::copy(&mut (&mut reader).take(range.start), &mut io::sink())?;
     io::copy(&mut reader.take(range.end - range.start), &mut to)?;
     to.flush()?;
-    Ok(())
+    Ok(begins_inside(input, range, passed_bytes, args))
+}
+
+/// Warns if `range` begins behind the end of the content, of which at least `content_bytes` exist.
+fn begins_inside(input: &Input, range: &Range<u64>, content_bytes: u64, args: &Args) -> Outcome {
+    if range.start <= content_bytes {
+        return Outcome::Done;
+    }
+    let (name, start) = (input.name(), range.start);
+    warn(
+        args,
+        &format_args!("{name}: the content ends at byte {content_bytes}, before the range begins at {start}"),
+    )
 }
 
 /// All that can be read.

@@ -26,7 +26,8 @@ pub(crate) fn read(hops: &mut Hops<'_>) -> Result<Option<Index>, Error> {
         let Some(size) = shown.get(..4).map(le32).filter(|&size| size <= 1 << 16) else { return Ok(None) };
         content_bytes += u64::from(size);
         has_end = size == 0;
-        index.blocks += 1;
+        // The block that ends the file has no content.
+        index.blocks += u64::from(size > 0);
         if content_bytes >= BGZF_ENTRY_BYTES || end >= hops.file_bytes {
             let (Ok(bytes), Ok(content)) = (u32::try_from(end - entry_at), u32::try_from(content_bytes))
             else {

@@ -42,7 +42,7 @@ pub(crate) struct Index {
     /// LZ4: what stands behind each frame's blocks, with the entry after its last.
     pub(crate) lz4_frames: Vec<Lz4Frame>,
     pub(crate) sizes: Sizes,
-    /// Blocks that decode by themselves, BGZF's small ones too.
+    /// Blocks with content that decode by themselves, BGZF's small ones too.
     pub(crate) blocks: u64,
 }
 
@@ -117,6 +117,12 @@ impl Index {
 
     fn new(format: Format, sizes: Sizes) -> Self {
         Self { format, entries: Vec::new(), lz4_frames: Vec::new(), sizes, blocks: 0 }
+    }
+
+    /// Counts each entry as a block, unless it has no content.
+    fn with_blocks_counted(self) -> Self {
+        let blocks = self.entries.iter().filter(|entry| entry.content_bytes > 0).count() as u64;
+        Self { blocks, ..self }
     }
 
     fn push(&mut self, at: u64, bytes: u32, content_bytes: u32) {

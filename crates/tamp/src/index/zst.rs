@@ -34,7 +34,7 @@ fn seekable(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, Er
         Ok(header
             .is_some_and(|header| !header.is_own && header.content_bytes == Some(entry.content_bytes.into())))
     })?;
-    Ok(index.map(|index| Index { blocks: index.entries.len() as u64, ..index }))
+    Ok(index.map(Index::with_blocks_counted))
 }
 
 /// The seek table that ends a file.
@@ -187,8 +187,7 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
             index.sizes = Sizes::Stated;
         }
     }
-    index.blocks = index.entries.len() as u64;
-    Ok((at == hops.file_bytes && ending.finish(at).is_none()).then_some(index))
+    Ok((at == hops.file_bytes && ending.finish(at).is_none()).then(|| index.with_blocks_counted()))
 }
 
 fn frame_bytes(hops: &mut Hops<'_>, frame_at: u64, header: &zst::Header) -> Result<Option<u32>, Error> {
