@@ -50,7 +50,7 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// The archive is another user's, and we are root.
-    #[error("{} belongs to another user, whose links could lead root elsewhere: run as that user, or name another folder with --archive", path.display())]
+    #[error("{} belongs to another user, whose links could lead root elsewhere: run as that user, or name another folder with --archive; `bakeoff resume` also takes --trust", path.display())]
     OfAnother {
         /// The folder.
         path: PathBuf,

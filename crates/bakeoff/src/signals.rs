@@ -1,5 +1,9 @@
 //! Ctrl-C, SIGTERM and a terminal that hangs up: the first asks for a clean end, the second for an end at once.
 
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::clock::{Clock as _, Monotonic};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -50,6 +54,20 @@ pub(crate) fn wait_until(deadline_ns: u64) -> bool {
             return true;
         }
         Monotonic.sleep_until_ns(deadline_ns.min(now_ns + LOOK_EVERY_NS));
+    }
+    false
+}
+
+/// Waits for a line at a terminal; `false` where a signal asked to end before.
+pub(crate) fn is_readable(terminal: &impl AsFd) -> bool {
+    const LOOK_EVERY_MS: u8 = 100;
+    while !STOP.is_requested() {
+        let mut asked = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut asked, PollTimeout::from(LOOK_EVERY_MS)) {
+            Ok(0) | Err(Errno::EINTR) => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
     }
     false
 }

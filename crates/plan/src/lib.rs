@@ -34,6 +34,7 @@ mod experiment;
 mod file;
 mod held;
 mod keys;
+mod listing;
 mod load;
 mod matrix;
 mod meant;
@@ -54,6 +55,7 @@ pub use error::{Place, PlanErrors, Problem, ProblemKind};
 pub use estimate::Estimate;
 pub use experiment::{Experiment, NotAnExperiment};
 pub use held::{Held, Holds};
+pub use listing::listing;
 pub use meant::{
     Command, Gate, GateRule, Note, OnInconclusive, Plan, Prepare, Ready, Resolved, Scheduler, ServerSpec,
     Step, StopSignal, Warmup,

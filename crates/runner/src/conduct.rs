@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::error::RunnerError;
 use crate::ledger::{Ledger, event};
 use crate::machine::Machine;
-use crate::options::{Options, foreign};
+use crate::options::{Options, approve};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
@@ -119,9 +119,6 @@ pub fn resume(
     stop: &Stop,
     on_event: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Outcome, RunnerError> {
-    if let (false, Some(foreign)) = (options.trust, foreign(archive, id)?) {
-        return Err(RunnerError::Untrusted { id, foreign });
-    }
     if rounds::is_one(archive, id)? {
         return rounds::resume(archive, id, options, stop, on_event);
     }
@@ -129,6 +126,7 @@ pub fn resume(
     let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
+    approve(archive, id, plan.text(), options.trust)?;
     for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }

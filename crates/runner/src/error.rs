@@ -178,12 +178,10 @@ pub enum RunnerError {
     },
     /// Another user could have written what would be executed.
     #[error(
-        "{id} belongs to another user ({}), whose commands would run as this one:\n{}\nread them, and say --trust",
-        foreign.owner, foreign.commands.join("\n")
+        "{} belongs to another user ({}), whose commands would run as this one:\n  {}\nread them, and say --trust",
+        foreign.id, foreign.owner, foreign.commands.join("\n  ")
     )]
     Untrusted {
-        /// The bake-off.
-        id: RunId,
         /// Whose it is, and what would run.
         foreign: Foreign,
     },

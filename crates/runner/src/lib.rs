@@ -49,7 +49,7 @@ pub use beside::Beside;
 pub use comparable::differing;
 pub use conduct::{resume, run};
 pub use error::RunnerError;
-pub use options::{Foreign, Options, foreign};
+pub use options::{Foreign, Options};
 pub use preflight::{Finding, Severity, preflight};
 pub use rounds::{archived_plan, experiment};
 pub use spooled::Spooled;

@@ -10,38 +10,49 @@ use record::run::RunId;
 use crate::error::RunnerError;
 
 /// How a bake-off is conducted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Although another one runs on this machine; every trial is marked.
     pub beside_others: bool,
     /// Where `resume` reads the plan, if the archive masked it and its own file has moved.
     pub plan_file: Option<PathBuf>,
-    /// The user has read what would run, or trusts its owner.
-    pub trust: bool,
+    /// Shows what another user could have written, and yields whether it is to be run.
+    pub trust: fn(&Foreign) -> bool,
 }
 
 /// A bake-off that another user could have written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
+    /// The bake-off.
+    pub id: RunId,
     /// The other user.
     pub owner: String,
-    /// What `resume` would run, in the words of the plan.
+    /// The keys of the plan that say what `resume` would run, each a line without control characters.
     pub commands: Vec<String>,
 }
 
-/// What of a bake-off another user could have written; `None` where nothing.
+/// Refuses a bake-off that another user could have written, unless the user trusts it.
 ///
-/// # Errors
-///
-/// Where there is none of that name, or it cannot be read.
-pub fn foreign(archive: &Archive, id: RunId) -> Result<Option<Foreign>, RunnerError> {
+/// - `text`: the plan as it was read for this execution. What is shown is what is executed: a plan that is changed
+///   while the user reads is not read again.
+pub(crate) fn approve(
+    archive: &Archive,
+    id: RunId,
+    text: &str,
+    trust: fn(&Foreign) -> bool,
+) -> Result<(), RunnerError> {
+    let Some(owner) = other_writer_of(archive, id) else { return Ok(()) };
+    let commands = plan::listing(text).expect("the plan was read from this text");
+    let foreign = Foreign { id, owner, commands };
+    if trust(&foreign) { Ok(()) } else { Err(RunnerError::Untrusted { foreign }) }
+}
+
+/// The user, other than this one and root, who could have written something of that bake-off.
+fn other_writer_of(archive: &Archive, id: RunId) -> Option<String> {
     let folder = archive.bakeoff_dir(id);
     let parents = [archive.dir().to_owned(), archive.dir().join("bakeoffs"), folder.clone()];
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let Some(owner) = parents.into_iter().chain(files).find_map(|path| other_writer(&path)) else {
-        return Ok(None);
-    };
-    Ok(Some(Foreign { owner, commands: commands(&archive.bakeoff(id)?.plan_text) }))
+    parents.into_iter().chain(files).find_map(|path| other_writer(&path))
 }
 
 /// The user, other than this one and root, who may change that file or folder.
@@ -52,14 +63,17 @@ fn other_writer(path: &Path) -> Option<String> {
         let user = User::from_uid(Uid::from_raw(owner)).ok().flatten();
         return Some(user.map_or_else(|| format!("user {owner}"), |user| user.name));
     }
-    let may_all_write = !found.is_symlink() && found.permissions().mode() & 0o002 != 0;
-    may_all_write.then(|| format!("any user: {} may be written by all", path.display()))
-}
-
-/// The lines of a plan that say what runs, escaped: another user wrote them.
-fn commands(plan: &str) -> Vec<String> {
-    let says_what_runs = |line: &&str| {
-        ["command", "run", "ready", "target", "user", "LD_", "script"].iter().any(|word| line.contains(word))
-    };
-    plan.lines().filter(says_what_runs).map(|line| format!("  {}", line.trim().escape_debug())).collect()
+    if found.is_symlink() {
+        return None;
+    }
+    let mode = found.permissions().mode();
+    // A user's own group, which has the user's number, has no other member; nor should that of root.
+    let may_group_write = mode & 0o020 != 0 && found.gid() != owner && found.gid() != 0;
+    match mode & 0o002 != 0 {
+        true => Some(format!("any user: {} may be written by all", path.display())),
+        false if may_group_write => {
+            Some(format!("the group {}: it may write {}", found.gid(), path.display()))
+        }
+        false => None,
+    }
 }

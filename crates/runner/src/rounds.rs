@@ -23,7 +23,7 @@ use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
 use crate::ledger::{ATTEMPT, BLOCK, Ledger, SERIES, TRIAL};
 use crate::machine::Machine;
-use crate::options::Options;
+use crate::options::{Options, approve};
 use crate::sweep::Sweep;
 use crate::workspace::{self, Inherit, Layout, Workspace};
 use crate::{Event, Outcome};
@@ -100,6 +100,7 @@ pub(crate) fn resume(
     let journal = archive.journal(id)?;
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
+    approve(archive, id, &plan.text(), options.trust)?;
     for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }

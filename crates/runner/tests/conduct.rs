@@ -15,7 +15,7 @@ use record::run::{RunId, RunState};
 use record::series::Sample;
 
 /// Tests run beside each other.
-const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const NULL: &str = r#"
 schema = 1

@@ -14,7 +14,7 @@ use load::Stop;
 use record::bakeoff::{Bakeoff, TrialState};
 
 /// Tests run beside each other.
-const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const PLAN: &str = r#"
 schema = 1

@@ -13,7 +13,7 @@ use load::Stop;
 use record::load::{LoadRecord, Workload};
 
 /// Tests run beside each other.
-const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 /// Executes a plan and yields the load of each trial.
 fn loads(text: &str) -> Vec<LoadRecord> {

@@ -10,15 +10,16 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, OnceLock};
 
 use archive::Archive;
-use bakeoff_runner::{Options, RunnerError, foreign, resume, run};
+use bakeoff_runner::{Foreign, Options, RunnerError, resume, run};
 use load::Stop;
 use record::bakeoff::TrialState;
 use record::run::{RunId, RunState};
 
 /// Tests run beside each other.
-const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: false };
+const BESIDE: Options = Options { beside_others: true, plan_file: None, trust: |_| false };
 
 const PLAN: &str = r#"
 schema = 1
@@ -243,21 +244,59 @@ fn root_what_another_user_owns_is_not_run_unasked() {
     let stop = Stop::new();
     stop.request();
     let id = run(&plan::read(&text, "x").unwrap(), &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
-    assert_eq!(foreign(&archive, id).unwrap(), None);
     let file = archive.bakeoff_dir(id).join("plan.toml");
+    let refused = || resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
     std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
-    let refused = resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
-    assert!(matches!(refused, RunnerError::Untrusted { .. }), "{refused}");
-    assert!(refused.to_string().contains(&format!("touch {}", planted.display())), "{refused}");
+    assert!(matches!(refused(), RunnerError::Untrusted { .. }), "{}", refused());
+    assert!(refused().to_string().contains(&format!("touch {}", planted.display())), "{}", refused());
+    // Nor what all may write, or a group.
+    std::os::unix::fs::chown(&file, Some(0), Some(65_534)).unwrap();
+    for mode in [0o606, 0o660] {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert!(matches!(refused(), RunnerError::Untrusted { .. }), "{}", refused());
+    }
     assert!(!planted.exists());
-    // Nor what all may write.
-    std::os::unix::fs::chown(&file, Some(0), None).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(foreign(&archive, id).unwrap().is_some());
-    let trusted = Options { trust: true, ..BESIDE };
+    let trusted = Options { trust: |_| true, ..BESIDE };
     let outcome = resume(&archive, id, &trusted, &Stop::new(), &mut |_| {}).unwrap();
     assert_eq!(outcome.planned, 0);
     assert!(planted.exists());
     let states: Vec<_> = archive.bakeoff(id).unwrap().attempts.iter().map(|a| a.state).collect();
     assert!(states.iter().all(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)), "{states:?}");
+}
+
+/// What is shown to the user, and a plan that takes the place of the shown one while the user reads.
+static SHOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static SWAP: OnceLock<(PathBuf, String)> = OnceLock::new();
+
+#[test]
+fn root_the_commands_that_were_shown_are_the_ones_that_run() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: not root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(&folder.path().join("archive")).unwrap();
+    let (approved, swapped) = (folder.path().join("approved"), folder.path().join("swapped"));
+    // A key and a value in spellings that a search for words misses.
+    let text = format!(
+        "{PLAN}\n[values.planted_count]\n\"r\\u0075n\" = \"\"\"\ntouch {}; echo 1\"\"\"\n",
+        approved.display()
+    );
+    let stop = Stop::new();
+    stop.request();
+    let id = run(&plan::read(&text, "x").unwrap(), &archive, &BESIDE, &stop, &mut |_| {}).unwrap().id;
+    let file = archive.bakeoff_dir(id).join("plan.toml");
+    std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+    SWAP.set((file, text.replace("/approved", "/swapped"))).unwrap();
+    let trust = |foreign: &Foreign| {
+        let (file, text) = SWAP.get().unwrap();
+        std::fs::write(file, text).unwrap();
+        SHOWN.lock().unwrap().clone_from(&foreign.commands);
+        true
+    };
+    // The swapped file is damage when it is read again, at the end.
+    let _ = resume(&archive, id, &Options { trust, ..BESIDE }, &Stop::new(), &mut |_| {});
+    let command = format!("values.planted_count.run = \"touch {}; echo 1\"", approved.display());
+    assert!(SHOWN.lock().unwrap().contains(&command), "{:?}", SHOWN.lock().unwrap());
+    assert!(approved.exists() && !swapped.exists());
 }

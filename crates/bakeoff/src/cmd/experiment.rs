@@ -47,7 +47,7 @@ pub(crate) fn run(
     }
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
-    let options = Options { beside_others: alone.beside_others, plan_file: None, trust: false };
+    let options = Options { beside_others: alone.beside_others, plan_file: None, trust: |_| false };
     let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, other.as_ref(), global, out)

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use archive::Archive;
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunKind, RunState};
-use runner::{Event, Options, Outcome, RunnerError};
+use runner::{Event, Foreign, Options, Outcome, RunnerError};
 
 use crate::cmd::experiment::{self, Alone};
 use crate::cmd::plan::{read, summary};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
     let mut told = Told::default();
     told.before(&plan)?;
     signals::stop_on_interrupt()?;
-    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: false };
+    let options = Options { beside_others: args.alone.beside_others, plan_file: None, trust: |_| false };
     let outcome = runner::run(&plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, global, out)
@@ -77,7 +77,7 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     let options = Options {
         beside_others: args.alone.beside_others,
         plan_file: args.plan.clone(),
-        trust: args.trust || is_trusted(&archive, id)?,
+        trust: if args.trust { shown } else { asked },
     };
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
@@ -91,21 +91,26 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
     end(&archive, outcome, global, out)
 }
 
-/// Whether the user, asked at a terminal, wants to run what another user could have written.
-fn is_trusted(archive: &Archive, id: RunId) -> anyhow::Result<bool> {
-    let Some(foreign) = runner::foreign(archive, id).map_err(of_runner)? else { return Ok(true) };
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(false);
-    }
+/// Shows what another user could have written; the user said `--trust`.
+fn shown(foreign: &Foreign) -> bool {
     let mut screen = Screen::new();
-    screen.line(&format!("{id} belongs to another user ({}). It would run, as this one:", foreign.owner));
-    for command in &foreign.commands {
-        screen.line(command);
+    screen
+        .line(&format!("{} belongs to another user ({}). It runs, as this one:", foreign.id, foreign.owner));
+    foreign.commands.iter().for_each(|command| screen.line(&format!("  {command}")));
+    true
+}
+
+/// Whether the user, asked at a terminal, wants to run what another user could have written.
+fn asked(foreign: &Foreign) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return false;
     }
-    screen.line("Run it? [y/N]");
+    shown(foreign);
+    Screen::new().line("Run it? [y/N]");
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "yes"))
+    signals::is_readable(&std::io::stdin())
+        && std::io::stdin().read_line(&mut answer).is_ok()
+        && matches!(answer.trim(), "y" | "yes")
 }
 
 /// Prints the verdict, or why there is none; yields how the command ends.
