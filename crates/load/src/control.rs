@@ -34,6 +34,12 @@ pub enum ControlError {
         /// Where.
         path: PathBuf,
     },
+    /// Another user's socket is there: nothing is said to it.
+    #[error("{} is another user's socket: choose another path for --control", path.display())]
+    OfAnother {
+        /// Where.
+        path: PathBuf,
+    },
     /// Another load listens there.
     #[error("another load listens at {}: choose another path for --control", path.display())]
     InUse {

@@ -80,13 +80,25 @@ fn make_room(path: &Path) -> Result<(), ControlError> {
     if !found.file_type().is_socket() {
         return Err(ControlError::NotASocket { path: here() });
     }
-    match UnixStream::connect(path) {
+    if found.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(ControlError::OfAnother { path: here() });
+    }
+    match knock(path) {
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(|source| ControlError::Listen { path: here(), source })
         }
+        // A listener whose backlog is full is one all the same.
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(ControlError::InUse { path: here() }),
         Err(source) => Err(ControlError::Listen { path: here(), source }),
-        Ok(_) => Err(ControlError::InUse { path: here() }),
+        Ok(()) => Err(ControlError::InUse { path: here() }),
     }
+}
+
+/// Connects and goes away, without waiting for a place in the backlog of whatever listens there.
+fn knock(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 /// A listener whose file is its owner's from its first moment on: the kernel makes it with the mode of the socket.
@@ -269,6 +281,31 @@ mod tests {
         let mut answer = String::new();
         BufReader::new(&idle[1]).read_line(&mut answer).unwrap();
         assert_eq!(answer, "ok me too\n");
+    }
+
+    #[test]
+    fn a_socket_with_a_full_backlog_or_of_another_user_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let address = SockAddr::unix(&path).unwrap();
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        socket.bind(&address).unwrap();
+        socket.listen(0).unwrap();
+        let waiting: Vec<Socket> = std::iter::repeat_with(|| {
+            let next = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+            next.set_nonblocking(true).unwrap();
+            next.connect(&address).map(|()| next)
+        })
+        .map_while(Result::ok)
+        .collect();
+        assert!(!waiting.is_empty());
+        assert!(matches!(Listening::begin(&path, echo()), Err(ControlError::InUse { .. })));
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            assert!(matches!(Listening::begin(&path, echo()), Err(ControlError::OfAnother { .. })));
+        } else {
+            println!("skipped: another user's socket, for want of root");
+        }
     }
 
     #[test]

@@ -11,11 +11,15 @@
 const COOKIES_MAX: usize = 64;
 /// A longer cookie is not kept.
 const COOKIE_BYTES_MAX: usize = 4_096;
+/// Nor is one with a longer path.
+const PATH_BYTES_MAX: usize = 1_024;
 
-/// The cookies, oldest first.
+/// The cookies, those with the longest path first, and of these the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Jar {
     cookies: Vec<Cookie>,
+    /// Cookies that were taken in so far: the number of the next.
+    taken: u64,
     is_secure: bool,
 }
 
@@ -24,12 +28,14 @@ struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
+    /// A later one has a larger number.
+    number: u64,
 }
 
 impl Jar {
     /// - `is_secure`: what is sent goes inside of TLS.
     pub(super) fn new(is_secure: bool) -> Self {
-        Self { cookies: Vec::new(), is_secure }
+        Self { cookies: Vec::new(), taken: 0, is_secure }
     }
 
     /// Takes in the value of a `Set-Cookie` header, which came with the answer to a request for `asked`.
@@ -56,6 +62,9 @@ impl Jar {
                 return;
             }
         }
+        if path.len() > PATH_BYTES_MAX {
+            return;
+        }
         let is_same = |cookie: &Cookie| cookie.name == name && cookie.path == path;
         let known = self.cookies.iter().position(is_same);
         if is_gone {
@@ -68,27 +77,28 @@ impl Jar {
             self.cookies[place].value = value.to_vec();
             return;
         }
-        if self.cookies.len() == COOKIES_MAX {
-            self.cookies.remove(0);
+        if self.cookies.len() == COOKIES_MAX
+            && let Some((oldest, _)) = self.cookies.iter().enumerate().min_by_key(|(_, c)| c.number)
+        {
+            self.cookies.remove(oldest);
         }
+        let place = self.cookies.partition_point(|cookie| cookie.path.len() >= path.len());
         let (name, value, path) = (name.to_vec(), value.to_vec(), path.to_vec());
-        self.cookies.push(Cookie { name, value, path });
+        self.cookies.insert(place, Cookie { name, value, path, number: self.taken });
+        self.taken += 1;
     }
 
     /// Writes what goes with a request for `asked`: `a=1; b=2`, the longest path first; nothing if there is no cookie for it.
     pub(super) fn write(&self, asked: &[u8], out: &mut Vec<u8>) {
         let asked = without_query(asked);
         let start = out.len();
-        let longest = self.cookies.iter().map(|c| c.path.len()).max().unwrap_or(0);
-        for length in (1..=longest).rev() {
-            for cookie in self.cookies.iter().filter(|c| c.path.len() == length && is_below(asked, &c.path)) {
-                if out.len() > start {
-                    out.extend_from_slice(b"; ");
-                }
-                out.extend_from_slice(&cookie.name);
-                out.push(b'=');
-                out.extend_from_slice(&cookie.value);
+        for cookie in self.cookies.iter().filter(|c| is_below(asked, &c.path)) {
+            if out.len() > start {
+                out.extend_from_slice(b"; ");
             }
+            out.extend_from_slice(&cookie.name);
+            out.push(b'=');
+            out.extend_from_slice(&cookie.value);
         }
     }
 }
@@ -160,5 +170,21 @@ mod tests {
         jar.take(&[b"long=".as_slice(), &[b'x'; 5_000]].concat(), b"/");
         assert_eq!(jar.cookies.len(), COOKIES_MAX);
         assert!(sent(&jar, "/").ends_with("; c9999=1"));
+    }
+
+    #[test]
+    fn a_path_without_end_is_not_kept_and_the_oldest_cookie_goes_wherever_its_path_puts_it() {
+        let mut jar = Jar::new(false);
+        let long = format!("/{}", "x".repeat(60_000));
+        jar.take(format!("said=1; Path={long}").as_bytes(), b"/");
+        jar.take(b"asked=1", format!("{long}/y").as_bytes());
+        assert_eq!(jar.cookies.iter().map(|c| c.path.len()).sum::<usize>(), 0);
+        jar.take(b"first=1; Path=/a/b", b"/");
+        for number in 1..COOKIES_MAX {
+            jar.take(format!("c{number}=1").as_bytes(), b"/");
+        }
+        assert!(sent(&jar, "/a/b").starts_with("first=1; c1=1; c2=1"));
+        jar.take(b"last=1", b"/");
+        assert!(sent(&jar, "/a/b").starts_with("c1=1; c2=1") && sent(&jar, "/").ends_with("; last=1"));
     }
 }
