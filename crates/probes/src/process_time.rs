@@ -1,6 +1,7 @@
 //! One process as `/proc` tells of it: whether there is such a one, and its CPU time, in ticks of 10 ms.
 
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
@@ -12,7 +13,7 @@ use record::missing::{Maybe, Missing};
 /// Missing where `/proc` does not tell.
 pub fn with_children_ns(pid: u32) -> Maybe<u64> {
     let path = format!("/proc/{pid}/stat");
-    let text = fs::read_to_string(&path).map_err(|e| Missing::because(format!("{path}: {e}")))?;
+    let text = text(&path).map_err(|e| Missing::because(format!("{path}: {e}")))?;
     let ticks =
         ticks(&text).ok_or_else(|| Missing::because(format!("{path} reads otherwise than expected")))?;
     let per_s =
@@ -26,7 +27,7 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
 ///
 /// Missing where nobody has it, or a thread alone: of which process it is one, is said.
 pub fn find(pid: u32) -> Maybe<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))
+    let status = text(&format!("/proc/{pid}/status"))
         .map_err(|_| Missing::because(format!("there is no process {pid}")))?;
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
     match process {
@@ -62,9 +63,18 @@ impl Watched {
     }
 }
 
+/// What a file of `/proc` says. The name of a process may be any bytes: those that are no UTF-8 are replaced.
+///
+/// # Errors
+///
+/// Where there is no such file, or the process has ended.
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// When a process that lives was started: starttime of proc(5). The first thread's end alone is not its end.
 fn started(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = text(&format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = text.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
     let threads: u64 = fields.get(17)?.parse().ok()?;

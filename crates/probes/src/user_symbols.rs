@@ -15,6 +15,8 @@ use std::sync::Arc;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
+use crate::process_time;
+
 /// Processes as they were seen last.
 #[derive(Debug)]
 pub(crate) struct UserSymbols {
@@ -247,7 +249,7 @@ fn could_be_code(address: u64) -> bool {
 }
 
 fn identity(pid: u32) -> Option<Identity> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = process_time::text(format!("/proc/{pid}/stat")).ok()?;
     // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse().ok();
@@ -255,7 +257,7 @@ fn identity(pid: u32) -> Option<Identity> {
 }
 
 fn mappings(pid: u32) -> Vec<Arc<Mapping>> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = process_time::text(format!("/proc/{pid}/maps")).unwrap_or_default();
     text.lines().filter_map(|line| mapping(pid, line)).map(Arc::new).collect()
 }
 

@@ -16,6 +16,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpid, getppid, setgroups, setresgid, setresuid};
 use plan::Scheduler;
+use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
 
 use crate::account::Account;
@@ -210,7 +211,7 @@ impl Stat {
 
     /// Of a process, also of a zombie.
     pub(crate) fn of_any(pid: i32) -> io::Result<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let stat = process_time::text(format!("/proc/{pid}/stat"))?;
         parse_stat(&stat).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
@@ -286,6 +287,8 @@ fn set_scheduler(scheduler: Scheduler) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     fn sh(script: &str, log: &Log) -> Process {
@@ -379,6 +382,22 @@ mod tests {
                 "Uid: {id} {id} {id} {id} Groups: {id} CapPrm: {none} CapEff: {none} CapAmb: {none} NoNewPrivs: 1"
             )
         );
+    }
+
+    #[test]
+    fn a_process_whose_name_is_no_utf_8_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join(std::ffi::OsStr::from_bytes(b"\x9b\xff) S"));
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let mut child = Command::new(&program).arg("1000").spawn().unwrap();
+        let pid = child.id();
+        assert!(std::fs::read(format!("/proc/{pid}/comm")).unwrap().starts_with(b"\x9b"));
+        let stat = Stat::of(pid.cast_signed());
+        let found = process_time::find(pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(stat.unwrap().parent, getpid().as_raw());
+        assert_eq!(found, Ok(pid));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use load::Event;
 use nix::libc;
 use nix::unistd::{Pid, SysconfVar, sysconf};
+use probes::process_time;
 use record::clock::{Clock as _, Monotonic};
 use record::load::Phase;
 use record::missing::{Maybe, Missing};
@@ -178,7 +179,7 @@ fn tree(root: Pid, proc: &Path) -> Maybe<BTreeMap<Identity, Process>> {
         let name = entry.map_err(cannot)?.file_name();
         let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         // One that ended since it was listed has no file any more.
-        let Ok(text) = fs::read_to_string(proc.join(format!("{pid}/stat"))) else { continue };
+        let Ok(text) = process_time::text(proc.join(format!("{pid}/stat"))) else { continue };
         let Some(stat) = Stat::read(&text) else { continue };
         all.insert(pid, ((pid, stat.started), stat));
     }
@@ -226,7 +227,7 @@ impl Stat {
 }
 
 fn ignores_children(proc: &Path, pid: i32) -> bool {
-    let status = fs::read_to_string(proc.join(format!("{pid}/status"))).unwrap_or_default();
+    let status = process_time::text(proc.join(format!("{pid}/status"))).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask & SIGCHLD_BIT != 0)
@@ -359,6 +360,23 @@ mod tests {
         }
         assert!(cgroup_of(Pid::from_raw(7), root.path()).is_none());
         assert!(cgroup_of(Pid::from_raw(8), root.path()).is_none());
+    }
+
+    #[test]
+    fn a_child_whose_name_is_no_utf_8_counts() {
+        let proc = tempfile::tempdir().unwrap();
+        let (own, parent) = (std::process::id().cast_signed(), i32::MAX);
+        // The process that is there keeps its id, so that its clock can be read.
+        for (pid, parent, name) in [(parent, 1, b"server".as_slice()), (own, parent, b"\x9bwork")] {
+            let folder = proc.path().join(pid.to_string());
+            fs::create_dir(&folder).unwrap();
+            let head = format!("{pid} (");
+            let tail = format!(") S {parent} 7 7 0 -1 0 0 0 0 0 11 12 13 14 20 0 1 0 4242 0");
+            let stat = [head.as_bytes(), name, tail.as_bytes()].concat();
+            fs::write(folder.join("stat"), stat).unwrap();
+        }
+        let found = tree(Pid::from_raw(parent), proc.path()).unwrap();
+        assert!(found.contains_key(&(own, 4242)), "{found:?}");
     }
 
     #[test]

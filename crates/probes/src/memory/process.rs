@@ -7,6 +7,7 @@ use std::path::Path;
 use record::memory::ProcessMemory;
 
 use super::Of;
+use crate::process_time;
 
 /// A process at an edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub(super) fn all(root: &Path, of: Of) -> HashMap<u32, Seen> {
 
 /// `None` where it has ended, or has no memory of its own: threads of the kernel.
 fn read(folder: &Path, is_exact: bool) -> Option<Seen> {
-    let text = |name: &str| fs::read_to_string(folder.join(name));
+    let text = |name: &str| process_time::text(folder.join(name));
     let stat = text("stat").ok()?;
     let status = text("status").ok()?;
     // For its user and root only.
