@@ -66,7 +66,14 @@ fn talked_to(
     let beside = Beside { recorded, control: Some(control), ..Beside::default() };
     let record = std::thread::scope(|scope| {
         let caller = scope.spawn(|| talk(&mut Caller::new(&path)));
-        let record = load::run_with(settings, &beside, &stop, &mut |_| {}).unwrap();
+        let mut slices = Vec::new();
+        let mut record = load::run_with(settings, &beside, &stop, &mut |event| {
+            if let load::Event::IntervalClosed(of_interval) = event {
+                slices.extend_from_slice(of_interval);
+            }
+        })
+        .unwrap();
+        record.slices = slices;
         caller.join().unwrap();
         record
     });

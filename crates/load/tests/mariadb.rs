@@ -48,7 +48,9 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             let statements: u64 = record.operations.values().map(|o| o.service.known.count()).sum();
             assert_eq!(statements, per_event * record.counts.done, "{workload:?}");
             assert!(check_of(&record, "mix").ok, "{workload:?}");
-            assert!(rate == Rate::Max || check_of(&record, "littles-law").ok, "{workload:?}");
+            // A short run on a busy machine has too few random looks for this check, and then leaves it out.
+            let littles_law = record.verdict.checks.iter().find(|check| check.name == "littles-law");
+            assert!(rate == Rate::Max || littles_law.is_none_or(|check| check.ok), "{workload:?}");
             let version = record.server_version.unwrap();
             assert!(version.starts_with("MariaDB 1"), "{version}");
         }
