@@ -369,7 +369,14 @@ fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Row>)
     let mut columns = Vec::new();
     let mut wanted = row.map(|row| Wanted { row, columns: &mut columns, form: Form::Text });
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
-    wire.hear(|input, _| reader.hear(input, &mut wanted))?.map(drop)
+    let mut bytes = 0;
+    let end = wire.hear(|input, _| {
+        let (taken, end) = reader.hear(input, &mut wanted);
+        bytes += taken;
+        let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+    });
+    end?.map(drop)
 }
 
 /// The tables in the database.
@@ -521,6 +528,10 @@ fn class_of(code: u16) -> (FailureClass, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
     use super::*;
 
     fn read(written: &str) -> Result<Place, String> {
@@ -564,5 +575,22 @@ mod tests {
         assert_eq!(version_name("10.11.6-MariaDB-0+deb12u1"), "MariaDB 10.11.6");
         assert_eq!(version_name("5.5.5-10.5.1-MariaDB"), "MariaDB 10.5.1");
         assert_eq!(version_name("8.0.36"), "MySQL 8.0.36");
+    }
+
+    #[test]
+    fn results_without_end_are_no_answer() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        // OK, and more results follow.
+        let talks = thread::spawn(move || {
+            let mut number = 1u8;
+            while theirs.write_all(&[7, 0, 0, number, 0, 0, 0, 8, 0, 0, 0]).is_ok() {
+                number = number.wrapping_add(1);
+            }
+        });
+        let mut wire = Wire::new(ours.into());
+        let broken = ask(&mut wire, "SELECT 1", &mut Vec::new(), None).unwrap_err();
+        assert!(matches!(broken, Broken::Garbled(why) if why.contains("no end")));
+        drop(wire);
+        talks.join().unwrap();
     }
 }

@@ -279,7 +279,13 @@ fn ask(
     wire.send(request).map_err(|e| broken_failure(e.into()))?;
     // What is asked beside events has short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
-    let heard = wire.hear(|input, is_end| reader.hear(input, is_end, &mut wanted));
+    let mut bytes = 0;
+    let heard = wire.hear(|input, is_end| {
+        let (taken, end) = reader.hear(input, is_end, &mut wanted);
+        bytes += taken;
+        let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+    });
     heard.map_err(|e| broken_failure(e.into()))?.map_err(broken_failure)
 }
 
@@ -655,6 +661,9 @@ fn class_of(code: &str) -> (FailureClass, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     fn read(written: &str) -> Result<Place, String> {
@@ -687,5 +696,28 @@ mod tests {
             let problem = read(wrong).err().unwrap();
             assert!(problem.contains(says) && !problem.contains("secret"), "{problem}");
         }
+    }
+
+    #[test]
+    fn notices_without_end_are_no_answer_and_a_login_has_one_hashing() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        let talks = std::thread::spawn(move || while theirs.write_all(b"N\0\0\0\x05\0").is_ok() {});
+        let mut wire = Wire::new(ours.into());
+        let failure = ask(&mut wire, Ok(()), &[], None).err().unwrap();
+        assert!(failure.text.contains("no end"), "{}", failure.text);
+        drop(wire);
+        talks.join().unwrap();
+
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        theirs.write_all(&b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0".repeat(2)).unwrap();
+        let who = Credentials {
+            user: "app",
+            password: Some("secret"),
+            database: "bench",
+            options: None,
+            may_be_cleartext: false,
+        };
+        let refused = login::log_in(&mut Wire::new(ours.into()), &who).unwrap_err();
+        assert!(matches!(refused, LoginError::Broken(Broken::Garbled(why)) if why.contains("second")));
     }
 }

@@ -6,12 +6,13 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use record::clock::Monotonic;
 use record::load::LoadSettings;
 use socket2::Socket;
 
-use super::net::{Answer, Dialogue, Go, Heard};
+use super::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard};
 use super::tls::Secured;
 use super::wire::Wire;
 use super::{Connection, Failure, FailureClass, Idle, Laps};
@@ -125,15 +126,21 @@ impl Sessions {
 
     fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
         (0..self.work.statements().len()).try_for_each(|statement| {
+            // Each has as long as a login.
+            take(wire, Some(CONNECT_TIMEOUT))?;
             protocol.make_ready(statement, wire).map_err(|failure| self.work.placed(statement, failure))
         })
     }
 }
 
-/// Ends the making of a connection, in which each answer may only take so long: from now on an answer may take as long as
+/// Ends the making of a connection, in which the login, and each preparation, may only take so long: from now on an answer may take as long as
 /// it takes.
 pub(super) fn take_as_long_as_it_takes(wire: &mut Wire) -> Result<(), Failure> {
-    wire.set_timeout(None).map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))
+    take(wire, None)
+}
+
+fn take(wire: &mut Wire, at_most: Option<Duration>) -> Result<(), Failure> {
+    wire.set_timeout(at_most).map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))
 }
 
 /// A session that waits for its answers.

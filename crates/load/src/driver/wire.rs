@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use nix::libc;
+use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, SockRef, Socket};
 
 use super::net::{closed, connection_failure, has_input};
@@ -31,8 +32,8 @@ pub(crate) struct Wire {
     stream: TcpStream,
     /// Whether it ends on this machine.
     is_local: bool,
-    /// How long an answer may take.
-    timeout: Option<Duration>,
+    /// How long what is said until then may take, and when that is over.
+    timeout: Option<(Duration, u64)>,
     /// What is said and heard goes through it, where it is spoken.
     tls: Option<Box<Spoken>>,
     room: Vec<u8>,
@@ -77,10 +78,23 @@ impl Wire {
         self.stream.try_clone().map(OwnedFd::from)
     }
 
-    /// Says how long an answer may take; `None`: as long as it takes.
+    /// Says how long all answers from now on may take together; `None`: as long as they take.
+    ///
+    /// The server that says a little again and again does not make it longer.
     pub(crate) fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.timeout = timeout;
+        let until =
+            |t: Duration| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX).saturating_add(Monotonic.now_ns());
+        self.timeout = timeout.map(|timeout| (timeout, until(timeout)));
         self.stream.set_read_timeout(timeout)
+    }
+
+    /// What is left of the time; `None` where there is no end.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let Some((_, until_ns)) = self.timeout else { return Ok(None) };
+        match until_ns.saturating_sub(Monotonic.now_ns()) {
+            0 => Err(self.too_late()),
+            left_ns => Ok(Some(Duration::from_nanos(left_ns))),
+        }
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -204,8 +218,11 @@ impl Wire {
 
     fn read(&mut self, mut read: impl FnMut(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
         loop {
+            let left = self.left()?;
             if self.is_local {
-                self.wait()?;
+                self.wait(left)?;
+            } else if left.is_some() {
+                self.stream.set_read_timeout(left)?;
             }
             match read(self) {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -248,13 +265,17 @@ impl Wire {
     }
 
     fn too_late(&self) -> io::Error {
-        io::Error::new(ErrorKind::TimedOut, no_answer(self.timeout.unwrap_or_default()))
+        io::Error::new(
+            ErrorKind::TimedOut,
+            no_answer(self.timeout.map_or(Duration::ZERO, |(timeout, _)| timeout)),
+        )
     }
 
     /// Waits until there is something to receive.
-    fn wait(&self) -> io::Result<()> {
+    fn wait(&self, left: Option<Duration>) -> io::Result<()> {
         let mut socket = libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let timeout_ms = self.timeout.map_or(-1, |t| i32::try_from(t.as_millis()).unwrap_or(i32::MAX));
+        // Rounded up: in the last millisecond it waits too.
+        let timeout_ms = left.map_or(-1, |t| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
         // SAFETY: one descriptor, which is ours and open, and lives through the call.
         match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
             0 => Err(self.too_late()),
@@ -300,6 +321,22 @@ mod tests {
         sent.join().unwrap();
         assert_eq!(wire.hear(|_, _| (0, None::<()>)).unwrap_err().kind(), ErrorKind::UnexpectedEof);
         assert!(wire.room.len() <= ROOM_KEPT_BYTES);
+    }
+
+    #[test]
+    fn a_server_that_says_something_again_and_again_has_no_more_time_than_one_that_says_nothing() {
+        for is_local in [true, false] {
+            let (mut theirs, ours) = UnixStream::pair().unwrap();
+            // Until the other side has gone.
+            let talks = thread::spawn(move || while theirs.write_all(b"N").is_ok() {});
+            let mut wire = Wire::new(ours.into());
+            wire.is_local = is_local;
+            wire.set_timeout(Some(Duration::from_millis(20))).unwrap();
+            let error = wire.hear(|input, _| (input.len(), None::<()>)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            drop(wire);
+            talks.join().unwrap();
+        }
     }
 
     #[test]

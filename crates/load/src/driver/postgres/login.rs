@@ -145,6 +145,10 @@ fn authenticate(
             let hash = md5_hash(who.user.as_bytes(), password()?.as_bytes(), salt);
             frontend::password_message(hash.as_bytes(), &mut out)?;
         }
+        // It would have the password hashed once more.
+        SASL if scram.is_some() => {
+            return Err(Broken::Garbled("the server begins a login a second time").into());
+        }
         SASL => {
             let mut mechanisms = rest.split(|b| *b == 0);
             if !mechanisms.any(|m| m == sasl::SCRAM_SHA_256.as_bytes()) {
