@@ -20,7 +20,7 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 const ARCHITECTURE: u32 = 0;
 
 /// To run programs, to reach other processes or the network, and to change the machine.
-const REFUSED: [libc::c_long; 46] = [
+const REFUSED: [libc::c_long; 57] = [
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_ptrace,
@@ -67,7 +67,21 @@ const REFUSED: [libc::c_long; 46] = [
     libc::SYS_setgid,
     libc::SYS_setresuid,
     libc::SYS_quotactl,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresgid,
+    libc::SYS_setgroups,
+    libc::SYS_capset,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
 ];
+
+/// Signals: only to this process, whose own end is one (`abort`). Their first argument is a process.
+const TO_ITSELF: [libc::c_long; 2] = [libc::SYS_kill, libc::SYS_tgkill];
 
 const LOAD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
@@ -76,6 +90,8 @@ const RETURN: u16 = 0x06;
 /// Where `struct seccomp_data` has the call's number and the architecture.
 const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
+/// The lower half of the first argument: both architectures are little-endian.
+const ARGUMENT_AT: u32 = 16;
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const ERRNO: u32 = 0x0005_0000;
@@ -93,7 +109,7 @@ pub(super) fn refuse() -> io::Result<()> {
     }
     let mut filter = program();
     no_new_privileges()?;
-    let len = u16::try_from(filter.len()).expect("the filter has less than 100 steps");
+    let len = u16::try_from(filter.len()).expect("the filter has some hundred steps");
     let program = sock_fprog { len, filter: filter.as_mut_ptr() };
     // SAFETY: `program` and the filter that it points to outlive the call, which copies them.
     let set = unsafe {
@@ -117,6 +133,16 @@ fn program() -> Vec<sock_filter> {
         let number = u32::try_from(call).expect("numbers of calls are small");
         program.extend([step(JUMP_EQUAL, 0, 1, number), step(RETURN, 0, 0, refused)]);
     }
+    for call in TO_ITSELF {
+        let number = u32::try_from(call).expect("numbers of calls are small");
+        program.extend([
+            step(JUMP_EQUAL, 0, 4, number),
+            step(LOAD, 0, 0, ARGUMENT_AT),
+            step(JUMP_EQUAL, 0, 1, std::process::id()),
+            step(RETURN, 0, 0, ALLOW),
+            step(RETURN, 0, 0, refused),
+        ]);
+    }
     program.push(step(RETURN, 0, 0, ALLOW));
     program
 }
@@ -136,6 +162,24 @@ mod tests {
             }
             assert!(std::process::Command::new("/bin/true").status().is_err());
             assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_err());
+            let refused = |result: libc::c_long| {
+                result == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
+            };
+            // SAFETY: numbers only; signal 0 is not delivered, and no mount or listener has the number -1.
+            unsafe {
+                let own = libc::c_long::from(libc::getpid());
+                assert_eq!(libc::syscall(libc::SYS_kill, own, 0), 0, "a process may end itself");
+                let tid = libc::syscall(libc::SYS_gettid);
+                assert_eq!(libc::syscall(libc::SYS_tgkill, own, tid, 0), 0);
+                let parent = libc::c_long::from(libc::getppid());
+                assert!(refused(libc::syscall(libc::SYS_kill, parent, 0)));
+                assert!(refused(libc::syscall(libc::SYS_kill, -1, 0)));
+                assert!(refused(libc::syscall(libc::SYS_tgkill, parent, parent, 0)));
+                assert!(refused(libc::syscall(libc::SYS_tkill, tid, 0)));
+                assert!(refused(libc::syscall(libc::SYS_setresgid, -1, -1, -1)));
+                assert!(refused(libc::syscall(libc::SYS_listen, -1, 0)));
+                assert!(refused(libc::syscall(libc::SYS_fsmount, -1, 0, 0)));
+            }
             assert!(std::fs::read("/etc/passwd").is_ok());
             assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
         })

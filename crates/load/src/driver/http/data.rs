@@ -7,10 +7,26 @@
 //!
 //! RFC 4180, CSV; jsonlines.org.
 
+use std::fs::File;
+use std::io::Read as _;
+
 use serde_json::{Map, Value};
 
 /// A longer file is refused: it is held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// What a file holds, also a pipe or a device, whose size is known at its end only.
+fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(file).and_then(|opened| opened.take(bytes_max + 1).read_to_string(&mut text));
+    match read {
+        Ok(bytes) if bytes as u64 > bytes_max => {
+            Err(format!("{file} has more than {bytes_max} bytes, the most that a file of data may have"))
+        }
+        Ok(_) => Ok(text),
+        Err(e) => Err(format!("cannot read {file}: {e}")),
+    }
+}
 
 /// The rows of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,12 +39,7 @@ pub(super) struct Data {
 impl Data {
     /// Reads a file; the problem names file and line.
     pub(super) fn read_file(file: &str) -> Result<Self, String> {
-        let unread = |e: std::io::Error| format!("cannot read {file}: {e}");
-        let bytes = std::fs::metadata(file).map_err(unread)?.len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(format!("{file} has {bytes} bytes: a file of data may have 1 GiB"));
-        }
-        let text = std::fs::read_to_string(file).map_err(unread)?;
+        let text = text_of(file, FILE_BYTES_MAX)?;
         Self::read(&text).map_err(|(line, problem)| format!("{file}:{line}: {problem}"))
     }
 
@@ -184,5 +195,16 @@ mod tests {
             let (found, problem) = Data::read(text).unwrap_err();
             assert!(found == line && problem.contains(says), "{text:?}: {found}: {problem}");
         }
+    }
+
+    #[test]
+    fn a_device_without_end_is_read_up_to_the_limit() {
+        assert!(text_of("/dev/zero", 1_000).unwrap_err().contains("more than 1000 bytes"));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, "x".repeat(1_000)).unwrap();
+        let file = path.to_str().unwrap();
+        assert_eq!(text_of(file, 1_000).unwrap().len(), 1_000);
+        assert!(text_of(file, 999).is_err());
     }
 }
