@@ -297,9 +297,7 @@ fn fallen_out(comparisons: &Comparisons) -> Vec<String> {
 pub(crate) fn beside_others(bakeoff: &Bakeoff) -> Option<String> {
     let beside = bakeoff.sealed().filter(|(_, run)| run.header.labels.contains_key("beside-others")).count();
     let sealed = bakeoff.sealed().count();
-    (beside > 0).then(|| {
-        format!("{beside} of {sealed} runs were measured beside other measurements (--beside-others).")
-    })
+    (beside > 0).then(|| format!("{beside} of {sealed} runs were measured beside other measurements."))
 }
 
 fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned: usize) -> Vec<String> {

@@ -47,8 +47,8 @@ pub(crate) struct Conductor<'a> {
     pub(crate) public: &'a Plan,
     pub(crate) secrets: Secrets,
     pub(crate) beside_others: bool,
-    /// Held until the end.
-    pub(crate) _machine: Machine,
+    /// Held until the end; `None` if nothing is left to measure.
+    pub(crate) machine: Option<Machine>,
     pub(crate) archive: &'a Archive,
     pub(crate) stop: &'a Stop,
     pub(crate) on_event: &'a mut dyn FnMut(&Event<'_>),
@@ -79,7 +79,7 @@ pub fn run(
 ) -> Result<Outcome, RunnerError> {
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
-    let machine_lock = Machine::take(options.beside_others, plan.title())?;
+    let machine_lock = Some(Machine::take(options.beside_others, plan.title())?);
     let found = look(&revealed, &secrets, archive, on_event)?;
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
@@ -95,7 +95,7 @@ pub fn run(
         public: plan,
         secrets,
         beside_others: options.beside_others,
-        _machine: machine_lock,
+        machine: machine_lock,
         archive,
         stop,
         on_event,
@@ -134,7 +134,8 @@ pub fn resume(
     let is_over = ledger.next().is_none();
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let machine_lock = Machine::take(options.beside_others || is_over, plan.title())?;
+    let take = || Machine::take(options.beside_others, plan.title());
+    let machine_lock = if is_over { None } else { Some(take()?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };
     let beside = Beside::new(observes_cpu(&plan) && !is_over);
@@ -155,7 +156,7 @@ pub fn resume(
         public: &plan,
         secrets,
         beside_others: options.beside_others,
-        _machine: machine_lock,
+        machine: machine_lock,
         archive,
         stop,
         on_event,

@@ -135,19 +135,23 @@ fn open_workspace() -> Result<(Step, Workspace), RunnerError> {
 /// The machine, while the experiment lasts.
 struct Held {
     beside_others: bool,
-    _machine: Machine,
+    machine: Machine,
 }
 
 impl Held {
     fn take(options: &Options, title: &str) -> Result<Self, RunnerError> {
         let beside_others = options.beside_others;
-        Ok(Self { beside_others, _machine: Machine::take(beside_others, title)? })
+        Ok(Self { beside_others, machine: Machine::take(beside_others, title)? })
     }
 
     /// The mark of what others may have disturbed.
     fn mark(&self) -> Option<(String, String)> {
-        self.beside_others.then(|| (BESIDE_OTHERS.to_owned(), "yes".to_owned()))
+        self.beside_others.then(shared)
     }
+}
+
+fn shared() -> (String, String) {
+    (BESIDE_OTHERS.to_owned(), "yes".to_owned())
 }
 
 struct Rounds<'a> {
@@ -191,13 +195,17 @@ impl Rounds<'_> {
     fn conduct(&mut self, trial: &Trial, beside: &mut Beside) -> Result<bool, RunnerError> {
         (self.on_event)(&Event::Trial(trial));
         let anchor = WallAnchor::now();
-        let header = self.header(trial, anchor);
+        let machine = self.held.machine.look();
+        let mut header = self.header(trial, anchor);
         let writer = self.archive.begin(&header)?;
         self.ledger.say_of_trial(trial, Step::TrialMeasuring)?;
         let mut bench = Bench { stop: self.stop, beside, folder: self.workspace.folder(), anchor };
         let measured = self.work.measure(trial, &mut bench);
         let cpu = beside.take();
         let throttled = beside.take_throttled();
+        if self.held.machine.was_shared_since(machine) {
+            header.labels.extend([shared()]);
+        }
         match measured {
             Err(Shortfall::Stopped) => Ok(false),
             Err(Shortfall::Failed(reason)) => {

@@ -19,6 +19,7 @@ use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
 use crate::fingerprint;
 use crate::ledger::{ATTEMPT, BLOCK, SERIES, TRIAL, event};
+use crate::machine::Machine;
 use crate::process::wait_for;
 use crate::secrets::Secrets;
 use crate::series::told;
@@ -52,7 +53,8 @@ pub(crate) fn conduct(
     if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
         (conductor.on_event)(&Event::Note(&note));
     }
-    let header = header(conductor, trial);
+    let machine = conductor.machine.as_ref().map(Machine::look);
+    let mut header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;
     conductor.ledger.say_of_trial(trial, Step::TrialWarming)?;
 
@@ -88,6 +90,11 @@ pub(crate) fn conduct(
                     return Ok(TrialEnd::Over);
                 }
             };
+            if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
+                && machine.was_shared_since(before)
+            {
+                header.labels.insert(BESIDE_OTHERS.to_owned(), "yes".to_owned());
+            }
             let run = Run {
                 header,
                 environment: conductor.environment.clone(),

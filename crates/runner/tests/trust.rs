@@ -183,7 +183,7 @@ run = "test {{arm}} = \"$BAKEOFF_arm\" && test \"{{arm}}\" = \"$BAKEOFF_arm\" &&
 }
 
 /// A bake-off in a process of its own that measures until `folder/go` is there; yields it once it measures.
-fn begin(folder: &Path, lock: &Path) -> (Child, RunId) {
+fn begin(folder: &Path, lock: &Path, beside: Option<&str>) -> (Child, RunId) {
     let text = format!(
         "{PLAN}\n[values.waited_count]\nrun = \"touch {0}/measured; until test -e {0}/go; do sleep 0.01; done; echo 1\"\n",
         folder.display()
@@ -191,10 +191,12 @@ fn begin(folder: &Path, lock: &Path) -> (Child, RunId) {
     let plan = folder.join("plan.toml");
     std::fs::write(&plan, text).unwrap();
     let mut command = conduct(&["run", folder.join("archive").to_str().unwrap(), plan.to_str().unwrap()]);
+    command.envs(beside.map(|name| (name, "yes")));
     let mut child = command.env("BAKEOFF_MACHINE_LOCK", lock).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     while !folder.join("measured").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it measured");
         std::thread::yield_now();
     }
     (child, line.trim().parse().unwrap())
@@ -204,7 +206,7 @@ fn begin(folder: &Path, lock: &Path) -> (Child, RunId) {
 fn one_bakeoff_at_a_time_has_the_machine_and_its_death_gives_it_back() {
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let lock = one.path().join("lock");
-    let (mut first, _) = begin(one.path(), &lock);
+    let (mut first, _) = begin(one.path(), &lock, None);
     let plan = other.path().join("plan.toml");
     std::fs::write(&plan, PLAN).unwrap();
     let arguments = ["run", other.path().to_str().unwrap(), plan.to_str().unwrap()];
@@ -216,6 +218,44 @@ fn one_bakeoff_at_a_time_has_the_machine_and_its_death_gives_it_back() {
     first.wait().unwrap();
     let done = second();
     assert!(done.status.success(), "{}", said(&done));
+}
+
+#[test]
+fn two_bakeoffs_at_once_are_both_marked_whichever_began_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    let [a, b, c] = ["a", "b", "c"].map(|name| folder.path().join(name));
+    for folder in [&a, &b, &c] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let is_marked = |folder: &Path, id: RunId| {
+        let bakeoff = Archive::open(&folder.join("archive")).unwrap().bakeoff(id).unwrap();
+        let run = bakeoff.attempts[0].run.as_ref().expect("it was measured");
+        run.header.labels.contains_key("beside-others")
+    };
+    let end = |folder: &Path, mut child: Child| {
+        std::fs::write(folder.join("go"), "").unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    let (first, first_id) = begin(&a, &lock, None);
+    let (second, second_id) = begin(&b, &lock, Some("BESIDE"));
+    end(&a, first);
+    assert!(is_marked(&a, first_id), "the first had the machine for itself only in the beginning");
+
+    // The second goes on, and a third one wants the machine for itself.
+    let plan = c.join("plan.toml");
+    std::fs::write(&plan, PLAN).unwrap();
+    let arguments = ["run", c.to_str().unwrap(), plan.to_str().unwrap()];
+    let refused = conduct(&arguments).env("BAKEOFF_MACHINE_LOCK", &lock).output().unwrap();
+    assert!(!refused.status.success(), "{}", said(&refused));
+    let expected = format!("process {}", second.id());
+    assert!(said(&refused).contains(&expected), "it names the other one: {}", said(&refused));
+    end(&b, second);
+    assert!(is_marked(&b, second_id));
+
+    let (third, third_id) = begin(&c, &lock, None);
+    end(&c, third);
+    assert!(!is_marked(&c, third_id));
 }
 
 #[test]
