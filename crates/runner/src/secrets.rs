@@ -47,14 +47,35 @@ impl Secrets {
 
     /// A text with the reference in the place of each secret.
     pub(crate) fn hide(&self, text: &str) -> String {
-        let mut hidden = text.to_owned();
-        for (reference, value) in &self.0 {
-            // What a server prints may be cut into lines.
-            for line in value.lines().filter(|line| line.len() >= HIDDEN_BYTES_MIN) {
-                hidden = hidden.replace(line, &reference.to_string());
+        String::from_utf8(self.hide_bytes(text.as_bytes())).expect("text is replaced by text")
+    }
+
+    /// Bytes with the reference in the place of each secret: at each place that of the longest value that stands there.
+    fn hide_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let hidden = self.longest_first();
+        let mut shown = Vec::with_capacity(bytes.len());
+        let mut rest = bytes;
+        while let Some((first, tail)) = rest.split_first() {
+            if let Some((value, reference)) =
+                hidden.iter().find(|(value, _)| rest.starts_with(value.as_bytes()))
+            {
+                shown.extend(reference.to_string().into_bytes());
+                rest = &rest[value.len()..];
+            } else {
+                shown.push(*first);
+                rest = tail;
             }
         }
-        hidden
+        shown
+    }
+
+    /// Each line of each value: what a server prints may be cut into lines.
+    fn longest_first(&self) -> Vec<(&str, &Reference)> {
+        let lines =
+            self.0.iter().flat_map(|(reference, value)| value.lines().map(move |line| (line, reference)));
+        let mut lines: Vec<_> = lines.filter(|(line, _)| line.len() >= HIDDEN_BYTES_MIN).collect();
+        lines.sort_by_key(|(line, _)| std::cmp::Reverse(line.len()));
+        lines
     }
 
     /// A log with the reference in the place of each secret, line by line.
@@ -79,10 +100,8 @@ impl<R: Read> Read for Hidden<R> {
             self.line.clear();
             self.at = 0;
             self.log.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
-            if !self.secrets.0.is_empty()
-                && let Ok(text) = str::from_utf8(&self.line)
-            {
-                self.line = self.secrets.hide(text).into_bytes();
+            if !self.secrets.0.is_empty() {
+                self.line = self.secrets.hide_bytes(&self.line);
             }
         }
         let count = buffer.len().min(self.line.len() - self.at);
@@ -108,10 +127,18 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_secret_is_hidden_first() {
+        let of = |name: &str| Reference::Env(name.to_owned());
+        let values = [("AA", "hunterzz"), ("BB", "hunterzz2REST"), ("CC", "2REST")];
+        let secrets = Secrets(values.map(|(name, value)| (of(name), value.to_owned())).into());
+        assert_eq!(secrets.hide("hunterzz2REST hunterzz 2REST"), "{env:BB} {env:AA} {env:CC}");
+    }
+
+    #[test]
     fn a_log_has_it_too_and_every_other_byte_as_it_was() {
-        let log: &[u8] = b"one\r\n\xff\xfe\nlogin hu\"sh 77 ok\n\nlast";
+        let log: &[u8] = b"one\r\n\xff\xfe\nlogin hu\"sh 77 ok\n\n\xff bad hu\"sh 77\xfe\nlast";
         let mut hidden = Vec::new();
         secrets().hide_in(log).read_to_end(&mut hidden).unwrap();
-        assert_eq!(hidden, b"one\r\n\xff\xfe\nlogin {env:PW} ok\n\nlast");
+        assert_eq!(hidden, b"one\r\n\xff\xfe\nlogin {env:PW} ok\n\n\xff bad {env:PW}\xfe\nlast");
     }
 }
