@@ -7,8 +7,6 @@ use crate::cell::{Cell, InBlock, cells, combinations};
 use crate::fallen_out::{FallenOut, fallen_out};
 use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judge};
 use crate::metric::Value;
-use crate::paired::Pooled;
-use crate::pooled::{Table, pooled};
 use crate::slope::{Slope, Slopes, slopes};
 
 /// What a bake-off says.
@@ -192,15 +190,13 @@ impl<'a> Field<'a> {
     }
 
     fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
-        let tables: Vec<Option<Table>> = self.conditions.iter().map(|c| self.table(c)).collect();
-        let pooled = pooled(&tables);
         let mut contests = Vec::new();
-        for (condition, pooled) in self.conditions.iter().zip(pooled) {
+        for condition in &self.conditions {
             for a in self.compared.iter().filter(|a| *a != reference) {
                 let sides = self.cell(a, condition).zip(self.cell(reference, condition));
                 let Some((one, other)) = sides else { continue };
                 contests.push(match one.unable().or(other.unable()) {
-                    None => Ok(Contest::of(one, other, a.clone(), condition.clone(), pooled)),
+                    None => Ok(Contest::of(one, other, a.clone(), condition.clone())),
                     Some(why) => Err(LeftOut {
                         a: a.clone(),
                         levels: condition.clone(),
@@ -212,18 +208,6 @@ impl<'a> Field<'a> {
         }
         contests
     }
-
-    /// The values of every configuration in every block; `None` where one lacks.
-    fn table(&self, condition: &Levels) -> Option<Table> {
-        let cells: Vec<&Cell> =
-            self.compared.iter().map(|a| self.cell(a, condition)).collect::<Option<_>>()?;
-        let value = |cell: &Cell, block: u32| match cell.in_block(block) {
-            InBlock::Known(value) => Some(value.judged()?.ln()),
-            InBlock::FellOut | InBlock::Open => None,
-        };
-        let row = |block: &u32| cells.iter().map(|cell| value(cell, *block)).collect::<Option<Vec<f64>>>();
-        Table::of(cells.first()?.blocks().iter().map(row).collect::<Option<_>>()?)
-    }
 }
 
 /// A pair before it is judged.
@@ -233,7 +217,6 @@ pub(crate) struct Contest {
     levels: Levels,
     metric: Metric,
     pub(crate) blocks: Vec<(u32, Value, Value)>,
-    pooled: Option<Pooled>,
     uneven: Option<Missing>,
 }
 
@@ -241,7 +224,7 @@ pub(crate) struct Contest {
 const REDONE_MORE_MAX: usize = 1;
 
 impl Contest {
-    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, pooled: Option<Pooled>) -> Self {
+    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels) -> Self {
         let mut blocks = Vec::new();
         let (mut lost_by_a, mut lost_by_b) = (0, 0);
         for block in a.blocks().union(&b.blocks()) {
@@ -270,9 +253,7 @@ impl Contest {
         } else {
             None
         };
-        // The error of all configurations is that of these blocks only where none of them lacks.
-        let pooled = pooled.filter(|_| uneven.is_none());
-        Self { a: side, levels, metric: a.metric, blocks, pooled, uneven }
+        Self { a: side, levels, metric: a.metric, blocks, uneven }
     }
 
     /// The least and the most that each block's log ratio can be.
@@ -281,12 +262,7 @@ impl Contest {
     }
 
     fn member(&self) -> Member {
-        Member {
-            metric: self.metric,
-            log_ratios: self.log_ratios(),
-            pooled: self.pooled,
-            refused: self.uneven.clone(),
-        }
+        Member { metric: self.metric, log_ratios: self.log_ratios(), refused: self.uneven.clone() }
     }
 
     fn pair(self, judged: Judged, reference: &Levels, members: usize, rules: Rules) -> Pair {

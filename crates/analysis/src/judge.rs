@@ -10,6 +10,8 @@
 //! The rate of any false verdict in the family is at most alpha, also where true differences sit at the very edge of the
 //! region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
 //!
+//! The error of a pair is that of its own blocks: 0043 says why no other is used.
+//!
 //! The region is symmetric in logs, [1 / (1 + rope), 1 + rope], so that naming the two the other way round turns
 //! better into worse and changes nothing else.
 
@@ -17,7 +19,7 @@ use record::bakeoff::{Metric, blocks_min};
 use record::missing::{Maybe, Missing};
 
 use crate::holm::{hochberg, holm, levels};
-use crate::paired::{Paired, Pooled, hodges_lehmann};
+use crate::paired::{Paired, hodges_lehmann};
 use crate::power::{self, Truth};
 use crate::sign_flip::{SignFlip, sign_flip};
 
@@ -84,7 +86,7 @@ pub struct Estimate {
     pub hodges_lehmann: f64,
     /// Standard deviation of a block's log ratio.
     pub sd_ln: f64,
-    /// Degrees of freedom behind it: over R - 1 where all configurations of a block share one error.
+    /// Degrees of freedom behind it: one fewer than blocks.
     pub df: f64,
     /// Blocks.
     pub blocks: u32,
@@ -97,8 +99,6 @@ pub struct Member {
     pub metric: Metric,
     /// The least and the most that ln(A / B) can be, for each block in which both have a value; finite.
     pub log_ratios: Vec<(f64, f64)>,
-    /// The error that all configurations of a block share, where they do.
-    pub(crate) pooled: Option<Pooled>,
     /// Why nothing may be said of it, whatever its values are.
     pub refused: Option<Missing>,
 }
@@ -107,7 +107,7 @@ impl Member {
     /// A member whose values are exact.
     pub fn exact(metric: Metric, log_ratios: &[f64]) -> Self {
         let log_ratios = log_ratios.iter().map(|d| (*d, *d)).collect();
-        Self { metric, log_ratios, pooled: None, refused: None }
+        Self { metric, log_ratios, refused: None }
     }
 
     fn paired(&self) -> Maybe<Paired> {
@@ -116,8 +116,7 @@ impl Member {
         }
         let too_few =
             || Missing::because(format!("{} of at least 2 blocks have both sides", self.log_ratios.len()));
-        let own = Paired::bracketed(&self.log_ratios).ok_or_else(too_few)?;
-        Ok(self.pooled.map_or(own, |pooled| own.with_error(pooled)))
+        Paired::bracketed(&self.log_ratios).ok_or_else(too_few)
     }
 
     /// The largest p of the sign-flip test for the least, the middle and the most that the values can be.
@@ -186,9 +185,8 @@ pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
 
 /// Tests for equivalence what is neither better nor worse, as one family; what could not be tested is in it.
 fn decide_equivalence(decisions: &mut [Maybe<Decision>], alpha: f64) {
-    let open: Vec<usize> = (0..decisions.len())
-        .filter(|i| decisions[*i].as_ref().is_ok_and(|d| !d.is_beyond()) || decisions[*i].is_err())
-        .collect();
+    let open: Vec<usize> =
+        (0..decisions.len()).filter(|i| !decisions[*i].as_ref().is_ok_and(Decision::is_beyond)).collect();
     let p = |i: &usize| decisions[*i].as_ref().map_or(1.0, |d| d.paired.p_within(d.edge));
     let p: Vec<f64> = open.iter().map(p).collect();
     for (i, outcome) in open.into_iter().zip(hochberg(&p, alpha)) {
@@ -278,7 +276,6 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
         edge: rules.rope_ratio.ln_1p(),
         alpha: rules.alpha,
         comparisons: family_size,
-        df_per_block: estimate.df / f64::from(estimate.blocks - 1),
     };
     let enough = |n: u32| power::of_verdict(&truth, n) >= power::POWER;
     let first = estimate.blocks.saturating_add(1).max(blocks_min(rules.alpha));

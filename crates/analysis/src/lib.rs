@@ -16,7 +16,6 @@ mod machine;
 mod metric;
 mod paired;
 pub mod period;
-mod pooled;
 pub mod power;
 pub mod profile;
 mod robust;

@@ -12,7 +12,6 @@ pub struct Paired {
     n: usize,
     mean: f64,
     standard_error: f64,
-    df: f64,
     /// How far the mean may lie from `mean` for what hides in the intervals.
     open: f64,
     /// How much larger the standard error may be for the same reason.
@@ -44,17 +43,9 @@ impl Paired {
             n,
             mean,
             standard_error: error(squares),
-            df: blocks - 1.0,
             open: log_ratios.iter().map(half).sum::<f64>() / blocks,
             open_error: error(half_squares),
         })
-    }
-
-    /// The same mean with an error that comes from more than its own blocks.
-    #[must_use]
-    pub(crate) fn with_error(self, pooled: Pooled) -> Self {
-        let standard_error = (pooled.variance / self.n as f64).sqrt();
-        Self { standard_error, df: pooled.df, ..self }
     }
 
     /// Number of blocks.
@@ -72,9 +63,9 @@ impl Paired {
         self.standard_error * (self.n as f64).sqrt()
     }
 
-    /// Degrees of freedom of the error.
+    /// Degrees of freedom of the error: one fewer than blocks.
     pub fn df(&self) -> f64 {
-        self.df
+        (self.n - 1) as f64
     }
 
     /// How far what is hidden in the values' own intervals may move the mean.
@@ -91,7 +82,7 @@ impl Paired {
         if over <= 0.0 {
             return 1.0;
         }
-        p_two_sided(over / self.error(), self.df)
+        p_two_sided(over / self.error(), self.df())
     }
 
     /// One-sided p of the t test that the mean log ratio is `distance` or more from 0: the larger of two one-sided ones.
@@ -100,27 +91,18 @@ impl Paired {
         if inside <= 0.0 {
             return 1.0;
         }
-        p_above(inside / self.error(), self.df)
+        p_above(inside / self.error(), self.df())
     }
 
     /// Interval of the mean log ratio that leaves out `level` in both tails together: 0.05 gives 95 %.
     pub fn interval(&self, level: f64) -> (f64, f64) {
-        let half = self.open + t_above(level / 2.0, self.df) * self.error();
+        let half = self.open + t_above(level / 2.0, self.df()) * self.error();
         (self.mean - half, self.mean + half)
     }
 
     fn error(&self) -> f64 {
         self.standard_error + self.open_error
     }
-}
-
-/// An error that several configurations share.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Pooled {
-    /// Variance of a block's log ratio of any two of them.
-    pub(crate) variance: f64,
-    /// Its degrees of freedom.
-    pub(crate) df: f64,
 }
 
 /// Median of the means of all pairs of `values`, each with itself too: a center that one wild block cannot move far.

@@ -111,7 +111,6 @@ fn power(plan: &Plan) -> (Option<f64>, Option<f64>) {
     let estimate = plan.estimate();
     let design = analysis::power::Design {
         blocks: estimate.blocks,
-        configurations: estimate.configurations,
         comparisons: plan.comparisons(),
         alpha: plan.judge().alpha,
     };

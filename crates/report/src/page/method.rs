@@ -95,9 +95,8 @@ pub(super) fn method(bakeoff: &Bakeoff, comparisons: &Comparisons) -> Section {
         format!(
             "Effect: for each block, d = ln(A / B) of the two runs of the same cell; the ratio is exp(mean d), its \
              {} interval exp(mean d ± t s / √R) over R blocks. A run's value is an interval itself where events had no \
-             end or a histogram's bucket hides it; the interval is wider by what that could change. With K configurations \
-             that vary alike, s is their common error with (R - 1)(K - 1) degrees of freedom, else that of the pair with \
-             R - 1.",
+             end or a histogram's bucket hides it; the interval is wider by what that could change. s is the spread \
+             of the pair's own d, with R - 1 degrees of freedom.",
             share(1.0 - rules.alpha)
         ),
         format!(
