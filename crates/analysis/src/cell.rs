@@ -20,7 +20,7 @@ pub struct Cell {
     pub values: Vec<BlockValue>,
     /// Blocks whose trial ended without a sealed run.
     pub fell_out: BTreeSet<u32>,
-    /// Blocks whose trial failed at least once and was sealed at a later attempt.
+    /// Blocks whose trial failed at least once and was sealed at a later attempt. Damage in the archive is not a failure.
     pub redone: BTreeSet<u32>,
     /// Over the blocks; missing where no block has a value.
     pub summary: Maybe<CellSummary>,
@@ -134,10 +134,11 @@ pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
         let ends = || bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
         let sealed = ends().find(|a| a.state == TrialState::Sealed).and_then(|a| a.run.as_ref());
         let broke = ends().any(|a| is_loss(a.state));
+        let failed = ends().any(|a| is_failure(a.state));
         match sealed {
             Some(run) => {
                 seen.sealed.push((trial, run));
-                if broke {
+                if failed {
                     seen.redone.insert(trial.block);
                 }
             }
@@ -156,6 +157,11 @@ pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
 /// Whether an attempt that ended so says something about what was measured: not where its user or its process stopped.
 pub(crate) fn is_loss(state: TrialState) -> bool {
     !matches!(state, TrialState::Sealed | TrialState::Planned | TrialState::Abandoned)
+}
+
+/// Whether the attempt failed when it was measured. Damage to its files in the archive says nothing about the arm.
+pub(crate) fn is_failure(state: TrialState) -> bool {
+    is_loss(state) && state != TrialState::Damaged
 }
 
 /// Every cell of the design by every metric, in the order that the plan writes factors and values.

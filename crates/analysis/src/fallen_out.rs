@@ -2,7 +2,7 @@
 
 use record::bakeoff::{Bakeoff, Factor, Levels, TrialState};
 
-use crate::cell::{combinations, is_loss};
+use crate::cell::{combinations, is_failure, is_loss};
 
 /// How the trials of one configuration ended that have no sealed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ fn of_arm(bakeoff: &Bakeoff, arm: Levels) -> FallenOut {
         };
         found.of += 1;
         match last {
-            _ if is_sealed => found.redone += 1,
+            _ if is_sealed => found.redone += usize::from(ends().any(is_failure)),
             TrialState::Invalid => found.invalid += 1,
             TrialState::Failed => found.failed += 1,
             _ => found.damaged += 1,

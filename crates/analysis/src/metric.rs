@@ -5,6 +5,7 @@ use record::histogram::CensoredHistogram;
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
+use record::server_cpu::ServerTasks;
 
 /// What a run says about a metric: events per second, seconds, or CPU seconds per event.
 ///
@@ -55,13 +56,40 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     let value = match metric {
         Metric::Throughput => Value::exact(load.achieved_per_s),
         Metric::P99 => p99(load)?,
-        Metric::CpuPerEvent => Value::exact(cpu_ratio(run)? / load.achieved_per_s),
+        Metric::CpuPerEvent => cpu_per_event(run, load)?,
     };
     if value.low.is_finite() && value.low > 0.0 {
         Ok(value)
     } else {
         Err(Missing::because(format!("{} is {}, which has no logarithm", metric.word(), value.low)))
     }
+}
+
+/// CPU seconds of the server per event.
+///
+/// The kernel charges a command's CPU time when the command ends, and the rate counts the share of each event that lies in
+/// the phase. At each end of the phase these differ by up to one command for each thread of the load: the value of
+/// `exec:` is an interval.
+fn cpu_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
+    let used = cpu_ratio(run)?;
+    let doubt_per_s = events_in_doubt_per_s(run, load)?;
+    let (least, most) = (load.achieved_per_s - doubt_per_s, load.achieved_per_s + doubt_per_s);
+    Ok(Value {
+        low: used / most,
+        high: if least > 0.0 { used / least } else { f64::INFINITY },
+        unjudged: None,
+    })
+}
+
+/// How far the rate of the commands whose CPU time was counted can be from the rate of events; 0 if no command has to end
+/// for its time to be counted.
+pub(crate) fn events_in_doubt_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> {
+    let cpu = run.server_cpu.clone()?;
+    let workers = load.settings.connections.unwrap_or(0).max(load.settings.threads);
+    Ok(match cpu.tasks {
+        ServerTasks::Cgroup | ServerTasks::Tree => 0.0,
+        ServerTasks::Commands => f64::from(workers) / cpu.span_s(),
+    })
 }
 
 /// CPU seconds per second that the server used over the measured phase.

@@ -12,11 +12,14 @@ use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
-use crate::metric::{Value, cpu_ratio};
+use crate::metric::{Value, cpu_ratio, events_in_doubt_per_s};
 use crate::paired::Paired;
 
 /// Below this p, CPU use does not follow a line.
 const LACK_OF_FIT_P_MIN: f64 = 0.01;
+
+/// A line through rates that are less certain than this has a slope that is less certain still.
+const DOUBT_RATIO_MAX: f64 = 0.01;
 
 /// The server's CPU time per event of one configuration, its background apart.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,6 +174,11 @@ struct Line {
 fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
     let point = |(_, run): &(&Trial, &Run)| {
         let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
+        if events_in_doubt_per_s(run, load)? > DOUBT_RATIO_MAX * load.achieved_per_s {
+            return Err(Missing::because(
+                "the phase is too short for its commands: how many of them the CPU time belongs to is not known within 1 %",
+            ));
+        }
         Ok((load.achieved_per_s, cpu_ratio(run)?))
     };
     fit(&runs.iter().map(point).collect::<Maybe<Vec<(f64, f64)>>>()?)

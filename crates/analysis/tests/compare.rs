@@ -6,6 +6,7 @@ use bakeoff_analysis::{Member, Paired, Rules, Verdict, compare, judge, machine, 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::{Metric, TrialState};
+use record::server_cpu::ServerTasks;
 use sample::{Recipe, normal};
 
 #[test]
@@ -50,6 +51,65 @@ fn a_block_counts_only_where_both_sides_are_sealed() {
     // However clear it is: five blocks are no claim.
     assert_eq!(comparisons.pairs[0].verdict, Verdict::Inconclusive);
     assert_eq!(comparisons.pairs[1].n(), 6);
+}
+
+/// Twelve blocks, and before the sealed attempts of two trials of `wal` one that ended as `state`.
+fn redone(state: TrialState) -> bakeoff_analysis::Comparisons {
+    let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
+    let is_one = |t: &&record::bakeoff::Trial| {
+        t.block <= 2 && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1"
+    };
+    let trials: Vec<u32> = bakeoff.trials.iter().filter(is_one).map(|t| t.index).collect();
+    assert_eq!(trials.len(), 2);
+    for index in trials {
+        let at = bakeoff.attempts.iter().position(|a| a.trial == index).expect("it was sealed");
+        let mut before = bakeoff.attempts[at].clone();
+        before.state = state;
+        before.run = None;
+        bakeoff.attempts.insert(at, before);
+    }
+    compare(&bakeoff)
+}
+
+#[test]
+fn damage_in_the_archive_that_was_measured_again_does_not_count_against_a_configuration() {
+    let redone_of = |comparisons: &bakeoff_analysis::Comparisons| -> usize {
+        comparisons.fallen_out.iter().map(|f| f.redone + f.lost()).sum()
+    };
+    let damaged = redone(TrialState::Damaged);
+    assert_eq!(damaged.pairs[0].verdict, Verdict::Better);
+    assert_eq!((damaged.pairs[0].n(), redone_of(&damaged)), (12, 0));
+    // Trials that failed say something about the configuration.
+    let failed = redone(TrialState::Failed);
+    assert_eq!(failed.pairs[0].verdict, Verdict::Inconclusive);
+    assert_eq!(redone_of(&failed), 2);
+}
+
+/// CPU time of commands is counted when they end. `wal` runs two long commands at a time: in each phase two end, and
+/// parts of others make the rate that of 3.4 commands. An ended command costs 30 ms in both configurations.
+#[test]
+fn commands_that_are_long_beside_the_phase_get_no_verdict_on_their_cpu_time() {
+    let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
+    bakeoff.judge.metrics = vec![Metric::CpuPerEvent];
+    let trials = bakeoff.trials.clone();
+    for attempt in &mut bakeoff.attempts {
+        let trial = trials.iter().find(|t| t.index == attempt.trial).unwrap();
+        let run = attempt.run.as_mut().unwrap();
+        let (ended, parts) =
+            if trial.levels["journal_mode"] == "wal" { (2.0, 3.4) } else { (1_000.0, 1_000.0) };
+        let cpu = run.server_cpu.as_mut().unwrap();
+        cpu.tasks = ServerTasks::Commands;
+        cpu.cpu_s = 0.03 * ended * (1.0 + 1e-3 * f64::from(trial.block % 3));
+        let load = run.load.as_mut().unwrap();
+        load.settings.threads = 2;
+        load.settings.connections = None;
+        load.achieved_per_s = parts / cpu.span_s();
+    }
+    let comparisons = compare(&bakeoff);
+    assert!(!comparisons.pairs.is_empty());
+    for pair in &comparisons.pairs {
+        assert_eq!(pair.verdict, Verdict::Inconclusive, "{pair:?}");
+    }
 }
 
 #[test]
