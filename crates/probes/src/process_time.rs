@@ -27,7 +27,7 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
 ///
 /// Missing where nobody has it, or a thread alone: of which process it is one, is said.
 pub fn find(pid: u32) -> Maybe<u32> {
-    let status = text(&format!("/proc/{pid}/status"))
+    let status = text(format!("/proc/{pid}/status"))
         .map_err(|_| Missing::because(format!("there is no process {pid}")))?;
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());
     match process {
@@ -74,7 +74,7 @@ pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// When a process that lives was started: starttime of proc(5). The first thread's end alone is not its end.
 fn started(pid: u32) -> Option<u64> {
-    let text = text(&format!("/proc/{pid}/stat")).ok()?;
+    let text = text(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind) = text.rsplit_once(')')?;
     let fields: Vec<&str> = behind.split_ascii_whitespace().collect();
     let threads: u64 = fields.get(17)?.parse().ok()?;
