@@ -164,8 +164,12 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes the holder's line. Only for people: a file that another user owns may stay unchanged.
+/// Writes the holder's line. Only for people: a file that another user owns may stay unchanged, and one
+/// that has another name too, which another user may have planted, does.
 fn sign(file: &mut File, title: &str) {
+    if !file.metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1) {
+        return;
+    }
     let _ = file.set_len(0).and_then(|()| {
         file.rewind()?;
         writeln!(file, "process {}: {title}", std::process::id())

@@ -221,6 +221,21 @@ fn one_bakeoff_at_a_time_has_the_machine_and_its_death_gives_it_back() {
 }
 
 #[test]
+fn a_lock_file_that_is_another_file_too_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, file, lock) =
+        (folder.path().join("plan.toml"), folder.path().join("precious"), folder.path().join("lock"));
+    std::fs::write(&plan, PLAN).unwrap();
+    std::fs::write(&file, "precious").unwrap();
+    std::fs::hard_link(&file, &lock).unwrap();
+    std::fs::hard_link(&file, folder.path().join("lock.present")).unwrap();
+    let arguments = ["run", folder.path().to_str().unwrap(), plan.to_str().unwrap()];
+    let done = conduct(&arguments).env("BAKEOFF_MACHINE_LOCK", &lock).output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
 fn two_bakeoffs_at_once_are_both_marked_whichever_began_first() {
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("lock");
