@@ -159,11 +159,11 @@ fn root_requests_are_of_the_group_that_started_them() {
         let is_its = |g: &&record::block_io::IoGroup| g.cgroup == name && g.comm.as_deref() == Some("dd");
         all.groups.iter().filter(is_its).map(|g| g.count).sum()
     };
-    // dd may also have read itself in.
-    assert!((64..96).contains(&of("a")) && (96..128).contains(&of("b")), "{} {}", of("a"), of("b"));
+    // dd may also have read itself in, and the end of a group's last request may be counted after its reader was woken.
+    assert!((63..96).contains(&of("a")) && (95..128).contains(&of("b")), "{} {}", of("a"), of("b"));
     assert!(a.groups.iter().all(|g| g.cgroup == Some(groups.name("a"))), "{a:#?}");
     let of_dd: u64 = a.groups.iter().filter(|g| g.comm.as_deref() == Some("dd")).map(|g| g.count).sum();
-    assert_eq!(of_dd, of("a"));
+    assert!(of_dd.abs_diff(of("a")) <= 1, "{of_dd} {}", of("a"));
 }
 
 /// Groups for one test, and the right to be the only one that measures; removed when dropped.
