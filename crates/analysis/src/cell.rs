@@ -154,7 +154,7 @@ pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
     found
 }
 
-/// Whether an attempt that ended so says something about what was measured: not where its user or its process stopped.
+/// Whether an attempt that ended in this state is missing from the results. One that was stopped or not begun is not.
 pub(crate) fn is_loss(state: TrialState) -> bool {
     !matches!(state, TrialState::Sealed | TrialState::Planned | TrialState::Abandoned)
 }

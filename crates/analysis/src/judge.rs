@@ -10,7 +10,7 @@
 //! The rate of any false verdict in the family is at most alpha, also where true differences sit at the very edge of the
 //! region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
 //!
-//! The error of a pair is that of its own blocks: 0043 says why no other is used.
+//! The standard error of a pair comes from the differences within its own blocks. Decision 0043 gives the reason.
 //!
 //! The region is symmetric in logs, [1 / (1 + rope), 1 + rope], so that naming the two the other way round turns
 //! better into worse and changes nothing else.
@@ -183,7 +183,8 @@ pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
     decisions.into_iter().enumerate().map(judged).collect()
 }
 
-/// Tests for equivalence what is neither better nor worse, as one family; what could not be tested is in it.
+/// Tests every pair that is neither better nor worse for equivalence. They are one family. A pair without a result is a
+/// member with p = 1.
 fn decide_equivalence(decisions: &mut [Maybe<Decision>], alpha: f64) {
     let open: Vec<usize> =
         (0..decisions.len()).filter(|i| !decisions[*i].as_ref().is_ok_and(Decision::is_beyond)).collect();

@@ -65,7 +65,7 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     }
 }
 
-/// CPU seconds of the server per event.
+/// CPU seconds of the server per event done; of `exec:` per command that ended, each try of an event by itself.
 ///
 /// The kernel charges a command's CPU time when the command ends, and the rate counts the share of each event that lies in
 /// the phase. At each end of the phase these differ by up to one command for each thread of the load: the value of
@@ -73,11 +73,26 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
 fn cpu_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     let used = cpu_ratio(run)?;
     let doubt_per_s = events_in_doubt_per_s(run, load)?;
-    let (least, most) = (load.achieved_per_s - doubt_per_s, load.achieved_per_s + doubt_per_s);
+    let counted_per_s = counted_per_s(run, load)?;
+    let (least, most) = (counted_per_s - doubt_per_s, counted_per_s + doubt_per_s);
     Ok(Value {
         low: used / most,
         high: if least > 0.0 { used / least } else { f64::INFINITY },
         unjudged: None,
+    })
+}
+
+/// How many a second the CPU time is divided by: events done, or commands that ended.
+///
+/// A command that fails and is tried again uses CPU time each time, and `exec:` counts the CPU time of all commands: they
+/// stand on both sides of the fraction, or on none.
+pub(crate) fn counted_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> {
+    let counts = load.counts;
+    let tries = (counts.done + counts.failed + counts.retries) as f64;
+    Ok(match run.server_cpu.clone()?.tasks {
+        ServerTasks::Cgroup | ServerTasks::Tree => load.achieved_per_s,
+        ServerTasks::Commands if counts.done == 0 => return Err(Missing::because("no event was done")),
+        ServerTasks::Commands => load.achieved_per_s * tries / counts.done as f64,
     })
 }
 

@@ -12,7 +12,7 @@ use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use crate::cell::{BlockValue, Cell, Seen, combinations, seen};
-use crate::metric::{Value, cpu_ratio, events_in_doubt_per_s};
+use crate::metric::{Value, counted_per_s, cpu_ratio, events_in_doubt_per_s};
 use crate::paired::Paired;
 
 /// Below this p, CPU use does not follow a line.
@@ -174,12 +174,13 @@ struct Line {
 fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
     let point = |(_, run): &(&Trial, &Run)| {
         let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
-        if events_in_doubt_per_s(run, load)? > DOUBT_RATIO_MAX * load.achieved_per_s {
+        let counted_per_s = counted_per_s(run, load)?;
+        if events_in_doubt_per_s(run, load)? > DOUBT_RATIO_MAX * counted_per_s {
             return Err(Missing::because(
                 "the phase is too short for its commands: how many of them the CPU time belongs to is not known within 1 %",
             ));
         }
-        Ok((load.achieved_per_s, cpu_ratio(run)?))
+        Ok((counted_per_s, cpu_ratio(run)?))
     };
     fit(&runs.iter().map(point).collect::<Maybe<Vec<(f64, f64)>>>()?)
 }

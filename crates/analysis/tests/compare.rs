@@ -112,6 +112,35 @@ fn commands_that_are_long_beside_the_phase_get_no_verdict_on_their_cpu_time() {
     }
 }
 
+/// Each command uses the same CPU time. In one configuration half of the events fail after a retry: it runs four commands
+/// for each event that is done.
+#[test]
+fn commands_that_fail_or_are_tried_again_are_no_cpu_time_per_event() {
+    let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
+    bakeoff.judge.metrics = vec![Metric::CpuPerEvent];
+    let trials = bakeoff.trials.clone();
+    for attempt in &mut bakeoff.attempts {
+        let trial = trials.iter().find(|t| t.index == attempt.trial).unwrap();
+        let run = attempt.run.as_mut().unwrap();
+        let fails = trial.levels["journal_mode"] == "wal";
+        let cpu = run.server_cpu.as_mut().unwrap();
+        cpu.tasks = ServerTasks::Commands;
+        cpu.cpu_s = 1e-4 * 8_000.0 * (1.0 + 1e-3 * f64::from(trial.block % 3));
+        let span_s = cpu.span_s();
+        let load = run.load.as_mut().unwrap();
+        (load.settings.threads, load.settings.connections) = (2, None);
+        let counts = &mut load.counts;
+        (counts.done, counts.failed, counts.retries) =
+            if fails { (2_000, 2_000, 4_000) } else { (8_000, 0, 0) };
+        load.achieved_per_s = counts.done as f64 / span_s;
+    }
+    let comparisons = compare(&bakeoff);
+    assert!(!comparisons.pairs.is_empty());
+    for pair in &comparisons.pairs {
+        assert_eq!(pair.verdict, Verdict::Equivalent, "{pair:?}");
+    }
+}
+
 #[test]
 fn three_blocks_are_exploratory_and_claim_nothing() {
     let comparisons = compare(&Recipe { blocks: 3, with_trouble: false, ..Recipe::journal() }.bake());

@@ -11,17 +11,21 @@ use record::target;
 use crate::error::ArchiveError;
 use crate::reader::{check_sum_line, in_file};
 use crate::schema::bakeoff::{self as form, Order};
+use crate::schema::document;
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
 use crate::schema::manifest::check_names;
-use crate::schema::{Wrong, document};
-use crate::{Archive, checksum, disk, journal, lock, masking};
+use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking};
 
 pub(crate) const ORDER: &str = "order.json";
 pub(crate) const ORDER_SUM: &str = "order.sha256";
 pub(crate) const PLAN: &str = "plan.toml";
 pub(crate) const ENVIRONMENT: &str = "env.json";
 pub(crate) const EVENTS: &str = "events.jsonl";
+/// The label of a trial's run that names its trial: its index in the order.
+pub const TRIAL_LABEL: &str = "trial";
+/// The label that names which attempt at the trial it is, from 1.
+pub const ATTEMPT_LABEL: &str = "attempt";
 
 impl Archive {
     /// Puts a bake-off on disk that is about to begin: plan, order, machine, and an empty journal.
@@ -73,7 +77,10 @@ impl Archive {
             environment::FORM.read(&checked(&folder, &order, ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
         let machine = machine.facts.read().map_err(in_file(&folder, ENVIRONMENT))?;
         let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
-        let story = read_story(&folder)?;
+        let mut story = read_story(&folder)?;
+        if story.damage.is_some() {
+            self.complete(&mut story, id, bakeoff.trials.iter().map(|trial| trial.index))?;
+        }
         bakeoff.header = story.header(bakeoff.header);
         let mut read = BTreeSet::new();
         for told in story.attempts {
@@ -83,6 +90,42 @@ impl Archive {
             bakeoff.attempts.push(self.attempt(told)?);
         }
         Ok(bakeoff)
+    }
+
+    /// Adds to a damaged journal's story what the bake-off's runs say of themselves.
+    fn complete(
+        &self,
+        story: &mut Story,
+        id: RunId,
+        mut trials: impl Iterator<Item = u32>,
+    ) -> Result<(), ArchiveError> {
+        let is_measured = |attempts: &[Told], trial: u32| {
+            let counts = |state| matches!(state, TrialState::Sealed | TrialState::Invalid);
+            attempts.iter().any(|told| told.trial == trial && counts(told.state))
+        };
+        for listed in self.list(&Filter { part_of: PartOf::Bakeoff(id), ..Filter::default() })? {
+            let RunHeader { id, state, reason, labels, .. } = listed.header;
+            let number = |label: &str| labels.get(label).and_then(|n| n.parse::<u32>().ok());
+            let (Some(trial), Some(number)) = (number(TRIAL_LABEL), number(ATTEMPT_LABEL)) else { continue };
+            let state = match state {
+                RunState::Sealed => TrialState::Sealed,
+                RunState::Invalid => TrialState::Invalid,
+                _ => continue,
+            };
+            if is_measured(&story.attempts, trial) {
+                continue;
+            }
+            let told = Told { trial, number, state, reason, run: Some(id), by_last_process: false };
+            match story.attempts.iter_mut().find(|told| (told.trial, told.number) == (trial, number)) {
+                Some(known) => *known = told,
+                None => story.attempts.push(told),
+            }
+        }
+        // The line may be lost that says so.
+        if story.state == RunState::Abandoned && trials.all(|trial| is_measured(&story.attempts, trial)) {
+            (story.state, story.reason) = state_when_done(&story.attempts);
+        }
+        Ok(())
     }
 
     /// An attempt with its run. One whose run is damaged is damaged itself, and its numbers are left out.
@@ -153,6 +196,8 @@ pub(crate) struct Story {
     pub(crate) state: RunState,
     pub(crate) reason: Option<String>,
     pub(crate) attempts: Vec<Told>,
+    /// What is wrong with the journal.
+    damage: Option<String>,
 }
 
 /// An attempt as the journal tells it.
@@ -169,7 +214,12 @@ pub(crate) struct Told {
 
 impl Story {
     pub(crate) fn header(&self, begun: RunHeader) -> RunHeader {
-        RunHeader { state: self.state, reason: self.reason.clone(), ..begun }
+        let damage = self.damage.as_ref().map(|damage| {
+            format!("its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown")
+        });
+        let reasons: Vec<String> = damage.into_iter().chain(self.reason.clone()).collect();
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        RunHeader { state: self.state, reason, ..begun }
     }
 }
 
@@ -177,18 +227,23 @@ impl Story {
 pub(crate) fn read_story(folder: &Path) -> Result<Story, ArchiveError> {
     // Asked before the content is read: a process that ends in between has then said more than it must.
     let taken = is_running(folder);
-    Ok(story(&read_journal(folder)?.events, taken))
+    story_of(folder, taken)
 }
 
 /// What a bake-off's journal alone comes to, as if no process had it.
 pub(crate) fn read_told(folder: &Path) -> Result<Story, ArchiveError> {
-    Ok(story(&read_journal(folder)?.events, false))
+    story_of(folder, false)
+}
+
+fn story_of(folder: &Path, taken: bool) -> Result<Story, ArchiveError> {
+    let journal::Told { events, damage, .. } = read_journal(folder)?;
+    Ok(Story { damage, ..story(&events, taken) })
 }
 
 pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError> {
     let path = folder.join(EVENTS);
     let seed = order_sum(folder)?;
-    journal::parse(&disk::read(&path)?, &seed).map_err(|Wrong(what)| ArchiveError::damaged(&path, what))
+    Ok(journal::parse(&disk::read(&path)?, &seed))
 }
 
 /// Whether a living process has a bake-off's journal.
@@ -228,6 +283,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
             Step::TrialWarming | Step::TrialMeasuring | Step::TrialCooldown => None,
             Step::Workspace { .. }
             | Step::PlanFile { .. }
+            | Step::JournalMended { .. }
             | Step::SeriesSetup
             | Step::SeriesPrepare
             | Step::SeriesStart
@@ -266,7 +322,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         None if going_on => (RunState::Running, None),
         None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
     };
-    Story { state, reason, attempts }
+    Story { state, reason, attempts, damage: None }
 }
 
 /// The state of a bake-off that is done, and why it has no result.

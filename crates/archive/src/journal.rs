@@ -1,7 +1,8 @@
 //! A bake-off's journal: `events.jsonl`, one line per step, on disk before the step is taken.
 //!
 //! Every line carries a checksum that continues the one before it, and the first continues that of `order.json`: a
-//! byte changed, or a line taken out of the middle, shows. What a dying process left half-written at the end is cut
+//! byte changed, or a line taken out of the middle, shows. Lines that still continue each other behind such a place are
+//! read, and the next process that takes the journal writes it anew without the others. What a dying process left half-written at the end is cut
 //! off when the journal is next opened; since a line is on disk before its step is taken, that step was not taken.
 
 use std::fs::{File, OpenOptions};
@@ -16,14 +17,19 @@ use record::target::mask_text;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ArchiveError;
+use crate::schema::Form;
 use crate::schema::event::{JournalEvent, Step};
-use crate::schema::{Form, Wrong};
 use crate::{Archive, bakeoff, checksum, disk, lock, masking};
 
 /// The form of the first line, and by it of all.
 const FORM: Form = Form { tag: "bakeoff.events/1" };
 /// Hexadecimal digits of the checksum that are kept in a line.
 const LINK_DIGITS: usize = 16;
+/// What stands before them, and what ends the line behind them.
+const LINK_BEGINS: &str = ",\"link\":\"";
+const LINK_ENDS: &str = "\"}\n";
+/// A journal that is written anew, until it has its name.
+const MENDED: &str = "events.jsonl.new";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
@@ -61,7 +67,12 @@ impl Archive {
             return Err(ArchiveError::Busy { id });
         }
         let bytes = disk::read(&path)?;
-        let told = parse(&bytes, &seed).map_err(|Wrong(what)| ArchiveError::damaged(&path, what))?;
+        let told = parse(&bytes, &seed);
+        let (file, told) = match &told.damage {
+            None => (file, told),
+            // The lock on the damaged file is held until the new one, with a lock too, has its name.
+            Some(damage) => mend(&folder, id, &seed, &told.events, damage)?,
+        };
         let mut journal = Journal {
             file,
             path,
@@ -127,6 +138,51 @@ impl Journal {
     }
 }
 
+/// Puts a journal of the lines that read in the place of a damaged one.
+fn mend(
+    folder: &Path,
+    id: RunId,
+    seed: &str,
+    events: &[JournalEvent],
+    damage: &str,
+) -> Result<(File, Told), ArchiveError> {
+    let mut content = begin(id, seed);
+    let mut link = parse(content.as_bytes(), seed).link;
+    let now = WallAnchor::now();
+    let note = JournalEvent {
+        at_unix_ns: now.unix_ns,
+        at_monotonic_ns: now.monotonic_ns,
+        series: None,
+        trial: None,
+        attempt: None,
+        step: Step::JournalMended { damage: damage.to_owned() },
+    };
+    for event in events.iter().chain([&note]) {
+        let (line, next) = linked(&masked(event), &link);
+        content.push_str(&line);
+        link = next;
+    }
+    let path = folder.join(bakeoff::EVENTS);
+    let new = folder.join(MENDED);
+    let written = (|| {
+        match std::fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = disk::new_file().read(true).open(&new)?;
+        file.write_all(content.as_bytes())?;
+        file.sync_all()?;
+        if !lock::take(&file)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        std::fs::rename(&new, &path)?;
+        Ok(file)
+    })();
+    let file = written.map_err(ArchiveError::writing(&new))?;
+    disk::sync_folder(folder)?;
+    Ok((file, parse(content.as_bytes(), seed)))
+}
+
 /// What a journal tells.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Told {
@@ -136,6 +192,8 @@ pub(crate) struct Told {
     /// What a dying process left after it.
     pub(crate) torn_bytes: u64,
     link: String,
+    /// What is wrong with it: the first place where it is not what was written, and how many lines do not read.
+    pub(crate) damage: Option<String>,
 }
 
 /// The content of a new journal.
@@ -145,28 +203,68 @@ pub(crate) fn begin(id: RunId, order_sha256: &str) -> String {
 }
 
 /// Reads a journal whose order has that checksum; a last line without its end is left out.
-pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Result<Told, Wrong> {
+///
+/// Behind a line that is damaged, the next one counts that continues what the damaged one says of itself or what follows
+/// from it. One changed byte costs one line at most, two if it is the byte between them, and none if it is in a checksum.
+pub(crate) fn parse(bytes: &[u8], order_sha256: &str) -> Told {
     let whole = whole_lines(bytes);
-    let mut link = order_sha256.to_owned();
-    let mut events = Vec::new();
+    let mut before = vec![Read { link: order_sha256.to_owned(), body: None }];
+    let (mut events, mut first_wrong, mut lost) = (Vec::new(), None, 0_u32);
     for (i, line) in bytes[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
-        let wrong = |what: &str| Wrong(format!("line {}: {what}", i + 1));
-        let text = str::from_utf8(line).map_err(|_| wrong("it is not text"))?;
-        let (body, next) = unlinked(text, &link)
-            .ok_or_else(|| wrong("it, or a line before it, is not what was written there"))?;
-        link = next;
-        if i == 0 {
-            let head: Head =
-                FORM.read(body.as_bytes(), Path::new(bakeoff::EVENTS)).map_err(|e| Wrong(e.to_string()))?;
-            drop(head);
+        let text = str::from_utf8(line).unwrap_or_default();
+        let found = before.iter().position(|read| unlinked(text, &read.link).is_some());
+        let event = |body: &str| if i == 0 { None } else { serde_json::from_str(body).ok() };
+        if let Some(at) = found {
+            // Only the checksum of the line before was damaged.
+            if let Some(event) = before[at].body.as_deref().and_then(|body| serde_json::from_str(body).ok()) {
+                events.push(event);
+                lost -= 1;
+            }
+            let (body, link) = unlinked(text, &before[at].link).expect("it was found above");
+            before = vec![Read { link, body: None }];
+            let is_head = i == 0 && FORM.read::<Head>(body.as_bytes(), Path::new(bakeoff::EVENTS)).is_ok();
+            match event(&body) {
+                Some(event) => events.push(event),
+                None if is_head => {}
+                None => {
+                    first_wrong.get_or_insert(i + 1);
+                    lost += 1;
+                }
+            }
         } else {
-            events.push(serde_json::from_str(&body).map_err(|e| wrong(&e.to_string()))?);
+            first_wrong.get_or_insert(i + 1);
+            lost += 1;
+            before = after_damage(line, &before[0]);
         }
     }
+    let mut damage = first_wrong.map(|line| {
+        let lines = if lost == 1 { "line does" } else { "lines do" };
+        format!("line {line} is not what was written there; {lost} {lines} not read")
+    });
     if whole == 0 {
-        return Err(Wrong("it has no first line".to_owned()));
+        damage = Some("it has no first line".to_owned());
     }
-    Ok(Told { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link })
+    let link = before.swap_remove(0).link;
+    Told { events, whole_bytes: whole as u64, torn_bytes: (bytes.len() - whole) as u64, link, damage }
+}
+
+/// What the next line may continue.
+struct Read {
+    link: String,
+    /// Of a line whose own checksum is another one: it reads if the next line continues it.
+    body: Option<String>,
+}
+
+/// What a line may continue that follows a damaged one: the checksum in that, or the one that follows from its text.
+fn after_damage(line: &[u8], before: &Read) -> Vec<Read> {
+    // By their places: what stands around them may be what is damaged.
+    let digits = line.len().checked_sub(LINK_DIGITS + LINK_ENDS.len());
+    let stored = digits.map(|at| String::from_utf8_lossy(&line[at..at + LINK_DIGITS]).into_owned());
+    let open = digits.and_then(|at| line.get(..at.checked_sub(LINK_BEGINS.len())?));
+    let body = open.and_then(|open| Some(format!("{}}}", str::from_utf8(open).ok()?)));
+    let stored = Read { link: stored.unwrap_or_default(), body: None };
+    let computed = body.map(|body| Read { link: link_of(&body, &before.link), body: Some(body) });
+    std::iter::once(stored).chain(computed).collect()
 }
 
 /// Where the last line ends that is whole: that has its end, and no zeros in it.
@@ -200,14 +298,14 @@ fn masked(event: &JournalEvent) -> String {
 fn linked(body: &str, link: &str) -> (String, String) {
     let next = link_of(body, link);
     let open = body.strip_suffix('}').expect("the lines are objects");
-    (format!("{open},\"link\":\"{next}\"}}\n"), next)
+    (format!("{open}{LINK_BEGINS}{next}{LINK_ENDS}"), next)
 }
 
 /// The inverse of [`linked`]; `None` where the line does not continue `link`.
 fn unlinked(line: &str, link: &str) -> Option<(String, String)> {
-    let line = line.strip_suffix("\"}\n")?;
+    let line = line.strip_suffix(LINK_ENDS)?;
     let at = line.len().checked_sub(LINK_DIGITS)?;
-    let (open, found) = (line.get(..at)?.strip_suffix(",\"link\":\"")?, line.get(at..)?);
+    let (open, found) = (line.get(..at)?.strip_suffix(LINK_BEGINS)?, line.get(at..)?);
     let body = format!("{open}}}");
     (link_of(&body, link) == found).then(|| (body, found.to_owned()))
 }
@@ -236,7 +334,7 @@ mod tests {
             event(Some(0), Step::TrialInvalid { run: id, reason: "too\nlate, \"link\":\"x".into() }),
         ];
         let mut text = begin(id, "order");
-        let mut link = parse(text.as_bytes(), "order").unwrap().link;
+        let mut link = parse(text.as_bytes(), "order").link;
         for event in &events {
             let (line, next) = linked(&body(event), &link);
             text.push_str(&line);
@@ -248,8 +346,8 @@ mod tests {
     #[test]
     fn a_journal_reads_back_and_each_line_is_json() {
         let (_, text, events) = example();
-        let told = parse(text.as_bytes(), "order").unwrap();
-        assert_eq!((told.events, told.torn_bytes), (events, 0));
+        let told = parse(text.as_bytes(), "order");
+        assert_eq!((told.events, told.torn_bytes, told.damage), (events, 0, None));
         for line in text.lines() {
             assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
         }
@@ -272,26 +370,52 @@ mod tests {
         let (_, text, events) = example();
         let head = text.find('\n').unwrap() + 1;
         for cut in head..text.len() {
-            let told = parse(&text.as_bytes()[..cut], "order").unwrap();
+            let told = parse(&text.as_bytes()[..cut], "order");
             let lines = text[..cut].matches('\n').count();
+            assert_eq!(told.damage, None);
             assert_eq!(told.events, events[..lines - 1], "cut at {cut}");
             let mut zeros = text.as_bytes()[..cut].to_vec();
             zeros.extend([0; 7]);
-            assert_eq!(parse(&zeros, "order").unwrap().events, events[..lines - 1]);
+            assert_eq!(parse(&zeros, "order").events, events[..lines - 1]);
         }
-        assert!(parse(&text.as_bytes()[..head - 1], "order").is_err());
+        assert!(parse(&text.as_bytes()[..head - 1], "order").damage.is_some());
     }
 
     #[test]
-    fn a_changed_byte_or_a_missing_line_is_seen() {
-        let (_, text, _) = example();
+    fn a_changed_byte_is_seen_and_costs_no_line_but_its_own() {
+        let (_, text, events) = example();
+        let starts: Vec<usize> =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         for at in 0..text.len() - 1 {
-            let mut bytes = text.clone().into_bytes();
-            bytes[at] ^= 1;
-            assert!(parse(&bytes, "order").is_err(), "byte {at}");
+            for bit in [1, 4, 64, 128] {
+                let mut bytes = text.clone().into_bytes();
+                bytes[at] ^= bit;
+                let told = parse(&bytes, "order");
+                assert!(told.damage.is_some(), "byte {at}");
+                // The line that it is in, from 0 for the first one, which holds no event; its end is also that of the next.
+                let line = starts.iter().rposition(|start| *start <= at).unwrap();
+                let is_end = text.as_bytes()[at] == b'\n';
+                let others = |i: usize| i + 1 != line && !(is_end && i == line);
+                let kept: Vec<_> = (0..events.len()).filter(|i| others(*i)).map(|i| &events[i]).collect();
+                assert!(kept.iter().all(|event| told.events.contains(event)), "byte {at}: {:?}", told.events);
+                assert!(
+                    told.events.iter().all(|event| events.contains(event)),
+                    "byte {at}: {:?}",
+                    told.events
+                );
+            }
         }
+    }
+
+    #[test]
+    fn a_missing_line_and_another_order_are_seen() {
+        let (_, text, events) = example();
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        assert!(parse([lines[0], lines[2], lines[3]].concat().as_bytes(), "order").is_err());
-        assert!(parse(text.as_bytes(), "another order").is_err());
+        let told = parse([lines[0], lines[2], lines[3]].concat().as_bytes(), "order");
+        assert!(told.damage.is_some());
+        assert_eq!(told.events, events[2..]);
+        let damage = parse(text.as_bytes(), "another order").damage.unwrap();
+        assert_eq!(damage, "line 1 is not what was written there; 1 line does not read");
+        assert!(parse(b"", "order").damage.is_some() && parse(b"\n\n\xff\n", "order").damage.is_some());
     }
 }

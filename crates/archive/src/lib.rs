@@ -37,6 +37,7 @@ mod verify;
 pub mod whole_file;
 mod writer;
 
+pub use bakeoff::{ATTEMPT_LABEL, TRIAL_LABEL};
 pub use error::ArchiveError;
 pub use export::Format;
 pub use journal::Journal;

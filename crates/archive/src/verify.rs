@@ -158,6 +158,9 @@ impl Archive {
             }
         }
         if let Some(told) = look.note(EVENTS, bakeoff::read_journal(folder)) {
+            if let Some(damage) = &told.damage {
+                look.problem(EVENTS, damage);
+            }
             if told.torn_bytes > 0 && !bakeoff::is_running(folder) {
                 look.problem(EVENTS, "it ends inside a line, which the next `bakeoff resume` cuts off");
             }

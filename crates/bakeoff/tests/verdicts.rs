@@ -20,6 +20,22 @@ fn comparison<'a>(run: &'a Value, metric: &str) -> &'a Value {
     all.iter().find(|c| c["metric"] == metric).unwrap_or_else(|| panic!("no {metric}: {run}"))
 }
 
+/// Whether every trial is valid. A machine that starves the load makes trials INVALID: then nothing may be claimed, and the
+/// document must say which configuration lacks how many.
+fn is_whole(run: &Value) -> bool {
+    let count = |of: &Value, name: &str| of[name].as_u64().unwrap_or_else(|| panic!("no {name}: {run}"));
+    let cells = &run["cells"];
+    let missing = count(cells, "planned") - count(cells, "sealed");
+    if missing > 0 {
+        let arms = run["fallen_out"].as_array().expect("a list");
+        let named: u64 = arms.iter().map(|arm| count(arm, "invalid") + count(arm, "failed")).sum();
+        assert_eq!(named, missing, "{run}");
+        let comparisons = run["comparisons"].as_array().expect("comparisons");
+        assert!(comparisons.iter().all(|c| c["verdict"] == "inconclusive"), "{run}");
+    }
+    missing == 0
+}
+
 /// Both commands do the same work and differ in how long they sleep. CPU time of the whole machine over the rate calls the
 /// one that sleeps four times as long four times as expensive, because everything else goes on meanwhile.
 #[test]
@@ -47,12 +63,9 @@ metrics = ["throughput", "cpu-per-event"]
 "#,
     );
     let ratio = |metric: &str| comparison(&run, metric)["ratio"].as_f64();
-    if run["cells"]["sealed"] == 12 {
+    if is_whole(&run) {
         assert!(ratio("throughput").is_some_and(|r| r < 0.6), "{run}");
         assert!(ratio("cpu-per-event").is_some_and(|r| (0.4..2.5).contains(&r)), "{run}");
-    } else {
-        // A machine that starves the load makes trials INVALID: then nothing is claimed, and the page says which arm.
-        assert!(run["fallen_out"].as_array().is_some_and(|f| f.len() == 2), "{run}");
     }
 }
 
@@ -123,12 +136,12 @@ metrics = ["p99", "cpu-per-event"]
 "#,
     );
     let slopes = run["slopes"].as_array().expect("slopes");
-    // A machine that starves the generator makes trials INVALID: then nothing is judged.
-    if run["cells"]["sealed"] == 12 {
+    if is_whole(&run) {
         assert_eq!(slopes.len(), 2, "{run}");
         for slope in slopes {
-            let known = slope["value_ns"].as_f64().is_some_and(|ns| ns > 0.0);
-            assert!(known || slope["missing"]["value_ns"].is_string(), "{slope}");
+            // A get of memcached takes some 10 us of CPU time, on any machine more than 0.1 us and less than 1 ms.
+            let value_ns = slope["value_ns"].as_f64();
+            assert!(value_ns.is_some_and(|ns| (100.0..1e6).contains(&ns)), "{slope}");
         }
         // One comparison over all rates, not one at each.
         let of_cpu = |list: &str| {

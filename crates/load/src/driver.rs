@@ -7,7 +7,7 @@ mod address;
 mod broken;
 mod caching;
 pub mod dd;
-mod exec;
+pub(crate) mod exec;
 mod http;
 mod memcached;
 mod mysql;

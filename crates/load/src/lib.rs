@@ -74,6 +74,7 @@ use record::target::Target;
 pub use control::{Control, ControlError};
 pub use dataset::{Cleaned, Prepared};
 pub use driver::dd;
+pub use driver::exec::words_of as exec_words;
 use driver::{Driver, Scheme};
 pub use error::{ErrorClass, LoadError};
 pub use stop::{Stop, StopLevel};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use record::bakeoff::{Factor, Judge, Metric, Plot, blocks_min, smallest_p};
-use record::target::mask_text;
+use record::target::{mask_text, whole_lines};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Lines, Place, Problem, ProblemKind, human, meant};
@@ -251,7 +251,7 @@ impl Checker<'_> {
             }
         }
         let mut start = 0;
-        for line in text.split_inclusive('\n') {
+        for line in whole_lines(text) {
             let masked = mask_text(line);
             if masked != line {
                 let at = line.bytes().zip(masked.bytes()).take_while(|(a, b)| a == b).count();

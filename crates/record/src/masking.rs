@@ -4,14 +4,16 @@
 //! is masked up to the quote that closes it, also in JSON, in which that quote is escaped; a text that says too little is
 //! better than one that says too much.
 
+mod forms;
 mod names;
 mod quotes;
 
-use self::names::{announces_secret, is_header, is_secret_field};
+use self::forms::mask_forms;
+use self::names::{announces_secret, is_header, is_secret_field, takes_login};
 use self::quotes::{Quotes, Value};
 use crate::target::Target;
 
-pub(crate) use self::names::is_secret;
+pub(crate) use self::names::{is_secret, is_secret_parameter};
 
 /// A text for people with the passwords masked that are seen to be such: in URLs, in `password=...`, in
 /// `MYSQL_PWD = "..."`, behind `--token`, in `Authorization: ...`.
@@ -22,7 +24,7 @@ pub fn mask_text(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     // Inside a secret that has several lines, up to the line with this in it.
     let mut hidden_until: Option<&str> = None;
-    for line in text.split_inclusive('\n') {
+    for line in whole_lines(text) {
         if let Some(end) = hidden_until {
             let Some(at) = line.find(end) else { continue };
             hidden_until = None;
@@ -38,6 +40,35 @@ pub fn mask_text(text: &str) -> String {
         masked.push_str(&mask_assignment(&line).unwrap_or_else(|| mask_line(&line)));
     }
     masked
+}
+
+/// The lines of a text with their ends. A line that ends with a backslash, or with an option whose value is a secret, has the
+/// next one in it.
+pub fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = line_end(rest, 0)?;
+        while let (true, Some(next)) = (goes_on(&rest[..end]), line_end(rest, end)) {
+            end = next;
+        }
+        let (line, behind) = rest.split_at(end);
+        rest = behind;
+        Some(line)
+    })
+}
+
+fn line_end(text: &str, from: usize) -> Option<usize> {
+    (from < text.len()).then(|| text[from..].find('\n').map_or(text.len(), |at| from + at + 1))
+}
+
+/// - `line`: may be several already.
+fn goes_on(line: &str) -> bool {
+    let last = &line[line.trim_end_matches(['\r', '\n']).rfind('\n').map_or(0, |at| at + 1)..];
+    let last = last.trim_end_matches(['\r', '\n']);
+    let text = last.trim_end_matches([' ', '\t', '"', '\'', ',']);
+    let begin = text.rfind([' ', '\t', '"', '\'', '[', ',']).map_or(0, |at| at + 1);
+    let word = &text[begin..];
+    last.ends_with('\\') || (word.starts_with('-') && announces_secret(&text[..begin], word))
 }
 
 /// The quotes that end the block, and the line up to them, if it is `NAME = """` with the secret on the lines below.
@@ -113,7 +144,9 @@ fn mask_line(line: &str) -> String {
     let line = mask_values(&line, fields);
     let line = mask_values(&line, options);
     let line = mask_values(&line, attached);
-    mask_words(&line)
+    let line = mask_values(&line, logins);
+    let line = mask_words(&line);
+    mask_forms(&line)
 }
 
 /// Looks for the next value from a place on: where the search goes on, and the value if there is one.
@@ -221,30 +254,66 @@ fn options(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Optio
     if !announces_secret(&line[..begin], word) {
         return Some((end, None));
     }
-    // The end of the word's own quotes, and what a list has between its words.
-    let between = line[end..].find(|c: char| !(c.is_whitespace() || matches!(c, '"' | '\'' | '\\' | ',')));
-    let Some(first) = between.map(|at| end + at) else { return Some((end, None)) };
-    let gap = &line[end..first];
-    if line[first..].starts_with("--") || !gap.contains([' ', ',', '\t']) {
-        return Some((end, None));
-    }
-    // The value's own quote, if it has one, is the last thing of the gap.
-    let start = end + gap.rfind([' ', ',', '\t']).map_or(0, |at| at + 1);
+    let Some(start) = value_start(line, end) else { return Some((end, None)) };
     quotes.advance(line, start);
     let value = quotes.value(line, start).filter(|_| {
         // `IDENTIFIED BY` and `PASSWORD` of SQL are followed by text in quotes.
-        word.starts_with('-') || !names::wants_quotes(word) || Quotes::at(line, start).is_some()
+        word.starts_with('-')
+            || !names::wants_quotes(&line[..begin], word)
+            || Quotes::at(line, start).is_some()
     });
+    let value = value.map(|value| if word == "AUTH" { with_next_word(line, value, quotes) } else { value });
     Some((end, value))
+}
+
+/// Where the value of an option begins that ends at `end`, its own quote included; `None` if none follows.
+///
+/// Between them are blanks, the end of the option's own quotes, the comma of a list, or the escapes of blanks and line ends.
+fn value_start(line: &str, end: usize) -> Option<usize> {
+    let bytes = line.as_bytes();
+    let (mut at, mut start) = (end, None);
+    while let Some(byte) = bytes.get(at) {
+        let backslashes = bytes[at..].iter().take_while(|b| **b == b'\\').count();
+        let behind = bytes.get(at + backslashes + 1);
+        let is_escape =
+            backslashes % 2 == 1 && matches!(bytes.get(at + backslashes), Some(b'n' | b'r' | b't'));
+        match byte {
+            b'\\' if is_escape && (start.is_none() || behind.is_some_and(u8::is_ascii_whitespace)) => {
+                at += backslashes + 1;
+                start = Some(at);
+            }
+            b'\\' => at += backslashes,
+            b'"' | b'\'' => at += 1,
+            b',' | b' ' | b'\t' | b'\r' | b'\n' => {
+                at += 1;
+                start = Some(at);
+            }
+            _ => break,
+        }
+    }
+    start.filter(|_| at < line.len() && !line[at..].starts_with("--"))
+}
+
+/// `AUTH user password`: both words.
+fn with_next_word(line: &str, first: Value, quotes: &Quotes) -> Value {
+    let next = first.end + 1;
+    let has_next = line[first.end..].starts_with(' ')
+        && line[next..].starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '"' | '\''));
+    match quotes.value(line, next).filter(|_| has_next) {
+        Some(second) => Value::plain(first.inner.start..second.end),
+        None => first,
+    }
 }
 
 /// `-pSECRET` of a database's client.
 fn attached(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
-    let begin = from + line[from..].find("-p")?;
+    let begin = from + line[from..].find('-')?;
+    let option = line[begin + 1..].chars().next().filter(char::is_ascii_alphabetic);
     let start = begin + 2;
     let is_word = !line[..begin].ends_with(|c: char| c == '-' || c.is_ascii_alphanumeric());
-    let has_value = line[start..].starts_with(|c: char| !c.is_whitespace() && c != '-');
-    if !is_word || !has_value || !names::is_behind_client(&line[..begin]) {
+    let has_value = |start: usize| line[start..].starts_with(|c: char| !c.is_whitespace() && c != '-');
+    let Some(option) = option.filter(|_| is_word && has_value(start)) else { return Some((begin + 1, None)) };
+    if !names::takes_attached(&line[..begin], option) {
         return Some((start, None));
     }
     quotes.advance(line, begin);
@@ -255,10 +324,42 @@ fn attached(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Opti
     Some((start, value))
 }
 
+/// `-u user:SECRET`, `--user=user:SECRET`, `-U user%SECRET`.
+fn logins(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    let begin = from + line[from..].find('-')?;
+    let end = line[begin..]
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .map_or(line.len(), |at| begin + at);
+    let is_word = !line[..begin].ends_with(|c: char| c.is_ascii_alphanumeric());
+    if !is_word || !takes_login(&line[..begin], &line[begin..end]) {
+        return Some((end, None));
+    }
+    let start = if line[end..].starts_with('=') { Some(end + 1) } else { value_start(line, end) };
+    let Some(start) = start else { return Some((end, None)) };
+    quotes.advance(line, begin);
+    quotes.advance(line, start);
+    let value = quotes.value(line, start).and_then(|value| password_of(line, value));
+    Some((end, value))
+}
+
+/// The part of `user:password` that is the password.
+fn password_of(line: &str, login: Value) -> Option<Value> {
+    let text = &line[login.inner.clone()];
+    let at = text.find([':', '%'])?;
+    let (user, password) = (&text[..at], &text[at + 1..]);
+    let is_name = |c: char| c.is_alphanumeric() || "_.-\\".contains(c);
+    let is_plain = !user.is_empty() && user.chars().all(is_name) && !text.starts_with("***");
+    // `docker run --user 1000:1000`.
+    let is_id = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let is_path = password.starts_with('/');
+    (is_plain && !is_path && !(is_id(user) && is_id(password)))
+        .then(|| Value { inner: login.inner.start + at + 1..login.inner.end, end: login.end })
+}
+
 /// Arrivals that read like credentials: `burst:100-1000@1s/10s`.
 const RATES: [&str; 4] = ["ramp", "step", "burst", "sine"];
 
-/// `user:password` and `user:password@host`, without the password.
+/// `user:password@host` and `user:password`, without the password.
 fn without_password(word: &str) -> Option<String> {
     // `--dsn=user:password@host`.
     let (before, word) = match word.split_once('=') {
@@ -297,8 +398,7 @@ fn mask_word(word: &str, before: &str) -> Option<String> {
     if word.contains("://") {
         return Some(Target::new(word).masked());
     }
-    let credentials = matches!(before, "-u" | "--user" | "-U" | "--proxy-user" | "--userpwd");
-    if let Some(shown) = (credentials || word.contains('@')).then(|| without_password(word)).flatten() {
+    if let Some(shown) = word.contains('@').then(|| without_password(word)).flatten() {
         return Some(shown);
     }
     if word.contains('?') {
@@ -452,6 +552,72 @@ mod tests {
         ] {
             assert_eq!(mask_text(written), shown);
         }
+    }
+
+    /// One spelling a line: `S3CR3T` stands for the secret, `\t` and `\n` for a tab and a line's end.
+    #[test]
+    fn every_spelling_of_the_table_is_masked_in_a_text_in_a_document_and_twice() {
+        let table =
+            include_str!("../testdata/secrets.txt").lines().filter(|l| !l.is_empty() && !l.starts_with("# "));
+        let mut left = Vec::new();
+        for line in table {
+            let written = line.replace("\\t", "\t").replace("\\n", "\n");
+            // Letters and digits, so that no part of it is masked for its form.
+            let secret = if line.contains("S3CR3T") { "S3CR3T" } else { secret_by_form(line) };
+            let document = format!("{{\"a\":\"{}\",\"b\":1}}", in_json(&written));
+            for text in [&written, &format!("command = {written} # end"), &document] {
+                let masked = mask_text(text);
+                if masked.contains(secret) || !masked.contains("***") {
+                    left.push(format!("{text}\n  became {masked}"));
+                }
+                if mask_text(&masked) != masked {
+                    left.push(format!("{text}\n  twice became {}", mask_text(&masked)));
+                }
+            }
+            if !mask_text(&document).ends_with("\"b\":1}") {
+                left.push(format!("{document}\n  lost its end: {}", mask_text(&document)));
+            }
+        }
+        assert!(left.is_empty(), "{} left:\n{}", left.len(), left.join("\n"));
+    }
+
+    /// The longest word of a line that has its secret by its form.
+    fn secret_by_form(line: &str) -> &str {
+        let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+        words.max_by_key(|word| word.len()).expect("a line has a word")
+    }
+
+    fn in_json(text: &str) -> String {
+        text.chars()
+            .flat_map(|c| {
+                let escaped = match c {
+                    '"' => "\\\"".to_owned(),
+                    '\\' => "\\\\".to_owned(),
+                    '\n' => "\\n".to_owned(),
+                    '\t' => "\\t".to_owned(),
+                    c => c.to_string(),
+                };
+                escaped.chars().collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn no_line_of_the_other_table_is_changed() {
+        for line in include_str!("../testdata/not-secrets.txt").lines().filter(|l| !l.starts_with("# ")) {
+            assert_eq!(mask_text(line), line);
+            let document = format!("{{\"a\":\"{}\",\"b\":1}}", in_json(line));
+            assert_eq!(mask_text(&document), document);
+        }
+    }
+
+    #[test]
+    fn lines_that_go_on_are_one() {
+        let of = |text: &'static str| whole_lines(text).collect::<Vec<_>>();
+        assert_eq!(of("a\nb"), ["a\n", "b"]);
+        assert_eq!(of("a \\\n b\nc\n"), ["a \\\n b\n", "c\n"]);
+        assert_eq!(of("  \"--token\",\n  \"x\",\n]\n"), ["  \"--token\",\n  \"x\",\n", "]\n"]);
+        assert_eq!(of(""), [""; 0]);
     }
 
     #[test]

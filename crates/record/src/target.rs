@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-pub use crate::masking::mask_text;
-use crate::masking::{is_reference, is_secret};
+use crate::masking::{is_reference, is_secret_parameter};
+pub use crate::masking::{mask_text, whole_lines};
 
 /// A target as the user wrote it: `mysql://app:secret@localhost/bench`.
 ///
@@ -51,9 +51,24 @@ fn mask_user_info(text: &str) -> String {
     // A password may hold an unescaped `@` or even a `/`: whatever stands before the last `@` of the authority, or,
     // where the authority has none, before the last `@` of all, is user information.
     let at = rest[..authority_end].rfind('@').or_else(|| rest.rfind('@'));
-    match at.and_then(|at| rest[..at].find(':').map(|colon| (colon, at))) {
-        Some((colon, at)) if is_reference(&rest[colon + 1..at]) => text.to_owned(),
-        Some((colon, at)) => format!("{scheme}://{}:***{}", &rest[..colon], &rest[at..]),
+    // The colon of `{env:NAME}` is none.
+    let Some(at) = at.filter(|at| !is_reference(&rest[..*at])) else { return text.to_owned() };
+    let (user, password) = match rest[..at].split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (&rest[..at], None),
+    };
+    // On the web, what stands alone is a token: `https://TOKEN@host`, `https://TOKEN:@host`.
+    let is_web =
+        scheme.rsplit(['"', '\'', '=', '+', ' ']).next().is_some_and(|name| name.starts_with("http"));
+    match password {
+        Some(password) if is_reference(password) || user == "***" => text.to_owned(),
+        Some("" | "x" | "x-oauth-basic") if is_web && !user.is_empty() => {
+            format!("{scheme}://***{}", &rest[at..])
+        }
+        Some(_) => format!("{scheme}://{user}:***{}", &rest[at..]),
+        None if is_web && at < authority_end && !user.is_empty() && user != "***" => {
+            format!("{scheme}://***{}", &rest[at..])
+        }
         None => text.to_owned(),
     }
 }
@@ -61,7 +76,7 @@ fn mask_user_info(text: &str) -> String {
 fn mask_parameters(text: &str) -> String {
     let Some((path, query)) = text.split_once('?') else { return text.to_owned() };
     let masked = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, value)) if is_secret(name) && !is_reference(value) => format!("{name}=***"),
+        Some((name, value)) if is_secret_parameter(name) && !is_reference(value) => format!("{name}=***"),
         _ => pair.to_owned(),
     });
     format!("{path}?{}", masked.collect::<Vec<_>>().join("&"))
@@ -82,6 +97,13 @@ mod tests {
                 "mysql://app@localhost/bench?password=***&x=1",
             ),
             ("redis://:secret@h:1", "redis://:***@h:1"),
+            ("https://secret@h/p", "https://***@h/p"),
+            ("https://secret:@h/p", "https://***@h/p"),
+            ("https://secret:x-oauth-basic@h/p", "https://***@h/p"),
+            ("git+https://secret@h/p", "git+https://***@h/p"),
+            ("https://{env:T}@h/@p", "https://{env:T}@h/@p"),
+            ("http://h/p?a=1&X-Amz-Signature=secret", "http://h/p?a=1&X-Amz-Signature=***"),
+            ("http://h/p?sig=secret&sv=1", "http://h/p?sig=***&sv=1"),
             ("mysql://app@localhost:3306/bench", "mysql://app@localhost:3306/bench"),
             ("sqlite:/tmp/x.db?journal_mode=wal", "sqlite:/tmp/x.db?journal_mode=wal"),
             ("null:", "null:"),

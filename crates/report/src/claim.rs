@@ -305,6 +305,9 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
     if bakeoff.header.labels.contains_key("shortened") {
         caveats.push("Shortened to show that the plan works: the numbers are worth nothing.".to_owned());
     }
+    // In any other state, the headline has it.
+    let reason = bakeoff.header.reason.as_ref().filter(|_| bakeoff.header.state == RunState::Sealed);
+    caveats.extend(reason.map(|reason| format!("The archive: {reason}.")));
     caveats.extend(beside_others(bakeoff));
     let busy = bakeoff.sealed().filter(|(_, run)| run.environment.fact("trial.other_work").is_some()).count();
     if busy > 0 {

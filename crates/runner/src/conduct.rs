@@ -19,7 +19,7 @@ use crate::account::Account;
 use crate::beside::Beside;
 use crate::budget::Budget;
 use crate::error::RunnerError;
-use crate::ledger::{Ledger, event};
+use crate::ledger::{self, Ledger, event};
 use crate::machine::Machine;
 use crate::options::{Options, approve};
 use crate::preflight::{Finding, Severity, preflight};
@@ -127,6 +127,9 @@ pub fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
     approve(archive, id, plan.text(), options.trust)?;
+    if let Some(note) = ledger::mended(&journal) {
+        on_event(&Event::Note(&note));
+    }
     for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }

@@ -1,15 +1,19 @@
-//! What the machine was like just before a trial, and which program its server is.
+//! What the machine was like just before a trial, and which programs its server and its commands are.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use nix::unistd::Pid;
 use probes::proc_stat;
 use record::clock::{Clock as _, Monotonic};
 use record::environment::Environment;
 use record::missing::{Maybe, Missing};
+use record::target::Target;
 
 use crate::preflight::{BUSY_RATIO_MAX, busy_ratio};
 
@@ -19,8 +23,10 @@ const WATCH: Duration = Duration::from_millis(200);
 const BUSY: &str = "trial.busy_before_ratio";
 /// Set where that is too much for a quiet machine.
 const OTHER_WORK: &str = "trial.other_work";
-const PROGRAM: &str = "server.program";
-const PROGRAM_SUM: &str = "server.program.sha256";
+/// The programs of the server, and their checksums in the same order.
+const SERVER: [&str; 2] = ["server.program", "server.program.sha256"];
+/// Those of an `exec:` load.
+const COMMAND: [&str; 2] = ["command.program", "command.program.sha256"];
 
 /// Reads the machine's facts anew: a governor, a mitigation or a kernel setting may have changed since the last trial.
 pub(crate) fn refresh(environment: &mut Environment) {
@@ -52,16 +58,70 @@ fn watched() -> Maybe<f64> {
     busy_ratio(&before, &read()?).ok_or_else(|| Missing::because("no tick was booked"))
 }
 
-/// Notes which program the server is: its file, and the checksum of that.
-pub(crate) fn program(name: &str, environment: &mut Environment) {
-    let path = find(name);
-    let missing = || Missing::because(format!("no file `{name}` on PATH"));
-    let shown = path.as_ref().map(|path| path.display().to_string());
-    let sum = path
-        .ok_or_else(missing)
-        .and_then(|path| checksum(&path).map_err(|e| Missing::because(format!("{}: {e}", path.display()))));
-    environment.facts.insert(PROGRAM.to_owned(), shown.ok_or_else(missing));
-    environment.facts.insert(PROGRAM_SUM.to_owned(), sum);
+/// Notes which programs a server is: the files that its processes execute, and their checksums.
+///
+/// - `pids`: the processes that listen, or all of them if none does. A wrapper's shell is not the server.
+pub(crate) fn server(pids: &[Pid], environment: &mut Environment) {
+    let found = pids.iter().filter_map(|pid| {
+        let file = format!("/proc/{pid}/exe");
+        // A process that has ended executes nothing any more. The link opens the file even if it was replaced.
+        let path = match fs::read_link(&file) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+            path => path,
+        };
+        Some(path.and_then(|path| Ok((path, checksum(Path::new(&file))?))).map_err(|e| (file, e)))
+    });
+    note(SERVER, found.collect(), "no process of the server was found", environment);
+}
+
+/// Notes which programs an `exec:` load executes: the files on PATH, for a shell's text at each place of a command.
+///
+/// What these programs start themselves is not known.
+pub(crate) fn command(target: &Target, environment: &mut Environment) {
+    let Some(words) = load::exec_words(target) else { return };
+    let programs = match &words[..] {
+        [shell, option, text] if shell == "sh" && option == "-c" => {
+            std::iter::once("sh").chain(commands_of(text)).collect()
+        }
+        words => vec![words[0].as_str()],
+    };
+    let found = programs.into_iter().filter_map(find).map(|path| {
+        let sum = checksum(&path);
+        sum.map(|sum| (path.clone(), sum)).map_err(|e| (path.display().to_string(), e))
+    });
+    note(COMMAND, found.collect(), "it is not on PATH", environment);
+}
+
+/// Each program with its checksum; or the file that cannot be read.
+type Programs = Result<BTreeMap<PathBuf, String>, (String, io::Error)>;
+
+fn note([name, sum_name]: [&str; 2], programs: Programs, absent: &str, environment: &mut Environment) {
+    let programs = match programs {
+        Ok(programs) if programs.is_empty() => Err(Missing::because(absent)),
+        Ok(programs) => Ok(programs),
+        Err((file, error)) => Err(Missing::because(format!("{file}: {error}"))),
+    };
+    let paths = |all: &BTreeMap<PathBuf, String>| all.keys().map(|path| path.display().to_string()).collect();
+    let listed = |list: Vec<String>| list.join(", ");
+    environment.facts.insert(name.to_owned(), programs.as_ref().map(paths).map(listed).map_err(Clone::clone));
+    environment.facts.insert(sum_name.to_owned(), programs.map(|all| listed(all.into_values().collect())));
+}
+
+/// Words before a command that belong to the shell, or that only execute the next one.
+const BEFORE_COMMANDS: [&str; 14] = [
+    "!", "{", "if", "then", "else", "elif", "while", "until", "do", "time", "exec", "command", "env", "nohup",
+];
+/// Commands that a shell executes itself although there are files of that name.
+const BUILT_IN: [&str; 9] = ["[", "cd", "echo", "false", "kill", "printf", "pwd", "test", "true"];
+
+/// The words of a shell's text that stand where a command begins; in quotes, too, as those of `sh -c '...'` are.
+fn commands_of(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(['|', '&', ';', '(', ')', '`', '"', '\'', '\n']);
+    parts.filter_map(|part| {
+        let is_before = |word: &&str| BEFORE_COMMANDS.contains(word) || word.contains('=');
+        let word = part.split_whitespace().find(|word| !is_before(word))?;
+        (!BUILT_IN.contains(&word)).then_some(word)
+    })
 }
 
 fn find(name: &str) -> Option<PathBuf> {
@@ -71,22 +131,21 @@ fn find(name: &str) -> Option<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
     };
-    found.and_then(|path| fs::canonicalize(path).ok())
+    found.and_then(|path| fs::canonicalize(path).ok()).filter(|path| path.is_file())
 }
 
-/// The checksum of a file that was read last: a file that is the same by inode, size and time is not read again.
-fn checksum(path: &Path) -> std::io::Result<String> {
-    type Known = ((u64, u64, u64, i64, i64), String);
-    static LAST: Mutex<Option<Known>> = Mutex::new(None);
+/// The checksum of a file; one that is the same by inode, size and time is read once.
+fn checksum(path: &Path) -> io::Result<String> {
+    static KNOWN: Mutex<BTreeMap<(u64, u64, u64, i64, i64), String>> = Mutex::new(BTreeMap::new());
     let mut file = File::open(path)?;
     let found = file.metadata()?;
     let key = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
-    let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some((_, sum)) = last.as_ref().filter(|(known, _)| *known == key) {
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(sum) = known.get(&key) {
         return Ok(sum.clone());
     }
     let sum = archive::sha256(&mut file)?;
-    *last = Some((key, sum.clone()));
+    known.insert(key, sum.clone());
     Ok(sum)
 }
 
@@ -94,16 +153,46 @@ fn checksum(path: &Path) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_program_is_known_by_its_content() {
-        let mut environment = Environment::default();
-        program("sh", &mut environment);
-        let path = environment.fact(PROGRAM).expect("every system has a shell").to_owned();
-        let asked = std::process::Command::new("sha256sum").arg(&path).output().unwrap();
+    fn sum_by_coreutils(path: &str) -> String {
+        let asked = std::process::Command::new("sha256sum").arg(path).output().unwrap();
         let sum = String::from_utf8(asked.stdout).unwrap();
-        assert_eq!(environment.fact(PROGRAM_SUM), sum.split_whitespace().next());
-        program("no-such-program", &mut environment);
-        assert_eq!(environment.fact(PROGRAM), None);
+        sum.split_whitespace().next().unwrap_or_else(|| panic!("no sum of {path}")).to_owned()
+    }
+
+    #[test]
+    fn a_server_is_known_by_the_content_of_the_file_that_it_executes() {
+        let mut environment = Environment::default();
+        server(&[nix::unistd::getpid()], &mut environment);
+        let own = std::env::current_exe().unwrap().display().to_string();
+        assert_eq!(environment.fact(SERVER[0]), Some(own.as_str()));
+        assert_eq!(environment.fact(SERVER[1]), Some(sum_by_coreutils(&own).as_str()));
+        server(&[], &mut environment);
+        assert_eq!(environment.fact(SERVER[0]), None);
+        assert_eq!(environment.fact(SERVER[1]), None);
+    }
+
+    #[test]
+    fn the_programs_of_a_command_are_found_behind_its_shell() {
+        for (target, names) in [
+            ("exec:sleep 0.1", "sleep"),
+            ("exec:gzip -1 <x | cat >/dev/null", "sh gzip cat"),
+            ("exec:A=1 env LC_ALL=C sort x && echo done", "sh sort"),
+            ("exec:if test -e x; then exec sleep 1; fi", "sh sleep"),
+            ("exec:sh -c 'sleep 1; gzip x'", "sh sleep gzip"),
+        ] {
+            let mut environment = Environment::default();
+            command(&Target::new(target), &mut environment);
+            let wanted: std::collections::BTreeSet<PathBuf> =
+                names.split(' ').map(|name| find(name).unwrap()).collect();
+            let paths: Vec<String> = wanted.iter().map(|path| path.display().to_string()).collect();
+            let sums: Vec<String> = paths.iter().map(|path| sum_by_coreutils(path)).collect();
+            assert_eq!(environment.fact(COMMAND[0]), Some(paths.join(", ").as_str()), "{target}");
+            assert_eq!(environment.fact(COMMAND[1]), Some(sums.join(", ").as_str()), "{target}");
+        }
+        let mut environment = Environment::default();
+        command(&Target::new("exec:no-such-program"), &mut environment);
+        assert!(environment.facts[COMMAND[0]].is_err());
+        command(&Target::new("null:"), &mut environment);
     }
 
     #[test]

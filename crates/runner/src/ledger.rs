@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use archive::{Archive, Filter, Journal, JournalEvent, PartOf, Step};
+use archive::{
+    ATTEMPT_LABEL as ATTEMPT, Archive, Filter, Journal, JournalEvent, PartOf, Step, TRIAL_LABEL as TRIAL,
+};
 use record::bakeoff::{Bakeoff, Trial, TrialState, state_when_done};
 use record::clock::WallAnchor;
 use record::run::{RunId, RunState};
@@ -13,8 +15,6 @@ use crate::queue::{self, History, Work};
 use crate::{Event, Outcome};
 
 /// Marks of a trial's run, beside the levels of its factors.
-pub(crate) const TRIAL: &str = "trial";
-pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const BLOCK: &str = "block";
 pub(crate) const SERIES: &str = "series";
 
@@ -182,6 +182,16 @@ impl Ledger {
             self.history.replace(trial, attempt, state);
         }
         Ok(())
+    }
+}
+
+/// A note if the journal was damaged and was just written anew.
+pub(crate) fn mended(journal: &Journal) -> Option<String> {
+    match &journal.before().last()?.step {
+        Step::JournalMended { damage } => Some(format!(
+            "the journal was damaged ({damage}): it was written anew, and runs that it no longer names are taken over"
+        )),
+        _ => None,
     }
 }
 

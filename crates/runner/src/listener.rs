@@ -14,6 +14,8 @@ use nix::unistd::Pid;
 use plan::Ready;
 use record::target::Target;
 
+use crate::process::Stat;
+
 /// How long one attempt to connect may take.
 pub(crate) const TRY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The state of a socket that takes connections, in `/proc/net/tcp`.
@@ -103,26 +105,14 @@ impl Address {
     ///
     /// An address on another machine belongs to no process here, and is not judged.
     pub(crate) fn stranger(&self, members: &[Pid]) -> Option<String> {
-        let own: Vec<u64> = members.iter().flat_map(|pid| sockets_of(*pid)).collect();
-        let listening = match self {
-            Self::Unix(path) => {
-                if listener_of(path).is_ok_and(|pid| members.contains(&pid)) {
-                    return None;
-                }
-                listening_at_path(&fs::read_to_string("/proc/net/unix").unwrap_or_default(), path)
-            }
-            Self::Tcp(..) => {
-                let Some(address) = self.connect() else {
-                    return Some(format!("{self} no longer answers"));
-                };
-                if !is_here(address.ip()) {
-                    return None;
-                }
-                let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")));
-                listening_at(&tables.map(Result::unwrap_or_default), address)
-            }
+        let listening = match self.sockets() {
+            Sockets::Silent => return Some(format!("{self} no longer answers")),
+            Sockets::Elsewhere => return None,
+            Sockets::Here(listening) => listening,
         };
-        if !listening.is_empty() && listening.iter().all(|inode| own.contains(inode)) {
+        let own: Vec<u64> = members.iter().flat_map(|pid| sockets_of(*pid)).collect();
+        let all_own = !listening.is_empty() && listening.iter().all(|inode| own.contains(inode));
+        if all_own || self.peer(members).is_some() {
             return None;
         }
         let foreign = listening.iter().find(|inode| !own.contains(inode));
@@ -136,6 +126,56 @@ impl Address {
             ),
         })
     }
+
+    /// Those of `members` that take the connections.
+    ///
+    /// A process that hands its socket on to a child takes none: a supervisor, a wrapper that binds the port.
+    pub(crate) fn listeners(&self, members: &[Pid]) -> Vec<Pid> {
+        let Sockets::Here(listening) = self.sockets() else { return Vec::new() };
+        let listens = |pid: &Pid| sockets_of(*pid).iter().any(|inode| listening.contains(inode));
+        let holders: Vec<Pid> = members.iter().copied().filter(listens).collect();
+        let parents: Vec<i32> =
+            holders.iter().filter_map(|pid| Some(Stat::of(pid.as_raw()).ok()?.parent)).collect();
+        let mut listeners: Vec<Pid> =
+            holders.into_iter().filter(|pid| !parents.contains(&pid.as_raw())).collect();
+        if listeners.is_empty() {
+            listeners.extend(self.peer(members));
+        }
+        listeners
+    }
+
+    fn sockets(&self) -> Sockets {
+        match self {
+            Self::Unix(path) => {
+                let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+                Sockets::Here(listening_at_path(&table, path))
+            }
+            Self::Tcp(..) => {
+                let Some(address) = self.connect() else { return Sockets::Silent };
+                if !is_here(address.ip()) {
+                    return Sockets::Elsewhere;
+                }
+                let tables = ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/net/{name}")));
+                Sockets::Here(listening_at(&tables.map(Result::unwrap_or_default), address))
+            }
+        }
+    }
+
+    /// The one of `members` that made the socket of a path listen, also in another network namespace.
+    fn peer(&self, members: &[Pid]) -> Option<Pid> {
+        let Self::Unix(path) = self else { return None };
+        listener_of(path).ok().filter(|pid| members.contains(pid))
+    }
+}
+
+/// The sockets that take the connections to an address.
+enum Sockets {
+    /// None answers.
+    Silent,
+    /// On another machine.
+    Elsewhere,
+    /// By inode.
+    Here(Vec<u64>),
 }
 
 fn unescaped(text: &str) -> String {
@@ -309,6 +349,8 @@ mod tests {
         for address in addresses {
             assert!(address.answers());
             assert_eq!(address.stranger(&[getpid()]), None);
+            assert_eq!(address.listeners(&[getpid()]), [getpid()]);
+            assert_eq!(address.listeners(&[]), []);
             let said = address.stranger(&[]).unwrap();
             assert!(said.contains(&format!("process {}", getpid())), "{said}");
         }

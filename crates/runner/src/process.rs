@@ -204,7 +204,6 @@ impl Drop for Process {
 
 impl Stat {
     /// Of a living process; a zombie is not found.
-    #[cfg(test)]
     pub(crate) fn of(pid: i32) -> io::Result<Self> {
         Some(Self::of_any(pid)?).filter(|stat| stat.is_alive).ok_or_else(|| io::ErrorKind::NotFound.into())
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use archive::{Archive, Step};
+use archive::{ATTEMPT_LABEL as ATTEMPT, Archive, Step, TRIAL_LABEL as TRIAL};
 use load::Stop;
 use plan::Experiment;
 use record::bakeoff::{Bakeoff, Judge, Levels, Page, Trial};
@@ -21,7 +21,7 @@ use crate::beside::Beside;
 use crate::conduct::{BESIDE_OTHERS, command_line};
 use crate::copies::{Confined, Copies};
 use crate::error::RunnerError;
-use crate::ledger::{ATTEMPT, BLOCK, Ledger, SERIES, TRIAL};
+use crate::ledger::{self, BLOCK, Ledger, SERIES};
 use crate::machine::Machine;
 use crate::options::{Options, approve};
 use crate::sweep::Sweep;
@@ -101,6 +101,9 @@ pub(crate) fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff)?;
     approve(archive, id, &plan.text(), options.trust)?;
+    if let Some(note) = ledger::mended(&journal) {
+        on_event(&Event::Note(&note));
+    }
     for done in workspace::clear(journal.before())? {
         on_event(&Event::Note(&done));
     }

@@ -108,11 +108,11 @@ impl Series<'_, '_> {
         let Some(spec) = self.plan().server(self.levels(), self.workspace.folder()) else { return Ok(()) };
         self.say("start", Step::SeriesStart)?;
         let (addresses, stop) = (self.addresses(), self.conductor.stop);
-        let program = spec.command.program.clone();
         let server = Server::start(spec, &self.workspace, &addresses, stop).map_err(no_server)?;
-        fingerprint::program(&program, &mut self.conductor.environment);
-        let ready = self.server.insert(server).wait_until_ready(&self.workspace, &addresses, stop);
-        ready.map_err(no_server)?;
+        let server = self.server.insert(server);
+        server.wait_until_ready(&self.workspace, &addresses, stop).map_err(no_server)?;
+        let listeners = server.listeners(&self.workspace, &addresses);
+        fingerprint::server(&listeners, &mut self.conductor.environment);
         self.say("ready", Step::SeriesReady)
     }
 

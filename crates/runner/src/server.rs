@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use load::{Stop, StopLevel};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use plan::{Ready, ServerSpec, StopSignal};
 
 use crate::listener::{Address, TRY_TIMEOUT};
@@ -102,6 +103,15 @@ impl Server {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid().as_raw().unsigned_abs()
+    }
+
+    /// The processes that take its connections; all of its processes if it listens at no known address.
+    pub(crate) fn listeners(&self, workspace: &Workspace, addresses: &[Address]) -> Vec<Pid> {
+        let members = workspace.members();
+        let ready = Address::of_ready(&self.spec.ready);
+        let listeners: Vec<Pid> =
+            ready.iter().chain(addresses).flat_map(|address| address.listeners(&members)).collect();
+        if listeners.is_empty() { members } else { listeners }
     }
 
     /// What it wrote since this was last asked.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use archive::{RunWriter, Spool, Step};
+use archive::{ATTEMPT_LABEL as ATTEMPT, RunWriter, Spool, Step, TRIAL_LABEL as TRIAL};
 use load::LoadError;
 use nix::unistd::Pid;
 use plan::Plan;
@@ -18,7 +18,7 @@ use record::verdict::Validity;
 use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
 use crate::fingerprint;
-use crate::ledger::{ATTEMPT, BLOCK, SERIES, TRIAL, event};
+use crate::ledger::{BLOCK, SERIES, event};
 use crate::machine::Machine;
 use crate::process::wait_for;
 use crate::secrets::Secrets;
@@ -53,6 +53,8 @@ pub(crate) fn conduct(
     if let Some(note) = fingerprint::judge_quiet(&mut conductor.environment) {
         (conductor.on_event)(&Event::Note(&note));
     }
+    let target = conductor.plan.target(&trial.levels, workspace.folder());
+    fingerprint::command(&target, &mut conductor.environment);
     let machine = conductor.machine.as_ref().map(Machine::look);
     let mut header = header(conductor, trial);
     let writer = conductor.archive.begin(&header)?;

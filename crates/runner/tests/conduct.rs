@@ -11,6 +11,7 @@ use plan::Plan;
 use record::bakeoff::TrialState::{self, Abandoned, Failed, Invalid, Sealed};
 use record::bakeoff::{Bakeoff, Trial};
 use record::clock::WallAnchor;
+use record::load::Phase;
 use record::run::{RunId, RunState};
 use record::series::Sample;
 
@@ -339,13 +340,22 @@ fn a_server_that_dies_once_costs_its_series_one_more_server() {
     // Where the server's user, whichever it is, may write.
     let outside = tempfile::tempdir().unwrap();
     std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let marker = outside.path().join("died");
+    let (asked, died) = (outside.path().join("asked"), outside.path().join("died"));
     // The first one lives until the measured phase of its trial; every other one lives on.
     let script = format!(
-        "touch {{scratch}}/ready; if test -e {0}; then exec sleep 1000; fi; touch {0}; sleep 0.1; echo ouch; exit 3",
-        marker.display()
+        "touch {{scratch}}/ready; if test -e {0}; then exec sleep 1000; fi; \
+         until test -e {1}; do sleep 0.01; done; echo ouch; touch {0}; exit 3",
+        died.display(),
+        asked.display()
     );
-    let outcome = run(&with_server(&script, ""), &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    let mut kill_once = |event: &Event<'_>| {
+        let Event::Load(load::Event::PhaseStarts { phase: Phase::Measure, .. }) = event else { return };
+        std::fs::write(&asked, "").unwrap();
+        while !died.exists() {
+            std::thread::yield_now();
+        }
+    };
+    let outcome = run(&with_server(&script, ""), &archive, &BESIDE, &Stop::new(), &mut kill_once).unwrap();
     let bakeoff = check_whole(&archive, &outcome);
     assert_eq!((measured(&outcome), outcome.failed), (2, 0));
     let states = states(&bakeoff);

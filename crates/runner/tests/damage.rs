@@ -2,6 +2,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "a test binary; clippy only knows its test functions"
 )]
 
@@ -41,12 +43,21 @@ run = "echo {threads}"
 instruments = ["cpu"]
 "#;
 
-fn flip_a_bit(path: &Path) {
-    let mut bytes = fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 4;
+/// Flips a bit of a file at a place, from 0 (its first byte) to 1 (its last); yields what it was before.
+fn flip_a_bit(path: &Path, place: f64) -> Vec<u8> {
+    let whole = fs::read(path).unwrap();
+    let mut bytes = whole.clone();
+    let at = (place * (bytes.len() - 1) as f64).round() as usize;
+    bytes[at] ^= 4;
     fs::write(path, bytes).unwrap();
+    whole
 }
+
+/// Both ends, the middle, and places that are near no end and no middle.
+const PLACES: [f64; 7] = [0.0, 0.013, 0.31, 0.5, 0.77, 0.98, 1.0];
+
+/// Files of a run that no number is read from: only `verify` names their damage.
+const READ_BY_PEOPLE: [&str; 2] = ["hist.parquet", "server.log.zst"];
 
 fn damaged(bakeoff: &Bakeoff) -> Vec<&str> {
     let damaged = bakeoff.attempts.iter().filter(|a| a.state == TrialState::Damaged);
@@ -64,47 +75,109 @@ fn a_flipped_bit_in_any_file_of_a_run_costs_that_trial_and_resume_measures_it_ag
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    let mut spared = Vec::new();
-    for name in files.iter().map(|file| file.file_name().unwrap().to_owned()) {
+    assert!(files.len() >= 7, "{files:?}");
+    for name in files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()) {
         // Each kind of file in turn, of the run that counts now.
         let before = archive.bakeoff(outcome.id).unwrap();
         let run = before.attempts.iter().filter(|a| a.trial == 0).find_map(|a| a.run.as_ref()).unwrap();
         let id = run.header.id;
-        flip_a_bit(&folder.path().join(format!("runs/{id}")).join(&name));
-        let bakeoff = archive.bakeoff(outcome.id).unwrap_or_else(|e| panic!("{}: {e}", name.display()));
-        if damaged(&bakeoff).len() == damaged(&before).len() {
-            // A file that no number comes from: `runs verify` names it.
-            spared.push(name);
-            continue;
+        let path = folder.path().join(format!("runs/{id}")).join(&name);
+        for place in PLACES {
+            let whole = flip_a_bit(&path, place);
+            let problems = archive.verify(&[id]).unwrap().remove(0).problems;
+            assert!(!problems.is_empty(), "{name} at {place}: verify sees it");
+            let bakeoff = archive.bakeoff(outcome.id).unwrap_or_else(|e| panic!("{name} at {place}: {e}"));
+            let now = damaged(&bakeoff);
+            if READ_BY_PEOPLE.contains(&name.as_str()) {
+                assert_eq!(now.len(), damaged(&before).len(), "{name} at {place}: the numbers are whole");
+                assert!(problems.iter().any(|p| p.path == path), "{name} at {place}: {problems:?}");
+            } else {
+                assert_eq!(now.len(), damaged(&before).len() + 1, "{name} at {place}: left out");
+                assert!(now.iter().any(|why| why.starts_with(&format!("run {id}: "))), "{now:?}");
+                let others = bakeoff.attempts.iter().filter(|a| a.run.is_some()).count();
+                assert_eq!(others, 1, "{name} at {place}: the other trial is as it was");
+            }
+            fs::write(&path, whole).unwrap();
         }
-        let reason = damaged(&bakeoff).pop().unwrap().to_owned();
-        assert!(reason.starts_with(&format!("run {id}: ")), "{reason}");
-        let others = bakeoff.attempts.iter().filter(|a| a.run.is_some()).count();
-        assert_eq!(others, 1, "the other trial is as it was");
-
+        assert_eq!(archive.bakeoff(outcome.id).unwrap(), before, "{name}: mended");
+        flip_a_bit(&path, 0.5);
         let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
         assert_eq!((resumed.planned, resumed.sealed + resumed.invalid), (0, 2));
         let bakeoff = archive.bakeoff(outcome.id).unwrap();
-        let measured: Vec<u32> =
+        let mut measured: Vec<u32> =
             bakeoff.attempts.iter().filter(|a| a.run.is_some()).map(|a| a.trial).collect();
-        assert_eq!(measured.len(), 2, "{measured:?}");
+        measured.sort_unstable();
+        assert_eq!(measured, [0, 1], "{name}");
+        let again = bakeoff.attempts.len() - before.attempts.len();
+        assert_eq!(again, usize::from(!READ_BY_PEOPLE.contains(&name.as_str())), "{name}");
     }
-    assert!(files.len() >= 5, "{files:?}");
-    spared.sort();
-    assert_eq!(spared, ["hist.parquet", "server.log.zst"]);
     // It can be removed, with the runs that no longer read.
     archive.remove(outcome.id).unwrap();
     assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 0);
 }
 
+/// Whatever line a bit flips in, the runs and the other lines tell what was measured, and `resume` measures nothing again.
+#[test]
+fn a_flipped_bit_anywhere_in_the_journal_is_named_and_costs_no_trial() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let plan = plan::read(PLAN, "test.toml").unwrap();
+    let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
+    let path = folder.path().join(format!("bakeoffs/{}/events.jsonl", outcome.id));
+    let whole = archive.bakeoff(outcome.id).unwrap();
+    let runs = |bakeoff: &Bakeoff| {
+        let mut runs: Vec<_> =
+            bakeoff.attempts.iter().filter_map(|a| Some((a.trial, a.run.clone()?))).collect();
+        runs.sort_by_key(|(trial, _)| *trial);
+        runs
+    };
+    assert_eq!(runs(&whole).len(), 2);
+    let lines = fs::read_to_string(&path).unwrap().lines().count();
+    // Nothing can tell damage to the last byte from a line that a dying process left half-written.
+    let places = (0..=3 * lines).map(|i| 0.999 * i as f64 / (3 * lines) as f64);
+    for place in places {
+        let journal = flip_a_bit(&path, place);
+        let read = archive.bakeoff(outcome.id).unwrap_or_else(|e| panic!("at {place}: {e}"));
+        assert_eq!(runs(&read), runs(&whole), "at {place}");
+        assert_eq!(read.header.state, whole.header.state, "at {place}");
+        let reason = read.header.reason.unwrap_or_else(|| panic!("at {place}: the damage is named"));
+        assert!(reason.contains("its journal is damaged (line "), "at {place}: {reason}");
+        assert_eq!(archive.header(outcome.id).unwrap().id, outcome.id, "at {place}");
+        let verified = archive.verify(&[outcome.id]).unwrap().remove(0);
+        assert!(verified.problems.iter().any(|p| p.path == path), "at {place}: {verified:?}");
+        fs::write(&path, journal).unwrap();
+    }
+    // The line that ends a trial is gone, and the process that resumes has no index either.
+    let text = fs::read_to_string(&path).unwrap();
+    let at = text.find("\"trial-sealed\"").or_else(|| text.find("\"trial-invalid\"")).unwrap();
+    flip_a_bit(&path, at as f64 / (text.len() - 1) as f64);
+    fs::remove_file(folder.path().join("index.sqlite")).unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let mut notes = Vec::new();
+    let resumed = resume(&archive, outcome.id, &BESIDE, &Stop::new(), &mut |event| {
+        if let bakeoff_runner::Event::Note(note) = event {
+            notes.push((*note).to_owned());
+        }
+    });
+    let resumed = resumed.unwrap();
+    assert_eq!((resumed.planned, resumed.sealed + resumed.invalid), (0, 2));
+    assert!(notes.iter().any(|note| note.contains("the journal was damaged (line ")), "{notes:?}");
+    let read = archive.bakeoff(outcome.id).unwrap();
+    assert_eq!(runs(&read), runs(&whole), "nothing was measured again");
+    assert_eq!((read.header.state, read.header.reason), (whole.header.state, whole.header.reason));
+    let verified = archive.verify(&[outcome.id]).unwrap().remove(0);
+    assert_eq!(verified.problems, []);
+    assert!(fs::read_to_string(&path).unwrap().contains("\"journal-mended\""));
+}
+
 #[test]
 fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
-    for name in ["order.json", "order.sha256", "env.json", "plan.toml", "events.jsonl"] {
+    for name in ["order.json", "order.sha256", "env.json", "plan.toml"] {
         let folder = tempfile::tempdir().unwrap();
         let archive = Archive::open(folder.path()).unwrap();
         let plan = plan::read(PLAN, "test.toml").unwrap();
         let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
-        flip_a_bit(&folder.path().join(format!("bakeoffs/{}/{name}", outcome.id)));
+        flip_a_bit(&folder.path().join(format!("bakeoffs/{}/{name}", outcome.id)), 0.5);
         assert!(archive.bakeoff(outcome.id).is_err(), "{name}");
         // As a later process finds it: its index is gone, too.
         fs::remove_file(folder.path().join("index.sqlite")).unwrap();

@@ -1,7 +1,7 @@
 //! kill -9 at any moment: nothing is lost, nothing counts twice.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,9 +15,23 @@ fn kills_wanted() -> u64 {
     std::env::var("BAKEOFF_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
 }
 
-/// Two configurations, two cells, two blocks, with a server behind a wrapper, and a helper of it that leaves group and
+/// Two configurations, two cells, two blocks. The server is a child of a wrapper's child, and a helper leaves group and
 /// session: each would outlive us if it could.
-const PLAN: &str = r#"
+///
+/// - `nonce`: an argument of processes that no other process has.
+fn plan(nonce: &str) -> String {
+    let is_installed = Command::new("memcached").arg("-V").output().is_ok();
+    let (target, server, ready) = if is_installed {
+        let memcached = r#"sh -c \"memcached -u root -s {scratch}/m.sock; :\""#;
+        ("target = \"memcached+unix:{scratch}/m.sock\"\nkeys = 100", memcached, "socket:{scratch}/m.sock")
+    } else {
+        println!("memcached is not installed: the server listens nowhere");
+        let sleep = r#"sh -c \"touch {scratch}/ready; sleep NONCE; :\""#;
+        let target = "target = \"sqlite:{scratch}/bench.db?journal_mode=wal&synchronous=off\"\nrows = 100";
+        (target, sleep, "test -e {scratch}/ready")
+    };
+    format!(
+        r#"
 schema = 1
 title  = "Killed"
 [factors.name]
@@ -30,16 +44,18 @@ level  = "sub-plot"
 [design]
 blocks = 2
 [load]
-target  = "sqlite:{scratch}/bench.db?journal_mode=wal&synchronous=off"
-rows    = 100
-threads = "{threads}"
+{target}
+threads = "{{threads}}"
 [server]
-command = "sh -c 'setsid sleep 1000 & sh -c \"touch {scratch}/ready; exec sleep 1000\"; wait'"
-ready   = "test -e {scratch}/ready"
+command = "sh -c 'setsid sleep NONCE & {server}; wait'"
+ready   = "{ready}"
 [phases]
-warm-up = { min = "20ms" }
-measure = { time = "100ms", interval = "100ms" }
-"#;
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "100ms", interval = "100ms" }}
+"#
+    )
+    .replace("NONCE", nonce)
+}
 
 /// The example that stands beside this test's own binary.
 fn conduct(arguments: &[&str]) -> Command {
@@ -72,72 +88,107 @@ fn sleep(time: Duration) {
     }
 }
 
-/// Processes whose working folder is, or was, one of `folders`: servers of the bake-off and what they started.
-fn living_in(folders: &[PathBuf]) -> Vec<PathBuf> {
-    let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten().map(|e| e.path());
-    let is_in = |cwd: PathBuf| folders.iter().any(|folder| cwd.starts_with(folder));
-    processes.filter(|p| std::fs::read_link(p.join("cwd")).is_ok_and(is_in)).collect()
+/// A living process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Living {
+    pid: i32,
+    name: String,
+    arguments: String,
 }
 
-/// The scratch folders that a bake-off made, by its journal.
-fn scratches_of(archive: &str, id: RunId) -> Vec<PathBuf> {
+/// Every living process that has one of `words` among its arguments, whatever its folder, group, session or parent.
+fn living_with(words: &[String]) -> Vec<Living> {
+    let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten();
+    let living = processes.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        // Of a zombie it is empty.
+        let arguments = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+        let name = String::from_utf8_lossy(&read("comm")).trim().to_owned();
+        words.iter().any(|word| arguments.contains(word)).then_some(Living { pid, name, arguments })
+    });
+    living.collect()
+}
+
+/// What the journal of a bake-off names under `key`: its scratch folders, its control groups.
+fn named(archive: &str, id: RunId, key: &str) -> Vec<String> {
     let journal = std::fs::read_to_string(format!("{archive}/bakeoffs/{id}/events.jsonl"));
     let journal = journal.expect("a bake-off has a journal");
-    let folder = |line: &str| Some(line.split_once("\"folder\":\"")?.1.split_once('"')?.0.into());
-    journal.lines().filter_map(folder).collect()
+    let key = format!("\"{key}\":\"");
+    let value = |line: &str| Some(line.split_once(&key)?.1.split_once('"')?.0.to_owned());
+    journal.lines().filter_map(value).collect()
+}
+
+/// Kills the server behind its wrappers with SIGKILL; whether there was one.
+fn kill_server(words: &[String]) -> bool {
+    let is_server = |process: &&Living| matches!(process.name.as_str(), "memcached" | "sleep");
+    let mut living = living_with(words);
+    // First the server itself; the helper where there is none.
+    living.sort_by_key(|process| process.name != "memcached");
+    let Some(server) = living.iter().find(is_server) else { return false };
+    let server = nix::unistd::Pid::from_raw(server.pid);
+    nix::sys::signal::kill(server, nix::sys::signal::Signal::SIGKILL).is_ok()
 }
 
 #[test]
 fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left() {
     let wanted = kills_wanted();
     let folder = tempfile::tempdir().unwrap();
-    let (dir, plan) = (folder.path().join("archive"), folder.path().join("plan.toml"));
-    std::fs::write(&plan, PLAN).unwrap();
-    let (dir, plan) = (dir.to_str().unwrap(), plan.to_str().unwrap());
+    let (dir, file) = (folder.path().join("archive"), folder.path().join("plan.toml"));
+    let nonce = format!("4000.0{}", std::process::id());
+    std::fs::write(&file, plan(&nonce)).unwrap();
+    let (dir, file) = (dir.to_str().unwrap(), file.to_str().unwrap());
 
     // One bake-off after the other is killed and resumed and killed again, until all kills are spent.
     let (mut kills, mut moments) = (0, (0..).map(moment));
-    let mut bakeoffs = Vec::new();
+    let (mut of_servers, mut bakeoffs) = (0, Vec::new());
     while kills < wanted {
-        let (mut child, id) = begin(&["run", dir, plan]);
+        let (mut child, id) = begin(&["run", dir, file]);
         bakeoffs.push(id);
+        // A trial whose server dies twice has failed for good: only one dies without the bake-off.
+        let mut may_die_alone = true;
         loop {
             sleep(moments.next().unwrap());
             let was_over = child.try_wait().unwrap().is_some();
-            // Every third time the server behind the wrapper dies just before.
-            let servers = living_in(&scratches_of(dir, id));
-            if let Some(server) = servers.last().filter(|_| kills % 3 == 2 && !was_over) {
-                let pid = server.file_name().and_then(|n| n.to_str()).and_then(|n| n.parse().ok());
-                // It may have ended just now.
-                let _ = nix::sys::signal::kill(
-                    nix::unistd::Pid::from_raw(pid.unwrap()),
-                    nix::sys::signal::Signal::SIGKILL,
-                );
+            let words: Vec<String> = named(dir, id, "folder").into_iter().chain([nonce.clone()]).collect();
+            let has_killed = !was_over && kills % 3 != 0 && kill_server(&words);
+            of_servers += u64::from(has_killed);
+            if has_killed && kills % 3 == 1 && may_die_alone {
+                may_die_alone = false;
+                kills += 1;
+                if kills < wanted {
+                    continue;
+                }
+            } else {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                if was_over {
+                    break;
+                }
+                kills += 1;
+                (child, _) = begin(&["resume", dir, &id.to_string()]);
             }
-            child.kill().unwrap();
-            child.wait().unwrap();
-            if was_over {
-                break;
-            }
-            kills += 1;
-            (child, _) = begin(&["resume", dir, &id.to_string()]);
             if kills == wanted {
                 assert!(child.wait().unwrap().success());
-                let scratches = scratches_of(dir, id);
-                assert!(!scratches.is_empty());
-                assert!(
-                    scratches.iter().all(|folder| !folder.exists()),
-                    "nothing is left of the scratch folders"
-                );
-                assert_eq!(living_in(&scratches), Vec::<PathBuf>::new(), "no server is left");
                 break;
             }
         }
     }
 
     let archive = Archive::open(Path::new(dir)).unwrap();
-    let mut abandoned = 0;
+    let (mut abandoned, mut failed) = (0, 0);
     for id in &bakeoffs {
+        let folders = named(dir, *id, "folder");
+        assert!(!folders.is_empty());
+        assert_eq!(
+            folders.iter().find(|folder| Path::new(folder).exists()),
+            None,
+            "a scratch folder is left"
+        );
+        let groups = named(dir, *id, "control_group");
+        assert_eq!(groups.iter().find(|group| Path::new(group).exists()), None, "a control group is left");
+        assert_eq!(living_with(&folders), [], "a process is left that knows its folder");
+
         let bakeoff = archive.bakeoff(*id).unwrap();
         // On a busy machine every trial may be INVALID.
         assert!(
@@ -146,10 +197,17 @@ fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left()
             bakeoff.header.state
         );
         for trial in &bakeoff.trials {
-            let of_trial = bakeoff.attempts.iter().filter(|a| a.trial == trial.index);
-            let kept: Vec<_> =
-                of_trial.filter(|a| matches!(a.state, TrialState::Sealed | TrialState::Invalid)).collect();
-            assert_eq!(kept.len(), 1, "trial {} of {id} is measured exactly once", trial.index);
+            let states = bakeoff.attempts.iter().filter(|a| a.trial == trial.index).map(|a| a.state);
+            let states: Vec<TrialState> = states.collect();
+            let measured =
+                states.iter().filter(|s| matches!(s, TrialState::Sealed | TrialState::Invalid)).count();
+            let failures = states.iter().filter(|s| **s == TrialState::Failed).count();
+            assert!(
+                measured == 1 || (measured == 0 && failures == 2),
+                "trial {} of {id} is measured exactly once, or its server was killed twice: {states:?}",
+                trial.index
+            );
+            failed += failures;
         }
         abandoned += bakeoff.attempts_that_ended(TrialState::Abandoned);
         // Each abandoned attempt has its end in the journal, once.
@@ -158,14 +216,21 @@ fn killed_at_any_moment_every_trial_is_sealed_exactly_once_and_nothing_is_left()
         assert_eq!(ends, bakeoff.attempts_that_ended(TrialState::Abandoned), "{journal}");
         // Every run that the archive holds of this bake-off is an attempt of it.
         let filter = Filter { part_of: PartOf::Bakeoff(*id), ..Filter::default() };
-        assert_eq!(archive.list(&filter).unwrap().len(), bakeoff.trials.len());
+        let runs = bakeoff.attempts.iter().filter(|a| a.run.is_some()).count();
+        assert_eq!(archive.list(&filter).unwrap().len(), runs);
     }
+    assert_eq!(living_with(&[nonce]), [], "no server, wrapper or helper is left");
     assert!(abandoned > 0, "at least one kill hit a trial");
+    // A series has two trials; both fail if its server dies before the first.
+    assert!(failed as u64 <= 2 * of_servers, "{failed} trials failed, {of_servers} servers were killed");
     let before = archive.list(&Filter::default()).unwrap();
     for verified in archive.verify(&[]).unwrap() {
         assert!(verified.problems.is_empty(), "{verified:?}");
     }
     assert_eq!(archive.reindex().unwrap().same, Some(true));
     assert_eq!(archive.list(&Filter::default()).unwrap(), before);
-    println!("{wanted} kills over {} bake-offs, {abandoned} attempts abandoned", bakeoffs.len());
+    println!(
+        "{wanted} kills over {} bake-offs, {of_servers} of them with a server; {abandoned} attempts abandoned, {failed} failed",
+        bakeoffs.len()
+    );
 }

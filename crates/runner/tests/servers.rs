@@ -90,6 +90,53 @@ fn a_server_that_leaves_its_group_and_session_does_not_answer_for_the_next_arm()
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "nothing has the port in the end");
 }
 
+/// The file of that name on PATH, where its links end.
+fn file_of(program: &str) -> String {
+    let asked = Command::new("sh").args(["-c", &format!("readlink -f $(command -v {program})")]).output();
+    String::from_utf8(asked.unwrap().stdout).unwrap().trim().to_owned()
+}
+
+/// `sha256sum` of that file.
+fn sum_of(file: &str) -> String {
+    let asked = Command::new("sha256sum").arg(file).output().unwrap();
+    String::from_utf8(asked.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn a_trial_names_the_program_that_listens_and_not_the_shell_around_it() {
+    if !is_installed("memcached") {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let (port, memcached) = (free_port(), file_of("memcached"));
+    // Neither shell becomes the server: both wait for it. The helper is of the series and listens nowhere.
+    let server = format!(
+        "command = \"sh -c 'sleep 1000 & sh -c \\\"memcached -l 127.0.0.1 -p {port} -U 0; :\\\"; :'\"\n\
+         ready = \"tcp:127.0.0.1:{port}\""
+    );
+    let (outcome, bakeoff, notes) = conduct(&plan(&server));
+    let outcome = outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
+    assert_eq!((outcome.planned, measured(&bakeoff)), (0, 4), "{notes:?}");
+    for run in bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()) {
+        assert_eq!(run.environment.fact("server.program"), Some(memcached.as_str()));
+        assert_eq!(run.environment.fact("server.program.sha256"), Some(sum_of(&memcached).as_str()));
+    }
+}
+
+#[test]
+fn a_trial_names_all_programs_of_a_server_whose_address_is_not_known() {
+    let server =
+        "command = \"sh -c 'sleep 1000 & touch {scratch}/ready; wait'\"\nready = \"test -e {scratch}/ready\"";
+    let (outcome, bakeoff, notes) = conduct(&plan(server));
+    outcome.unwrap_or_else(|e| panic!("{e}; {notes:?}"));
+    let shell = file_of("sh");
+    let run = bakeoff.attempts.iter().find_map(|a| a.run.as_ref()).unwrap();
+    let programs: Vec<&str> = run.environment.fact("server.program").unwrap().split(", ").collect();
+    assert!(programs.contains(&shell.as_str()), "{programs:?}");
+    let sums: Vec<String> = programs.iter().map(|program| sum_of(program)).collect();
+    assert_eq!(run.environment.fact("server.program.sha256"), Some(sums.join(", ").as_str()));
+}
+
 #[test]
 fn a_process_that_this_series_did_not_start_is_not_measured() {
     let outside = tempfile::tempdir().unwrap();

@@ -96,6 +96,11 @@ pub enum Step {
         /// Why.
         reason: String,
     },
+    /// The journal was damaged, and was written anew of the lines that read.
+    JournalMended {
+        /// What was wrong with it.
+        damage: String,
+    },
     /// Every trial has its end.
     BakeoffDone,
     /// The user stopped it; it can be resumed.

@@ -132,6 +132,12 @@ impl Connection for Runner {
     }
 }
 
+/// The words that a load on `target` executes, the program first; `None` if the target is another one than `exec:`.
+pub fn words_of(target: &Target) -> Option<Vec<String>> {
+    let command = command_of(target);
+    (target.scheme() == SCHEME.name && !command.is_empty()).then(|| words(command))
+}
+
 fn command_of(target: &Target) -> &str {
     target.expose().split_once(':').map_or("", |(_, command)| command.trim())
 }

@@ -1,47 +1,38 @@
 //! Names that announce a secret.
 
-/// Headers of requests whose values are secrets, in lower case.
-const HEADERS: [&str; 8] = [
+/// Headers of requests whose values are secrets and whose names do not say so, in lower case.
+const HEADERS: [&str; 7] = [
     "authorization",
     "proxy-authorization",
+    "authentication",
     "cookie",
     "set-cookie",
-    "x-api-key",
-    "api-key",
     "apikey",
-    "x-auth-token",
+    "x-registry-config",
 ];
 
-/// Whether a header of that name lets its sender in.
+/// Whether a header of that name lets its sender in: `X-Api-Key`, `PRIVATE-TOKEN`.
 pub(super) fn is_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    HEADERS.contains(&name.as_str()) || (name.starts_with("x-") && is_secret(&name))
+    HEADERS.contains(&name.as_str()) || (name.contains('-') && is_secret(&name))
 }
 
-/// Options of servers and of their clients whose next word is a secret.
-const OPTIONS: [&str; 12] = [
-    "--requirepass",
-    "requirepass",
-    "--masterauth",
-    "masterauth",
-    "--pass",
-    "--password",
-    "--passwd",
-    "--secret",
-    "--token",
-    "--auth",
-    "--api-key",
-    "--secret-key",
-];
+/// Words of a server's configuration whose next word is a secret.
+const WORDS: [&str; 3] = ["requirepass", "masterauth", "bearer"];
 
-/// Words whose next word is a secret behind these programs.
-const OF_PROGRAMS: [(&str, &str); 6] = [
-    ("redis-cli", "-a"),
-    ("valkey-cli", "-a"),
-    ("redis-cli", "AUTH"),
-    ("valkey-cli", "AUTH"),
-    ("sshpass", "-p"),
-    ("login", "-p"),
+/// Words whose next word is a secret behind one of these programs.
+const OF_PROGRAMS: [(&[&str], &str); 11] = [
+    (&["redis-cli", "valkey-cli", "redis-benchmark", "valkey-benchmark", "memtier_benchmark"], "-a"),
+    (&["sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "cqlsh", "cypher-shell"], "-p"),
+    (&["login", "useradd", "usermod", "rabbitmqadmin"], "-p"),
+    (&["sqlcmd", "bcp", "zip", "unzip", "mosquitto_pub", "mosquitto_sub", "ipmitool"], "-P"),
+    (&["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami", "ldapdelete"], "-w"),
+    (&["openssl"], "-k"),
+    (&["influx"], "-t"),
+    (&["vault"], "login"),
+    (&["machine", "login"], "password"),
+    (&["consul"], "-token"),
+    (&["natscli", "nats"], "-creds"),
 ];
 
 /// Whether the word after `word` is a secret.
@@ -49,14 +40,32 @@ const OF_PROGRAMS: [(&str, &str); 6] = [
 /// - `before`: the line up to the word.
 pub(super) fn announces_secret(before: &str, word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
-    let last = || before.trim_end().rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
-    let of_program =
-        || OF_PROGRAMS.iter().any(|(program, option)| *option == word && near(before).contains(program));
-    OPTIONS.contains(&lower.as_str())
-        || (lower.starts_with("--") && !lower.contains('=') && is_secret(&lower[2..]))
-        || lower == "bearer"
-        || (wants_quotes(word) && (lower == "password" || last().eq_ignore_ascii_case("identified")))
+    let is_option = || {
+        let name = lower.trim_start_matches('-');
+        // `-p` and its like are left to the programs.
+        word.starts_with('-')
+            && name.len() > 2
+            && !name.contains('=')
+            && is_secret(word.trim_start_matches('-'))
+    };
+    let of_program = || {
+        let has = |programs: &[&str]| is_behind(before, programs);
+        OF_PROGRAMS.iter().any(|(programs, option)| *option == word && has(programs))
+    };
+    WORDS.contains(&lower.trim_start_matches('-'))
+        || word == "AUTH"
+        || is_option()
+        || wants_quotes(before, word)
         || of_program()
+        || is_set(before, word)
+}
+
+/// `set -x GITHUB_TOKEN SECRET`, `setenv NAME SECRET`, `aws configure set NAME SECRET`.
+fn is_set(before: &str, word: &str) -> bool {
+    let mut last = words(near(before)).rev().filter(|word| !word.starts_with('-'));
+    word.contains(['_', '-', '.'])
+        && matches!(last.next(), Some("set" | "SET" | "setenv"))
+        && is_secret(word.rsplit(['.', ':', '/']).next().unwrap_or(word))
 }
 
 /// A program stands so many bytes before its option at most.
@@ -66,64 +75,167 @@ fn near(before: &str) -> &str {
     &before[before.ceil_char_boundary(before.len().saturating_sub(NEAR))..]
 }
 
-/// Words of SQL that a text in quotes follows.
-pub(super) fn wants_quotes(word: &str) -> bool {
-    word.eq_ignore_ascii_case("by") || word.eq_ignore_ascii_case("password")
+fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || "\"'`\\,[(".contains(c)).filter(|word| !word.is_empty())
 }
 
-/// Clients of databases, which take `-pSECRET`.
-const CLIENTS: [&str; 8] =
-    ["mysql", "mariadb", "mysqladmin", "mysqldump", "mysqlsh", "mysqlslap", "mysqlimport", "mysqlcheck"];
-
-/// Whether the last command of `before` is one of [`CLIENTS`].
-pub(super) fn is_behind_client(before: &str) -> bool {
+/// Whether the last command of `before` has one of the programs in it.
+fn is_behind(before: &str, programs: &[&str]) -> bool {
     let command = near(before).rsplit(['|', ';', '&']).next().unwrap_or_default();
-    let is_client = |word: &str| {
-        let program = word.rsplit('/').next().unwrap_or(word);
-        CLIENTS.contains(&program) || program.starts_with("mariadb-")
-    };
-    command.split(|c: char| c.is_whitespace() || "\"'`\\".contains(c)).any(is_client)
+    words(command).any(|word| programs.contains(&word.rsplit('/').next().unwrap_or(word)))
+}
+
+/// Words of SQL that a text in quotes follows: `PASSWORD 's'`, `IDENTIFIED WITH plugin BY 's'`.
+pub(super) fn wants_quotes(before: &str, word: &str) -> bool {
+    if word.eq_ignore_ascii_case("password") {
+        return !is_behind(before, &["machine"]);
+    }
+    let is_identified =
+        || words(near(before)).rev().take(4).any(|word| word.eq_ignore_ascii_case("identified"));
+    ["by", "as"].iter().any(|by| word.eq_ignore_ascii_case(by)) && is_identified()
+}
+
+/// Programs that take an option with its value attached: `mysql -pSECRET`.
+const ATTACHED: [(&[&str], char); 5] = [
+    (
+        &[
+            "mysql",
+            "mysqladmin",
+            "mysqldump",
+            "mysqlsh",
+            "mysqlslap",
+            "mysqlimport",
+            "mysqlcheck",
+            "mysqlbinlog",
+        ],
+        'p',
+    ),
+    (&["mariadb", "mariadb-admin", "mariadb-dump", "mariadb-slap", "mariadb-import", "mariadb-check"], 'p'),
+    (&["sshpass", "7z", "7za", "7zz", "7zr", "rar", "unrar", "mongo", "mongosh"], 'p'),
+    (&["sqlcmd", "bcp", "unzip"], 'P'),
+    (&["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami", "ldapdelete"], 'w'),
+];
+
+/// Whether `-OPTIONvalue` shows a secret in the last command of `before`.
+pub(super) fn takes_attached(before: &str, option: char) -> bool {
+    ATTACHED.iter().any(|(programs, of)| *of == option && is_behind(before, programs))
+}
+
+/// Options whose value is `user:password`.
+const LOGINS: [&str; 12] = [
+    "-u",
+    "-U",
+    "--user",
+    "--username",
+    "--proxy-user",
+    "--userpwd",
+    "--user-pass",
+    "--http-user",
+    "--basic",
+    "--basic-auth",
+    "--login",
+    "--account",
+];
+
+/// Those of programs for the same.
+const LOGINS_OF_PROGRAMS: [(&[&str], &str); 2] = [(&["ab"], "-A"), (&["hey", "wrk2", "bombardier"], "-a")];
+
+/// Whether the value of `option` is `user:password`.
+pub(super) fn takes_login(before: &str, option: &str) -> bool {
+    let of_program = |(programs, of): &(&[&str], &str)| *of == option && is_behind(before, programs);
+    LOGINS.contains(&option) || LOGINS_OF_PROGRAMS.iter().any(of_program)
 }
 
 /// Whether `name: value`, without quotes, shows a secret: the shorter names are words of sentences too.
 pub(super) fn is_secret_field(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
+    let name = plain(name);
     let ends = ["password", "passwd", "passphrase", "secret", "_key", "_token"];
     is_secret(&name) && ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Whether a variable, a parameter or an option of that name holds a secret.
-pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    name.ends_with("password")
-        || ENDS.iter().any(|end| {
-            name.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('_'))
-        })
-        || NAMES.contains(&name.as_str())
+/// Whether a parameter of that name in a web address holds a secret: signatures of addresses let in, too.
+pub(crate) fn is_secret_parameter(name: &str) -> bool {
+    let name = plain(name);
+    let ends = ["sig", "signature", "hmac", "sessionid", "session_id", "sid"];
+    is_secret(&name) || ends.iter().any(|end| is_last_word(&name, end))
 }
 
-/// How names of secrets end: `AWS_SECRET_ACCESS_KEY`, `db_pwd`, `api-key`.
-const ENDS: [&str; 17] = [
-    "passwd",
-    "pass",
-    "passphrase",
+/// Whether a variable, a parameter or an option of that name holds a secret.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = plain(name);
+    LAST_WORDS.iter().any(|end| is_last_word(&name, end))
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || NAMES.contains(&name.as_str())
+        || (name.ends_with("pass") && !NOT_PASSWORDS.iter().any(|end| name.ends_with(end)))
+}
+
+/// In lower case, with one sign between its words: `accessKey` and `Access-Key` are `access_key`.
+fn plain(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len() + 4);
+    let mut is_after_lower = false;
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && is_after_lower {
+            plain.push('_');
+        }
+        is_after_lower = c.is_ascii_lowercase();
+        plain.push(if c == '-' { '_' } else { c.to_ascii_lowercase() });
+    }
+    plain
+}
+
+fn is_last_word(name: &str, end: &str) -> bool {
+    name.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('_'))
+}
+
+/// How names of secrets end, whatever is before.
+const ENDS: [&str; 8] =
+    ["password", "passwd", "passphrase", "rootpw", "bindpw", "authtoken", "accesstoken", "_pat"];
+
+/// Words that end with `pass` and are none.
+const NOT_PASSWORDS: [&str; 6] = ["bypass", "compass", "_two_pass", "_one_pass", "multipass", "encompass"];
+
+/// The last words of names of secrets: `AWS_SECRET_ACCESS_KEY`, `db_pwd`, `api-key`.
+const LAST_WORDS: [&str; 37] = [
     "pw",
     "pwd",
     "secret",
     "token",
     "credential",
     "credentials",
+    "creds",
+    "bearer",
+    "jwt",
+    "auth",
+    "authenticate",
+    "apikey",
+    "api_key",
     "access_key",
     "secret_key",
     "private_key",
     "account_key",
     "encryption_key",
-    "api_key",
-    "apikey",
-    "auth",
+    "signing_key",
+    "master_key",
+    "shared_key",
+    "session_key",
+    "deploy_key",
+    "ssh_key",
+    "auth_key",
+    "app_key",
+    "application_key",
+    "hmac_key",
+    "jwt_key",
+    "storage_key",
+    "service_key",
+    "license_key",
+    "subscription_key",
+    "functions_key",
+    "registration_key",
+    "secret_key_base",
+    "webhook_url",
 ];
 /// Names of secrets that end like no other.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "requirepass",
     "masterauth",
     "pgpass",
@@ -133,4 +245,5 @@ const NAMES: [&str; 9] = [
     "accesskey",
     "secretkey",
     "accountkey",
+    "storepasswd",
 ];

@@ -134,6 +134,11 @@ impl Quotes {
                 }
                 continue;
             }
+            if let Some(behind) = self.behind_substitution(line, at) {
+                has_bare = true;
+                at = behind;
+                continue;
+            }
             let bytes = &line.as_bytes()[at..];
             let backslashes = bytes.iter().take_while(|b| **b == b'\\').count();
             let next = bytes.get(backslashes).copied();
@@ -150,6 +155,33 @@ impl Quotes {
             _ => from..at,
         };
         (at > from).then_some(Value { inner, end: at })
+    }
+
+    /// Behind `$(...)`, `${...}` or `<(...)`, which may have blanks in it.
+    fn behind_substitution(&self, line: &str, from: usize) -> Option<usize> {
+        let (open, close) = match line.as_bytes().get(from..from + 2)? {
+            b"$(" | b"<(" => (b'(', b')'),
+            b"${" => (b'{', b'}'),
+            _ => return None,
+        };
+        let bytes = line.as_bytes();
+        let (mut at, mut depth) = (from + 1, 0_u32);
+        while at < line.len().min(from + LENGTH_MAX) {
+            if let Some((quote, next)) = Self::at(line, at) {
+                if self.open.contains(&quote) {
+                    return None;
+                }
+                at = next;
+                continue;
+            }
+            depth += u32::from(bytes[at] == open);
+            depth -= u32::from(bytes[at] == close);
+            if depth == 0 {
+                return Some(at + 1);
+            }
+            at = behind_plain(line, at);
+        }
+        None
     }
 
     /// Where the text of a quote ends, and where its closing quote does; `None` if a quote around it ends first.

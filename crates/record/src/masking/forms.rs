@@ -1,0 +1,115 @@
+//! Secrets that are known by their form alone: tokens whose issuers begin them alike so that they can be found.
+
+/// What a token is made of behind its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// Letters, digits, `-`, `_` and `.`.
+    Any,
+    /// Letters and digits, among them a digit: the beginning is also one of plain names.
+    Alphanumeric,
+    /// Capital letters and digits.
+    Capitals,
+}
+
+/// How a token begins, the least length of the rest, and what that is made of.
+const TOKENS: [(&str, usize, Tail); 35] = [
+    // GitHub, GitLab
+    ("ghp_", 16, Tail::Any),
+    ("gho_", 16, Tail::Any),
+    ("ghu_", 16, Tail::Any),
+    ("ghs_", 16, Tail::Any),
+    ("ghr_", 16, Tail::Any),
+    ("github_pat_", 16, Tail::Any),
+    ("glpat-", 16, Tail::Any),
+    // AWS: identifiers of keys
+    ("AKIA", 16, Tail::Capitals),
+    ("ASIA", 16, Tail::Capitals),
+    // Google
+    ("AIza", 30, Tail::Any),
+    ("ya29.", 16, Tail::Any),
+    ("GOCSPX-", 16, Tail::Any),
+    // JSON in base64, of which web tokens are made
+    ("eyJ", 16, Tail::Any),
+    // Stripe
+    ("sk_live_", 8, Tail::Any),
+    ("sk_test_", 8, Tail::Any),
+    ("rk_live_", 8, Tail::Any),
+    ("rk_test_", 8, Tail::Any),
+    ("whsec_", 16, Tail::Any),
+    // Slack
+    ("xoxb-", 8, Tail::Any),
+    ("xoxp-", 8, Tail::Any),
+    ("xoxa-", 8, Tail::Any),
+    ("xoxr-", 8, Tail::Any),
+    ("xoxs-", 8, Tail::Any),
+    ("xapp-", 8, Tail::Any),
+    // Others
+    ("sk-ant-", 16, Tail::Any),
+    ("sk-proj-", 16, Tail::Any),
+    ("sk-", 20, Tail::Alphanumeric),
+    ("hf_", 30, Tail::Alphanumeric),
+    ("npm_", 30, Tail::Alphanumeric),
+    ("pypi-", 30, Tail::Any),
+    ("dop_v1_", 16, Tail::Any),
+    ("SG.", 30, Tail::Any),
+    ("hvs.", 16, Tail::Any),
+    ("shpat_", 16, Tail::Any),
+    ("dckr_pat_", 16, Tail::Any),
+];
+
+/// Paths of web addresses that let in who knows them.
+const PATHS: [&str; 3] = ["hooks.slack.com/services/", "/api/webhooks/", "api.telegram.org/bot"];
+
+/// The line without tokens and secret paths.
+pub(super) fn mask_forms(line: &str) -> String {
+    let line = PATHS.iter().fold(line.to_owned(), |line, path| mask_path(&line, path));
+    let in_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut masked = String::with_capacity(line.len());
+    let mut rest = line.as_str();
+    while let Some(at) = rest.find(in_token) {
+        let end = rest[at..].find(|c| !in_token(c)).map_or(rest.len(), |length| at + length);
+        masked.push_str(&rest[..at]);
+        // In JSON, `\n` before a token has its letter in it.
+        let word = &rest[at..end];
+        let escape = usize::from(rest[..at].ends_with('\\') && word.starts_with(['n', 'r', 't']));
+        let (before, word) = word.split_at(escape);
+        masked.push_str(before);
+        masked.push_str(if is_token(word) { "***" } else { word });
+        rest = &rest[end..];
+    }
+    masked.push_str(rest);
+    masked
+}
+
+fn is_token(word: &str) -> bool {
+    TOKENS.iter().any(|(begin, least, tail)| {
+        word.strip_prefix(begin).is_some_and(|rest| {
+            rest.len() >= *least
+                && match tail {
+                    Tail::Any => true,
+                    Tail::Alphanumeric => {
+                        rest.bytes().all(|b| b.is_ascii_alphanumeric())
+                            && rest.bytes().any(|b| b.is_ascii_digit())
+                    }
+                    Tail::Capitals => rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()),
+                }
+        })
+    })
+}
+
+fn mask_path(line: &str, path: &str) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(path) {
+        let start = at + path.len();
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '\\' | '<' | '>' | '?');
+        let end = rest[start..].find(ends).map_or(rest.len(), |length| start + length);
+        masked.push_str(&rest[..start]);
+        if end > start {
+            masked.push_str("***");
+        }
+        rest = &rest[end..];
+    }
+    masked.push_str(rest);
+    masked
+}
