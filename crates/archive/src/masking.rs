@@ -15,7 +15,39 @@ pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
     if let Some(target) = target.filter(|t| t.expose() != t.masked()) {
         text = text.replace(&in_json(target.expose()), &in_json(&target.masked()));
     }
-    target::mask_text(&text).into_bytes()
+    target::mask_text(&mask_texts(&text)).into_bytes()
+}
+
+/// The document with each of its texts masked by itself: as its lines, without the signs that stand for their ends.
+fn mask_texts(document: &str) -> String {
+    let mut masked = String::with_capacity(document.len());
+    let mut rest = document;
+    while let Some(begin) = rest.find('"') {
+        let Some(end) = text_end(rest, begin) else { break };
+        let written = &rest[begin..end];
+        masked.push_str(&rest[..begin]);
+        let text: Option<String> = serde_json::from_str(written).ok();
+        match text.map(|text| (target::mask_text(&text), text)) {
+            Some((hidden, text)) if hidden != text => {
+                masked.push_str(&serde_json::to_string(&hidden).expect("text is always JSON"));
+            }
+            _ => masked.push_str(written),
+        }
+        rest = &rest[end..];
+    }
+    masked.push_str(rest);
+    masked
+}
+
+/// Behind the quote that closes the one at `begin`.
+fn text_end(document: &str, begin: usize) -> Option<usize> {
+    let mut is_escaped = false;
+    let closes = |byte: u8| {
+        let closes = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        closes
+    };
+    document[begin + 1..].bytes().position(closes).map(|at| begin + 1 + at + 1)
 }
 
 /// The next line of a log with its end, passwords masked and every other byte as it was; `None` at the end.
@@ -58,6 +90,17 @@ mod tests {
         let again: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(again["command"], "load mysql://app:***@localhost/bench --rate 5");
         assert_eq!(again["also"], "saw postgres://u:***@h/db, then failed");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_is_masked_line_by_line() {
+        let text =
+            "--password hush1\n--password\thush2\n--token $(echo hush3)\nnext \"--token\" 'hush4 x'\nlast";
+        let shown = serde_json::json!({ "a": text, "b": 1 });
+        let masked = mask(serde_json::to_vec(&shown).unwrap(), None);
+        let again: serde_json::Value = serde_json::from_slice(&masked).unwrap();
+        assert_eq!(again["a"], "--password ***\n--password\t***\n--token ***\nnext \"--token\" '***'\nlast");
+        assert_eq!(again["b"], 1);
     }
 
     #[test]

@@ -7,6 +7,8 @@ enum Tail {
     Any,
     /// Letters and digits, among them a digit: the beginning is also one of plain names.
     Alphanumeric,
+    /// As [`Tail::Any`], among them a dot: what has none may be any text in base64, such as a histogram.
+    Dotted,
     /// Capital letters and digits.
     Capitals,
 }
@@ -28,8 +30,8 @@ const TOKENS: [(&str, usize, Tail); 35] = [
     ("AIza", 30, Tail::Any),
     ("ya29.", 16, Tail::Any),
     ("GOCSPX-", 16, Tail::Any),
-    // JSON in base64, of which web tokens are made
-    ("eyJ", 16, Tail::Any),
+    // JSON web tokens: parts in base64 with dots between them
+    ("eyJ", 16, Tail::Dotted),
     // Stripe
     ("sk_live_", 8, Tail::Any),
     ("sk_test_", 8, Tail::Any),
@@ -74,7 +76,10 @@ pub(super) fn mask_forms(line: &str) -> String {
         let escape = usize::from(rest[..at].ends_with('\\') && word.starts_with(['n', 'r', 't']));
         let (before, word) = word.split_at(escape);
         masked.push_str(before);
-        masked.push_str(if is_token(word) { "***" } else { word });
+        // A stretch of a text in base64 may begin like anything.
+        let in_base64 = rest[..at].ends_with(['+', '/']) && rest[end..].starts_with(['+', '/', '=']);
+        let is_secret = is_token(word) && !(in_base64 && word.bytes().all(|b| b.is_ascii_alphanumeric()));
+        masked.push_str(if is_secret { "***" } else { word });
         rest = &rest[end..];
     }
     masked.push_str(rest);
@@ -87,6 +92,7 @@ fn is_token(word: &str) -> bool {
             rest.len() >= *least
                 && match tail {
                     Tail::Any => true,
+                    Tail::Dotted => rest.contains('.'),
                     Tail::Alphanumeric => {
                         rest.bytes().all(|b| b.is_ascii_alphanumeric())
                             && rest.bytes().any(|b| b.is_ascii_digit())
