@@ -18,6 +18,7 @@ use crate::missing::Maybe;
 use crate::proof::Proof;
 use crate::series::Sample;
 use crate::server_cpu::ServerCpu;
+use crate::target::mask_text;
 
 /// Names a run or a bake-off for ever: 26 letters that sort by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,9 +160,19 @@ pub struct RunHeader {
     pub command: String,
 }
 
-/// The line that a shell takes for these words.
+/// The line that a shell takes for these words, without the passwords that a word shows by itself.
+///
+/// They are masked before the words are quoted: the quotes within a word are no longer what they were. A password that the
+/// word before announces is masked in the line.
 pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
-    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+    words.into_iter().map(|word| quoted(masked(&word))).collect::<Vec<_>>().join(" ")
+}
+
+fn masked(word: &str) -> String {
+    let value = word.split_once('=').filter(|(name, _)| name.starts_with("--"));
+    let masked =
+        value.map_or_else(|| word.to_owned(), |(name, value)| format!("{name}={}", mask_text(value)));
+    mask_text(&masked)
 }
 
 fn quoted(word: String) -> String {
@@ -224,6 +235,14 @@ mod tests {
         for state in RunState::ALL {
             assert_eq!(RunState::from_word(state.word()), Some(*state));
         }
+    }
+
+    #[test]
+    fn a_word_with_quotes_loses_its_password_before_it_is_quoted() {
+        let words =
+            ["load", "--title=x IDENTIFIED BY 'S3CR3T'", "curl -u 'bob:a S3CR3T' h", "--token", "S3CR3T"];
+        let line = mask_text(&command_line(words.map(str::to_owned)));
+        assert!(!line.contains("S3CR3T") && line.matches("***").count() == 3, "{line}");
     }
 
     #[test]
