@@ -47,6 +47,9 @@ pub fn mpstat(sample: &mpstat::Sample, full_pct: f64, stamp: Stamp<'_>, into: &m
 }
 
 /// A run of lockstat's: what each lock cost, and all together.
+///
+/// The total of a log that lacks rows or records has `bound=lower` in its labels; `lockstat_left_out_events` counts the events
+/// that the titles have and the rows have not.
 pub fn lockstat(run: &Run, machine: &Machine, stamp: Stamp<'_>, into: &mut Vec<Sample>) {
     let judged = judge(run, machine);
     for Verdict { section, lock, merits } in &judged.verdicts {
@@ -66,7 +69,14 @@ pub fn lockstat(run: &Run, machine: &Machine, stamp: Stamp<'_>, into: &mut Vec<S
         }
     }
     if let Ok(total) = judged.total {
-        into.push(stamp.sample("lockstat_total_cpu_util_ratio".into(), String::new(), total));
+        let labels = if judged.lower_bound { "bound=lower" } else { "" };
+        into.push(stamp.sample("lockstat_total_cpu_util_ratio".into(), labels.into(), total));
+    }
+    for section in &run.sections {
+        if let Some((shown, events)) = section.cut() {
+            let labels = labels(&[("event", &section.event.name)]);
+            into.push(stamp.sample("lockstat_left_out_events".into(), labels, (events - shown) as f64));
+        }
     }
 }
 
@@ -125,6 +135,30 @@ mod tests {
         assert_eq!(of("mpstat_busiest_cpu_ratio"), Some((3000, 1.0)));
         assert_eq!(of("mpstat_full_cpus"), Some((3000, 1.0)));
         assert_eq!(of("mpstat_minf_per_s"), None);
+    }
+
+    #[test]
+    fn a_table_that_was_cut_is_kept_as_a_lower_bound() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/lockstat/solaris-10-kWP-512-cpus.txt");
+        let text = std::fs::read(path).unwrap();
+        let machine = Machine { cpus: Some(512), elapsed_s: None, spin_ns: None };
+        let mut series = Vec::new();
+        crate::solaris::lockstat::read(Input::Whole(Box::new(&text[..])), &mut |found| {
+            if let crate::solaris::lockstat::Found::Run(run) = found {
+                lockstat(run, &machine, Stamp { t_ms: 0, host: "h" }, &mut series);
+            }
+            Ok(())
+        })
+        .unwrap();
+        let of = |name: &str| {
+            let sample = series.iter().find(|s| s.name == name).unwrap();
+            (sample.labels.as_str(), sample.value)
+        };
+        assert_eq!(of("lockstat_total_cpu_util_ratio").0, "bound=lower");
+        assert_eq!(
+            of("lockstat_left_out_events"),
+            ("event=Adaptive mutex spin", f64::from(1_713_116 - 1_635_208))
+        );
     }
 
     #[test]

@@ -51,6 +51,20 @@ const CPU_LINES: [(&str, State); 14] = [
     ("nice guest cpu ticks", State::Guest),
 ];
 
+/// The lines of ticks that every version prints, in its order: Solaris and illumos.
+const SOLARIS_LINES: [&str; 4] = ["user cpu", "system cpu", "idle cpu", "wait cpu"];
+/// The same of Linux.
+const LINUX_LINES: [&str; 8] = [
+    "non-nice user cpu ticks",
+    "nice user cpu ticks",
+    "system cpu ticks",
+    "idle cpu ticks",
+    "IO-wait cpu ticks",
+    "IRQ cpu ticks",
+    "softirq cpu ticks",
+    "stolen cpu ticks",
+];
+
 /// Lines that are no counters: they may go down.
 const LEVELS: [&str; 4] = [" memory", " swap", " swap cache", "boot time"];
 
@@ -64,28 +78,51 @@ pub struct Snapshot {
     /// Ticks by state. The user's include those of guests.
     pub ticks: Ticks,
     /// Ticks of guests, where the form has their lines.
-    pub guest: u64,
+    pub guest: u128,
     /// Every line: name, value. Blanks within a name are single here.
     pub counters: Vec<(String, u64)>,
+}
+
+impl Snapshot {
+    /// The state whose line of ticks the snapshot should have and has not: it was cut.
+    fn lacks(&self) -> Option<&'static str> {
+        let has = |name: &str| self.counters.iter().any(|(known, _)| known == name);
+        if !self.counters.iter().any(|(name, _)| cpu_state(name).is_some()) {
+            return Some("user");
+        }
+        if SOLARIS_LINES.iter().any(|name| has(name)) {
+            return SOLARIS_LINES.iter().find(|name| !has(name)).copied().map(state_of);
+        }
+        // Kernels before 2.6.11 count no stolen time: there the counts of pages follow.
+        let mut behind = self.counters.iter().skip_while(|(name, _)| name != "softirq cpu ticks");
+        let is_old = behind.nth(1).is_some_and(|(name, _)| name.ends_with("paged in"));
+        let known = &LINUX_LINES[..LINUX_LINES.len() - usize::from(is_old)];
+        known.iter().find(|name| !has(name)).copied().map(state_of)
+    }
+}
+
+/// `idle cpu ticks` counts idle ticks.
+fn state_of(name: &'static str) -> &'static str {
+    name.split_once(" cpu").map_or(name, |(state, _)| state)
 }
 
 /// Ticks by state, of all CPUs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ticks {
     /// In user mode.
-    pub user: u64,
+    pub user: u128,
     /// In the kernel.
-    pub system: u64,
+    pub system: u128,
     /// Idle.
-    pub idle: u64,
+    pub idle: u128,
     /// Idle, with I/O outstanding.
-    pub wait: u64,
+    pub wait: u128,
     /// Taken by the hypervisor.
-    pub stolen: u64,
+    pub stolen: u128,
 }
 
 /// Reads the ticks of one state.
-pub type Part = fn(&Ticks) -> u64;
+pub type Part = fn(&Ticks) -> u128;
 
 /// The states by name.
 pub const STATES: [(&str, Part); 5] = [
@@ -99,7 +136,7 @@ pub const STATES: [(&str, Part); 5] = [
 impl Ticks {
     /// All of them.
     pub fn sum(&self) -> u128 {
-        [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().map(u128::from).sum()
+        [self.user, self.system, self.idle, self.wait, self.stolen].into_iter().sum()
     }
 
     /// Adds ticks of one state.
@@ -112,7 +149,7 @@ impl Ticks {
             State::Stolen => &mut self.stolen,
             State::Guest => return,
         };
-        *sum = sum.saturating_add(ticks);
+        *sum += u128::from(ticks);
     }
 
     /// Ticks since `earlier`; `None` if any state went back but waiting, which Linux lets fall by a few ticks when a task
@@ -148,8 +185,7 @@ pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 ///
 /// [`ImportError`] where the text is not that of `vmstat -s`, or a snapshot lacks its ticks.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
-    let mut parser =
-        Parser { sink, snapshot: Snapshot::default(), seen: Seen::default(), at: None, snapshots: 0 };
+    let mut parser = Parser { sink, snapshot: Snapshot::default(), at: None, snapshots: 0 };
     parse(input, Tool::Vmstat, &mut parser)
 }
 
@@ -205,7 +241,7 @@ impl Interval {
     /// # Errors
     ///
     /// Missing if no tick came, or a counter went back.
-    pub fn ratio(&self, part: impl Fn(&Ticks) -> u64) -> Maybe<f64> {
+    pub fn ratio(&self, part: impl Fn(&Ticks) -> u128) -> Maybe<f64> {
         let ticks = self.ticks.as_ref().map_err(Clone::clone)?;
         match ticks.sum() {
             0 => Err(Missing::because("no tick came between the snapshots")),
@@ -219,7 +255,7 @@ impl Interval {
     ///
     /// Missing if no tick came, or a counter went back.
     pub fn busy_ratio(&self) -> Maybe<f64> {
-        self.ratio(|ticks| ticks.user.saturating_add(ticks.system))
+        self.ratio(|ticks| ticks.user + ticks.system)
     }
 }
 
@@ -228,19 +264,15 @@ const TICKS_MAX: u128 = 1000 * 65_536 * 100 * 31_557_600;
 /// Surplus of ticks that reading the counters one after the other explains.
 const SURPLUS_RATIO: f64 = 0.01;
 /// Ticks by which guests' time may exceed the user's: one on each of some CPUs.
-const GUEST_EDGE_TICKS: u64 = 64;
+const GUEST_EDGE_TICKS: u128 = 64;
 
 /// What happened from `before` to `after`.
 pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Interval {
     let elapsed_s = elapsed(before, after, clockwork);
-    let ticks = after.ticks.since(&before.ticks).ok_or_else(|| {
-        Missing::because("the ticks went back: a reboot, or the snapshots are in the wrong order")
-    });
+    let ticks = ticks_since(before, after);
     let due = due(&elapsed_s, clockwork);
     let guest = after.guest.saturating_sub(before.guest);
-    let impossible = ticks.as_ref().ok().map(Ticks::sum).filter(|sum| *sum > TICKS_MAX).map(|sum| {
-        format!("{sum} ticks came between the snapshots, more than any machine counts: a counter is wrong")
-    });
+    let impossible = impossible(before).or_else(|| impossible(after));
     let unaccounted =
         ticks.as_ref().map_err(Clone::clone).and_then(|ticks| Ok(1.0 - ticks.sum() as f64 / due?));
     let surplus =
@@ -274,13 +306,44 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
     }
 }
 
+/// Ticks between the snapshots, by state.
+fn ticks_since(before: &Snapshot, after: &Snapshot) -> Maybe<Ticks> {
+    if let Some(name) = cpu_line_of_one(before, after).or_else(|| cpu_line_of_one(after, before)) {
+        return Err(Missing::because(format!(
+            "only one of the snapshots has the line `{name}`: they are of different versions, or one is cut"
+        )));
+    }
+    after.ticks.since(&before.ticks).ok_or_else(|| {
+        Missing::because("the ticks went back: a reboot, or the snapshots are in the wrong order")
+    })
+}
+
+/// The first line of ticks that `one` has and `other` lacks.
+fn cpu_line_of_one<'a>(one: &'a Snapshot, other: &Snapshot) -> Option<&'a str> {
+    let lacks = |name: &str| !other.counters.iter().any(|(known, _)| known == name);
+    let mut names = one.counters.iter().map(|(name, _)| name.as_str());
+    names.find(|name| cpu_state(name).is_some_and(|state| state != State::Guest) && lacks(name))
+}
+
+/// Why the snapshot cannot be true: a counter is larger than any machine's.
+fn impossible(snapshot: &Snapshot) -> Option<String> {
+    let (name, value) = snapshot
+        .counters
+        .iter()
+        .find(|(name, value)| u128::from(*value) > TICKS_MAX && cpu_state(name).is_some())?;
+    let line = snapshot.line;
+    Some(format!(
+        "`{name}` of the snapshot at line {line} is {value}, more than any machine counts: a counter is wrong"
+    ))
+}
+
 /// Why guests cannot have had so much time: it is inside the user's, and exceeds it by more than a tick or two explain.
 ///
 /// The kernel adds to the two counters one after the other, so that a snapshot in between lacks a tick of one of them.
 /// Nothing is added or taken away: procps 3.3.0, 3.3.10, 3.3.17, 4.0.0, 4.0.2, 4.0.4 and 4.0.6, whose source was read, take no guests'
 /// time out of what `-s` prints.
-fn guest_surplus(ticks: &Ticks, guest: u64) -> Option<String> {
-    let most = ticks.user.saturating_add(GUEST_EDGE_TICKS).max(ticks.user.saturating_add(ticks.user / 100));
+fn guest_surplus(ticks: &Ticks, guest: u128) -> Option<String> {
+    let most = ticks.user + GUEST_EDGE_TICKS.max(ticks.user / 100);
     (guest > most).then(|| {
         format!(
             "guests had {guest} ticks and user mode {}, which includes them: the text is not that of procps, or a counter is wrong",
@@ -317,7 +380,8 @@ fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<
             .filter(|&s| s > 0)
             .map(|s| s as f64)
             .ok_or_else(|| Missing::because("the dates do not rise, or one of their zones is not known")),
-        _ => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
+        (None, None) => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
+        _ => Err(Missing::because("only one of the snapshots has a date: give --elapsed SECONDS")),
     }
 }
 
@@ -330,18 +394,9 @@ fn due(elapsed_s: &Maybe<f64>, clockwork: &Clockwork) -> Maybe<f64> {
     if due > 0.0 { Ok(due) } else { Err(Missing::because("no ticks were due")) }
 }
 
-/// Which states a snapshot has counted so far.
-#[derive(Default, Clone, Copy)]
-struct Seen {
-    user: bool,
-    system: bool,
-    idle: bool,
-}
-
 struct Parser<'s, 'e> {
     sink: &'e mut Sink<'s>,
     snapshot: Snapshot,
-    seen: Seen,
     /// The date that stands before the next snapshot.
     at: Option<When>,
     snapshots: u64,
@@ -371,13 +426,13 @@ impl Parser<'_, '_> {
         }
         if let Some(state) = cpu_state(&name) {
             self.snapshot.ticks.add(state, value);
-            match state {
-                State::User => self.seen.user = true,
-                State::System => self.seen.system = true,
-                State::Idle => self.seen.idle = true,
-                State::Guest => self.snapshot.guest = self.snapshot.guest.saturating_add(value),
-                State::Wait | State::Stolen => {}
+            if state == State::Guest {
+                self.snapshot.guest += u128::from(value);
             }
+        } else if !line.ended {
+            let text =
+                format!("the last line has no end, its name may be cut: {}", quoted(trimmed(line.bytes)));
+            self.hand_on(Found::Note(Note { line: line.number, text }))?;
         }
         // A bound: no vmstat prints more lines, and equal names would be searched for in vain.
         if self.snapshot.counters.len() >= 1024 {
@@ -396,12 +451,7 @@ impl Parser<'_, '_> {
         if self.snapshot.counters.is_empty() {
             return Ok(());
         }
-        let lacks = match self.seen {
-            Seen { user: false, .. } => Some("user"),
-            Seen { system: false, .. } => Some("system"),
-            Seen { idle: false, .. } => Some("idle"),
-            Seen { user: true, system: true, idle: true } => None,
-        };
+        let lacks = self.snapshot.lacks();
         if let Some(state) = lacks {
             return Err(ImportError::Unexpected {
                 place: Place { line: next, column: 1 },
@@ -413,7 +463,6 @@ impl Parser<'_, '_> {
             });
         }
         let snapshot = std::mem::take(&mut self.snapshot);
-        self.seen = Seen::default();
         self.snapshots += 1;
         self.hand_on(Found::Snapshot(&snapshot))
     }
@@ -442,6 +491,10 @@ impl LineParser for Parser<'_, '_> {
         let body = trimmed(line.bytes);
         if body.is_empty() {
             return Ok(());
+        }
+        if !line.ended && whole(body).is_some() {
+            let text = format!("the last line is cut, left out: {}", quoted(body));
+            return self.hand_on(Found::Note(Note { line: line.number, text }));
         }
         let seconds = || whole(body).filter(|_| body.len() >= 8).and_then(When::from_unix);
         let date = leading(body).filter(|&(_, length)| length == body.len()).map(|(when, _)| when);

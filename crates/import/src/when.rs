@@ -12,7 +12,7 @@ pub struct When {
     pub month: u8,
     /// Day of the month, 1 to 31.
     pub day: u8,
-    /// Hour, 0 to 23.
+    /// Hour, 0 to 24: `24:00:00` is the end of the day (ISO 8601).
     pub hour: u8,
     /// Minute, 0 to 59.
     pub minute: u8,
@@ -294,12 +294,23 @@ fn clock(bytes: &[u8]) -> Option<(u8, u8, u8)> {
 
 fn valid(when: When) -> Option<When> {
     let good = (1970..=9999).contains(&when.year)
-        && (1..=12).contains(&when.month)
-        && (1..=31).contains(&when.day)
-        && when.hour < 24
+        && (1..=days_of(when.year, when.month)).contains(&when.day)
+        && (when.hour < 24 || (when.hour, when.minute, when.second) == (24, 0, 0))
         && when.minute < 60
-        && when.second <= 60;
+        // A leap second ends a day in UTC; zones differ from it by quarters of an hour.
+        && (when.second < 60 || (when.second == 60 && when.minute % 15 == 14));
     good.then_some(when)
+}
+
+/// How many days the month has; 0 if there is no such month.
+fn days_of(year: u16, month: u8) -> u8 {
+    match month {
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -336,6 +347,12 @@ mod tests {
             "  0   16   0",
             "Tue Mar  4 09:05:01",
             "Tue Mar 32 09:05:01 2008",
+            "Sat Feb 30 12:00:00 2008",
+            "2023-02-29 12:00:00",
+            "2100-02-29 12:00:00",
+            "2008-04-31T12:00:00Z",
+            "2008-03-04 24:00:01",
+            "2008-03-04 12:00:60",
             "Tue Mar  4 25:05:01 2008",
             "Tue Mar  4 13:05:01 PM 2008",
             "2008-13-04 09:05:01",
@@ -344,6 +361,16 @@ mod tests {
         ] {
             assert_eq!(leading(line.as_bytes()), None, "{line:?}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_day_is_the_beginning_of_the_next_and_leap_days_and_seconds_count() {
+        let at = |text: &str| leading(text.as_bytes()).unwrap().0;
+        let span = |from: &str, to: &str| at(to).seconds_since(&at(from));
+        assert_eq!(span("2008-03-04T23:59:58Z", "2008-03-04T24:00:00Z"), Some(2));
+        assert_eq!(span("2008-03-04 24:00:00", "2008-03-05 00:00:00"), Some(0));
+        assert_eq!(span("2000-02-29 23:59:59", "2000-03-01 00:00:00"), Some(1));
+        assert_eq!(span("2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"), Some(0));
     }
 
     #[test]

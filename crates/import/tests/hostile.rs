@@ -216,3 +216,16 @@ fn every_sample_cut_at_every_byte_gives_a_table_or_a_place() {
         }
     }
 }
+
+#[test]
+fn a_last_number_without_a_line_end_is_not_taken_for_whole() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/lockstat/solaris-10-p.txt");
+    let whole = std::fs::read(path).expect("the sample is here");
+    let rows = |bytes: &[u8]| -> usize {
+        runs(bytes).0.iter().flat_map(|run| &run.sections).map(|section| section.locks.len()).sum()
+    };
+    let cut = &whole[..whole.len() - 2];
+    assert_eq!(rows(cut) + 1, rows(&whole));
+    let (_, notes, _) = runs(cut);
+    assert!(notes.iter().any(|note| note.contains("its last number may be cut: left out")), "{notes:?}");
+}

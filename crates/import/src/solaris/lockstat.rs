@@ -164,11 +164,26 @@ impl Section {
     ///
     /// `None` where nothing is cut, or where it cannot be told (rates, overlapping rows, no rows, no title).
     pub fn cut(&self) -> Option<(u64, u64)> {
+        let (shown, events) = self.shown_of()?;
+        Some((u64::try_from(shown).ok()?, events)).filter(|(shown, events)| shown < events)
+    }
+
+    /// Why the rows cannot be true: they hold more events than their title.
+    pub(crate) fn surplus(&self) -> Option<Note> {
+        let (shown, events) = self.shown_of().filter(|(shown, events)| *shown > u128::from(*events))?;
+        let text = format!(
+            "{}: the rows hold {shown} events, more than the {events} of their title",
+            self.event.name
+        );
+        Some(Note { line: self.line, text })
+    }
+
+    /// Events of the rows, and of the title, if the rows are parts of it.
+    fn shown_of(&self) -> Option<(u128, u64)> {
         let rows = !self.locks.is_empty();
         let comparable = rows && self.counts == Counts::Events && self.percent != Percent::Generated;
         let events = self.events.filter(|_| comparable)?;
-        let shown = self.locks.iter().fold(0u64, |sum, lock| sum.saturating_add(lock.count));
-        (shown < events).then_some((shown, events))
+        Some((self.locks.iter().map(|lock| u128::from(lock.count)).sum(), events))
     }
 }
 

@@ -471,7 +471,7 @@ mod tests {
         ] {
             assert_eq!(error(&text), expected, "{text}");
         }
-        assert!(error("Linux 6.1 (vm)\n").contains("sysstat's mpstat"));
+        assert!(error("Linux 6.1 (vm)\n").contains("a tool of sysstat (Linux)"));
         assert!(
             error("\nAdaptive mutex spin: 7 events in 1.000 seconds (7 events/sec)\n")
                 .contains("import lockstat")

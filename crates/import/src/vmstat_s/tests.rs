@@ -65,7 +65,7 @@ fn linux_counts_nice_guests_and_interrupts() {
 fn linux(user: u64, idle: u64, wait: u64, guest: u64) -> String {
     format!(
         "{user} non-nice user cpu ticks\n0 nice user cpu ticks\n0 system cpu ticks\n{idle} idle cpu ticks\n{wait} IO-wait cpu \
-         ticks\n{guest} non-nice guest cpu ticks\n0 nice guest cpu ticks\n"
+         ticks\n0 IRQ cpu ticks\n0 softirq cpu ticks\n0 stolen cpu ticks\n{guest} non-nice guest cpu ticks\n0 nice guest cpu ticks\n"
     )
 }
 
@@ -118,6 +118,84 @@ fn more_ticks_than_the_time_has_are_a_contradiction_and_no_figure() {
         "{huge:?}"
     );
     assert_eq!((huge.busy_ratio(), huge.ratio(|ticks| ticks.idle)), (Ok(0.5), Ok(0.5)));
+}
+
+#[test]
+fn a_snapshot_that_was_cut_in_its_ticks_is_refused_by_the_state_it_lacks() {
+    let whole = linux(1000, 1000, 10, 0);
+    let lines: Vec<&str> = whole.lines().collect();
+    for (kept, lacks) in [(5, "IRQ"), (6, "softirq"), (7, "stolen")] {
+        let cut = lines[..kept].join("\n") + "\n";
+        let line = kept + 1;
+        let says = format!(
+            "{line}:1: found the end of the snapshot that began at line 1, expected its line of {lacks} ticks first"
+        );
+        assert!(error(&cut).starts_with(&says), "{}", error(&cut));
+        // The last line is torn: a name that is half a name is another name.
+        let torn = format!("{cut}12 {}", &lacks[..3]);
+        assert!(
+            error(&torn).contains(&format!("expected its line of {lacks} ticks first")),
+            "{}",
+            error(&torn)
+        );
+        // Behind it comes the next file, as `cat` joins them.
+        assert!(error(&(torn + &whole)).contains(&format!("expected its line of {lacks} ticks first")));
+    }
+    let solaris = solaris(1, 2, 3);
+    let cut: Vec<&str> = solaris.lines().take(4).collect();
+    assert!(error(&cut.join("\n")).contains("expected its line of wait ticks first"));
+    // Kernels before 2.6.11 stole no time: the next counter follows.
+    let old = lines[..7].join("\n") + "\n0 pages paged in\n";
+    assert_eq!(snapshots(&old).len(), 1);
+}
+
+#[test]
+fn snapshots_with_different_lines_of_ticks_went_not_back() {
+    let old: Vec<String> = linux(500, 400, 0, 0).lines().take(7).map(str::to_owned).collect();
+    let all = snapshots(&(linux(1000, 1000, 0, 0) + &old.join("\n") + "\n0 pages paged in\n"));
+    let why = interval(&all[0], &all[1], &CLOCKWORK).busy_ratio().unwrap_err().reason;
+    assert_eq!(
+        why,
+        "only one of the snapshots has the line `stolen cpu ticks`: they are of different versions, or one is cut"
+    );
+}
+
+#[test]
+fn counters_near_2_to_the_64_lose_nothing_and_are_impossible() {
+    let linux =
+        |nice: u64, user: u64| linux(user, 100, 0, 0).replace("0 nice user", &format!("{nice} nice user"));
+    let near = u64::MAX - 615;
+    let all = snapshots(&(linux(near, near) + &linux(u64::MAX, u64::MAX).replace("100 idle", "715 idle")));
+    let found = interval(&all[0], &all[1], &CLOCKWORK);
+    assert_eq!(found.busy_ratio(), Ok(2.0 / 3.0));
+    let why = found.contradiction.unwrap();
+    assert_eq!(
+        why,
+        "`non-nice user cpu ticks` of the snapshot at line 1 is 18446744073709551000, more than any machine counts: a counter is wrong"
+    );
+}
+
+#[test]
+fn a_last_line_without_an_end_is_named_unless_its_name_is_known() {
+    let notes = |text: &str| {
+        let mut notes = Vec::new();
+        read(Input::Whole(Box::new(text.as_bytes())), &mut |found| {
+            if let Found::Note(note) = found {
+                notes.push(note.to_string());
+            }
+            Ok(())
+        })
+        .unwrap();
+        notes
+    };
+    let text = linux(1, 2, 3, 4);
+    assert_eq!(notes(text.trim_end()), [""; 0]);
+    assert_eq!(
+        notes(&format!("{text}70044 pages pag")),
+        ["11: the last line has no end, its name may be cut: `70044 pages pag`"]
+    );
+    // Not a date of seconds since 1970.
+    assert_eq!(notes(&format!("{text}1795244057")), ["11: the last line is cut, left out: `1795244057`"]);
 }
 
 #[test]

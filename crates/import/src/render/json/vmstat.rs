@@ -40,11 +40,11 @@ struct IntervalView<'a> {
 
 #[derive(Serialize)]
 struct TicksView {
-    user: u64,
-    system: u64,
-    idle: u64,
-    wait: u64,
-    stolen: u64,
+    user: u128,
+    system: u128,
+    idle: u128,
+    wait: u128,
+    stolen: u128,
     sum: u128,
 }
 

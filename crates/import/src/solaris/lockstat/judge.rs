@@ -80,7 +80,8 @@ pub(crate) const UTIL_MAX: f64 = 1.01;
 pub(crate) const THREADS_MAX: f64 = 4_194_304.0;
 
 impl Judged<'_> {
-    /// Costs that no machine can have, each with its line: more CPU time than there are CPUs, more threads than fit.
+    /// What cannot be, each with its line: more CPU time than there are CPUs, more threads than fit, more events in the rows
+    /// than in their title.
     pub fn impossible(&self, machine: &Machine) -> Vec<Note> {
         let of_row = |verdict: &Verdict<'_>| {
             let Merits { threads, cpu_util_ratio } = &verdict.merits;
@@ -93,7 +94,10 @@ impl Judged<'_> {
             };
             Some(Note { line: verdict.lock.line, text })
         };
-        let mut found: Vec<Note> = self.verdicts.iter().filter_map(of_row).collect();
+        let sections = self.verdicts.chunk_by(|a, b| std::ptr::eq(a.section, b.section));
+        let mut found: Vec<Note> = sections
+            .flat_map(|rows| rows[0].section.surplus().into_iter().chain(rows.iter().filter_map(of_row)))
+            .collect();
         let line = self.verdicts.first().map_or(1, |verdict| verdict.section.line);
         if let Some(total) = self.total.as_ref().ok().filter(|total| found.is_empty() && **total > UTIL_MAX) {
             found.push(Note { line, text: format!("in all, {}", util_sentence(*total, machine)) });

@@ -341,7 +341,7 @@ fn unix_line(bytes: &[u8]) -> Option<When> {
 fn sysstat(line: Line<'_>) -> ImportError {
     ImportError::OtherTool {
         place: line.place(0),
-        found: "sysstat's mpstat (Linux)",
+        found: "a tool of sysstat (Linux), such as mpstat, iostat or sar",
         expected: Tool::Mpstat,
         hint: "mpstat of Solaris and illumos is read; on Linux `bakeoff cpu` measures directly",
     }
