@@ -4,12 +4,11 @@
 //! networks can be opened) and seccomp (which system calls are answered). A kernel without one of them has the others;
 //! `-v` says what is missing.
 
-mod landlock;
-mod seccomp;
-
 use std::path::{Path, PathBuf};
 
-pub(crate) use load::capabilities::{after_setup, at_start, drop_all};
+use confine::{capabilities, landlock, seccomp};
+
+pub(crate) use confine::capabilities::{after_setup, at_start, drop_all};
 
 use crate::screen::Screen;
 
@@ -64,7 +63,7 @@ impl Reader {
                 Screen::new().line(&format!("bakeoff {command}: reads without {fence} ({error})"));
             }
         };
-        say("dropped capabilities", load::capabilities::keep_files());
+        say("dropped capabilities", capabilities::keep_files());
         let zones = ZONES.iter().map(PathBuf::from);
         let reads: Vec<PathBuf> = self.reads.into_iter().chain(zones).collect();
         say("Landlock", landlock::restrict(&reads, &self.writes));

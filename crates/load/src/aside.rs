@@ -48,7 +48,7 @@ pub(crate) fn run<T: Send + 'static>(
     let theirs = Arc::clone(&aside);
     let body = move || {
         // It talks to a server, which may be hostile.
-        let _ = crate::capabilities::keep_files();
+        let _ = confine::capabilities::keep_files();
         // Nobody listens any more when the work was left behind.
         let on_event = |event| drop(sender.send(Message::Event(event)));
         let result = work(&theirs, &on_event);

@@ -21,7 +21,6 @@
 mod aside;
 mod audit;
 mod books;
-pub mod capabilities;
 mod client;
 mod closed;
 mod conduct;

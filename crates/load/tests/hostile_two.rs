@@ -134,6 +134,7 @@ fn problems_under(attack: &Attack, http: &HttpSettings) -> Vec<String> {
         });
         let (counts, errors, said) = (record.counts, record.errors, &record.error_samples);
         let errors_all = errors.connection + errors.application + errors.transient;
+        println!("{} ({connections:?}): {counts:?} {errors:?} {said:?}", attack.name);
         let is_well = counts.balance()
             && counts.done > 0
             && match attack.is_refused {

@@ -79,7 +79,7 @@ pub fn run(
 ) -> Result<Outcome, RunnerError> {
     let secrets = Secrets::read(plan)?;
     let revealed = secrets.reveal(plan);
-    let machine_lock = Some(Machine::take(options.beside_others, plan.title())?);
+    let machine_lock = Some(Machine::take(options.beside_others)?);
     let found = look(&revealed, &secrets, archive, on_event)?;
     let account = account_of(plan)?;
     tell_commands_of_root(plan, account, on_event);
@@ -137,7 +137,7 @@ pub fn resume(
     let is_over = ledger.next().is_none();
     let secrets = if is_over { Secrets::default() } else { Secrets::read(&plan)? };
     let revealed = secrets.reveal(&plan);
-    let take = || Machine::take(options.beside_others, plan.title());
+    let take = || Machine::take(options.beside_others);
     let machine_lock = if is_over { None } else { Some(take()?) };
     let found = if is_over { Vec::new() } else { look(&revealed, &secrets, archive, on_event)? };
     let account = if is_over { None } else { account_of(&plan)? };

@@ -161,12 +161,15 @@ pub enum RunnerError {
     },
     /// Another bake-off runs on this machine.
     #[error(
-        "another measurement runs on this machine ({holder}): wait for it, or measure beside it with --beside-others, \
-         which marks every trial"
+        "another measurement runs on this machine: {holder}, holds {}; wait for it, or measure beside it with --beside-others, \
+         which marks every trial; if that is not a measurement, BAKEOFF_MACHINE_LOCK names another file",
+        path.display()
     )]
     MachineBusy {
-        /// What it says of itself.
+        /// The process, as the kernel knows it.
         holder: String,
+        /// The lock file.
+        path: PathBuf,
     },
     /// The lock that keeps bake-offs apart cannot be used.
     #[error("cannot use {}, the lock that keeps bake-offs on a machine apart; BAKEOFF_MACHINE_LOCK names another", path.display())]

@@ -1,15 +1,20 @@
 //! One bake-off, `scale` or `dder` at a time on a machine: locks that their holder's death releases.
 //!
+//! The files hold the process id and the start of the last measurement, and nothing that a user wrote. Every user can lock
+//! them, and so hold up others: the message names the process and its user, as the kernel knows them.
+//!
 //! A measurement that wants the machine for itself holds one lock. Every measurement, also with `--beside-others`, holds
 //! a second one that they share, the *presence*: by it each finds out about the others, whichever began first.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, Flock, FlockArg, fcntl};
 use nix::libc;
+use nix::sys::stat;
+use nix::unistd::{Uid, User};
 
 use crate::error::RunnerError;
 
@@ -17,8 +22,12 @@ use crate::error::RunnerError;
 const VARIABLE: &str = "BAKEOFF_MACHINE_LOCK";
 /// What the name of the file with the presence adds to that of the lock.
 const PRESENCE: &str = ".present";
-/// As much of a holder's line as a message can hold.
-const LINE_BYTES: u64 = 200;
+/// As much as [`sign`] writes.
+const LINE_BYTES: usize = 80;
+/// Everybody may see and take the lock: reading is enough for that.
+const LOCK_MODE: u32 = 0o644;
+/// Everybody may also mark that a measurement of theirs began, so that others do not take a shared trial for a quiet one.
+const PRESENCE_MODE: u32 = 0o666;
 
 /// A place among the measurements of this machine, until it is dropped.
 #[derive(Debug)]
@@ -29,7 +38,7 @@ pub(crate) struct Machine {
 }
 
 /// What [`Machine::look`] found before a trial.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Look {
     others: bool,
     begun: Begun,
@@ -39,34 +48,41 @@ impl Machine {
     /// Takes a place.
     ///
     /// - `beside_others`: allows other measurements. Without it, none may be there.
-    /// - `title`: for the message of a measurement that is refused.
-    pub(crate) fn take(beside_others: bool, title: &str) -> Result<Self, RunnerError> {
-        Self::take_at(&place(), beside_others, title)
+    pub(crate) fn take(beside_others: bool) -> Result<Self, RunnerError> {
+        Self::take_at(&place(), beside_others)
     }
 
-    fn take_at(path: &Path, beside_others: bool, title: &str) -> Result<Self, RunnerError> {
+    fn take_at(path: &Path, beside_others: bool) -> Result<Self, RunnerError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             |source| RunnerError::MachineLock { path, source }
         };
+        let busy = |path: &Path, holder| RunnerError::MachineBusy { holder, path: path.to_owned() };
         let alone = if beside_others {
             None
         } else {
-            let file = open(path).map_err(failed(path))?;
+            let file = open(path, LOCK_MODE).map_err(failed(path))?;
             let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-                .map_err(|(mut file, _)| RunnerError::MachineBusy { holder: holder(&mut file) })?;
+                .map_err(|(file, _)| busy(path, holder(&file)))?;
             Some(lock)
         };
         let mut present = path.as_os_str().to_owned();
         present.push(PRESENCE);
         let present = PathBuf::from(present);
-        let mut presence = Presence { file: open(&present).map_err(failed(&present))? };
+        let mut presence = Presence { file: open(&present, PRESENCE_MODE).map_err(failed(&present))? };
         if !beside_others && let Some(pid) = presence.other().map_err(failed(&present))? {
-            return Err(RunnerError::MachineBusy { holder: name_of(pid) });
+            return Err(busy(&present, name_of(pid)));
         }
-        presence.enter(title).map_err(failed(&present))?;
+        presence.enter().map_err(|error| match error.kind() {
+            // Measurements share it; a lock that lets none in is another program's.
+            io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied => {
+                let pid = presence.other().ok().flatten();
+                busy(&present, pid.map_or_else(unknown, name_of))
+            }
+            _ => failed(&present)(error),
+        })?;
         let alone = alone.map(|mut lock| {
-            sign(&mut lock, title);
+            sign(&mut lock);
             lock
         });
         Ok(Self { _alone: alone, presence })
@@ -78,13 +94,13 @@ impl Machine {
     }
 
     /// Whether another measurement was on the machine at any time since `before`. Also if that cannot be found out.
-    pub(crate) fn was_shared_since(&self, before: Look) -> bool {
+    pub(crate) fn was_shared_since(&self, before: &Look) -> bool {
         before.others || self.presence.has_others() || self.presence.begun() != before.begun
     }
 }
 
-/// When the last measurement began: the time of the last change to the file of the presence, and its length.
-type Begun = Option<(i64, i64, u64)>;
+/// When the last measurement began: the time of the last change to the file of the presence, and its line.
+type Begun = Option<(i64, i64, Vec<u8>)>;
 
 /// A lock that all measurements share. Each locks the byte whose offset is its process id, so that another one can name it.
 #[derive(Debug)]
@@ -95,10 +111,10 @@ struct Presence {
 impl Presence {
     /// Takes the lock, and changes the file, so that others find out even if this one ends before they look. If this user
     /// may not write to the file, they find out by the lock alone.
-    fn enter(&mut self, title: &str) -> io::Result<()> {
+    fn enter(&mut self) -> io::Result<()> {
         let own = range(libc::F_RDLCK, i64::from(std::process::id()), 1);
         fcntl(&self.file, FcntlArg::F_OFD_SETLK(&own))?;
-        sign(&mut self.file, title);
+        sign(&mut self.file);
         Ok(())
     }
 
@@ -116,7 +132,10 @@ impl Presence {
 
     fn begun(&self) -> Begun {
         let found = self.file.metadata().ok()?;
-        Some((found.mtime(), found.mtime_nsec(), found.len()))
+        let mut line = vec![0; LINE_BYTES];
+        let bytes = self.file.read_at(&mut line, 0).ok()?;
+        line.truncate(bytes);
+        Some((found.mtime(), found.mtime_nsec(), line))
     }
 }
 
@@ -141,18 +160,18 @@ fn place() -> PathBuf {
     Path::new(folder.unwrap_or("/tmp")).join("bakeoff.lock")
 }
 
-/// Opens a lock file without following a link; a file that is not there is made for every user.
-fn open(path: &Path) -> io::Result<File> {
+/// Opens a lock file without following a link; one that does not exist is created.
+fn open(path: &Path, mode: u32) -> io::Result<File> {
     let options = |write: bool| {
         let mut options = OpenOptions::new();
-        options.read(true).write(write).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).mode(0o666);
+        options.read(true).write(write).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).mode(mode);
         options
     };
     match options(true).open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => match options(true).create_new(true).open(path) {
             Ok(file) => {
                 // The umask took rights from the others.
-                file.set_permissions(fs::Permissions::from_mode(0o666))?;
+                file.set_permissions(fs::Permissions::from_mode(mode))?;
                 Ok(file)
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => options(true).open(path),
@@ -164,32 +183,56 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes the holder's line. Only for people: a file that another user owns may stay unchanged, and one
-/// that has another name too, which another user may have planted, does.
-fn sign(file: &mut File, title: &str) {
+/// Writes who began, and when. A file that another user owns may stay unchanged; one that has another name too, which
+/// another user may have planted, does.
+fn sign(file: &mut File) {
     if !file.metadata().is_ok_and(|found| found.is_file() && found.nlink() == 1) {
         return;
     }
     let _ = file.set_len(0).and_then(|()| {
         file.rewind()?;
-        writeln!(file, "process {}: {title}", std::process::id())
+        let since = record::clock::WallAnchor::now().unix_ns;
+        writeln!(file, "process {} since {since} ns", std::process::id())
     });
 }
 
-fn holder(file: &mut File) -> String {
-    let mut line = Vec::new();
-    let _ = file.rewind().and_then(|()| file.take(LINE_BYTES).read_to_end(&mut line));
-    let line = String::from_utf8_lossy(&line);
-    line.lines().next().unwrap_or("another process").escape_debug().to_string()
+/// The process that holds the lock on a file, by the kernel's list: what the file says could be anybody's.
+fn holder(file: &File) -> String {
+    let pid = file.metadata().ok().and_then(|found| {
+        let (major, minor) = (stat::major(found.dev()), stat::minor(found.dev()));
+        holder_in(
+            &fs::read_to_string("/proc/locks").ok()?,
+            &format!("{major:02x}:{minor:02x}:{}", found.ino()),
+        )
+    });
+    pid.map_or_else(unknown, name_of)
 }
 
-/// The process and its name, if it has one here.
+/// - `locks`: as in `/proc/locks`.
+/// - `place`: the device and the inode, as they are written there.
+fn holder_in(locks: &str, place: &str) -> Option<i64> {
+    let held = locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_held = words.next() == Some("FLOCK");
+        let (pid, at) = (words.nth(2)?, words.next()?);
+        (is_held && at == place).then_some(pid)
+    })?;
+    held.parse().ok().filter(|pid| *pid > 0)
+}
+
+fn unknown() -> String {
+    "a process that cannot be seen from here".to_owned()
+}
+
+/// The process, its name and its user, as far as it can be seen from here.
 fn name_of(pid: i64) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    match name.trim_end() {
-        "" => format!("process {pid}"),
-        name => format!("process {pid}: {}", name.escape_debug()),
-    }
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let Ok(found) = process.metadata() else { return format!("process {pid}") };
+    let uid = Uid::from_raw(found.uid());
+    let user = User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name);
+    let name = fs::read(process.join("comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    format!("process {pid}, {} of user {user}", name.trim_end_matches('\n').escape_debug())
 }
 
 #[cfg(test)]
@@ -200,18 +243,20 @@ mod tests {
     fn the_machine_is_free_for_one_only_when_no_measurement_is_left() {
         let folder = tempfile::tempdir().unwrap();
         let lock = folder.path().join("lock");
-        let alone = || Machine::take_at(&lock, false, "alone");
+        let alone = || Machine::take_at(&lock, false);
         let first = alone().unwrap();
         let quiet = first.look();
-        assert!(!first.was_shared_since(quiet));
-        assert!(matches!(alone(), Err(RunnerError::MachineBusy { holder }) if holder.contains("alone")));
-        assert!(!first.was_shared_since(quiet), "a refused measurement disturbs nothing");
-
-        let beside = Machine::take_at(&lock, true, "beside").unwrap();
-        assert!(first.was_shared_since(quiet) && beside.look().others);
-        drop(first);
+        assert!(!first.was_shared_since(&quiet));
         let own = format!("process {}", std::process::id());
-        assert!(matches!(alone(), Err(RunnerError::MachineBusy { holder }) if holder.contains(&own)));
+        let is_refused =
+            || matches!(alone(), Err(RunnerError::MachineBusy { holder, .. }) if holder.contains(&own));
+        assert!(is_refused());
+        assert!(!first.was_shared_since(&quiet), "a refused measurement disturbs nothing");
+
+        let beside = Machine::take_at(&lock, true).unwrap();
+        assert!(first.was_shared_since(&quiet) && beside.look().others);
+        drop(first);
+        assert!(is_refused());
         drop(beside);
         alone().unwrap();
     }
@@ -220,12 +265,73 @@ mod tests {
     fn a_measurement_that_begins_and_ends_within_a_trial_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let lock = folder.path().join("lock");
-        let first = Machine::take_at(&lock, false, "alone").unwrap();
+        let first = Machine::take_at(&lock, false).unwrap();
         let before = first.look();
-        drop(Machine::take_at(&lock, true, "a guest that was there for a moment").unwrap());
+        drop(Machine::take_at(&lock, true).unwrap());
         assert!(!first.look().others);
-        assert!(first.was_shared_since(before));
+        assert!(first.was_shared_since(&before));
         let after = first.look();
-        assert!(!first.was_shared_since(after), "the next trial has the machine for itself");
+        assert!(!first.was_shared_since(&after), "the next trial has the machine for itself");
+    }
+
+    #[test]
+    fn the_files_tell_others_a_process_and_a_time_and_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        let _held = Machine::take_at(&lock, false).unwrap();
+        for (name, mode) in [("lock", LOCK_MODE), ("lock.present", PRESENCE_MODE)] {
+            let path = folder.path().join(name);
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
+            let text = fs::read_to_string(path).unwrap();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let pid = std::process::id().to_string();
+            assert!(
+                matches!(words[..], ["process", p, "since", ns, "ns"] if p == pid && ns.parse::<u64>().is_ok()),
+                "{text}"
+            );
+            assert!(text.len() <= LINE_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_file_that_lies_about_its_holder_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        fs::write(&lock, "process 1 since \x1b[2Jyesterday ns").unwrap();
+        let file = File::open(&lock).unwrap();
+        let _held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
+        let refused = Machine::take_at(&lock, false).unwrap_err().to_string();
+        assert!(refused.contains(&format!("process {}, ", std::process::id())), "{refused}");
+        assert!(
+            refused.contains(lock.to_str().unwrap()) && refused.contains("BAKEOFF_MACHINE_LOCK"),
+            "{refused}"
+        );
+        assert!(!refused.contains("yesterday") && refused.lines().count() == 1, "{refused}");
+    }
+
+    #[test]
+    fn a_lock_that_lets_no_measurement_in_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        let present = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join("lock.present"));
+        let present = present.unwrap();
+        // Every byte: it names no process.
+        fcntl(&present, FcntlArg::F_OFD_SETLK(&range(libc::F_WRLCK, 0, 0))).unwrap();
+        for beside_others in [false, true] {
+            let refused = Machine::take_at(&lock, beside_others).unwrap_err();
+            assert!(matches!(refused, RunnerError::MachineBusy { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_list_of_locks_is_read_by_its_columns() {
+        let text = "1: OFDLCK ADVISORY  WRITE -1 fe:00:7 0 EOF\n2: FLOCK  ADVISORY  WRITE 1278 fe:00:7 0 EOF\n\
+                    2: -> FLOCK  ADVISORY  WRITE 9 fe:00:8 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 fe:00:9 0 EOF\n";
+        let found = ["fe:00:7", "fe:00:8", "fe:00:9", "fe:00:1"].map(|place| holder_in(text, place));
+        assert_eq!(found, [Some(1278), None, None, None]);
     }
 }

@@ -71,7 +71,7 @@ pub fn experiment(
 ) -> Result<Outcome, RunnerError> {
     let anchor = WallAnchor::now();
     let id = RunId::fresh(anchor);
-    let held = Held::take(options, plan.title())?;
+    let held = Held::take(options)?;
     let (layout, workspace) = open_workspace()?;
     let work = Work::prepare(plan, &workspace, stop, on_event)?;
     let mut bakeoff = planned(plan, id, anchor);
@@ -111,7 +111,7 @@ pub(crate) fn resume(
     if ledger.next().is_none() {
         return ledger.close();
     }
-    let held = Held::take(options, plan.title())?;
+    let held = Held::take(options)?;
     let (layout, workspace) = open_workspace()?;
     ledger.journal.say(layout)?;
     let work = Work::prepare(&plan, &workspace, stop, on_event)?;
@@ -142,9 +142,9 @@ struct Held {
 }
 
 impl Held {
-    fn take(options: &Options, title: &str) -> Result<Self, RunnerError> {
+    fn take(options: &Options) -> Result<Self, RunnerError> {
         let beside_others = options.beside_others;
-        Ok(Self { beside_others, machine: Machine::take(beside_others, title)? })
+        Ok(Self { beside_others, machine: Machine::take(beside_others)? })
     }
 
     /// The mark of what others may have disturbed.
@@ -206,7 +206,7 @@ impl Rounds<'_> {
         let measured = self.work.measure(trial, &mut bench);
         let cpu = beside.take();
         let throttled = beside.take_throttled();
-        if self.held.machine.was_shared_since(machine) {
+        if self.held.machine.was_shared_since(&machine) {
             header.labels.extend([shared()]);
         }
         match measured {

@@ -93,7 +93,7 @@ pub(crate) fn conduct(
                 }
             };
             if let Some((machine, before)) = conductor.machine.as_ref().zip(machine)
-                && machine.was_shared_since(before)
+                && machine.was_shared_since(&before)
             {
                 header.labels.insert(BESIDE_OTHERS.to_owned(), "yes".to_owned());
             }

@@ -1,6 +1,7 @@
 //! What another user of this machine can do to a bake-off that root runs: nothing.
 //!
-//! Each test runs in a mount namespace with its own /tmp; the attacker is `nobody`.
+//! Each test runs in a mount namespace with its own /tmp; the attacker is `nobody`. Each ends with its controls: the same
+//! attack, once the protection is taken away, succeeds.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -92,6 +93,14 @@ fn root_another_user_neither_enters_a_scratch_folder_nor_signals_the_server() {
         as_nobody cat "$folder/data" >/dev/null 2>&1 || echo no-read
         server=$(pgrep -u "$user" -x sleep | head -1)
         as_nobody kill -9 "$server" 2>/dev/null || echo no-kill
+        # The controls: an open folder, and a process of the attacker's own user.
+        chmod 0755 "$folder"
+        as_nobody ls "$folder" >/dev/null && echo control-list
+        as_nobody cat "$folder/data" | grep -q precious && echo control-read
+        chmod 0700 "$folder"
+        as_nobody sleep 1000 & own=$!
+        until test "$(stat -c %u /proc/$own)" = 65534; do :; done
+        as_nobody kill -9 "$own" && echo control-kill
         as_nobody touch /tmp/open/looked
         wait; cat /tmp/root/out; ls -d /tmp/bakeoff-* 2>/dev/null || echo nothing-left
         "#,
@@ -106,6 +115,9 @@ fn root_another_user_neither_enters_a_scratch_folder_nor_signals_the_server() {
         "no-list",
         "no-read",
         "no-kill",
+        "control-list",
+        "control-read",
+        "control-kill",
         "sealed: 1",
         "nothing-left",
     ] {
@@ -143,15 +155,30 @@ fn root_a_planted_folder_makes_resume_neither_kill_nor_write() {
         $CONDUCT resume /tmp/root/archive $id >/tmp/root/out2; cat /tmp/root/out2
         kill -0 $victim && echo victim-lives
         cat /tmp/root/precious
-        kill $victim
+        test -e "$folder/server" && echo not-removed
+        # The controls: a program that believes what is planted does what the attacker wants, and `resume` removes the
+        # folder of that name if it is root's own.
+        read -r pid _ <"$folder/server"; kill "$pid"; wait $victim 2>/dev/null || echo control-killed
+        echo log >"$folder/1/server.log"; echo "control-$(cat /tmp/root/precious)"
+        rm -rf "$folder" /tmp/root/archive; as_nobody rm -f /tmp/open/looked
+        $CONDUCT run /tmp/root/archive /tmp/root/plan.toml >/tmp/root/out & conduct=$!
+        until ls /tmp/root/archive/bakeoffs/* >/dev/null 2>&1 && ls -d /tmp/bakeoff-*/1 >/dev/null 2>&1; do sleep 0.001; done
+        kill -9 $conduct; wait $conduct 2>/dev/null || true
+        mine=$(ls -td /tmp/bakeoff-* | head -1)
+        as_nobody touch /tmp/open/looked
+        $CONDUCT resume /tmp/root/archive "$(ls /tmp/root/archive/bakeoffs)" >/dev/null
+        test -e "$mine" || echo control-removed
         "#,
     ) else {
         return;
     };
     let said = said(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("victim-lives\nprecious\n"), "{said}");
+    assert!(said.contains("victim-lives\nprecious\nnot-removed\n"), "{said}");
     assert!(said.contains("planned: 0"), "{said}");
+    for control in ["control-killed", "control-log", "control-removed"] {
+        assert!(said.contains(control), "{control}: {said}");
+    }
 }
 
 #[test]
@@ -178,6 +205,16 @@ VALUE
         mariadb -u root -S "$socket" -e "select 'x' into outfile '/tmp/root/written'" >/dev/null 2>&1 || echo no-outfile
         as_nobody touch /tmp/open/looked
         wait; cat /tmp/root/out; ls /tmp/root
+        # The control: the same database, run by root without its limits, in a folder that all may enter.
+        sed -i -e 's/--secure-file-priv={{scratch}}/--user=root/' -e '/^\[server\]/a user = "root"' /tmp/root/shipped.toml
+        rm /tmp/open/look /tmp/open/looked
+        $CONDUCT run /tmp/root/other /tmp/root/shipped.toml >/tmp/root/out2 &
+        until ls /tmp/open/look >/dev/null 2>&1; do sleep 0.01; kill -0 $! || break; done
+        folder=$(ls -d /tmp/bakeoff-*); chmod 0755 "$folder"
+        as_nobody mariadb -u root -S "$folder/mysql.sock" -e "select 'x' into outfile '/tmp/root/written'" &&
+            stat -c 'control-%u' /tmp/root/written
+        as_nobody touch /tmp/open/looked
+        wait
         "#,
         plan.display()
     )) else {
@@ -186,5 +223,6 @@ VALUE
     let said = said(&output);
     assert!(said.contains("no-login") && said.contains("no-outfile"), "{said}");
     assert!(!said.contains("written"), "{said}");
+    assert!(said.contains("control-0"), "the attack works where nothing protects from it: {said}");
     assert!(said.contains("failed: 0, planned: 0"), "{said}");
 }

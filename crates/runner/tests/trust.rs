@@ -213,7 +213,8 @@ fn one_bakeoff_at_a_time_has_the_machine_and_its_death_gives_it_back() {
     let second = || conduct(&arguments).env("BAKEOFF_MACHINE_LOCK", &lock).output().unwrap();
     let refused = second();
     assert!(!refused.status.success(), "{}", said(&refused));
-    assert!(said(&refused).contains("What a plan may reach"), "it says which: {}", said(&refused));
+    let which = format!("process {}, conduct of user ", first.id());
+    assert!(said(&refused).contains(&which), "it says which: {}", said(&refused));
     first.kill().unwrap();
     first.wait().unwrap();
     let done = second();

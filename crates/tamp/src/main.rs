@@ -5,8 +5,6 @@
 #![deny(unsafe_code)]
 
 mod cmd;
-#[expect(unsafe_code, reason = "prctl(2) has no safe form here")]
-mod confine;
 #[expect(unsafe_code, reason = "a look at descriptors before the runtime's")]
 mod descriptors;
 #[expect(unsafe_code, reason = "signal handlers")]

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 
-use archive::Archive;
+use archive::{Archive, ArchiveError};
 use record::bakeoff::{Trial, TrialState};
 use record::run::{RunId, RunKind, RunState};
 use runner::{Event, Foreign, Options, Outcome, RunnerError};
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &RunArgs, global: &Global, out: &mut dyn Write) -> anyho
 }
 
 pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
-    let archive = if args.trust { global.trusted_archive()? } else { global.archive_for_writing()? };
+    signals::stop_on_interrupt()?;
+    let archive = archive_of(args, global)?;
     let id = find_of(&archive, &args.run, &RESUMABLE)?;
     if !archive.is_bakeoff(id) {
         return Err(Exit::Usage
@@ -80,15 +81,30 @@ pub(crate) fn resume(args: &ResumeArgs, global: &Global, out: &mut dyn Write) ->
         trust: if args.trust { shown } else { asked },
     };
     let mut told = Told::default();
-    signals::stop_on_interrupt()?;
-    if experiment::is_one(&archive, id)? {
-        let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
-        told.screen.clear();
-        return experiment::end(&archive, outcome, None, global, out);
-    }
     let outcome = runner::resume(&archive, id, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
+    if matches!(outcome, Err(RunnerError::Untrusted { .. })) && signals::STOP.is_requested() {
+        return Err(Exit::Interrupted.with(format!("interrupted; nothing of {id} was run")));
+    }
+    if experiment::is_one(&archive, id)? {
+        return experiment::end(&archive, outcome, None, global, out);
+    }
     end(&archive, outcome, global, out)
+}
+
+/// The archive. Root goes on in another user's folder only if the user says so.
+fn archive_of(args: &ResumeArgs, global: &Global) -> anyhow::Result<Archive> {
+    if args.trust {
+        return global.trusted_archive();
+    }
+    global.archive_for_writing().or_else(|error| match error.downcast_ref() {
+        Some(ArchiveError::OfAnother { path }) if is_at_terminal() => {
+            let folder = path.display();
+            Screen::new().line(&format!("{folder} belongs to another user, who can change what is in it."));
+            if says_yes("Write in it?") { global.trusted_archive() } else { Err(error) }
+        }
+        _ => Err(error),
+    })
 }
 
 /// Shows what another user could have written; the user said `--trust`.
@@ -102,11 +118,17 @@ fn shown(foreign: &Foreign) -> bool {
 
 /// Whether the user, asked at a terminal, wants to run what another user could have written.
 fn asked(foreign: &Foreign) -> bool {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return false;
-    }
-    shown(foreign);
-    Screen::new().line("Run it? [y/N]");
+    is_at_terminal() && shown(foreign) && says_yes("Run it?")
+}
+
+/// Whether there is someone to ask.
+fn is_at_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks at the terminal. The end of the input and Ctrl-C mean no.
+fn says_yes(question: &str) -> bool {
+    Screen::new().line(&format!("{question} [y/N]"));
     let mut answer = String::new();
     signals::is_readable(&std::io::stdin())
         && std::io::stdin().read_line(&mut answer).is_ok()

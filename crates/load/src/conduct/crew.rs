@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use confine::capabilities;
 use record::load::Rate;
 
 use super::{POLL_NS, setup_error};
@@ -17,10 +18,10 @@ use crate::error::LoadError;
 use crate::event_loop::EventLoop;
 use crate::latency::{self, Recorder, Writer};
 use crate::ledger::Ledger;
+use crate::priority;
 use crate::stop::Stop;
 use crate::worker::Worker;
 use crate::{Event, OnEvent, closed, open};
-use crate::{capabilities, priority};
 
 /// Tries of a worker to get its first connection: in a storm, some are turned away.
 const CONNECT_TRIES: u32 = 3;

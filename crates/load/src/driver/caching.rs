@@ -350,7 +350,13 @@ impl<C: Codec> Dialogue for Speaker<C> {
 const GREETING_BYTES_MAX: usize = 64 << 10;
 
 fn too_long(bytes: usize, bytes_max: usize) -> Heard {
-    Heard::failure(0, FailureClass::Connection, too_long_text(bytes, bytes_max))
+    // An answer that contains others has a limit below that of values.
+    let text = if bytes <= bytes_max {
+        format!("the server announces {bytes} bytes in many parts, which is no answer")
+    } else {
+        too_long_text(bytes, bytes_max)
+    };
+    Heard::failure(0, FailureClass::Connection, text)
 }
 
 fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {

@@ -17,10 +17,13 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Idle, Laps, Look, OperationShare};
 use crate::dataset::Cache;
+use crate::engine::to_ns;
 use crate::random::Random;
 
 /// How long the making of a connection may take before it counts as refused.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take that is no event's: a server may be busy with what was stored before.
+const ASIDE_TIMEOUT: Duration = Duration::from_mins(1);
 /// What is read from a socket at once.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
@@ -388,6 +391,12 @@ fn silent() -> Failure {
     Failure::new(FailureClass::Connection, text)
 }
 
+/// What was asked beside events was not answered.
+fn no_answer_aside() -> Failure {
+    let text = format!("no whole answer within {ASIDE_TIMEOUT:?} to a question about the data set");
+    Failure::new(FailureClass::Connection, text)
+}
+
 /// No whole answer came in time.
 pub(crate) fn timed_out(after_ns: u64, dialogue: &dyn Dialogue) -> Failure {
     let text = format!("no whole answer within {:?}", Duration::from_nanos(after_ns));
@@ -517,12 +526,31 @@ impl Wire {
         if greeting.is_empty() {
             return Ok(());
         }
-        let broken = |e: io::Error| connection_failure("cannot connect", &e);
-        self.socket.set_read_timeout(Some(CONNECT_TIMEOUT)).map_err(broken)?;
-        self.send(&greeting)?;
-        self.receive(|dialogue, input, _| dialogue.hear_greeting(input))?;
-        // From now on an answer may take as long as it takes.
-        self.socket.set_read_timeout(None).map_err(broken)
+        self.within(CONNECT_TIMEOUT, silent, |wire| {
+            wire.send(&greeting)?;
+            wire.receive(|dialogue, input, _| dialogue.hear_greeting(input)).map(drop)
+        })
+    }
+
+    /// Does `work`, which may take so long in all: a server that says a little again and again does not make it longer.
+    /// Afterwards an answer may take as long as it could before.
+    fn within<T>(
+        &mut self,
+        timeout: Duration,
+        too_late: fn() -> Failure,
+        work: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let until_ns = to_ns(timeout).saturating_add(Monotonic.now_ns());
+        let usual = self.limit.replace(Limit { timeout, of_socket: Duration::ZERO, until_ns });
+        let done = work(self);
+        self.limit = usual.map(|limit| Limit { of_socket: Duration::ZERO, ..limit });
+        if done.as_ref().is_err_and(|failure| failure.class == FailureClass::Timeout) {
+            return Err(too_late());
+        }
+        let broken = |e: io::Error| connection_failure("cannot set a time-out", &e);
+        self.socket.set_read_timeout(None).map_err(broken)?;
+        self.socket.set_write_timeout(None).map_err(broken)?;
+        done
     }
 
     /// What the server calls itself, as far as it was heard.
@@ -553,12 +581,14 @@ impl Wire {
     pub(crate) fn say_aside(&mut self, said: &[u8]) -> Result<(), Failure> {
         let mut out = Vec::new();
         self.dialogue.wrap(said, &mut out);
-        self.send(&out)
+        self.within(ASIDE_TIMEOUT, no_answer_aside, |wire| wire.send(&out))
     }
 
     pub(crate) fn hear_aside(&mut self, mut hear: impl FnMut(&[u8]) -> Heard) -> Result<Answer, Failure> {
-        self.receive(|dialogue, input, is_end| {
-            dialogue.hear_with(input, is_end, &mut |input: &[u8], _: bool| hear(input))
+        self.within(ASIDE_TIMEOUT, no_answer_aside, |wire| {
+            wire.receive(|dialogue, input, is_end| {
+                dialogue.hear_with(input, is_end, &mut |input: &[u8], _: bool| hear(input))
+            })
         })
     }
 
@@ -633,8 +663,6 @@ impl Wire {
                     Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                     // Whether the event has nothing left, its limit says.
                     Err(e) if e.kind() == ErrorKind::WouldBlock && self.limit.is_some() => continue,
-                    // There is another limit only where the connection is being made.
-                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(silent()),
                     Err(e) => return Err(connection_failure("cannot receive", &e)),
                     Ok(n) => n,
                 };
@@ -782,5 +810,46 @@ mod tests {
         assert_eq!(operation(inbox.hear(b"c\nde", line)), Some(3));
         assert_eq!(operation(inbox.hear(b"\n", line)), Some(2));
         assert!(inbox.is_empty());
+    }
+
+    /// Speaks lines, and answers none of them.
+    struct Lines;
+
+    impl Dialogue for Lines {
+        fn greet(&mut self, _: &mut Vec<u8>) {}
+
+        fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+            self.hear(input, false)
+        }
+
+        fn ask(&mut self, _: Random, _: &mut Vec<u8>) {}
+
+        fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+            match input.iter().position(|b| *b == b'\n') {
+                Some(end) => Heard::well(end + 1, 0, None),
+                None => Heard { taken: input.len(), answer: None },
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_a_little_again_and_again_does_not_make_a_greeting_longer() {
+        let (mut theirs, ours) = std::os::unix::net::UnixStream::pair().unwrap();
+        let socket = Socket::from(std::os::fd::OwnedFd::from(ours));
+        let (dialogue, out, input) = (Box::new(Lines), Vec::new(), Inbox::default());
+        let mut wire = Wire { socket, dialogue, out, input, is_sent: false, limit: None };
+        let talks = std::thread::spawn(move || {
+            // Until the other end goes; each message comes well within the time.
+            while theirs.write_all(b"x").is_ok() {
+                std::thread::yield_now();
+            }
+        });
+        let limit = Duration::from_millis(50);
+        let hear = |wire: &mut Wire| wire.receive(|dialogue, input, is_end| dialogue.hear(input, is_end));
+        let failure = wire.within(limit, silent, hear).unwrap_err();
+        assert_eq!((failure.class, failure.text), (silent().class, silent().text));
+        assert!(wire.limit.is_none() && wire.socket.read_timeout().unwrap().is_none());
+        drop(wire);
+        talks.join().unwrap();
     }
 }

@@ -112,7 +112,7 @@ pub(crate) struct Args {
     dictionary: Option<PathBuf>,
     /// Write one frame that refers to FILE, as zstd --patch-from does; decompressing needs the same FILE
     #[arg(long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf", "block_size", "keep_up", "rsyncable", "dictionary", "range", "salvage", "list"])]
-    patch_from: Option<PathBuf>,
+    pub(crate) patch_from: Option<PathBuf>,
     /// Largest window to accept when reading; a frame that needs more is refused [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,

@@ -5,7 +5,7 @@ use super::compress::replaces;
 use super::input::Input;
 use super::output::{Holds, Output};
 use super::watch::{Watch, Way};
-use super::{Outcome, say, warn};
+use super::{Outcome, rights, say, warn};
 use crate::signal;
 use anyhow::{Context, bail};
 use std::fmt::Display;
@@ -47,16 +47,8 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let watch = Arc::new(Watch::new(args, input, Way::Decompress, extent.map(|(_, bytes)| bytes)));
     let is_counted = args.range.is_none() && !args.salvage;
     let _answering = is_counted.then(|| signal::answer_by(&watch));
-    let mut report = Report { outcome: Outcome::Done, serial: None };
-    if let Some(range) = &args.range {
-        report.outcome = self::range(input, range, &output, args)?;
-    } else if args.salvage {
-        report.outcome = salvage(input, &output, args)?;
-    } else if let Some(reference) = args.reference()? {
-        report.outcome = patch(args, input, &output, &reference, &watch)?;
-    } else if !in_place(args, input, &output, &watch)? {
-        report = stream(args, input, &output, &watch)?;
-    }
+    let reference = if is_counted { args.reference()? } else { None };
+    let report = rights::decode(|| decode(args, input, &output, reference.as_deref(), &watch))?;
 
     let replaces = replaces(args, input) && output.is_new() && report.outcome == Outcome::Done;
     if args.direct {
@@ -74,6 +66,28 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         super::remove_input(input)?;
     }
     Ok(report.outcome)
+}
+
+/// Does what the options ask for with the content.
+fn decode(
+    args: &Args,
+    input: &Input,
+    output: &Output,
+    reference: Option<&[u8]>,
+    watch: &Arc<Watch>,
+) -> anyhow::Result<Report> {
+    let outcome = if let Some(range) = &args.range {
+        self::range(input, range, output, args)?
+    } else if args.salvage {
+        salvage(input, output, args)?
+    } else if let Some(reference) = reference {
+        patch(args, input, output, reference, watch)?
+    } else if in_place(args, input, output, watch)? {
+        Outcome::Done
+    } else {
+        return stream(args, input, output, watch);
+    };
+    Ok(Report { outcome, serial: None })
 }
 
 struct Report {

@@ -9,6 +9,7 @@ mod input;
 mod list;
 mod output;
 mod printable;
+mod rights;
 pub(crate) mod watch;
 
 use crate::descriptors;
@@ -46,11 +47,8 @@ pub(crate) fn run(args: &Args) -> u8 {
         say(&"standard output is closed");
         return EXIT_FAILED;
     }
-    if args.reads_compressed()
-        && let Err(error) = crate::confine::refuse()
-        && args.verbose
-    {
-        say(&format_args!("decodes without a seccomp filter ({error})"));
+    if args.reads_compressed() {
+        rights::give_up(args);
     }
     let mut codes = Vec::new();
     let mut list = List::default();
@@ -100,7 +98,7 @@ pub(crate) fn run(args: &Args) -> u8 {
 
 fn file(args: &Args, input: &Input, list: &mut List) -> anyhow::Result<Outcome> {
     if args.list {
-        list.file(args, input)
+        rights::decode(|| list.file(args, input))
     } else if args.decompress || args.test {
         decompress::file(args, input)
     } else {

@@ -9,8 +9,6 @@
 
 use std::io;
 
-use nix::libc;
-
 /// Numbers of `linux/capability.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -19,6 +17,7 @@ enum Capability {
     DacReadSearch = 2,
     Chown = 0,
     Fowner = 3,
+    Fsetid = 4,
     Kill = 5,
     SetGid = 6,
     SetUid = 7,
@@ -29,6 +28,7 @@ enum Capability {
     SysAdmin = 21,
     SysNice = 23,
     SysResource = 24,
+    SetFcap = 31,
     Syslog = 34,
     Perfmon = 38,
     Bpf = 39,
@@ -36,12 +36,15 @@ enum Capability {
 }
 
 use Capability::{
-    Bpf, CheckpointRestore, Chown, DacOverride, DacReadSearch, Fowner, IpcLock, Kill, NetAdmin, Perfmon,
-    SetGid, SetPcap, SetUid, SysAdmin, SysNice, SysPtrace, SysResource, Syslog,
+    Bpf, CheckpointRestore, Chown, DacOverride, DacReadSearch, Fowner, Fsetid, IpcLock, Kill, NetAdmin,
+    Perfmon, SetFcap, SetGid, SetPcap, SetUid, SysAdmin, SysNice, SysPtrace, SysResource, Syslog,
 };
 
 /// To read and write a user's files as root: an archive, a database or a page may lie in that user's folder.
 const OF_FILES: [Capability; 2] = [DacOverride, DacReadSearch];
+
+/// To make a new file what another one is: its owner, mode, times, attributes and capabilities.
+const OF_NEW_FILES: [Capability; 6] = [Chown, DacOverride, DacReadSearch, Fowner, Fsetid, SetFcap];
 
 /// All that any command that measures needs: to load programs and open samplers, to start servers as other users and
 /// without privileges, to stop them, to bind priorities.
@@ -98,12 +101,17 @@ pub fn drop_all() {
     let _ = keep(&[]);
 }
 
+/// Whether this thread has any.
+pub fn has_any() -> bool {
+    of_this_thread().is_ok_and(|data| data.iter().any(|word| word.permitted != 0))
+}
+
 /// As [`keep_files`], and the right to set this thread's priority, which it is about to do.
 ///
 /// # Errors
 ///
 /// As [`keep_files`].
-pub(crate) fn keep_priority() -> io::Result<()> {
+pub fn keep_priority() -> io::Result<()> {
     keep(&[DacOverride, DacReadSearch, SysNice])
 }
 
@@ -115,6 +123,15 @@ pub(crate) fn keep_priority() -> io::Result<()> {
 /// The kernel's, where it knows no capabilities of 64 bits.
 pub fn keep_files() -> io::Result<()> {
     keep(&OF_FILES)
+}
+
+/// As [`keep_files`], and the right to give new files their owner, mode, attributes and capabilities.
+///
+/// # Errors
+///
+/// As [`keep_files`].
+pub fn keep_new_files() -> io::Result<()> {
+    keep(&OF_NEW_FILES)
 }
 
 /// Whether a kernel's release, such as `6.1.0-18-amd64`, is that version or a later one.
@@ -147,13 +164,7 @@ const VERSION: u32 = 0x2008_0522;
 /// The kernel's, where it knows no capabilities of 64 bits.
 fn keep(kept: &[Capability]) -> io::Result<()> {
     let mask = kept.iter().fold(0_u64, |mask, capability| mask | 1 << *capability as u8);
-    let mut header = Header { version: VERSION, pid: 0 };
-    let mut data = [Data::default(); 2];
-    // SAFETY: both point to what capget(2) writes: a header and, for version 3, two data words.
-    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
-    if got != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let mut data = of_this_thread()?;
     for (word, data) in data.iter_mut().enumerate() {
         let part = u32::try_from(mask >> (32 * word) & 0xffff_ffff).expect("32 bits are left");
         data.permitted &= part;
@@ -162,9 +173,18 @@ fn keep(kept: &[Capability]) -> io::Result<()> {
     }
     // SAFETY: a prctl(2) without pointers.
     unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64, 0_u64, 0_u64, 0_u64) };
-    // SAFETY: as for capget(2); the kernel only reads them.
+    let mut header = Header { version: VERSION, pid: 0 };
+    // SAFETY: both point to what capset(2) reads: a header and, for version 3, two data words.
     let set = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn of_this_thread() -> io::Result<[Data; 2]> {
+    let mut header = Header { version: VERSION, pid: 0 };
+    let mut data = [Data::default(); 2];
+    // SAFETY: both point to what capget(2) writes: a header and, for version 3, two data words.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
+    if got == 0 { Ok(data) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -172,7 +192,7 @@ mod tests {
     use super::*;
 
     /// The permitted and effective capabilities of this thread, as the kernel shows them.
-    fn of_this_thread() -> (u64, u64) {
+    fn shown() -> (u64, u64) {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let mask = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -194,13 +214,13 @@ mod tests {
     #[test]
     fn a_thread_keeps_what_is_named_and_what_it_starts_has_no_more() {
         std::thread::spawn(|| {
-            let (before, _) = of_this_thread();
+            let (before, _) = shown();
             keep(&[DacReadSearch, Bpf]).unwrap();
             let wanted = before & (1 << 2 | 1 << 39);
-            assert_eq!(of_this_thread(), (wanted, wanted));
+            assert_eq!(shown(), (wanted, wanted));
             drop_all();
-            assert_eq!(of_this_thread(), (0, 0));
-            assert_eq!(std::thread::spawn(of_this_thread).join().unwrap(), (0, 0));
+            assert_eq!(shown(), (0, 0));
+            assert_eq!(std::thread::spawn(shown).join().unwrap(), (0, 0));
         })
         .join()
         .unwrap();

@@ -1,0 +1,236 @@
+//! seccomp: system calls that a reader of files does not need are refused.
+//!
+//! A list of what is refused, not of what is allowed: an allocator or a C library of next year must not end a report.
+//!
+//! # Source
+//!
+//! seccomp(2); `include/uapi/linux/{seccomp,audit,bpf_common}.h`.
+
+use std::io;
+
+use libc::{sock_filter, sock_fprog};
+
+use crate::no_new_privileges;
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const ARCHITECTURE: u32 = 0;
+
+/// To run programs, to reach other processes or the network, to change the machine, and to change files by name without
+/// opening them, which Landlock does not govern.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_semget,
+    libc::SYS_msgget,
+    libc::SYS_mq_open,
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_io_uring_setup,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fspick,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_mknodat,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_personality,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setfsuid,
+    libc::SYS_setfsgid,
+    libc::SYS_setgroups,
+];
+
+/// Their older forms, which newer architectures leave out.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_ALSO: &[libc::c_long] = &[
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_mknod,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_kexec_file_load,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_ALSO: &[libc::c_long] = &[];
+
+/// Signals: only to this process, whose own end is one (`abort`). Their first argument is a process.
+const TO_ITSELF: [libc::c_long; 2] = [libc::SYS_kill, libc::SYS_tgkill];
+/// Requests of ioctl(2) that type into the terminal for its user.
+const TYPING: [u32; 2] = [0x5412, 0x541c];
+/// A clone(2) must have the first flag and none of the others: a thread, in the namespaces of its maker.
+const CLONE_THREAD: u32 = 0x0001_0000;
+const NEW_NAMESPACES: u32 = 0x7e02_0000;
+
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+/// Where `struct seccomp_data` has the call's number and the architecture.
+const NUMBER_AT: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+/// The lower halves of the first two arguments: both architectures are little-endian.
+const FIRST_AT: u32 = 16;
+const SECOND_AT: u32 = 24;
+const ALLOW: u32 = 0x7fff_0000;
+const KILL: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+/// Numbers from here on are of the x32 calls, which have the same meaning and would slip through.
+const X32: u32 = 0x4000_0000;
+
+/// From now on the calls of [`REFUSED`] end with EPERM in this thread and those it starts.
+///
+/// # Errors
+///
+/// The kernel's, where it has no filters, or `Unsupported` on an architecture that is not known here.
+pub fn refuse() -> io::Result<()> {
+    if ARCHITECTURE == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut filter = program();
+    no_new_privileges()?;
+    let len = u16::try_from(filter.len()).expect("the filter has some hundred steps");
+    let program = sock_fprog { len, filter: filter.as_mut_ptr() };
+    // SAFETY: `program` and the filter that it points to outlive the call, which copies them.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, u64::from(libc::SECCOMP_MODE_FILTER), &raw const program)
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn program() -> Vec<sock_filter> {
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let refused = step(RETURN, 0, 0, ERRNO | libc::EPERM.unsigned_abs());
+    let allowed = step(RETURN, 0, 0, ALLOW);
+    // Jumps over the steps that judge this call.
+    let unless = |call: libc::c_long, steps: u8| step(JUMP_EQUAL, 0, steps, number(call));
+    let mut program = vec![
+        step(LOAD, 0, 0, ARCHITECTURE_AT),
+        step(JUMP_EQUAL, 1, 0, ARCHITECTURE),
+        step(RETURN, 0, 0, KILL),
+        step(LOAD, 0, 0, NUMBER_AT),
+        step(JUMP_AT_LEAST, 0, 1, X32),
+        refused,
+    ];
+    for call in REFUSED.iter().chain(REFUSED_ALSO) {
+        program.extend([unless(*call, 1), refused]);
+    }
+    for call in TO_ITSELF {
+        program.extend([
+            unless(call, 4),
+            step(LOAD, 0, 0, FIRST_AT),
+            step(JUMP_EQUAL, 0, 1, std::process::id()),
+            allowed,
+            refused,
+        ]);
+    }
+    // The limits of this process, as 0 or by its id.
+    program.extend([
+        unless(libc::SYS_prlimit64, 5),
+        step(LOAD, 0, 0, FIRST_AT),
+        step(JUMP_EQUAL, 1, 0, 0),
+        step(JUMP_EQUAL, 0, 1, std::process::id()),
+        allowed,
+        refused,
+    ]);
+    program.extend([
+        unless(libc::SYS_ioctl, 5),
+        step(LOAD, 0, 0, SECOND_AT),
+        step(JUMP_EQUAL, 1, 0, TYPING[0]),
+        step(JUMP_EQUAL, 0, 1, TYPING[1]),
+        refused,
+        allowed,
+    ]);
+    program.extend([
+        unless(libc::SYS_clone, 5),
+        step(LOAD, 0, 0, FIRST_AT),
+        step(JUMP_ANY_BIT, 2, 0, NEW_NAMESPACES),
+        step(JUMP_ANY_BIT, 0, 1, CLONE_THREAD),
+        allowed,
+        refused,
+    ]);
+    // Its flags are in memory, where no filter can look. Without it the C library takes the older call.
+    let unknown = step(RETURN, 0, 0, ERRNO | libc::ENOSYS.unsigned_abs());
+    program.extend([unless(libc::SYS_clone3, 1), unknown, allowed]);
+    program
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).expect("numbers of calls are small")
+}
+
+#[cfg(test)]
+mod tests;

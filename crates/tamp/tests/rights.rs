@@ -1,0 +1,151 @@
+//! The rights of the command while it decodes what others wrote.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+
+#[expect(dead_code, reason = "the tests of the command line use the rest")]
+mod scratch;
+
+use scratch::{Scratch, text, wait_until};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
+
+/// To read and write a user's files.
+const OF_FILES: u64 = 0b110;
+/// Also to give them owner, mode and capabilities: chown, fowner, fsetid, setfcap.
+const OF_NEW_FILES: u64 = OF_FILES | 1 | 1 << 3 | 1 << 4 | 1 << 31;
+
+/// The permitted capabilities and the mode of seccomp, of each thread; the first one is the process's.
+fn threads(child: &Child) -> Vec<(u64, String)> {
+    let folder = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let mut threads: Vec<_> = folder.map(|task| task.unwrap().path()).collect();
+    threads.sort();
+    let of_one = |path: &std::path::PathBuf| {
+        let status = fs::read_to_string(path.join("status")).ok()?;
+        let of = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        Some((u64::from_str_radix(of("CapPrm:")?, 16).ok()?, of("Seccomp:")?.to_owned()))
+    };
+    threads.iter().filter_map(of_one).collect()
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|found| std::os::unix::fs::MetadataExt::uid(&found) == 0)
+}
+
+#[test]
+fn root_threads_that_decode_have_no_capability_and_the_process_only_those_on_files() {
+    if !is_root() {
+        return eprintln!("skipped: only root has capabilities to give up");
+    }
+    let scratch = Scratch::new();
+    for (line, kept) in [("-dc", OF_FILES), ("-t", OF_FILES), ("-d -o out", OF_NEW_FILES)] {
+        // Its input never ends, so its threads stay.
+        let mut child = scratch.command(line).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let mut found = Vec::new();
+        wait_until(|| {
+            found = threads(&child);
+            found.len() > 1 && found[1..].iter().all(|(capabilities, _)| *capabilities == 0)
+                || child.try_wait().unwrap().is_some()
+        });
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(found.len() > 1, "{line}: {found:?}");
+        assert_eq!(found[0].0 & !kept, 0, "{line}: {found:?}");
+        assert!(found.iter().all(|(_, mode)| mode == "2"), "{line}: {found:?}");
+    }
+    // The control: what compresses has not given up anything.
+    let mut child = scratch.command("-c").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    assert_ne!(threads(&child)[0].0 & !OF_NEW_FILES, 0);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+/// Two files are read, one after the other; the first one is a pipe. While it is read, `swap` replaces the second one.
+fn swapped(swap: impl FnOnce(&Scratch)) -> (Option<i32>, String) {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("named")).unwrap();
+    fs::create_dir(scratch.path("elsewhere")).unwrap();
+    scratch.ok("-k -o named/second.zst sample");
+    scratch.ok("-k -o elsewhere/secret.zst sample");
+    assert!(Command::new("mkfifo").arg(scratch.path("named/first.zst")).status().unwrap().success());
+    let mut child = scratch
+        .command("-dc named/first.zst named/second.zst")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The pipe opens when tamp has opened it, and that is after it gave up its rights.
+    let mut pipe = fs::File::options().write(true).open(scratch.path("named/first.zst")).unwrap();
+    fs::remove_file(scratch.path("named/second.zst")).unwrap();
+    swap(&scratch);
+    std::io::copy(&mut &scratch.read("elsewhere/secret.zst")[..], &mut pipe).unwrap();
+    drop(pipe);
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    (child.wait().unwrap().code(), said)
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_an_input_leads_nowhere() {
+    let (code, said) = swapped(|scratch| {
+        symlink(scratch.path("elsewhere/secret.zst"), scratch.path("named/second.zst")).unwrap();
+    });
+    if text(&Scratch::new().tamp_with("-dcv", b"").stderr).contains("Landlock") {
+        return eprintln!("skipped: this kernel has no Landlock");
+    }
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("second.zst") && said.contains("Permission denied"), "{said}");
+    // The control: a file that takes its place in its folder is read, and a link that was there before.
+    let (code, said) = swapped(|scratch| {
+        fs::rename(scratch.path("elsewhere/secret.zst"), scratch.path("named/second.zst")).unwrap();
+        scratch.ok("-k -o elsewhere/secret.zst sample");
+    });
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    fs::create_dir(scratch.path("named")).unwrap();
+    symlink(scratch.path("sample.zst"), scratch.path("named/link.zst")).unwrap();
+    assert!(scratch.ok("-dc named/link.zst") == scratch.read("sample"));
+}
+
+#[test]
+fn each_place_of_input_and_output_is_still_reached() {
+    let scratch = Scratch::new();
+    for folder in ["in", "in/below", "out"] {
+        fs::create_dir(scratch.path(folder)).unwrap();
+    }
+    scratch.ok("-k sample");
+    let packed = scratch.read("sample.zst");
+    for name in ["in/a.zst", "in/below/b.zst"] {
+        fs::write(scratch.path(name), &packed).unwrap();
+    }
+    scratch.ok("-d -k -o out/c in/a.zst");
+    scratch.ok("-d -k -o /dev/null in/a.zst");
+    scratch.ok("-d -r in");
+    assert!(!scratch.exists("in/a.zst"));
+    symlink(scratch.path("sample.zst"), scratch.path("in/link.zst")).unwrap();
+    scratch.ok("-d -k -f in/link.zst");
+    fs::create_dir(scratch.path("far")).unwrap();
+    symlink(scratch.path("sample.zst"), scratch.path("far/l.zst")).unwrap();
+    // Links below a folder are followed if both options say so.
+    assert!(scratch.ok("-dc -r -f far") == scratch.read("sample"));
+    for name in ["out/c", "in/a", "in/below/b", "in/link"] {
+        assert!(scratch.read(name) == scratch.read("sample"), "{name}");
+    }
+    let shell = |line: &str| {
+        let line = line.replace("tamp", env!("CARGO_BIN_EXE_tamp"));
+        Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).output().unwrap()
+    };
+    for line in [
+        "tamp -dc <sample.zst | cmp - sample",
+        "cat sample.zst | tamp -dc /dev/stdin | cmp - sample",
+        "tamp -dc /dev/fd/3 3<sample.zst | cmp - sample",
+        "tamp -d -k -f -o /dev/stdout sample.zst | cmp - sample",
+        "tamp -d -k -f -o /dev/fd/3 sample.zst 3>o && cmp o sample",
+        "mkfifo p && { cat p >q & tamp -d -k -f -o p sample.zst; wait; cmp q sample; }",
+        "cd out && tamp -d -k -f -o d ../sample.zst && cmp d ../sample && tamp -t ../sample.zst",
+    ] {
+        let output = shell(line);
+        assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
+    }
+}
