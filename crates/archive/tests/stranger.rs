@@ -119,14 +119,25 @@ fn names_that_lead_outside_are_damage() {
 
 #[test]
 fn what_unpacks_to_more_than_it_may_is_damage() {
-    for (unpacked_bytes, why) in [(None, "the limit for its size"), (Some(1000), "more than its 1000 bytes")]
-    {
-        let stranger = stranger();
-        let bomb = packed(&vec![b'#'; 1 << 20], 17);
-        assert!(bomb.len() < 1 << 20, "{} bytes", bomb.len());
-        stranger.put_file("latency.hlog.zst", &bomb, unpacked_bytes);
-        assert!(stranger.damage().contains(why));
-        assert!(stranger.problems().contains(why));
+    // Lines, for the readers that take one at a time, and one that has no end.
+    let bombs = [packed(&vec![b'#'; 1 << 20], 129), packed("{}\n".repeat(1 << 19).as_bytes(), 129)];
+    assert!(bombs.iter().all(|bomb| bomb.len() < 1 << 20));
+    let files = stranger().manifest()["files"].clone();
+    let names = files.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap().to_owned());
+    let packed: Vec<String> = names.filter(|name| name.ends_with(".zst")).collect();
+    assert!(packed.len() > 1, "{packed:?}");
+    for name in packed {
+        for bomb in &bombs {
+            for (unpacked_bytes, why) in
+                [(None, "the limit for its size"), (Some(1000), "more than its 1000 bytes")]
+            {
+                let stranger = stranger();
+                stranger.put_file(&name, bomb, unpacked_bytes);
+                let (damage, problems) = (stranger.damage(), stranger.problems());
+                assert!(damage.contains(why), "{name}: {damage}");
+                assert!(problems.contains(why), "{name}: {problems}");
+            }
+        }
     }
 }
 

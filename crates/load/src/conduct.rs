@@ -158,12 +158,11 @@ fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Option<u32> {
 /// What a failure before the first event means for the user.
 pub(crate) fn setup_error(settings: &LoadSettings, failure: Failure) -> LoadError {
     let target = settings.target.clone();
+    let text = target.hide_in(&failure.text);
     match failure.class {
-        FailureClass::Configuration => LoadError::Refused { target, text: failure.text },
-        FailureClass::Machine => LoadError::Machine { target, text: failure.text },
-        _ => {
-            LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text: failure.text }
-        }
+        FailureClass::Configuration => LoadError::Refused { target, text },
+        FailureClass::Machine => LoadError::Machine { target, text },
+        _ => LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text },
     }
 }
 

@@ -240,6 +240,39 @@ fn a_password_goes_out_as_it_is_only_if_the_user_says_so() {
 }
 
 #[test]
+fn a_password_that_a_server_repeats_is_masked() {
+    // As a Redis answers whose `AUTH` was renamed.
+    let port = serve(|peer| {
+        while let Some(request) = peer.hear() {
+            let text = String::from_utf8_lossy(&request).replace("\r\n", " ");
+            peer.say(format!("-ERR unknown command, with args beginning with: {text}\r\n").as_bytes());
+        }
+    });
+    let error = error_of(&settings(format!("redis://app:s3cret@127.0.0.1:{port}"))).to_string();
+    assert!(error.contains("unknown command") && error.contains("***"), "{error}");
+    assert!(!error.contains("s3cret"), "{error}");
+    // The name of a web server, and the first of its errors, are stored.
+    let port = serve(|peer| {
+        let mut answers =
+            [&b"HTTP/1.1 200 OK\r\nServer: s3cret/1\r\nContent-Length: 0\r\n\r\n"[..], b"s3cret\r\n\r\n"];
+        while peer.hear().is_some() {
+            peer.say(answers[0]);
+            answers.reverse();
+        }
+    });
+    let target = format!("http://app:s3cret@127.0.0.1:{port}/");
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(10),
+        time: Duration::from_mins(10),
+        retries_max: 100,
+        ..settings(target)
+    });
+    let said = format!("{:?} {:?}", record.server_version, record.error_samples);
+    assert!(said.contains("***/1") && said.contains("answered") && !said.contains("s3cret"), "{said}");
+}
+
+#[test]
 fn a_server_may_not_keep_us_hashing_a_password() {
     let port = serve(|peer| {
         let Some(()) = postgres_start(peer) else { return };

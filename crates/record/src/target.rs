@@ -31,6 +31,58 @@ impl Target {
     pub fn masked(&self) -> String {
         mask_parameters(&mask_user_info(&self.0))
     }
+
+    /// What a server said, with the passwords of this target masked: a server may repeat what it was told.
+    pub fn hide_in(&self, said: &str) -> String {
+        let mut secrets: Vec<String> = self.secrets().flat_map(|s| [s.to_owned(), decoded(s)]).collect();
+        // One may be a part of another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.iter().fold(said.to_owned(), |said, secret| hide(&said, secret))
+    }
+
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let password = password_in(&self.0);
+        let query = self.0.split_once('?').map_or("", |(_, query)| query);
+        let parameters = query.split('&').filter_map(|pair| pair.split_once('='));
+        let secret = parameters.filter(|(name, _)| is_secret(name)).map(|(_, value)| value);
+        password.into_iter().chain(secret).filter(|secret| !secret.is_empty() && !is_reference(secret))
+    }
+}
+
+/// Masks a secret wherever it stands, a short one only where it is a whole word.
+fn hide(said: &str, secret: &str) -> String {
+    const SHORT_BYTES: usize = 4;
+    let (mut hidden, mut rest) = (String::with_capacity(said.len()), said);
+    while let Some(at) = rest.find(secret) {
+        let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
+        let ends = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+        let is_word = ends(before.chars().next_back()) && ends(after.chars().next());
+        hidden.push_str(before);
+        hidden.push_str(if is_word || secret.len() >= SHORT_BYTES { "***" } else { secret });
+        rest = after;
+    }
+    hidden.push_str(rest);
+    hidden
+}
+
+/// A part of a URL as a driver sends it: `%40` is `@`.
+fn decoded(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let byte = code.filter(|_| *first == b'%').and_then(|code| u8::from_str_radix(code, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Where the password is: between a colon and an `@`.
+fn password_in(text: &str) -> Option<&str> {
+    let rest = &text[text.find("://")? + 3..];
+    let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let at = rest[..authority_end].rfind('@').or_else(|| rest.rfind('@'))?;
+    rest[..at].split_once(':').filter(|_| !is_reference(&rest[..at])).map(|(_, password)| password)
 }
 
 impl fmt::Display for Target {
@@ -112,6 +164,20 @@ mod tests {
             assert_eq!(target.to_string(), shown);
             assert_eq!(format!("{target:?}"), format!("Target({shown:?})"));
         }
+    }
+
+    #[test]
+    fn what_a_server_repeats_of_a_password_is_masked() {
+        let hidden = |target: &str, said: &str| Target::new(target).hide_in(said);
+        let said = "ERR unknown command `AUTH`, with args: `bob`, `s3c@et`, `PING`";
+        for target in ["redis://bob:s3c@et@h", "redis://bob:s3c%40et@h", "mysql://h/b?password=s3c@et"] {
+            assert_eq!(hidden(target, said), said.replace("s3c@et", "***"), "{target}");
+        }
+        // A short one is a part of many words.
+        assert_eq!(hidden("redis://:1@h", "error 1064 for `1`, 1"), "error 1064 for `***`, ***");
+        assert_eq!(hidden("redis://:{env:PW}@h", "no {env:PW}"), "no {env:PW}");
+        assert_eq!(hidden("redis://:abc%@h", "abc% abcd"), "*** abcd");
+        assert_eq!(hidden("redis://h", said), said);
     }
 
     #[test]

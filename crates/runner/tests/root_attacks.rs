@@ -98,7 +98,7 @@ fn root_another_user_neither_enters_a_scratch_folder_nor_signals_the_server() {
         as_nobody ls "$folder" >/dev/null && echo control-list
         as_nobody cat "$folder/data" | grep -q precious && echo control-read
         chmod 0700 "$folder"
-        as_nobody sleep 1000 & own=$!
+        setpriv --reuid=65534 --regid=65534 --clear-groups sleep 1000 & own=$!
         until test "$(stat -c %u /proc/$own)" = 65534; do :; done
         as_nobody kill -9 "$own" && echo control-kill
         as_nobody touch /tmp/open/looked

@@ -98,9 +98,10 @@ pub(super) fn record(
         |known: Histogram, at_least: &Histogram| CensoredHistogram { known, at_least: at_least.clone() };
     let response = of_open(&books.total.response).map(|known| with(known, &books.total.response_at_least));
     let connections = engine.settings.connections_in_all();
+    let target = &engine.settings.target;
     let mut record = LoadRecord {
         settings: engine.settings.clone(),
-        server_version: seen.version,
+        server_version: seen.version.map(|version| target.hide_in(&version)),
         measured_from_ns: timeline.measured_from_ns,
         measured: span,
         achieved_per_s,
@@ -115,7 +116,7 @@ pub(super) fn record(
         operations: books.operations(in_flight),
         outcomes: books.outcomes(),
         errors: fates.errors,
-        error_samples: engine.samples.all(),
+        error_samples: engine.samples.all().iter().map(|said| target.hide_in(said)).collect(),
         outages: outages(engine, until_ns, &mut scratch),
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,

@@ -559,7 +559,7 @@ impl<C: Codec> Filler<C> {
             let (mut gets, mut hits) = (0u64, 0u64);
             for _ in 0..events {
                 number += 1;
-                match self.wire.exchange(Random::of(number, number)) {
+                match self.wire.exchange_aside(Random::of(number, number)) {
                     Ok(Answer { operation: GET, keys: Some(Keys { found, missed }), .. }) => {
                         gets += found + missed;
                         hits += found;

@@ -313,7 +313,7 @@ impl Exchange for Web {
 
     fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
         // What answers with an error is there; whether that is what was wanted, the load tells.
-        match wire.exchange(Random::of(0, 0)) {
+        match wire.exchange_aside(Random::of(0, 0)) {
             Err(failure) if failure.class != FailureClass::Application => return Err(failure),
             _ => {}
         }

@@ -393,7 +393,7 @@ fn silent() -> Failure {
 
 /// What was asked beside events was not answered.
 fn no_answer_aside() -> Failure {
-    let text = format!("no whole answer within {ASIDE_TIMEOUT:?} to a question about the data set");
+    let text = format!("no whole answer within {ASIDE_TIMEOUT:?} before the load");
     Failure::new(FailureClass::Connection, text)
 }
 
@@ -544,13 +544,12 @@ impl Wire {
         let usual = self.limit.replace(Limit { timeout, of_socket: Duration::ZERO, until_ns });
         let done = work(self);
         self.limit = usual.map(|limit| Limit { of_socket: Duration::ZERO, ..limit });
-        if done.as_ref().is_err_and(|failure| failure.class == FailureClass::Timeout) {
-            return Err(too_late());
+        let is_reset = self.socket.set_read_timeout(None).and_then(|()| self.socket.set_write_timeout(None));
+        match done {
+            Err(failure) if failure.class == FailureClass::Timeout => Err(too_late()),
+            Ok(_) if let Err(e) = is_reset => Err(connection_failure("cannot set a time-out", &e)),
+            done => done,
         }
-        let broken = |e: io::Error| connection_failure("cannot set a time-out", &e);
-        self.socket.set_read_timeout(None).map_err(broken)?;
-        self.socket.set_write_timeout(None).map_err(broken)?;
-        done
     }
 
     /// What the server calls itself, as far as it was heard.
@@ -590,6 +589,14 @@ impl Wire {
                 dialogue.hear_with(input, is_end, &mut |input: &[u8], _: bool| hear(input))
             })
         })
+    }
+
+    /// As [`Wire::exchange`], beside the events of a load: it takes no longer than [`ASIDE_TIMEOUT`].
+    pub(crate) fn exchange_aside(&mut self, random: Random) -> Result<Answer, Failure> {
+        if self.limit.is_some() {
+            return self.exchange(random);
+        }
+        self.within(ASIDE_TIMEOUT, no_answer_aside, |wire| wire.exchange(random))
     }
 
     /// Sends all of it.

@@ -315,8 +315,12 @@ impl Head {
         let Some(colon) = header.iter().position(|b| *b == b':') else { return Ok(()) };
         let (name, value) = (&header[..colon], header[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"content-length") {
-            let length = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-            self.length = Some(length.ok_or(NoHead)?);
+            let length: Option<u64> = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+            let length = length.ok_or(NoHead)?;
+            // Two lengths: one of them says where another answer begins, for whoever put it there.
+            if self.length.replace(length).is_some_and(|before| before != length) {
+                return Err(NoHead);
+            }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.is_chunked = value.to_ascii_lowercase().ends_with(b"chunked");
         } else if name.eq_ignore_ascii_case(b"connection") {
@@ -396,6 +400,7 @@ mod tests {
             &b"SSH-2.0-OpenSSH\r\n"[..],
             b"HTTP/1.1 abc\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\nab",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
         ] {
             assert!(matches!(heard("GET", input, 1000, false), Some(Err(_))), "{input:?}");
