@@ -133,12 +133,17 @@ fn what_unpacks_to_more_than_it_may_is_damage() {
             {
                 let stranger = stranger();
                 stranger.put_file(&name, bomb, unpacked_bytes);
+                // A reader of lines may stop before, at the first line.
                 let (damage, problems) = (stranger.damage(), stranger.problems());
-                assert!(damage.contains(why), "{name}: {damage}");
+                assert!(damage.contains(why) || name.contains(".jsonl"), "{name}: {damage}");
                 assert!(problems.contains(why), "{name}: {problems}");
             }
         }
     }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(kib < 300 << 10, "{kib} KiB");
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn foreign() -> Lab {
     lab
 }
 
+/// How a bake-off ends that ran: on a busy machine its trial may be INVALID.
+const RAN: [i32; 2] = [0, 3];
+
 /// What the user types when a question is asked. `None`: the end of the input.
 type Answers = &'static [Option<&'static [u8]>];
 
@@ -98,7 +101,7 @@ fn at_a_terminal_only_a_yes_runs_it() {
         assert!(!lab.path("planted").exists(), "{answer:?}: {said}");
     }
     let Some((found, said)) = at_terminal(&lab, "", &[Some(b"y\r")]) else { return };
-    assert_eq!(found, 0, "{said}");
+    assert!(RAN.contains(&found), "{found}: {said}");
     assert!(lab.path("planted").exists(), "{said}");
 }
 
@@ -110,7 +113,7 @@ fn without_a_terminal_it_is_refused_unless_the_command_line_trusts_it() {
     assert!(refused.err.contains("--trust") && !refused.err.contains("[y/N]"), "{}", refused.err);
     assert!(!lab.path("planted").exists());
     let trusted = lab.run(&["resume", "latest", "--trust"]);
-    assert_eq!(trusted.code, Some(0), "{}", trusted.err);
+    assert!(trusted.code.is_some_and(|code| RAN.contains(&code)), "{}", trusted.err);
     assert!(trusted.err.contains("planted"), "it lists what runs: {}", trusted.err);
     assert!(lab.path("planted").exists());
 }
@@ -119,9 +122,9 @@ fn without_a_terminal_it_is_refused_unless_the_command_line_trusts_it() {
 fn what_nobody_else_can_write_is_resumed_without_a_question() {
     let lab = interrupted();
     if let Some((code, said)) = at_terminal(&lab, "", &[]) {
-        assert_eq!(code, 0, "{said}");
+        assert!(RAN.contains(&code), "{said}");
     } else {
-        assert_eq!(lab.run(&["resume", "latest"]).code, Some(0));
+        assert!(lab.run(&["resume", "latest"]).code.is_some_and(|code| RAN.contains(&code)));
     }
     assert!(lab.path("planted").exists());
 }
@@ -141,6 +144,6 @@ fn root_in_another_users_archive_is_asked_about_the_folder_too() {
     assert_eq!(code, 2, "{said}");
     assert!(!lab.path("planted").exists(), "{said}");
     let (code, said) = at_terminal(&lab, "", &[Some(b"y\r"), Some(b"y\r")]).unwrap();
-    assert_eq!(code, 0, "{said}");
+    assert!(RAN.contains(&code), "{said}");
     assert!(lab.path("planted").exists());
 }

@@ -75,7 +75,7 @@ pub(crate) fn look(
 ) -> Result<Seen, LoadError> {
     let (settings, driver) = (settings.clone(), Arc::clone(driver));
     aside::run(stop, on_event, move |aside, on_event| {
-        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
+        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
         let prepared = match look.store {
             Some(mut store) => {
                 dataset::ensure(&mut *store, &*driver, &settings, &|| aside.is_stopped(), on_event)?
@@ -83,7 +83,7 @@ pub(crate) fn look(
             None => Prepared { found: 0, built: 0, rows: 0 },
         };
         let mut seen = Seen { version: look.version, prepared, checks: Vec::new() };
-        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
+        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
         if let Some(mut cache) = cache {
             (seen.prepared, seen.checks) = cache.ensure(&settings, &|| aside.is_stopped(), on_event)?;
         }
@@ -95,8 +95,8 @@ pub(crate) fn look(
 pub(crate) fn cleanup(settings: &LoadSettings, driver: &Arc<dyn Driver>) -> Result<Cleaned, LoadError> {
     let (settings, driver) = (settings.clone(), Arc::clone(driver));
     aside::run(&Stop::new(), &mut |_| {}, move |aside, _| {
-        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
-        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, failure))?;
+        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
+        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
         match (look.store, cache) {
             (Some(mut store), _) => dataset::remove(&mut *store, &settings),
             (None, Some(mut cache)) => cache.remove(&settings),
@@ -156,7 +156,7 @@ fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Option<u32> {
 }
 
 /// What a failure before the first event means for the user.
-pub(crate) fn setup_error(settings: &LoadSettings, failure: Failure) -> LoadError {
+pub(crate) fn setup_error(settings: &LoadSettings, failure: &Failure) -> LoadError {
     let target = settings.target.clone();
     let text = target.hide_in(&failure.text);
     match failure.class {

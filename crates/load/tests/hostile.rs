@@ -16,9 +16,10 @@ use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate, ScriptFile, Sc
 
 use bakeoff_load as load;
 
+use support::certificates::{Authority, Certificate, Valid};
 use support::fake::{
     MYSQL_OK, POSTGRES_ANSWER, POSTGRES_WELCOME, Peer, mysql_answer, mysql_greeting, mysql_login,
-    mysql_packet, mysql_request, postgres_login, postgres_request, postgres_start, serve,
+    mysql_packet, mysql_request, postgres_login, postgres_request, postgres_start, serve, serve_by,
 };
 use support::{error_of, run, settings};
 
@@ -86,8 +87,12 @@ fn peak_kib() -> u64 {
 }
 
 /// Every second request on a connection is answered by the attack.
-fn cache_server(greeted: &'static [u8], well: &'static [u8], told: &'static [u8], attack: Attack) -> u16 {
-    serve(move |peer| {
+fn cache_server(
+    shows: Option<&Certificate>,
+    [greeted, well, told]: [&'static [u8]; 3],
+    attack: Attack,
+) -> u16 {
+    serve_by(shows, &[], move |peer| {
         let mut events = 0usize;
         while let Some(request) = peer.hear() {
             let text = String::from_utf8_lossy(&request).into_owned();
@@ -106,54 +111,80 @@ fn cache_server(greeted: &'static [u8], well: &'static [u8], told: &'static [u8]
     })
 }
 
-#[test]
-fn caches_that_announce_too_much_or_never_end() {
-    let reads_only = |target: String| {
-        let mut settings = settings(target);
-        settings.kv.get_ratio = 1.0;
-        settings
-    };
-    let deep = "*1\r\n".repeat(1_000_000);
-    for (name, attack) in [
-        ("redis: 4 GiB", says_and_goes_on("$4294967295\r\n", b"xxxxxxxx")),
-        ("redis: nested", says(deep)),
-        ("redis: members", says_and_goes_on("*4294967295\r\n", b":1\r\n")),
-        ("redis: a line without end", says_and_goes_on("+", b"xxxxxxxx")),
-    ] {
-        let port = cache_server(b"+PONG\r\n", b"$-1\r\n", b"$0\r\n\r\n", attack);
-        survives(name, &reads_only(format!("redis://127.0.0.1:{port}")));
-    }
-    for (name, attack) in [
-        ("memcached: 4 GiB", says_and_goes_on("VALUE k 0 4294967295\r\n", b"xxxxxxxx")),
-        ("memcached: a line without end", says_and_goes_on("VALUE ", b"xxxxxxxx")),
-    ] {
-        let port = cache_server(b"VERSION 1\r\n", b"END\r\n", b"END\r\n", attack);
-        survives(name, &reads_only(format!("memcached://127.0.0.1:{port}")));
+/// In plain text, and through TLS if openssl is installed.
+fn both_ways(check: impl Fn(Option<&Certificate>)) {
+    check(None);
+    if let Some(authority) = Authority::new() {
+        check(Some(&authority.sign("server", Valid::Now)));
     }
 }
 
 #[test]
+fn caches_that_announce_too_much_or_never_end() {
+    both_ways(|shows| {
+        let reads_only = |scheme: &str, port: u16| {
+            let tls = if shows.is_some() { "?tls=require" } else { "" };
+            let mut settings = settings(format!("{scheme}://127.0.0.1:{port}{tls}"));
+            settings.kv.get_ratio = 1.0;
+            settings
+        };
+        let deep = "*1\r\n".repeat(1_000_000);
+        for (name, attack) in [
+            ("redis: 4 GiB", says_and_goes_on("$4294967295\r\n", b"xxxxxxxx")),
+            ("redis: nested", says(deep)),
+            ("redis: members", says_and_goes_on("*4294967295\r\n", b":1\r\n")),
+            ("redis: maps in maps", says_and_goes_on("%1\r\n".repeat(100_000), b"%1\r\n")),
+            ("redis: attributes", says_and_goes_on("", b"|1\r\n+a\r\n+b\r\n")),
+            ("redis: less than nothing", says("$-5\r\n")),
+            ("redis: more than 2^64", says_and_goes_on("$18446744073709551616\r\n", b"x")),
+            ("redis: a line without end", says_and_goes_on("+", b"xxxxxxxx")),
+        ] {
+            let port = cache_server(shows, [b"+PONG\r\n", b"$-1\r\n", b"$0\r\n\r\n"], attack);
+            survives(name, &reads_only("redis", port));
+        }
+        for (name, attack) in [
+            ("memcached: 4 GiB", says_and_goes_on("VALUE k 0 4294967295\r\n", b"xxxxxxxx")),
+            ("memcached: more than 2^64", says_and_goes_on("VALUE k 0 18446744073709551616\r\n", b"x")),
+            ("memcached: less than nothing", says_and_goes_on("VALUE k 0 -1\r\n", b"x")),
+            ("memcached: a line without end", says_and_goes_on("VALUE ", b"xxxxxxxx")),
+        ] {
+            let port = cache_server(shows, [b"VERSION 1\r\n", b"END\r\n", b"END\r\n"], attack);
+            survives(name, &reads_only("memcached", port));
+        }
+    });
+}
+
+#[test]
 fn web_servers_whose_answers_have_no_end() {
-    for (name, attack) in [
-        ("http: a head without end", says_and_goes_on("HTTP/1.1 200 OK\r\n", b"a: b\r\n")),
-        ("http: a header without end", says_and_goes_on("HTTP/1.1 200 OK\r\na: ", b"bbbb")),
-        (
-            "http: the length of a chunk without end",
-            says_and_goes_on("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0000"),
-        ),
-    ] {
-        let port = serve(move |peer| {
-            let mut events = 0;
-            while let Some(request) = peer.hear() {
-                events += usize::from(request.starts_with(b"GET"));
-                if events == 2 {
-                    return attack(peer);
+    both_ways(|shows| {
+        for (name, attack) in [
+            ("http: a head without end", says_and_goes_on("HTTP/1.1 200 OK\r\n", b"a: b\r\n")),
+            ("http: a header without end", says_and_goes_on("HTTP/1.1 200 OK\r\na: ", b"bbbb")),
+            (
+                "http: the length of a chunk without end",
+                says_and_goes_on("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0000"),
+            ),
+            (
+                "http: two lengths",
+                says("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 1\r\n\r\nok"),
+            ),
+        ] {
+            let port = serve_by(shows, &[b"http/1.1"], move |peer| {
+                let mut events = 0;
+                while let Some(request) = peer.hear() {
+                    events += usize::from(request.starts_with(b"GET"));
+                    if events == 2 {
+                        return attack(peer);
+                    }
+                    peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
                 }
-                peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-            }
-        });
-        survives(name, &settings(format!("http://127.0.0.1:{port}/")));
-    }
+            });
+            let scheme = if shows.is_some() { "https" } else { "http" };
+            let mut settings = settings(format!("{scheme}://localhost:{port}/"));
+            settings.http.insecure = shows.is_some();
+            survives(name, &settings);
+        }
+    });
 }
 
 /// A script of one statement, whose row is kept.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
 use record::requests::{HttpSettings, HttpVersion};
 
-use support::fake::{Peer, serve};
+use support::certificates::{Authority, Certificate, Valid};
+use support::fake::{Peer, serve_by};
 use support::{run, settings};
 
 const DATA: u8 = 0;
@@ -108,9 +109,12 @@ fn peak_kib() -> u64 {
 }
 
 /// Two connections, by threads and by loops, for half a second; yields what is not as it should be.
-fn problems_under(attack: &Attack, http: &HttpSettings) -> Vec<String> {
+///
+/// - `shows`: the certificate of a server that speaks TLS.
+fn problems_under(attack: &Attack, http: &HttpSettings, shows: Option<&Certificate>) -> Vec<String> {
     let served = attack.clone();
-    let port = serve(move |peer| {
+    let (scheme, insecure) = if shows.is_some() { ("https", true) } else { ("http", false) };
+    let port = serve_by(shows, &[b"h2"], move |peer| {
         let _gone = attacked(peer, &served);
     });
     let mut problems = Vec::new();
@@ -124,8 +128,8 @@ fn problems_under(attack: &Attack, http: &HttpSettings) -> Vec<String> {
             retries_max: 1,
             errors_ratio_max: 1.0,
             prepare: PreparePolicy::Never,
-            http: HttpSettings { version: HttpVersion::Two, ..http.clone() },
-            ..settings(format!("http://127.0.0.1:{port}/"))
+            http: HttpSettings { version: HttpVersion::Two, insecure, ..http.clone() },
+            ..settings(format!("{scheme}://localhost:{port}/"))
         });
         let (counts, errors, said) = (record.counts, record.errors, &record.error_samples);
         let errors_all = errors.connection + errors.application + errors.transient;
@@ -149,14 +153,13 @@ fn problems_under(attack: &Attack, http: &HttpSettings) -> Vec<String> {
     problems
 }
 
-#[test]
-fn a_flood_of_frames_neither_ends_the_load_nor_fills_memory() {
+fn floods() -> Vec<Attack> {
     let continued = |stream| frame(HEADERS, 0, stream, OK);
     let table = |stream| {
         // The dynamic table shall have 2^31 bytes.
         frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x3f, 0xe1, 0xff, 0xff, 0xff, 0x07, 0x88])
     };
-    let attacks = [
+    vec![
         Attack::new("continuations", continued, |stream| frame(CONTINUATION, 0, stream, HEADER)),
         Attack::new("empty continuations", continued, |stream| frame(CONTINUATION, 0, stream, &[])),
         Attack::new("headers without end", continued, |stream| {
@@ -203,9 +206,26 @@ fn a_flood_of_frames_neither_ends_the_load_nor_fills_memory() {
         Attack::new("data without end", head, |stream| frame(DATA, 0, stream, &[b'x'; 16_000])).tolerated(),
         Attack::new("silence", nothing, nothing).tolerated(),
         Attack::new("a head and silence", head, nothing).tolerated(),
-    ];
+    ]
+}
+
+#[test]
+fn a_flood_of_frames_neither_ends_the_load_nor_fills_memory() {
     let http = HttpSettings::plain();
-    let problems: Vec<String> = attacks.iter().flat_map(|attack| problems_under(attack, &http)).collect();
+    let problems: Vec<String> =
+        floods().iter().flat_map(|attack| problems_under(attack, &http, None)).collect();
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_flood_through_tls_neither_ends_the_load_nor_fills_memory() {
+    let Some(authority) = Authority::new() else { return };
+    let (shows, http) = (authority.sign("server", Valid::Now), HttpSettings::plain());
+    let names = ["continuations", "resets", "promises", "settings", "pings", "data without end", "silence"];
+    let chosen: Vec<Attack> = floods().into_iter().filter(|attack| names.contains(&attack.name)).collect();
+    assert_eq!(chosen.len(), names.len());
+    let problems: Vec<String> =
+        chosen.iter().flat_map(|attack| problems_under(attack, &http, Some(&shows))).collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
@@ -217,10 +237,10 @@ fn a_window_that_never_opens_and_a_table_without_bounds() {
         settings: setting(4, 0),
         ..Attack::new("a window that never opens", nothing, nothing).tolerated()
     };
-    assert_eq!(problems_under(&shut, &post), Vec::<String>::new());
+    assert_eq!(problems_under(&shut, &post, None), Vec::<String>::new());
     let table = Attack {
         settings: setting(1, u32::MAX),
         ..Attack::new("a table of 4 GiB", nothing, nothing).tolerated()
     };
-    assert_eq!(problems_under(&table, &HttpSettings::plain()), Vec::<String>::new());
+    assert_eq!(problems_under(&table, &HttpSettings::plain(), None), Vec::<String>::new());
 }

@@ -301,7 +301,7 @@ fn await_connections(
             Ok(Err(failure)) => {
                 // Those that succeed meanwhile count: the message says how far the storm got.
                 made += (0..).zip(receiver.try_iter().flatten()).map(|(n, _)| n + 1).last().unwrap_or(0);
-                return Err(match setup_error(&engine.settings, failure) {
+                return Err(match setup_error(&engine.settings, &failure) {
                     LoadError::NotConnected { target, text, .. } => {
                         LoadError::NotConnected { target, made, of, text }
                     }

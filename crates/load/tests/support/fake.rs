@@ -1,14 +1,25 @@
 //! Servers that say what a test wants them to say.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::certificates::Certificate;
+
+/// A connection, or the TLS on it.
+trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 /// One connection of a fake server.
 pub(crate) struct Peer {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     /// How many connections were made before it.
     pub(crate) number: usize,
     come: Vec<u8>,
@@ -51,6 +62,24 @@ impl Peer {
 
 /// Listens, and lets `serve` have each connection on a thread of its own, until the test ends. Yields the port.
 pub(crate) fn serve(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> u16 {
+    serve_by(None, &[], serve)
+}
+
+/// As [`serve`], through TLS if there is a certificate.
+///
+/// - `protocols`: what it offers to speak in TLS (ALPN).
+pub(crate) fn serve_by(
+    shows: Option<&Certificate>,
+    protocols: &[&[u8]],
+    serve: impl Fn(&mut Peer) + Send + Sync + 'static,
+) -> u16 {
+    let tls = shows.map(|shows| {
+        let chain = CertificateDer::pem_file_iter(&shows.certificate).unwrap().map(Result::unwrap).collect();
+        let key = PrivateKeyDer::from_pem_file(&shows.key).unwrap();
+        let mut tls = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
+        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        Arc::new(tls)
+    });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (serve, count) = (Arc::new(serve), Arc::new(AtomicUsize::new(0)));
@@ -58,14 +87,23 @@ pub(crate) fn serve(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> u16 {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
             let (serve, number) = (Arc::clone(&serve), count.fetch_add(1, Ordering::SeqCst));
+            let tls = tls.clone();
             let body = move || {
                 let _ = stream.set_nodelay(true);
+                let stream = secured(stream, tls);
                 serve(&mut Peer { stream, number, come: Vec::new() });
             };
             thread::Builder::new().stack_size(256 << 10).spawn(body).unwrap();
         }
     });
     port
+}
+
+fn secured(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> Box<dyn Stream> {
+    match tls {
+        Some(tls) => Box::new(StreamOwned::new(ServerConnection::new(tls).unwrap(), stream)),
+        None => Box::new(stream),
+    }
 }
 
 /// A PostgreSQL that believes everybody: reads the start of a session and lets the client in; `None` if it has gone.
