@@ -277,7 +277,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
         return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
     }
     check_numbers(settings)?;
-    let driver = (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, failure))?;
+    let driver = (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, &failure))?;
     if settings.has_loops() && driver.multiplex().is_none() {
         return Err(LoadError::Setting {
             name: "connections",
