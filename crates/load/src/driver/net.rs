@@ -676,12 +676,14 @@ impl Wire {
                 let heard = self.input.hear(&buffer[..n], |input| hear(dialogue, input, n == 0));
                 out.clear();
                 dialogue.reply(out);
-                let replied = if out.is_empty() { Ok(()) } else { (&self.socket).write_all(out) };
+                let out = std::mem::take(out);
+                let replied = if out.is_empty() { Ok(()) } else { self.send(&out) };
+                self.out = out;
                 match heard {
                     // Where the reply could not be sent, the next event will find out.
                     Some(answer) => return answer,
                     None if n == 0 => return Err(closed()),
-                    None => replied.map_err(|e| connection_failure("cannot send", &e))?,
+                    None => replied?,
                 }
             }
         })
