@@ -162,7 +162,7 @@ fn root_a_planted_folder_makes_resume_neither_kill_nor_write() {
         echo log >"$folder/1/server.log"; echo "control-$(cat /tmp/root/precious)"
         rm -rf /tmp/bakeoff-* /tmp/root/archive; as_nobody rm -f /tmp/open/looked
         $CONDUCT run /tmp/root/archive /tmp/root/plan.toml >/tmp/root/out & conduct=$!
-        until ls /tmp/root/archive/bakeoffs/* >/dev/null 2>&1 && ls -d /tmp/bakeoff-*/1 >/dev/null 2>&1; do sleep 0.001; done
+        until ls /tmp/root/archive/bakeoffs/* >/dev/null 2>&1 && ls -d /tmp/bakeoff-* >/dev/null 2>&1; do sleep 0.001; done
         kill -9 $conduct; wait $conduct 2>/dev/null || true
         mine=$(ls -d /tmp/bakeoff-*)
         as_nobody touch /tmp/open/looked

@@ -1,6 +1,6 @@
 //! The rights of the command while it decodes what others wrote.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[expect(dead_code, reason = "the tests of the command line use the rest")]
 mod scratch;
