@@ -44,7 +44,7 @@ impl Target {
         let password = password_in(&self.0);
         let query = self.0.split_once('?').map_or("", |(_, query)| query);
         let parameters = query.split('&').filter_map(|pair| pair.split_once('='));
-        let secret = parameters.filter(|(name, _)| is_secret(name)).map(|(_, value)| value);
+        let secret = parameters.filter(|(name, _)| is_secret_parameter(name)).map(|(_, value)| value);
         password.into_iter().chain(secret).filter(|secret| !secret.is_empty() && !is_reference(secret))
     }
 }
