@@ -172,7 +172,7 @@ fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
     let logs: Vec<f64> = rounds.iter().map(|(_, x)| x.ln()).collect();
     let (mean, error) = mean_and_error(&logs);
     if logs.len() < SERIES_MIN {
-        let why = format!("an interval takes {SERIES_MIN} valid rounds: {} are", logs.len());
+        let why = format!("valid rounds: {}, {SERIES_MIN} needed", logs.len());
         return Some((mean.exp(), Err(Missing::because(why))));
     }
     let half = t_above(0.025, logs.len() as f64 - 1.0) * error;

@@ -12,8 +12,8 @@
 //! Lambda is the throughput of the machine as it was, hiccups included. If slow values are more frequent than even noise
 //! explains ([`Scaling::slow_tail`]), the machine does more while nothing disturbs it, and no interval here holds that.
 //!
-//! The law is the one that the information criterion prefers, among those whose last parameter surely is not 0 where there are
-//! intervals: the criterion alone calls an Amdahl machine a USL in up to 9 %.
+//! The law is the one that the information criterion prefers, among those whose last parameter surely is not 0: the criterion
+//! alone calls an Amdahl machine a USL in up to 9 %. So there is no law under six series.
 //!
 //! A peak is named only if kappa is surely over 0 and the peak lies within 1.5 times what was measured. A fall that is
 //! steeper than any such law allows is a *cliff*, and then no law is believed.
@@ -105,14 +105,9 @@ pub struct Fitted {
     pub lack_of_fit_p: Maybe<f64>,
     /// The band of throughput at each level measured; missing as the intervals are.
     pub band: Vec<(f64, Option<(f64, f64)>)>,
-}
-
-impl Fitted {
-    /// Whether the parameter that the next simpler law lacks may be told from 0: its interval does not hold it, or there is none.
-    fn may_be_needed(&self) -> bool {
-        let last = self.law.parameters() - 1;
-        last == 0 || self.intervals.as_ref().map_or(true, |all| !(all[last].0..=all[last].1).contains(&0.0))
-    }
+    /// Whether the parameter that the next simpler law lacks differs from 0. False alarms of Amdahl's law and of the USL together
+    /// have the probability [`ALPHA`] (Bonferroni).
+    is_needed: bool,
 }
 
 /// A fall that no law allows.
@@ -133,7 +128,7 @@ pub struct Cliff {
 pub struct Scaling {
     /// Every law that there are levels enough for, the simplest first.
     pub laws: Vec<Fitted>,
-    /// The law that says most with least; missing where none may be believed.
+    /// The law by the information criterion; missing under [`SERIES_MIN`] series, or if levels lie off every law.
     pub chosen: Maybe<Law>,
     /// The concurrency of the greatest throughput by the law, with its interval; missing if none may be claimed.
     pub peak: Maybe<(f64, (f64, f64))>,
@@ -145,8 +140,10 @@ pub struct Scaling {
     pub slow_tail: bool,
 }
 
-/// Fewer series have no interval.
+/// Fewer series have no interval and no law.
 pub const SERIES_MIN: usize = 6;
+/// Fewer levels cannot tell laws apart.
+const LEVELS_MIN: usize = 3;
 /// Two-sided probability outside an interval.
 const ALPHA: f64 = 0.05;
 /// One-sided probability of calling a fall a cliff that is none.
@@ -176,7 +173,7 @@ pub fn scaling(series: &[Series], fitted_to: f64) -> Scaling {
         .collect();
     let cliff = cliff(series);
     let retrograde = retrograde(series);
-    let chosen = chosen(&laws, cliff.as_ref(), levels.len(), within.len());
+    let chosen = chosen(&laws, cliff.as_ref(), levels.len());
     let peak = chosen.clone().and_then(|law| peak(law, &laws, &levels, &within));
     Scaling { laws, chosen, peak, cliff, retrograde, slow_tail: slow_tail(series) }
 }
@@ -188,23 +185,27 @@ fn levels_of(series: &[Series]) -> Vec<f64> {
     levels
 }
 
-fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize, series: usize) -> Maybe<Law> {
+fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize) -> Maybe<Law> {
     if cliff.is_some() {
-        return Err(Missing::because("throughput falls off a cliff, which no law has"));
+        return Err(Missing::because("throughput falls off a cliff, which no law describes"));
     }
-    if series > 1 && laws.len() < 2 {
-        let why = format!("levels within the CPUs, {levels}, are too few to tell laws apart: it takes three");
+    if levels < LEVELS_MIN {
+        let why = format!("{levels} valid levels up to the CPU count, {LEVELS_MIN} needed");
         return Err(Missing::because(why));
     }
-    let known = laws.iter().filter(|f| f.may_be_needed()).filter_map(|f| Some((f, *f.aicc.as_ref().ok()?)));
-    let best = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f);
-    let Some(best) = best else {
-        return Err(Missing::because("a law needs two rounds or more"));
-    };
+    let Some(simplest) = laws.first() else { return Err(too_few_rounds(1)) };
+    // Without intervals a parameter that is 0 cannot be told from one that is not.
+    simplest.intervals.clone()?;
+    let known = laws.iter().filter(|f| f.is_needed).filter_map(|f| Some((f, *f.aicc.as_ref().ok()?)));
+    let best = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f).expect("six series have a criterion");
     if best.lack_of_fit_p.as_ref().is_ok_and(|p| *p < LACK_OF_FIT_P) {
         return Err(Missing::because("levels lie off every curve by more than their repeats differ"));
     }
     Ok(best.law)
+}
+
+fn too_few_rounds(rounds: usize) -> Missing {
+    Missing::because(format!("rounds that are valid at every level: {rounds}, {SERIES_MIN} needed"))
 }
 
 fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
@@ -213,12 +214,20 @@ fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
     let each = each(law, &curve, series, levels);
     let rss = residuals(&curve, &points).map(|r| r * r).sum::<f64>();
     let log = |of: &dyn Fn(&Curve) -> f64| {
-        each.as_ref().map(|all| interval(all, |c| of(c).ln())).map(|(low, high)| (low.exp(), high.exp()))
+        each.as_ref()
+            .map(|all| interval(all, ALPHA, |c| of(c).ln()))
+            .map(|(low, high)| (low.exp(), high.exp()))
     };
     let intervals = each.as_ref().map_err(Clone::clone).map(|all| {
-        let (low, high) = interval(all, |c| c.lambda.ln());
-        [(low.exp(), high.exp()), interval(all, |c| c.sigma), interval(all, |c| c.kappa)]
+        let (low, high) = interval(all, ALPHA, |c| c.lambda.ln());
+        [(low.exp(), high.exp()), interval(all, ALPHA, |c| c.sigma), interval(all, ALPHA, |c| c.kappa)]
     });
+    let differs_from_0 = |of: fn(&Curve) -> f64| {
+        each.as_ref().is_ok_and(|all| {
+            let (low, high) = interval(all, ALPHA / 2.0, of);
+            low > 0.0 || high < 0.0
+        })
+    };
     Fitted {
         law,
         curve,
@@ -226,14 +235,19 @@ fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
         aicc: aicc(rss, points.len(), law.parameters() + 1),
         lack_of_fit_p: lack_of_fit(law, &curve, series, levels),
         band: levels.iter().map(|n| (*n, log(&|c| c.at(*n)).ok())).collect(),
+        is_needed: match law {
+            Law::Linear => true,
+            Law::Amdahl => differs_from_0(|c| c.sigma),
+            Law::Usl => differs_from_0(|c| c.kappa),
+        },
     }
 }
 
-/// The 95 % interval of the mean of what `of` yields: Student's t.
-fn interval(curves: &[Curve], of: impl Fn(&Curve) -> f64) -> (f64, f64) {
+/// The interval of the mean of what `of` yields: Student's t, with the probability `alpha` outside.
+fn interval(curves: &[Curve], alpha: f64, of: impl Fn(&Curve) -> f64) -> (f64, f64) {
     let values: Vec<f64> = curves.iter().map(of).collect();
     let (mean, error) = mean_and_error(&values);
-    let half = t_above(ALPHA / 2.0, values.len() as f64 - 1.0) * error;
+    let half = t_above(alpha / 2.0, values.len() as f64 - 1.0) * error;
     (mean - half, mean + half)
 }
 
@@ -241,14 +255,7 @@ fn interval(curves: &[Curve], of: impl Fn(&Curve) -> f64) -> (f64, f64) {
 fn each(law: Law, curve: &Curve, series: &[Series], levels: &[f64]) -> Maybe<Vec<Curve>> {
     let whole: Vec<Curve> =
         series.iter().filter(|s| s.len() == levels.len()).map(|s| descend(law, s, *curve).0).collect();
-    if whole.len() < SERIES_MIN {
-        let why = format!(
-            "an interval takes {SERIES_MIN} rounds that are valid at every level: {} are",
-            whole.len()
-        );
-        return Err(Missing::because(why));
-    }
-    Ok(whole)
+    if whole.len() < SERIES_MIN { Err(too_few_rounds(whole.len())) } else { Ok(whole) }
 }
 
 fn residuals<'a>(curve: &'a Curve, points: &'a [(f64, f64)]) -> impl Iterator<Item = f64> + 'a {
@@ -426,7 +433,7 @@ fn peak(law: Law, laws: &[Fitted], levels: &[f64], series: &[Series]) -> Maybe<(
     }
     // kappa / (1 - sigma) has a value for every fit, also for one that has no peak.
     let each = each(Law::Usl, &usl.curve, series, levels)?;
-    let (low, high) = interval(&each, |c| c.kappa / (1.0 - c.sigma).max(f64::MIN_POSITIVE));
+    let (low, high) = interval(&each, ALPHA, |c| c.kappa / (1.0 - c.sigma).max(f64::MIN_POSITIVE));
     let peak = |ratio: f64| if ratio > 0.0 { ratio.recip().sqrt() } else { f64::INFINITY };
     Ok((at, (peak(high), peak(low))))
 }

@@ -134,31 +134,27 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
     match &scaling.chosen {
         Ok(law) => {
             let fitted = scaling.laws.iter().find(|f| f.law == *law).expect("it was fitted");
-            let part = |name: &str, value: f64, place: usize| match &fitted.intervals {
-                Ok(intervals) => {
-                    let (low, high) = intervals[place];
-                    format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
-                }
-                Err(_) => format!("{name} {}", significant(value)),
+            let intervals = fitted.intervals.as_ref().expect("a law without intervals is not chosen");
+            let part = |name: &str, value: f64, (low, high): (f64, f64)| {
+                format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
             };
             let mut parts = Vec::new();
             if *law != analysis::usl::Law::Linear {
-                parts.push(part("contention", fitted.curve.sigma, 1));
+                parts.push(part("contention", fitted.curve.sigma, intervals[1]));
             }
             if *law == analysis::usl::Law::Usl {
-                parts.push(part("coherency", fitted.curve.kappa, 2));
+                parts.push(part("coherency", fitted.curve.kappa, intervals[2]));
             }
-            let parts = if parts.is_empty() { "no loss is seen".to_owned() } else { parts.join(", ") };
-            let without = fitted.intervals.as_ref().err().map_or(String::new(), |why| format!("; {why}"));
-            told.push(format!("The law that says most with least is {}: {parts}{without}.", law.word()));
+            let parts = if parts.is_empty() { "no loss was measured".to_owned() } else { parts.join(", ") };
+            told.push(format!("Scaling law by AICc: {}, {parts}.", law.word()));
             match &scaling.peak {
                 Ok((at, (low, high))) => {
                     told.push(format!("Its peak is at {at:.0} copies [{low:.0}, {high:.0}]."));
                 }
-                Err(missing) => told.push(format!("No peak is named: {missing}.")),
+                Err(missing) => told.push(format!("No peak: {missing}.")),
             }
         }
-        Err(missing) => told.push(format!("No law is told: {missing}.")),
+        Err(missing) => told.push(format!("No scaling law: {missing}.")),
     }
     if scaling.slow_tail {
         told.push(

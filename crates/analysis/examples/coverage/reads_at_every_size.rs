@@ -3,7 +3,7 @@
 #[path = "../../tests/reads/mod.rs"]
 mod reads;
 
-use bakeoff_analysis::sweep::{Cell, Estimate, sweep, versus};
+use bakeoff_analysis::sweep::{Cell, Cost, Estimate, sweep, versus};
 use reads::{Machine, measured, smooth, still};
 
 use crate::share;
@@ -12,6 +12,32 @@ use crate::share;
 fn peaked(size: u64) -> f64 {
     let size = size as f64;
     350.0 + 0.01 * size + 0.01 * (size - 51_200.0).max(0.0)
+}
+
+const PAGE: u64 = 4_096;
+
+/// Pages that a call meets, mean over where it starts.
+fn pages(size: u64) -> f64 {
+    let (mut a, mut b) = (size, PAGE);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    1.0 + (size - a) as f64 / PAGE as f64
+}
+
+/// Each page costs as well.
+fn paged(size: u64) -> f64 {
+    400.0 + 0.03 * size as f64 + 20.0 * pages(size)
+}
+
+/// Copies that start at a line of the cache are faster.
+fn lined(size: u64) -> f64 {
+    300.0 + if size.is_multiple_of(64) { 0.018 } else { 0.020 } * size as f64
+}
+
+/// All of it, and hardly a cost of the call.
+fn all_of_it(size: u64) -> f64 {
+    20.0 + if size.is_multiple_of(64) { 0.025 } else { 0.030 } * size as f64 + 40.0 * pages(size)
 }
 
 /// Slower by 20 % for 0.7 s out of 1.4 s.
@@ -38,7 +64,7 @@ fn cell(call_ns: fn(u64) -> f64, slowness: fn(f64) -> f64, seed: u64) -> Cell {
     sweep(&measured(&Machine { seed, call_ns, slowness })).cells.remove(0)
 }
 
-fn holds(estimate: Estimate, truth: f64) -> Option<bool> {
+pub(crate) fn holds(estimate: Estimate, truth: f64) -> Option<bool> {
     estimate.interval.map(|(low, high)| (low..=high).contains(&truth))
 }
 
@@ -96,6 +122,41 @@ pub(crate) fn one(experiments: u64) {
             of(&|c| Some(!c.speed.as_ref().ok()?.is_steady)),
         );
     }
+}
+
+/// Each cost of a call; a thread for each truth.
+pub(crate) fn costs(experiments: u64) {
+    println!("| truth | a call | a byte | a byte at multiples of 64 | a page |");
+    println!("|---|---|---|---|---|");
+    let cases: [(Case, [f64; 4]); 5] = [
+        (("a line", smooth, still), [350.0, 0.01, 0.01, 0.0]),
+        (("pages cost 20 ns", paged, still), [400.0, 0.03, 0.03, 20.0]),
+        (("multiples of 64 are faster", lined, still), [300.0, 0.020, 0.018, 0.0]),
+        (("both, and a call of 20 ns", all_of_it, still), [20.0, 0.030, 0.025, 40.0]),
+        (("pages cost 20 ns, 2 % of drift", paged, drifts), [400.0, 0.03, 0.03, 20.0]),
+    ];
+    std::thread::scope(|scope| {
+        let rows = cases.map(|(case, truth)| scope.spawn(move || cost_row(case, truth, experiments)));
+        for row in rows {
+            println!("{}", row.join().expect("a row of the table"));
+        }
+    });
+}
+
+fn cost_row((name, call_ns, slowness): Case, truth: [f64; 4], experiments: u64) -> String {
+    let found: Vec<Cost> =
+        (0..experiments).filter_map(|seed| cell(call_ns, slowness, seed).cost.ok()).collect();
+    #[expect(clippy::cast_possible_truncation, reason = "one of `experiments`")]
+    let of = |estimate: &dyn Fn(&Cost) -> Option<Estimate>, truth: f64| {
+        share(experiments, |seed| holds(estimate(found.get(seed as usize)?)?, truth))
+    };
+    format!(
+        "| {name} | {} | {} | {} | {} |",
+        of(&|c| Some(c.call_ns), truth[0]),
+        of(&|c| Some(c.byte_ns), truth[1]),
+        of(&|c| c.aligned_byte_ns.clone().ok(), truth[2]),
+        of(&|c| Some(c.page_ns), truth[3]),
+    )
 }
 
 /// A sweep against another one.

@@ -257,7 +257,7 @@ fn laws(scale: &Scale) -> Section {
         ]);
     }
     let mut blocks = vec![Block::List(law_sentence(&scale.scaling))];
-    if !scale.scaling.laws.is_empty() {
+    if scale.scaling.laws.iter().any(|fitted| fitted.intervals.is_ok()) {
         blocks.push(Block::Table(table));
     }
     Section { id: "laws", title: "How it scales", blocks }
@@ -274,8 +274,8 @@ fn method(bakeoff: &Bakeoff) -> Section {
     );
     let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work per second \
                 at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Under \
-                six rounds there is no interval; from six on it is Student's t over the rounds' own fits, and a law is chosen only if \
-                its last parameter surely is not 0. The ratio of what all copies do on two machines counts the choice of the \
+                six rounds there is no interval and no law; from six on the interval is Student's t over the rounds' own fits, and a law \
+                is chosen by AICc from those whose last parameter surely differs from 0. The ratio of what all copies do on two machines counts the choice of the \
                 best level, and its interval is wider than 95 % takes. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
                 times the largest level. A fall steeper than any such law allows is a cliff, and no law is chosen then.";
     Section { id: "method", title: "Method", blocks: vec![Block::Text(text), Block::Text(laws.into())] }

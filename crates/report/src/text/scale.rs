@@ -33,10 +33,12 @@ pub fn scale(
     }
     for level in scale.levels.iter().filter(|l| !l.invalid.is_empty()) {
         let rounds = if level.invalid.len() == 1 { "a round" } else { "rounds" };
-        let text = format!("INVALID: {rounds} of {} copies: {}", level.copies, level.invalid.join("; "));
+        let copies = if level.copies == 1 { "copy" } else { "copies" };
+        let text = format!("INVALID: {rounds} of {} {copies}: {}", level.copies, level.invalid.join("; "));
         paragraph(out, &text, 2, style)?;
     }
-    if scale.levels.iter().all(|level| level.others_ratio.is_err()) {
+    let mut valid = scale.levels.iter().filter(|level| !level.rounds.is_empty()).peekable();
+    if valid.peek().is_some() && valid.all(|level| level.others_ratio.is_err()) {
         paragraph(out, "Whether other work slowed the copies is unknown: it was not watched.", 2, style)?;
     }
     if let Some(cliff) = &scale.scaling.cliff {
