@@ -32,21 +32,30 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
 #[derive(Default)]
-struct HandClock(AtomicU64);
+struct HandClock {
+    now_ns: AtomicU64,
+    /// How much later than it asked for a sleeper wakes, by the number of the sleep.
+    late_ns: OnceLock<Box<dyn Fn(u64) -> u64 + Send + Sync>>,
+    sleeps: AtomicU64,
+}
 
 impl HandClock {
     fn advance(&self, by_ns: u64) {
-        self.0.fetch_add(by_ns, Ordering::SeqCst);
+        self.now_ns.fetch_add(by_ns, Ordering::SeqCst);
     }
 }
 
 impl Clock for HandClock {
     fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.now_ns.load(Ordering::SeqCst)
     }
 
     fn sleep_until_ns(&self, deadline_ns: u64) {
-        self.0.fetch_max(deadline_ns, Ordering::SeqCst);
+        if deadline_ns > self.now_ns() {
+            let number = self.sleeps.fetch_add(1, Ordering::SeqCst);
+            let late_ns = self.late_ns.get().map_or(0, |late_ns| late_ns(number));
+            self.now_ns.store(deadline_ns + late_ns, Ordering::SeqCst);
+        }
     }
 }
 
@@ -191,7 +200,16 @@ fn play(
     keeping: Keeping,
     serve: Box<Behaviour>,
 ) -> LoadRecord {
-    let clock = Arc::new(HandClock::default());
+    play_by(Arc::new(HandClock::default()), settings, down_ns, keeping, serve)
+}
+
+fn play_by(
+    clock: Arc<HandClock>,
+    settings: LoadSettings,
+    down_ns: std::ops::Range<u64>,
+    keeping: Keeping,
+    serve: Box<Behaviour>,
+) -> LoadRecord {
     let simulation = Arc::new(Simulation {
         clock: Arc::clone(&clock),
         engine: OnceLock::new(),
@@ -211,7 +229,7 @@ fn play(
     let mut over_ns = 0;
     for index in 0..engine.posts.len() {
         // Each worker lives through the same time: nothing but the numbers of events ties them together.
-        clock.0.store(0, Ordering::SeqCst);
+        clock.now_ns.store(0, Ordering::SeqCst);
         let (writer, reader) = latency::cell(Box::new(Recorder::new(1, 0, 0)));
         readers.push(reader);
         let connection = driver.connect(&engine.posts[index].cut).ok().unwrap();

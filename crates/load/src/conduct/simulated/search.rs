@@ -3,6 +3,7 @@
 use record::search::{Answer, ProbeEnd, Promise};
 
 use super::*;
+use crate::random::Random;
 use crate::search::{Next, Room, Search, judge};
 
 #[test]
@@ -58,4 +59,66 @@ fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target
     assert_eq!(judge(&promise, &record).0, ProbeEnd::Unclear);
     let kept = Promise::parse("p99<5ms").unwrap();
     assert_eq!(judge(&kept, &record).0, ProbeEnd::Kept);
+}
+
+/// Kept, broken, the generator in the way: of 100 tries of 5 s at 200/s, with p99<5ms, by one worker.
+///
+/// `service_ns` and `late_ns` yield how long the target takes and how late the worker wakes, each by a stream of its own.
+fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> [u32; 3] {
+    let promise = Promise::parse("p99<5ms").unwrap();
+    let mut ends = [0; 3];
+    for seed in 0..100 {
+        let clock = Arc::new(HandClock::default());
+        let late = move |number| late_ns(&mut Random::of(2 * seed, number));
+        assert!(clock.late_ns.set(Box::new(late)).is_ok());
+        let served = AtomicU64::new(0);
+        let serve = move |_: &Scene<'_>| {
+            let number = served.fetch_add(1, Ordering::SeqCst);
+            (service_ns(&mut Random::of(2 * seed + 1, number)), Ok(()))
+        };
+        let record = play_by(clock, settings(Rate::PerSecond(200.0), 5), 0..0, Keeping::ALL, Box::new(serve));
+        ends[match judge(&promise, &record).0 {
+            ProbeEnd::Kept => 0,
+            ProbeEnd::Broken => 1,
+            ProbeEnd::Unclear => 2,
+        }] += 1;
+    }
+    ends
+}
+
+/// Exponential, with a mean.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few milliseconds, over 0")]
+fn about(random: &mut Random, mean_ns: u64) -> u64 {
+    (-(1.0 - random.unit()).ln() * mean_ns as f64) as u64
+}
+
+fn on_time(_: &mut Random) -> u64 {
+    0
+}
+
+fn a_little_late(random: &mut Random) -> u64 {
+    about(random, MS / 20)
+}
+
+fn one_in_200_late(random: &mut Random) -> u64 {
+    if random.below(200) == 0 { 24 * MS } else { 0 }
+}
+
+fn one_in_30_late(random: &mut Random) -> u64 {
+    if random.below(30) == 0 { 24 * MS } else { 0 }
+}
+
+fn always_late(random: &mut Random) -> u64 {
+    about(random, 3 * MS)
+}
+
+#[test]
+fn a_target_that_keeps_its_promise_is_not_accused_beside_a_late_generator() {
+    let quick = |random: &mut Random| about(random, MS / 2);
+    for late in [on_time, a_little_late, one_in_200_late, one_in_30_late, always_late] {
+        let ends = ends(quick, late);
+        assert_eq!(ends[1], 0, "broken by the target: {ends:?}");
+    }
+    assert_eq!(ends(quick, on_time), [100, 0, 0]);
+    assert_eq!(ends(quick, one_in_30_late)[0], 0, "a wait of 24 ms breaks the promise");
 }
