@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use record::clock::{Clock as _, Monotonic};
-use record::load::{LoadSettings, Phase, Progress, Rate, RateChange};
+use record::load::{Arrivals, LoadSettings, Phase, Progress, Rate, RateChange};
 
 pub(crate) use self::ask::RateAsk;
 use self::socket::Listening;
@@ -89,17 +89,36 @@ pub(crate) struct Asked {
 }
 
 /// What `status` tells.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     phase: Option<Phase>,
     /// `CLOCK_MONOTONIC`.
     phase_from_ns: u64,
     measured: Duration,
-    /// In force now; `None` in a closed loop.
+    /// How due times are spread.
+    arrivals: Arrivals,
+    /// The mean at first; `None` in a closed loop.
+    planned_per_s: Option<f64>,
+    /// The mean in force now; `None` in a closed loop.
     rate_per_s: Option<f64>,
     /// Rates that come into force, and when, on `CLOCK_MONOTONIC`; in order.
     coming: VecDeque<(u64, f64)>,
     progress: Option<Progress>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            phase: None,
+            phase_from_ns: 0,
+            measured: Duration::ZERO,
+            arrivals: Arrivals::Period,
+            planned_per_s: None,
+            rate_per_s: None,
+            coming: VecDeque::new(),
+            progress: None,
+        }
+    }
 }
 
 impl Control {
@@ -127,6 +146,8 @@ impl Control {
             Rate::Max => None,
             Rate::PerSecond(per_s) => Some(per_s),
         };
+        desk.state.planned_per_s = desk.state.rate_per_s;
+        desk.state.arrivals = settings.arrivals.clone();
     }
 
     /// From now on nobody answers.
@@ -200,13 +221,26 @@ impl Shared {
 }
 
 impl State {
+    /// The rate in force `t_s` into the phase. Arrivals that change their rate have another one at each moment.
+    fn in_force_per_s(&self, phase: Phase, t_s: f64) -> Option<f64> {
+        let mean_per_s = self.rate_per_s?;
+        let t_s = match phase {
+            Phase::RampUp | Phase::Warmup => 0.0,
+            Phase::Measure => t_s,
+            Phase::RampDown | Phase::Drain => return Some(mean_per_s),
+        };
+        let shaped_per_s = crate::pace::rate_per_s_at(&self.arrivals, self.measured, t_s);
+        let shaped_per_s = shaped_per_s.zip(self.planned_per_s);
+        Some(shaped_per_s.map_or(mean_per_s, |(per_s, planned_per_s)| per_s * (mean_per_s / planned_per_s)))
+    }
+
     fn line_at(&mut self, now_ns: u64) -> String {
         while let Some((_, per_s)) = self.coming.pop_front_if(|(at_ns, _)| *at_ns <= now_ns) {
             self.rate_per_s = Some(per_s);
         }
         let Some(phase) = self.phase else { return "ok phase=preparing".to_owned() };
         let t_s = now_ns.saturating_sub(self.phase_from_ns) as f64 / 1e9;
-        let rate = self.rate_per_s.map_or("max".to_owned(), |per_s| per_s.to_string());
+        let rate = self.in_force_per_s(phase, t_s).map_or("max".to_owned(), |per_s| per_s.to_string());
         let mut words = vec![
             "ok".to_owned(),
             format!("phase={}", phase.word()),
@@ -233,6 +267,31 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrivals_that_change_their_rate_are_told_at_the_rate_of_the_moment() {
+        let told = |arrivals: &str, at_s: f64, mean_per_s: f64| {
+            let mut state = State {
+                phase: Some(Phase::Measure),
+                measured: Duration::from_secs(6),
+                arrivals: Arrivals::parse(arrivals).unwrap(),
+                planned_per_s: Some(100.0),
+                rate_per_s: Some(mean_per_s),
+                ..State::default()
+            };
+            let line = state.line_at(crate::engine::to_ns(Duration::from_secs_f64(at_s)));
+            let word = line.split(' ').find_map(|word| word.strip_prefix("rate_per_s=")).unwrap();
+            word.to_owned()
+        };
+        for (at_s, per_s, doubled) in
+            [(0.5, "100", "200"), (3.0, "0", "0"), (4.0, "400", "800"), (9.0, "400", "800")]
+        {
+            assert_eq!(told("step:100@2s,0@2s,400@2s", at_s, 100.0), per_s, "{at_s}");
+            assert_eq!(told("step:100@2s,0@2s,400@2s", at_s, 200.0), doubled, "{at_s}");
+        }
+        assert_eq!(told("ramp:0-600", 3.0, 100.0), "300");
+        assert_eq!(told("period", 3.0, 100.0), "100");
+    }
 
     #[test]
     fn a_rate_is_told_as_the_next_until_it_is_in_force() {

@@ -154,6 +154,11 @@ pub(crate) fn opening_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<
     Shape::of(arrivals, span).map(|shape| shape.opening_per_s()).filter(|per_s| *per_s > 0.0)
 }
 
+/// The rate of such arrivals `t_s` into a phase of length `span`; `None` where they have one rate only, or a recording's.
+pub(crate) fn rate_per_s_at(arrivals: &Arrivals, span: Duration, t_s: f64) -> Option<f64> {
+    Some(Shape::of(arrivals, span)?.per_s_at(t_s.min(span.as_secs_f64())))
+}
+
 /// The number of events due at 0, 1, 2, ... before `events` of them are due.
 ///
 /// 500/s x 20 s is 10,000 events, also where the product of the two floats is 10,000.000000000002.

@@ -154,6 +154,20 @@ impl Shape {
         }
     }
 
+    /// The rate at `t_s`.
+    pub(super) fn per_s_at(&self, t_s: f64) -> f64 {
+        match self {
+            Self::Lines { lines, cycle } => {
+                let t_s = cycle.map_or(t_s, |c| t_s.rem_euclid(c.length_s));
+                let at = lines.partition_point(|line| line.from_s <= t_s).max(1) - 1;
+                lines[at].per_s + lines[at].slope * (t_s - lines[at].from_s)
+            }
+            Self::Sine { mean_per_s, swing_per_s, period_s } => {
+                mean_per_s + swing_per_s * (TAU * t_s / period_s).sin()
+            }
+        }
+    }
+
     /// The rate at the beginning.
     pub(super) fn opening_per_s(&self) -> f64 {
         match self {
