@@ -338,12 +338,12 @@ fn logins(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option
     let Some(start) = start else { return Some((end, None)) };
     quotes.advance(line, begin);
     quotes.advance(line, start);
-    let value = quotes.value(line, start).and_then(|value| password_of(line, value));
+    let value = quotes.value(line, start).and_then(|value| password_of(line, &value));
     Some((end, value))
 }
 
 /// The part of `user:password` that is the password.
-fn password_of(line: &str, login: Value) -> Option<Value> {
+fn password_of(line: &str, login: &Value) -> Option<Value> {
     let text = &line[login.inner.clone()];
     let at = text.find([':', '%'])?;
     let (user, password) = (&text[..at], &text[at + 1..]);
