@@ -95,7 +95,7 @@ impl Spare {
     }
 
     pub(crate) fn put(&self, buffer: Buffer) {
-        // One without memory is no help to whoever gets it.
+        // A buffer without memory is not worth storing.
         if buffer.bytes.is_empty() {
             return;
         }

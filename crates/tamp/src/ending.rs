@@ -4,8 +4,11 @@
 //! frame that says what they are, BGZF by an empty block: without it the file is *unfinished*. What the end frame
 //! says also shows whether frames were lost, exchanged or repeated, each of which is right by itself.
 
+//!
+//! The seek table behind the end frame lists the same frames once more. So if one of the two is damaged, the other proves the frames.
+
 use crate::Error;
-use crate::format::zst::{End, Seek};
+use crate::format::zst::{End, Seek, TableCheck};
 use std::hash::Hasher;
 use twox_hash::XxHash64;
 
@@ -16,26 +19,63 @@ pub(crate) struct Ending {
     own_frames: u64,
     /// Of their entries in the seek table.
     hash: XxHash64,
+    /// The last thing was an end frame.
+    listed: Option<Listed>,
     /// Where the last thing began that was a BGZF block with content.
     in_bgzf: bool,
     problem: Option<Problem>,
 }
 
+/// Frames before an end frame, as they were found.
+#[derive(Clone, Copy)]
+struct Listed {
+    /// Where the end frame begins.
+    at: u64,
+    frames: u64,
+    /// The number of frames that the end frame states.
+    stated: Option<u64>,
+    hash: u64,
+    /// What is wrong, unless the seek table lists the frames that were found.
+    problem: Option<Problem>,
+}
+
+const END_FRAME: &str = "the list of frames";
+const SEEK_TABLE: &str = "the seek table";
+
+/// A part of what tamp writes behind its frames.
+pub(crate) enum Tail {
+    /// The end frame.
+    List,
+    /// The seek table.
+    Table(TableCheck),
+}
+
 /// What is wrong with how things follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
+    /// The end frame or the seek table at this place is damaged. The other proves the frames.
+    Index(u64, &'static str),
     /// Something should have ended before this place.
     Unfinished(u64),
-    /// The frames before this place are not those that were written.
+    /// The frames before this place are missing, repeated, changed.
     Other(u64),
+}
+
+impl Problem {
+    /// The place that it names.
+    pub(crate) fn offset(self) -> u64 {
+        let (Self::Index(offset, _) | Self::Unfinished(offset) | Self::Other(offset)) = self;
+        offset
+    }
 }
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
         match problem {
             Problem::Unfinished(offset) => Self::Unfinished { offset },
+            Problem::Index(offset, what) => Self::Index { offset, what },
             Problem::Other(offset) => {
-                let what = "the frames before it are not those that were written, or not in this order";
+                let what = "frames before it are missing, repeated, changed or in another order";
                 Self::Damaged { offset, what }
             }
         }
@@ -44,12 +84,13 @@ impl From<Problem> for Error {
 
 impl Ending {
     pub(crate) fn new() -> Self {
-        Self { own_frames: 0, hash: XxHash64::with_seed(0), in_bgzf: false, problem: None }
+        Self { own_frames: 0, hash: XxHash64::with_seed(0), listed: None, in_bgzf: false, problem: None }
     }
 
     /// A Zstandard frame begins at `offset`.
     pub(crate) fn zst(&mut self, offset: u64, is_own: bool) {
         if is_own {
+            self.end_listed();
             self.end_bgzf(offset);
             self.own_frames += 1;
         } else {
@@ -62,28 +103,55 @@ impl Ending {
         self.hash.write(&seek.entry());
     }
 
-    /// A skippable frame begins at `offset`.
-    pub(crate) fn skippable(&mut self, offset: u64, bytes: &[u8]) {
-        let Some(end) = End::read(bytes) else { return };
+    /// Whether `bytes`, at least an end frame unless the file ends before, begin a part of tamp's tail, though a bit in its header may be wrong.
+    pub(crate) fn tail(&self, bytes: &[u8]) -> Option<Tail> {
+        if End::read(bytes).is_some() || (self.own_frames > 0 && End::resembles(bytes)) {
+            return Some(Tail::List);
+        }
+        let listed = self.listed?;
+        let stated = listed.stated.filter(|&stated| TableCheck::new(stated).begins(bytes));
+        let check = TableCheck::new(stated.unwrap_or(listed.frames));
+        check.resembles(bytes).then_some(Tail::Table(check))
+    }
+
+    /// The end frame at `offset` is `bytes`.
+    pub(crate) fn list(&mut self, offset: u64, bytes: &[u8]) {
+        self.end_listed();
         self.end_bgzf(offset);
         let hash = std::mem::replace(&mut self.hash, XxHash64::with_seed(0)).finish();
         let frames = std::mem::take(&mut self.own_frames);
-        if frames > end.frames {
+        let stated = End::read(bytes);
+        let problem = match stated {
+            Some(End { frames: stated, hash: other }) if (stated, other) == (frames, hash) => None,
             // Those in front have lost their own end frame, or came twice.
-            self.note(Problem::Unfinished(offset));
-        } else if (frames, hash) != (end.frames, end.hash) {
-            self.note(Problem::Other(offset));
+            Some(End { frames: stated, .. }) if frames > stated => Some(Problem::Unfinished(offset)),
+            _ => Some(Problem::Other(offset)),
+        };
+        let stated = stated.map(|end| end.frames);
+        self.listed = Some(Listed { at: offset, frames, stated, hash, problem });
+    }
+
+    /// The seek table at `offset` is the one of `check`.
+    pub(crate) fn table(&mut self, offset: u64, check: &TableCheck) {
+        let Some(listed) = self.listed.take() else { return };
+        match (listed.problem, check.is_of(listed.hash)) {
+            (None, true) => {}
+            (None, false) => self.note(Problem::Index(offset, SEEK_TABLE)),
+            (Some(_), true) => self.note(Problem::Index(listed.at, END_FRAME)),
+            (Some(problem), false) => self.note(problem),
         }
     }
 
     /// BGZF blocks begin at `offset`; `is_end`: the last of them is empty.
     pub(crate) fn bgzf(&mut self, offset: u64, is_end: bool) {
+        self.end_listed();
         self.end_own(offset);
         self.in_bgzf = !is_end;
     }
 
     /// Something begins at `offset` that says itself where it ends.
     pub(crate) fn other(&mut self, offset: u64) {
+        self.end_listed();
         self.end_own(offset);
         self.end_bgzf(offset);
     }
@@ -97,6 +165,13 @@ impl Ending {
     pub(crate) fn finish(mut self, offset: u64) -> Option<Problem> {
         self.other(offset);
         self.problem
+    }
+
+    /// No seek table follows the end frame.
+    fn end_listed(&mut self) {
+        if let Some(problem) = self.listed.take().and_then(|listed| listed.problem) {
+            self.note(problem);
+        }
     }
 
     fn end_own(&mut self, offset: u64) {
@@ -113,14 +188,17 @@ impl Ending {
     }
 
     fn note(&mut self, problem: Problem) {
-        self.problem.get_or_insert(problem);
+        // Content that is missing counts more than an index that is damaged.
+        if matches!(self.problem, None | Some(Problem::Index(..))) {
+            self.problem = self.problem.filter(|_| matches!(problem, Problem::Index(..))).or(Some(problem));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::zst::tail;
+    use crate::format::zst::{self, tail};
 
     fn seek(number: u32) -> Seek {
         Seek { frame_bytes: 10, content_bytes: 5, checksum: number }
@@ -135,9 +213,49 @@ mod tests {
         }
         if let Some(listed) = listed {
             let seeks: Vec<_> = listed.iter().map(|&number| seek(number)).collect();
-            ending.skippable(7, &tail(&seeks));
+            ending.list(7, &tail(&seeks));
         }
         ending.finish(99)
+    }
+
+    /// Three frames and their tail with a flipped bit; yields what is wrong.
+    fn flipped(bit: usize) -> Option<Problem> {
+        let seeks: Vec<_> = [1, 2, 3].map(seek).into();
+        let mut bytes = tail(&seeks);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let mut ending = Ending::new();
+        for (at, seek) in (0..).zip(seeks) {
+            ending.zst(at, true);
+            ending.own(seek);
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            match ending.tail(rest) {
+                Some(Tail::List) => {
+                    ending.list(at as u64, rest);
+                    at += zst::END_BYTES;
+                }
+                Some(Tail::Table(mut check)) => {
+                    check.take(rest);
+                    ending.table(at as u64, &check);
+                    at = bytes.len();
+                }
+                None => panic!("bit {bit}: not known at {at}"),
+            }
+        }
+        ending.finish(at as u64)
+    }
+
+    #[test]
+    fn every_flipped_bit_of_the_tail_is_told_and_the_other_part_proves_the_frames() {
+        for bit in 0..zst::END_BYTES * 8 {
+            assert_eq!(flipped(bit), Some(Problem::Index(0, END_FRAME)), "bit {bit}");
+        }
+        let table_at = zst::END_BYTES;
+        for bit in table_at * 8..(table_at + 8 + 3 * 12 + 9) * 8 {
+            assert_eq!(flipped(bit), Some(Problem::Index(table_at as u64, SEEK_TABLE)), "bit {bit}");
+        }
     }
 
     #[test]

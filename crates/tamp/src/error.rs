@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The file has no bytes, as after a full disk; every format needs some bytes even for no content.
-    #[error("it is empty, which no compressed file is")]
+    #[error("the file is empty")]
     Empty,
     /// The bytes begin no format that tamp reads.
     #[error("byte {offset}: not a .zst, .lz4, .gz or zlib file")]
@@ -21,12 +21,12 @@ pub enum Error {
         /// Where a frame should have begun.
         offset: u64,
     },
-    /// The bytes contradict themselves: a checksum, a size, a code.
+    /// The data contradicts itself: a checksum, a size, a code.
     #[error("byte {offset}: {what}{}", if *what == zst::OTHER_DICTIONARY { "" } else { "; try --salvage" })]
     Damaged {
         /// Where the damaged frame or block begins.
         offset: u64,
-        /// What contradicts what.
+        /// What is wrong.
         what: &'static str,
     },
     /// The stream ends inside a frame.
@@ -37,18 +37,26 @@ pub enum Error {
         /// What is cut.
         what: &'static str,
     },
-    /// All blocks are right, but the end that the writer puts behind the last one is missing: it was interrupted.
+    /// All blocks are intact, but the end of the file is missing: its writer was interrupted.
     ///
-    /// Comes after all content was read.
-    #[error(
-        "byte {offset}: unfinished: before this byte the end is missing that the writer puts behind the last block"
-    )]
+    /// Returned after all content was read.
+    #[error("byte {offset}: unfinished: the end that the writer adds after the last block is missing")]
     Unfinished {
-        /// Where something else follows, or the file ends. The end should have been there, or before.
+        /// End of the file, or of the part before another file. The missing end belongs at or before this byte.
         offset: u64,
     },
+    /// All content is right, but the list of frames or the seek table behind it is damaged. The other one proves the content.
+    ///
+    /// Comes after all content was read.
+    #[error("byte {offset}: {what} is damaged; all content before it is intact")]
+    Index {
+        /// Where the list or the table begins.
+        offset: u64,
+        /// Which of the two.
+        what: &'static str,
+    },
     /// A frame needs more memory than was granted.
-    #[error("byte {offset}: reading this frame takes {} MiB of memory, and {} are granted; allow it with --memory={}MiB",
+    #[error("byte {offset}: this frame needs {} MiB of memory, and the limit is {}; raise it with --memory={}MiB",
         needed_bytes.div_ceil(1 << 20), granted(*granted_bytes), needed_bytes.div_ceil(1 << 20))]
     Memory {
         /// Where the frame begins.
@@ -66,18 +74,18 @@ pub enum Error {
         /// The dictionary's number.
         id: u32,
     },
-    /// What was given as a dictionary is not one that zstd made.
+    /// Not a dictionary made by zstd.
     #[error("not a dictionary made by zstd --train; --patch-from takes any file")]
     Dictionary,
     /// The options contradict each other, or what a format can do.
     #[error("{0}")]
     Options(&'static str),
-    /// Legal, but not for this program.
+    /// Valid, but not supported by tamp.
     #[error("byte {offset}: {what}")]
     Unsupported {
         /// Where the frame begins.
         offset: u64,
-        /// What would be needed.
+        /// What is not supported.
         what: &'static str,
     },
     /// A compressed block did not decode to what went in, so the machine or a codec is broken.
@@ -87,22 +95,29 @@ pub enum Error {
         offset: u64,
     },
     /// The input ended before the size it had when compressing began.
-    #[error("the input became shorter meanwhile, ending at byte {offset}")]
+    #[error("the input shrank to {offset} bytes while it was read")]
     Changed {
         /// Where it ends now.
         offset: u64,
     },
     /// The header states a size that turned out wrong, so readers will refuse the file.
-    #[error("the size hint was {stated} bytes, but {found} came; the output is not usable")]
+    #[error("the size hint was {stated} bytes, but the input had {found}; the output is unusable")]
     SizeHint {
-        /// As the caller said.
+        /// Size hint.
         stated: u64,
-        /// As it came.
+        /// Size of the input.
         found: u64,
     },
-    /// A worker thread panicked: our own mistake.
+    /// A worker thread panicked: a bug in tamp.
     #[error("a worker thread panicked; please report this")]
     Panicked,
+}
+
+impl Error {
+    /// Whether it comes behind all content that was written: nothing is missing or wrong before the place that it names.
+    pub fn is_behind_content(&self) -> bool {
+        matches!(self, Self::Unfinished { .. } | Self::Index { .. })
+    }
 }
 
 /// A limit, which is small only if a user set it so.
@@ -116,7 +131,9 @@ impl From<Error> for io::Error {
             Error::Io(inner) => return inner,
             Error::Empty | Error::Truncated { .. } | Error::Unfinished { .. } => io::ErrorKind::UnexpectedEof,
             Error::Unsupported { .. } | Error::NeedsDictionary { .. } => io::ErrorKind::Unsupported,
-            Error::UnknownFormat { .. } | Error::Damaged { .. } => io::ErrorKind::InvalidData,
+            Error::UnknownFormat { .. } | Error::Damaged { .. } | Error::Index { .. } => {
+                io::ErrorKind::InvalidData
+            }
             Error::Memory { .. } => io::ErrorKind::OutOfMemory,
             Error::Dictionary | Error::Options(_) => io::ErrorKind::InvalidInput,
             Error::Verify { .. } | Error::Changed { .. } | Error::SizeHint { .. } | Error::Panicked => {

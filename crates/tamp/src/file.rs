@@ -3,7 +3,7 @@
 //! No thread reads for others or writes for others. A worker takes the next piece, a few blocks, by
 //! one atomic addition, reads each block into its own buffer, which stays in its core's cache, and
 //! writes the piece at once to where it belongs. Compressing, that is known only when all earlier
-//! pieces are compressed; a worker that is ahead leaves its piece to whoever closes the gap.
+//! pieces are compressed; a worker that is ahead leaves its piece to the worker that closes the gap.
 
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
@@ -62,7 +62,7 @@ pub type Watch<'a> = &'a (dyn Fn() + Sync);
 ///
 /// # Errors
 ///
-/// [`Error::Options`]; what reading and writing say; [`Error::Changed`] if the input shrinks meanwhile.
+/// [`Error::Options`]; what reading and writing say; [`Error::Changed`] if the input shrinks while it is read.
 pub fn compress_file(
     places: &Places<'_>,
     options: &Options,
@@ -119,10 +119,12 @@ pub fn decompress_file(
     })?;
     // A reader finds out whether a large frame has a small window.
     let is_granted = |index: &Index| {
-        index.format != crate::Format::Zst
+        !index.format.container().needs_window()
             || index.entries.iter().all(|entry| u64::from(entry.content_bytes) <= options.memory_bytes)
     };
-    let index = index.filter(|index| is_granted(index) && !has_wrong_empty_frame(index));
+    // A reader says what is damaged.
+    let index =
+        index.filter(|index| index.damaged.is_none() && is_granted(index) && !has_wrong_empty_frame(index));
     let Some(index) = index else { return Ok(None) };
     let job = Decompress {
         places,
@@ -176,7 +178,7 @@ trait Job: Sync {
     type Worker;
     fn worker(&self) -> Self::Worker;
     fn piece(&self, worker: &mut Self::Worker, number: u64) -> Result<(), Failure>;
-    /// Wakes whoever waits for a turn.
+    /// Wakes the workers that wait for a turn.
     fn stop(&self);
 }
 
@@ -235,7 +237,7 @@ fn share<J: Job>(pieces: u64, threads: usize, meter: &Meter, watch: Watch<'_>, j
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// Lets the others end when one panics, so that the panic is seen and nobody waits for ever.
+/// Lets the others end when one panics, so that no thread waits for ever and the panic is reported.
 struct StopOnPanic<'a, J: Job>(&'a J);
 
 impl<J: Job> Drop for StopOnPanic<'_, J> {
@@ -387,7 +389,7 @@ impl Decompress<'_> {
             }
             let found = std::mem::replace(hash, XxHash32::with_seed(0)).finish_32();
             if frame.checksum.is_some_and(|stated| stated != found) {
-                return Err("an lz4 frame that misses its checksum");
+                return Err("an lz4 frame with a wrong checksum");
             }
             Ok(())
         })

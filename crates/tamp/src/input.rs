@@ -1,7 +1,7 @@
 //! A stream of compressed bytes that can be looked at before it is taken.
 
 use crate::Error;
-use crate::ending::Ending;
+use crate::ending::{Ending, Tail};
 use crate::format::{le32, zst};
 use std::io::{self, Read};
 
@@ -71,21 +71,47 @@ impl<R: Read> Input<R> {
         Ok(bytes - left)
     }
 
-    /// Drops the skippable frame that begins here; `ending` reads it.
+    /// Drops the skippable frame that begins here.
     ///
     /// # Errors
     ///
     /// [`Error::Truncated`] if the source ends inside it; errors of the source.
-    pub(crate) fn skip_frame(&mut self, ending: &mut Ending) -> Result<(), Error> {
-        let offset = self.offset;
-        let cut = Error::Truncated { offset, what: "a skippable frame" };
-        let shown = self.show(zst::END_BYTES)?;
+    pub(crate) fn skip_frame(&mut self) -> Result<(), Error> {
+        let cut = Error::Truncated { offset: self.offset, what: "a skippable frame" };
+        let shown = self.show(zst::SKIPPABLE_HEADER_BYTES)?;
         if shown.len() < zst::SKIPPABLE_HEADER_BYTES {
             return Err(cut);
         }
-        ending.skippable(offset, shown);
         let bytes = zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(&shown[4..]));
         if self.skip(bytes)? < bytes { Err(cut) } else { Ok(()) }
+    }
+
+    /// Drops the part of tamp's tail that begins here, if one does; `ending` checks it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Truncated`] if the source ends inside it; errors of the source.
+    pub(crate) fn take_tail(&mut self, ending: &mut Ending) -> Result<bool, Error> {
+        let offset = self.offset;
+        let shown = self.show(zst::END_BYTES)?;
+        match ending.tail(shown) {
+            None => return Ok(false),
+            Some(Tail::List) => {
+                ending.list(offset, shown);
+                self.take(zst::END_BYTES);
+            }
+            Some(Tail::Table(mut check)) => {
+                while check.left() > 0 {
+                    let eaten = check.take(self.show(1)?);
+                    if eaten == 0 {
+                        return Err(Error::Truncated { offset, what: "the seek table" });
+                    }
+                    self.take(eaten);
+                }
+                ending.table(offset, &check);
+            }
+        }
+        Ok(true)
     }
 
     pub(crate) fn into_source(self) -> R {
@@ -101,4 +127,18 @@ impl<R: Read> Input<R> {
             self.buffer.resize(wanted, 0);
         }
     }
+}
+
+/// Reads until `buffer` is full or the source ends.
+pub(crate) fn read_full(source: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match source.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, Then};
 use crate::format::gz;
-use crate::format::inflate::{Inflater, Segment, Step};
+use crate::format::inflate::{Inflater, Segment, Step, WINDOW_BYTES};
 use crate::split::{Hashed, OTHER_FORMAT, UNIT_BYTES_MAX, begins_other_format};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -12,8 +12,6 @@ use twox_hash::XxHash32;
 
 /// Content that one step of the serial fallback makes at most.
 const STEP_BYTES: usize = 256 << 10;
-/// Deflate refers back no further.
-const WINDOW_BYTES: usize = 32 << 10;
 
 /// Checks pieces in order and passes their content on.
 pub(crate) struct Joiner {
@@ -91,10 +89,10 @@ impl Joiner {
                 let hash = std::mem::replace(&mut self.lz4_hash, XxHash32::with_seed(0)).finish_32();
                 let found_bytes = std::mem::take(&mut self.lz4_content_bytes);
                 if checksum.is_some_and(|checksum| checksum != hash) {
-                    return Err(Error::Damaged { offset, what: "an lz4 frame that misses its checksum" });
+                    return Err(Error::Damaged { offset, what: "an lz4 frame with a wrong checksum" });
                 }
                 if content_bytes.is_some_and(|stated| stated != found_bytes) {
-                    return Err(Error::Damaged { offset, what: "an lz4 frame that misses its stated size" });
+                    return Err(Error::Damaged { offset, what: "an lz4 frame with a wrong content size" });
                 }
             }
             Then::Segment { offset, bytes, first, found, crc } => {
@@ -229,7 +227,7 @@ impl Serial {
         Error::Truncated { offset: self.member_at, what }
     }
 
-    /// Between members: passes padding, and everything that is no member, with a warning.
+    /// Between members: skips padding, and anything but a member with a warning.
     fn enter(&mut self, garbage: &mut Option<u64>) -> Result<bool, Error> {
         if garbage.is_none() {
             self.taken += self.pending[self.taken..].iter().take_while(|&&byte| byte == 0).count();

@@ -1,4 +1,4 @@
-//! The level that follows the ring, so that whoever writes into the pipe never waits for the codec.
+//! The level follows the state of the ring, so that the writer of the pipe does not wait for the codec.
 //!
 //! Blocks are independent, so each may have its own level: the answer to a full ring is in the very
 //! next block, not after megabytes.

@@ -14,18 +14,6 @@ pub enum Format {
     Bgzf,
 }
 
-impl Format {
-    /// How its files are named.
-    pub fn suffix(self) -> &'static str {
-        self.container().suffix()
-    }
-
-    /// Block sizes that the format knows, in bytes; `None`: any up to [`BLOCK_BYTES_MAX`].
-    pub fn block_sizes(self) -> Option<&'static [usize]> {
-        self.container().block_sizes()
-    }
-}
-
 /// How hard to compress: 0 is fastest, 9 smallest, 1 usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(u8);
@@ -61,7 +49,7 @@ pub struct Options {
     pub threads: usize,
     /// Decode each block again and compare before it is written.
     pub verify: bool,
-    /// Change the level from block to block, so that whoever writes to the pipe never waits for the codec.
+    /// Change the level from block to block, so that the writer of the pipe does not wait for the codec.
     pub keep_up: bool,
     /// End blocks where the content says so, not at fixed offsets, so that an insertion changes only
     /// the blocks around it and `rsync` sends only those. Blocks then have up to `block_bytes`.

@@ -1,13 +1,14 @@
 //! What a compressed file holds, without its content.
 
-use crate::format::Magic;
+use crate::ending::Problem;
 use crate::index::{Index, Sizes};
 use crate::seek::read_at;
-use crate::{Error, Format, ReadOptions, Reader};
+use crate::{Error, Format, Meter, ReadOptions, Reader};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-/// What a file says of itself; where it says nothing, what decoding it found.
+/// What a file states about its content, or what decoding it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listing {
@@ -23,8 +24,47 @@ pub struct Listing {
     pub blocks: Option<u64>,
     /// Whether [`crate::SeekReader`] reads it.
     pub is_seekable: bool,
-    /// Where the end is missing that the writer puts behind the last block: it was interrupted.
+    /// Offset at which the end of the file is missing, because its writer was interrupted.
     pub unfinished: Option<u64>,
+    /// Offset of the list of frames or the seek table, if it is damaged. The content is intact.
+    pub index_damaged: Option<u64>,
+    /// Offset of trailing garbage, which is ignored: anything but a member after gzip, or zeros after Zstandard frames.
+    pub trailing_garbage: Option<u64>,
+}
+
+/// Lists a file of frames that may refer to `reference`; decodes them.
+///
+/// # Errors
+///
+/// As [`crate::decompress_frame`].
+pub fn list_frame<R: Read + Seek>(
+    mut source: R,
+    reference: &[u8],
+    options: &ReadOptions,
+) -> Result<Listing, Error> {
+    let file_bytes = source.seek(SeekFrom::End(0))?;
+    source.seek(SeekFrom::Start(0))?;
+    let meter = Meter::new();
+    let (from, to) = (&mut source, &mut io::sink());
+    let decoded = crate::decompress_frame(from, to, reference, options.memory_bytes, &meter, &mut || {});
+    let (mut unfinished, mut index_damaged) = (None, None);
+    match decoded {
+        Ok(_) => {}
+        Err(Error::Unfinished { offset }) => unfinished = Some(offset),
+        Err(Error::Index { offset, .. }) => index_damaged = Some(offset),
+        Err(error) => return Err(error),
+    }
+    Ok(Listing {
+        format: Format::Zst,
+        container: Format::Zst.suffix(),
+        file_bytes,
+        content_bytes: meter.out_bytes.load(Relaxed),
+        blocks: None,
+        is_seekable: false,
+        unfinished,
+        index_damaged,
+        trailing_garbage: None,
+    })
 }
 
 /// Lists a whole file; decodes it, as `options` say, only if it does not prove what it holds.
@@ -48,14 +88,14 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
             blocks: Some(index.blocks),
             is_seekable: true,
             unfinished: None,
+            index_damaged: index.damaged.map(Problem::offset),
+            trailing_garbage: None,
         });
     }
-    // Of anything else it is a zlib stream, or an error.
-    let format = Magic::of(&magic).map_or(Format::Bgzf, Magic::format);
-    let container = if Magic::of(&magic).is_some() { format.suffix() } else { "zlib" };
+    let (format, container) = Format::of_beginning(&magic);
     source.seek(SeekFrom::Start(0))?;
     let mut reader = Reader::with_options(source, options, Arc::default());
-    let (mut content_bytes, mut unfinished) = (0, None);
+    let (mut content_bytes, mut unfinished, mut index_damaged) = (0, None, None);
     loop {
         match reader.next_content() {
             Ok(Some(content)) => content_bytes += content.len() as u64,
@@ -65,11 +105,26 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
                 unfinished = Some(offset);
                 break;
             }
+            Err(Error::Index { offset, .. }) => {
+                index_damaged = Some(offset);
+                break;
+            }
             Err(error) => return Err(error),
         }
     }
     // If another size was found, the index is wrong.
     let index = index.filter(|index| index.content_bytes() == content_bytes);
     let (blocks, is_seekable) = (index.as_ref().map(|index| index.blocks), index.is_some());
-    Ok(Listing { format, container, file_bytes, content_bytes, blocks, is_seekable, unfinished })
+    let trailing_garbage = reader.trailing_garbage();
+    Ok(Listing {
+        format,
+        container,
+        file_bytes,
+        content_bytes,
+        blocks,
+        is_seekable,
+        unfinished,
+        index_damaged,
+        trailing_garbage,
+    })
 }

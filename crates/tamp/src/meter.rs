@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Counters that every worker adds to, once a block.
 ///
-/// The time of whoever conducts (the caller of a stream, each worker of a file) is split in three:
+/// The time of the conducting thread (the caller of a stream, each worker of a file) is split in three:
 /// starved (waiting for input, or reading it), codec (compressing, or waiting for those who do) and
 /// blocked (writing, or waiting for those who do). Whichever is largest names the bottleneck.
 #[derive(Debug)]

@@ -5,9 +5,9 @@
 
 use crate::ending::Ending;
 use crate::format::{Container, Magic, Setting, zst};
-use crate::input::Input;
+use crate::input::{Input, read_full};
 use crate::meter::{Doing, Meter, now};
-use crate::{Dictionary, Error, Level};
+use crate::{Dictionary, Error, Level, Loss, Lost};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -92,7 +92,7 @@ pub fn compress_frame(
     meter.worker_began();
     loop {
         let begun = now();
-        let read = fill(source, &mut content)?;
+        let read = read_full(source, &mut content)?;
         meter.charge(Doing::Starved, begun);
         let is_last = read < content.len();
         found += read as u64;
@@ -142,32 +142,51 @@ pub fn decompress_frame(
     meter: &Meter,
     watch: &mut dyn FnMut(),
 ) -> Result<u64, Error> {
-    let granted_bytes = memory_bytes.max(4 * reference.len() as u64);
-    let (mut input, mut ending) = (Input::new(source), Ending::new());
-    let mut frames = Frames { reference, room: vec![0; STEP_BYTES], out, meter, watch, written: 0 };
-    loop {
-        let offset = input.offset();
-        let shown = input.show(zst::END_BYTES)?;
-        match Magic::of(shown) {
-            None if shown.is_empty() && offset == 0 => return Err(Error::Empty),
-            None if shown.is_empty() => break,
-            Some(Magic::Skippable) => input.skip_frame(&mut ending)?,
-            Some(Magic::Zst) => {
-                let header = zst::header(shown).ok_or(Error::Truncated { offset, what: "a zstd frame" })?;
-                if header.window_bytes > granted_bytes {
-                    let needed_bytes = header.window_bytes;
-                    return Err(Error::Memory { offset, needed_bytes, granted_bytes });
-                }
-                ending.zst(offset, header.is_own);
-                let seek = frames.decode(&mut input, offset)?;
-                if header.is_own {
-                    ending.own(seek);
-                }
+    let (mut input, mut frames) = (Input::new(source), Frames::new(reference, out, meter, watch));
+    frames.all(&mut input, memory_bytes)?;
+    Ok(frames.written)
+}
+
+/// Writes what can be decoded of frames that may refer to `reference`, up to the first damage. A frame refers to all before it, so nothing
+/// behind the damage can be decoded.
+///
+/// # Errors
+///
+/// As [`decompress_frame`], but damage is not an error: it is what is returned.
+pub fn salvage_frame(
+    source: &mut dyn Read,
+    out: &mut dyn Write,
+    reference: &[u8],
+    memory_bytes: u64,
+) -> Result<Vec<Loss>, Error> {
+    let (meter, mut watch) = (Meter::new(), || {});
+    let (mut input, mut frames) = (Input::new(source), Frames::new(reference, out, &meter, &mut watch));
+    frames.by_block = true;
+    let result = frames.all(&mut input, memory_bytes);
+    let (begun, written) = (frames.begun, frames.written);
+    let mut losses = Vec::new();
+    let mut lose = |file, content_at, content_bytes, what| {
+        losses.push(Loss { file, content_at, content_bytes, what });
+    };
+    match result {
+        Ok(()) => {}
+        Err(Error::Unfinished { offset }) => lose(offset..offset, written, None, Lost::Unfinished),
+        Err(Error::Index { offset, what }) => lose(offset..input.offset(), written, None, Lost::Index(what)),
+        Err(Error::Damaged { offset, .. } | Error::Truncated { offset, .. }) => {
+            input.skip(u64::MAX)?;
+            let file = offset..input.offset();
+            if written > begun {
+                lose(file.clone(), begun, Some(written - begun), Lost::Unproven);
             }
-            _ => return Err(Error::UnknownFormat { offset }),
+            lose(file, written, None, Lost::Gone);
         }
+        Err(Error::UnknownFormat { offset }) if offset > 0 => {
+            input.skip(u64::MAX)?;
+            lose(offset..input.offset(), written, None, Lost::Gone);
+        }
+        Err(error) => return Err(error),
     }
-    ending.finish(input.offset()).map_or(Ok(frames.written), |problem| Err(problem.into()))
+    Ok(losses)
 }
 
 /// Decodes frames that may refer to `reference`.
@@ -178,9 +197,63 @@ struct Frames<'a> {
     meter: &'a Meter,
     watch: &'a mut dyn FnMut(),
     written: u64,
+    /// Where the content of the last frame begins.
+    begun: u64,
+    /// Whether the decoder gets one block at a time. Of a call that fails nothing is written, so it must not hold a block that is right.
+    by_block: bool,
 }
 
-impl Frames<'_> {
+impl<'a> Frames<'a> {
+    fn new(
+        reference: &'a [u8],
+        out: &'a mut dyn Write,
+        meter: &'a Meter,
+        watch: &'a mut dyn FnMut(),
+    ) -> Self {
+        Self {
+            reference,
+            room: vec![0; STEP_BYTES],
+            out,
+            meter,
+            watch,
+            written: 0,
+            begun: 0,
+            by_block: false,
+        }
+    }
+
+    /// Decodes all of `input`.
+    fn all(&mut self, input: &mut Input<&mut dyn Read>, memory_bytes: u64) -> Result<(), Error> {
+        let granted_bytes = memory_bytes.max(4 * self.reference.len() as u64);
+        let mut ending = Ending::new();
+        loop {
+            let offset = input.offset();
+            let shown = input.show(zst::END_BYTES)?;
+            match Magic::of(shown) {
+                None if shown.is_empty() && offset == 0 => return Err(Error::Empty),
+                None if shown.is_empty() => break,
+                Some(Magic::Zst) => {
+                    let header =
+                        zst::header(shown).ok_or(Error::Truncated { offset, what: "a zstd frame" })?;
+                    if header.window_bytes > granted_bytes {
+                        let needed_bytes = header.window_bytes;
+                        return Err(Error::Memory { offset, needed_bytes, granted_bytes });
+                    }
+                    ending.zst(offset, header.is_own);
+                    self.begun = self.written;
+                    let seek = self.decode(input, offset)?;
+                    if header.is_own {
+                        ending.own(seek);
+                    }
+                }
+                _ if input.take_tail(&mut ending)? => {}
+                Some(Magic::Skippable) => input.skip_frame()?,
+                _ => return Err(Error::UnknownFormat { offset }),
+            }
+        }
+        ending.finish(input.offset()).map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
     /// Decodes the frame at `frame_at`; yields its entry in a list of frames.
     fn decode(&mut self, input: &mut Input<&mut dyn Read>, frame_at: u64) -> Result<zst::Seek, Error> {
         let mut context = DCtx::create();
@@ -188,9 +261,13 @@ impl Frames<'_> {
         // The reference is for one frame.
         context.ref_prefix(self.reference).map_err(codec)?;
         let (mut last, written_before) = ([0; 4], self.written);
+        let mut wanted = zst::HEADER_BYTES_MIN;
         loop {
-            let shown = input.show(1)?;
+            let mut shown = input.show(1)?;
             let at_end = shown.is_empty();
+            if self.by_block {
+                shown = &shown[..shown.len().min(wanted)];
+            }
             let begun = now();
             let (mut from, mut to) = (InBuffer::around(shown), OutBuffer::around(&mut self.room[..]));
             let hint = context.decompress_stream(&mut to, &mut from).map_err(|_| {
@@ -211,6 +288,8 @@ impl Frames<'_> {
             self.meter.out_bytes.fetch_add(made as u64, Relaxed);
             self.meter.charge(Doing::Blocked, coded);
             (self.watch)();
+            // It asks for a block and the next one's header.
+            wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
             if hint == 0 {
                 // Only frames of tamp are listed, and their content fits.
                 let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -225,20 +304,6 @@ impl Frames<'_> {
             }
         }
     }
-}
-
-/// Reads until `buffer` is full or the source ends.
-fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 fn codec(code: zstd_safe::ErrorCode) -> Error {

@@ -1,7 +1,7 @@
 //! Pieces that were compressed in any order get their places in order.
 //!
 //! Where a piece goes is known when all before it are compressed. A worker that is ahead does not
-//! wait for that: it leaves its piece here and goes on, and whoever closes the gap writes it.
+//! wait for that: it leaves its piece here and continues; the worker that closes the gap writes it.
 
 use crate::buffer::{Buffer, Spare};
 use crate::envelope::Envelope;

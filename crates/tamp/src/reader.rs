@@ -41,7 +41,7 @@ impl ReadOptions {
 /// waits for an answer between frames wants one thread, which never does.
 ///
 /// A file that its writer did not end (it was killed, or the disk was full) is read to its last whole block. Then comes
-/// [`Error::Unfinished`].
+/// [`Error::Unfinished`]. If the seek table or the list of frames is damaged, [`Error::Index`] comes behind all content.
 #[derive(Debug)]
 pub struct Reader<R> {
     splitter: Splitter<R>,
@@ -130,7 +130,7 @@ impl<R: Read> Reader<R> {
         self.splitter.serial().or(fell_back)
     }
 
-    /// Where something that is no gzip follows gzip; like `gzip`, the reader ignores it.
+    /// Offset of trailing garbage, which the reader ignores: anything but a member after gzip, or zeros after Zstandard frames.
     pub fn trailing_garbage(&self) -> Option<u64> {
         self.splitter.trailing_garbage().or(self.joiner.trailing_garbage())
     }

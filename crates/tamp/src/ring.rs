@@ -4,7 +4,7 @@
 //! joins whenever blocks pile up, up to the limit; a thread that idles for [`IDLE`] leaves. With a
 //! limit of one there is no thread at all: the caller's own does the work.
 //!
-//! There is no writer thread. Whoever finishes the block that is next in order writes it, and all
+//! There is no writer thread. The thread that finishes the block that is next in order writes it, and all
 //! finished ones behind it, while the others go on with the codec.
 
 use crate::Error;
@@ -75,7 +75,7 @@ struct State<J, O, S> {
     next: u64,
     /// Pushed and not yet written or pulled.
     in_flight: usize,
-    /// `None` while somebody writes, and always in a ring that is pulled.
+    /// `None` while a thread writes, and always in a ring that is pulled.
     sink: Option<S>,
     writing: bool,
     failed: Option<Error>,
@@ -338,7 +338,7 @@ impl<J, O, S> Shared<J, O, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a product to leave; the time goes to whoever is waited for.
+    /// Waits for a product to leave; the time is charged to what it waits for.
     fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, State<J, O, S>>,
@@ -359,7 +359,7 @@ impl<J, O, S> Shared<J, O, S> {
 }
 
 impl<J, O, S: Sink<O>> Shared<J, O, S> {
-    /// Writes what is finished and next in order, unless somebody already does.
+    /// Writes what is finished and next in order, unless another thread already does.
     fn drain<'a>(&'a self, mut state: MutexGuard<'a, State<J, O, S>>) {
         while let Some(Some(_)) = state.finished.front() {
             if state.dead {

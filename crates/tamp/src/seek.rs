@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::index::{Index, Sizes};
+use crate::input::read_full;
 use crate::{Error, ReadOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -42,7 +43,7 @@ pub struct SeekReader<R> {
 }
 
 impl<R: Read + Seek> SeekReader<R> {
-    /// A reader of all of `source`, which must not change meanwhile.
+    /// A reader of all of `source`, which must not change while it is read.
     ///
     /// # Errors
     ///
@@ -62,7 +63,7 @@ impl<R: Read + Seek> SeekReader<R> {
         let dictionary = options.dictionary.as_ref();
         let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
         let index = index.filter(|index| index.sizes >= Sizes::Stated);
-        let what = "this file does not say where its blocks are, so it can only be read from its beginning";
+        let what = "this file has no index of its blocks, so it can only be read from the beginning";
         let index = index.ok_or(Error::Unsupported { offset: 0, what })?;
         let proven = if index.sizes == Sizes::Proven { index.entries.len() } else { 0 };
         let (packed, content) = (Buffer::default(), Buffer::default());
@@ -152,14 +153,5 @@ impl<R> std::fmt::Debug for SeekReader<R> {
 /// Reads until the buffer is full or the source ends.
 pub(crate) fn read_at<R: Read + Seek>(source: &mut R, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     source.seek(SeekFrom::Start(at))?;
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match source.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
+    read_full(source, buffer)
 }

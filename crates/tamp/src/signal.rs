@@ -78,7 +78,7 @@ fn replace_watch(watch: *mut Watch) {
     }
 }
 
-/// Handles `signal`, unless whoever started us wants it ignored, as `nohup` does.
+/// Handles `signal`, unless the parent process ignores it, as `nohup` does.
 fn handle(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
     // SAFETY: the structure is plain data for which zeros are valid.
     let before = unsafe {

@@ -54,6 +54,8 @@ pub(crate) struct Splitter<R> {
     parallel: bool,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
+    /// The last thing was a Zstandard or skippable frame. It says itself where it ends, so that zeros cannot be taken for a part of it.
+    behind_zst: bool,
     memory_bytes: u64,
     dictionary_id: u32,
     ending: Ending,
@@ -94,6 +96,7 @@ impl<R: Read> Splitter<R> {
             parallel: options.threads > 1,
             serial: None,
             trailing_garbage: None,
+            behind_zst: false,
             memory_bytes: options.memory_bytes,
             dictionary_id: dictionary.map_or(0, Dictionary::id),
             ending: Ending::new(),
@@ -141,7 +144,7 @@ impl<R: Read> Splitter<R> {
         self.serial
     }
 
-    /// Where something that is no gzip follows gzip, which gzip ignores with a warning.
+    /// Offset of trailing garbage: anything but a member after gzip, or zeros after Zstandard frames.
     pub(crate) fn trailing_garbage(&self) -> Option<u64> {
         self.trailing_garbage
     }
@@ -154,8 +157,17 @@ impl<R: Read> Splitter<R> {
     fn open_frame(&mut self) -> Result<Option<Unit>, Error> {
         let offset = self.input.offset();
         let shown = self.input.show(4)?;
-        let magic = Magic::of(shown);
-        if shown.len() < 4 && magic.is_none() {
+        let (magic, is_cut) = (Magic::of(shown), shown.len() < 4);
+        if matches!(magic, None | Some(Magic::Skippable)) && self.input.take_tail(&mut self.ending)? {
+            return Ok(None);
+        }
+        if magic.is_none() && self.behind_zst && self.is_zeros_to_the_end()? {
+            self.ending.other(offset);
+            self.trailing_garbage = Some(offset);
+            return Ok(None);
+        }
+        self.behind_zst = matches!(magic, Some(Magic::Zst | Magic::Skippable));
+        if is_cut && magic.is_none() {
             return Err(if offset == 0 {
                 Error::UnknownFormat { offset }
             } else {
@@ -172,13 +184,28 @@ impl<R: Read> Splitter<R> {
                 self.inside = Inside::Lz4Legacy;
                 Ok(None)
             }
-            Some(Magic::Skippable) => self.input.skip_frame(&mut self.ending).map(|()| None),
+            Some(Magic::Skippable) => self.input.skip_frame().map(|()| None),
             None if offset == 0 && self.begins_zlib()? => {
                 self.serial = Some("a zlib stream");
                 self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::zlib()) };
                 Ok(None)
             }
             None => Err(Error::UnknownFormat { offset }),
+        }
+    }
+
+    /// Whether nothing but zeros is left: a file may be filled up to the length of a page. It takes them.
+    fn is_zeros_to_the_end(&mut self) -> Result<bool, Error> {
+        loop {
+            let shown = self.input.show(1)?;
+            let bytes = shown.len();
+            if shown.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            if bytes == 0 {
+                return Ok(true);
+            }
+            self.input.take(bytes);
         }
     }
 
@@ -351,8 +378,7 @@ impl<R: Read> Splitter<R> {
             return Err(cut());
         }
         let bytes = le32(shown) as usize;
-        if bytes > lz4::LEGACY_BLOCK_BYTES + lz4::LEGACY_BLOCK_BYTES / 255 + 16 {
-            // No block is that large, so this is the next frame's magic.
+        if bytes > lz4::LEGACY_PACKED_BYTES_MAX {
             return Ok(None);
         }
         if self.input.show(4 + bytes)?.len() < 4 + bytes {
@@ -523,7 +549,7 @@ impl<R> std::fmt::Debug for Splitter<R> {
 /// gzip would ignore it as garbage, which it is not; and where gzip is read in segments, it could not be told from them.
 pub(crate) const OTHER_FORMAT: &str = "another format follows gzip in the same file; split it there";
 
-/// Whether four bytes begin something to read that is no gzip.
+/// Whether four bytes begin another format than gzip.
 pub(crate) fn begins_other_format(bytes: &[u8]) -> bool {
     Magic::of(bytes).is_some_and(|magic| magic != Magic::Gzip)
 }

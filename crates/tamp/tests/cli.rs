@@ -141,7 +141,7 @@ fn a_file_that_grows_is_read_as_long_as_it_was_and_one_that_shrinks_is_an_error(
             if code == 0 {
                 assert!(scratch.tamp_with("-d", &packed).stdout == content, "{format}");
             } else {
-                assert!(said.contains("the input became shorter meanwhile"), "{format}: {said}");
+                assert!(said.contains("while it was read"), "{format}: {said}");
             }
         }
     }
@@ -260,7 +260,7 @@ fn empty_input_and_trailing_garbage_are_what_they_are_for_gzip() {
     assert!(output.stdout == sample() && text(&output.stderr).contains("not a .zst"));
     fs::write(scratch.path("cut.zst"), b"").unwrap();
     for line in ["-d cut.zst", "-t cut.zst", "-l cut.zst", "--salvage cut.zst", "-t"] {
-        scratch.fails(line, 1, "it is empty, which no compressed file is");
+        scratch.fails(line, 1, "the file is empty");
     }
     assert!(scratch.exists("cut.zst") && !scratch.exists("cut"));
 }
@@ -315,7 +315,7 @@ fn one_flipped_byte_loses_one_block_wherever_it_is() {
             let reversed = |bytes: &[u8]| bytes.iter().rev().copied().collect::<Vec<_>>();
             let back = same(&reversed(&found), &reversed(&sample()));
             assert!(front + back >= 3_200_000 - block, "{file}, byte {at}: {front} + {back}: {said}");
-            assert!(said.contains("lost at") || said.contains("no checksum proves"), "{said}");
+            assert!(said.contains("lost") || said.contains("no checksum proves"), "{said}");
         }
         fs::write(scratch.path(file), &whole).unwrap();
         assert_eq!(scratch.ok(&format!("--salvage -f -k -o out {file}")), b"");
@@ -345,7 +345,7 @@ fn of_a_cut_file_salvage_gives_all_whole_blocks() {
 #[test]
 fn several_lz4_in_a_row_are_warned_of_because_old_lz4_reads_the_first_only() {
     let scratch = Scratch::new();
-    let says = "one of several .lz4 in a row";
+    let says = "several .lz4 files in a row";
     let warned = |line: &str, file: fs::File| {
         let output = scratch.command(line).stdout(file).output().unwrap();
         assert!(output.status.success(), "{line}");
@@ -479,7 +479,7 @@ fn a_size_hint_that_proves_wrong_is_an_error() {
     let scratch = Scratch::new();
     let output = scratch.tamp_with("--lz4 --size-hint 5", b"123456");
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("the size hint was 5 bytes, but 6 came"));
+    assert!(text(&output.stderr).contains("the size hint was 5 bytes, but the input had 6"));
     assert!(scratch.tamp_with("--lz4 --size-hint 6", b"123456").status.success());
 }
 

@@ -99,23 +99,6 @@ fn the_output_of_a_killed_pipe_is_unfinished() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_seek_table_never_misleads() {
-    let scratch = Scratch::new();
-    let whole = packed(&sample()[..1 << 20], Format::Zst, 64 << 10);
-    let tail = whole.len() - (28 + 8 + 16 * 12 + 9);
-    for at in (tail..whole.len()).step_by(3) {
-        let mut file = whole.clone();
-        file[at] ^= 1 << (at % 8);
-        fs::write(scratch.path("x.zst"), &file).unwrap();
-        let output = scratch.tamp("--range 300000:800000 x.zst");
-        let is_right = output.stdout == sample()[300_000..800_000];
-        assert!(is_right || !output.status.success(), "byte {at}: {}", text(&output.stderr));
-        scratch.tamp("--salvage -f x.zst");
-        assert!(scratch.read("x") == sample()[..1 << 20], "byte {at}");
-    }
-}
-
-#[test]
 fn frames_that_changed_places_are_noticed_though_each_is_right() {
     let scratch = Scratch::new();
     // Frames of the same length each.
@@ -127,8 +110,8 @@ fn frames_that_changed_places_are_noticed_though_each_is_right() {
     first[2 * frame..3 * frame].swap_with_slice(&mut second[..frame]);
     assert!(file != whole);
     fs::write(scratch.path("x.zst"), &file).unwrap();
-    scratch.fails("-t x.zst", 1, "not those that were written");
-    scratch.fails("-dk x.zst", 1, "not those that were written");
+    scratch.fails("-t x.zst", 1, "missing, repeated, changed");
+    scratch.fails("-dk x.zst", 1, "missing, repeated, changed");
     scratch.fails("--range 131072:131080 x.zst", 1, "");
     scratch.fails("--salvage x.zst", 1, "no checksum proves them");
 }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tamp::{Error, Format, FrameOptions, Options, Places, Reader, Writer};
+use tamp::{Error, FrameOptions, Options, Places, Reader, Writer};
 
 /// Names that say a file is compressed already.
 const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
@@ -38,14 +38,11 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     // A device or a pipe may store nothing.
     let replaces = replaces(args, input) && output.is_new();
 
-    if args.format() == Format::Lz4 && (is_another(args, input) || output.continues()?) {
-        let name = input.name();
-        warn(
-            args,
-            &format_args!(
-                "{name}: becomes one of several .lz4 in a row: lz4 before 1.10 reads only the first"
-            ),
-        );
+    if let Some(what) = args.format().warns_of_rows()
+        && (is_another(args, input) || output.continues()?)
+    {
+        let (name, suffix) = (input.name(), args.format().suffix());
+        warn(args, &format_args!("{name}: the output has several .{suffix} files in a row: {what}"));
     }
 
     if let Some(asked) = args.format_of_output().filter(|&asked| asked != args.format()) {
@@ -53,7 +50,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         warn(
             args,
             &format_args!(
-                "{name}: the output is a .{written}, though its name ends as one of a .{}",
+                "{name}: the output is a .{written}, but its name is that of a .{}",
                 asked.suffix()
             ),
         );
@@ -103,9 +100,9 @@ fn is_another(args: &Args, input: &Input) -> bool {
     args.stdout && args.files.len() > 1 && input.path.as_ref() != args.files.first()
 }
 
-/// Through a writer, block by block as it comes.
+/// Through a writer, block by block.
 ///
-/// Of a regular file, `input_bytes`: what somebody appends meanwhile is not part of it, whichever way it is read.
+/// Of a regular file, `input_bytes`: bytes that are appended while it is read are not part of it.
 fn stream(
     from: &File,
     input_bytes: Option<u64>,

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use tamp::{Content, Error, Loss, Lost, Places, Reader, SeekReader, SparseWriter};
+use tamp::{Content, Error, Loss, Lost, Meter, Places, Reader, SeekReader, SparseWriter};
 
 /// Suffixes, and what takes their place.
 const SUFFIXES: [(&str, &str); 8] = [
@@ -47,7 +47,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let watch = Arc::new(Watch::new(args, input, Way::Decompress, extent.map(|(_, bytes)| bytes)));
     let is_counted = args.range.is_none() && !args.salvage;
     let _answering = is_counted.then(|| signal::answer_by(&watch));
-    let reference = if is_counted { args.reference()? } else { None };
+    let reference = args.reference()?;
     let report = rights::decode(|| decode(args, input, &output, reference.as_deref(), &watch))?;
 
     let replaces = replaces(args, input) && output.is_new() && report.outcome == Outcome::Done;
@@ -77,9 +77,9 @@ fn decode(
     watch: &Arc<Watch>,
 ) -> anyhow::Result<Report> {
     let outcome = if let Some(range) = &args.range {
-        self::range(input, range, output, args)?
+        self::range(input, range, output, reference, args)?
     } else if args.salvage {
-        salvage(input, output, args)?
+        salvage(input, output, reference, args)?
     } else if let Some(reference) = reference {
         patch(args, input, output, reference, watch)?
     } else if in_place(args, input, output, watch)? {
@@ -109,13 +109,13 @@ fn patch(
     let memory = args.reading().memory_bytes;
     let (from, meter) = (&mut &input.file, &watch.meter);
     match tamp::decompress_frame(from, to, reference, memory, meter, &mut || watch.look_up()) {
-        Err(error @ Error::Unfinished { .. }) => Ok(unfinished(args, input, watch, &error)),
+        Err(error) if error.is_behind_content() => Ok(behind_content(args, input, watch, &error)),
         decoded => decoded.map(|_| Outcome::Done).map_err(Into::into),
     }
 }
 
-/// Prints that a file is unfinished. That is an error of the check; decompressing wrote the blocks that exist.
-fn unfinished(args: &Args, input: &Input, watch: &Watch, error: &dyn Display) -> Outcome {
+/// Prints what is wrong behind the content, all of which is written. It is an error of the check.
+fn behind_content(args: &Args, input: &Input, watch: &Watch, error: &dyn Display) -> Outcome {
     watch.clear();
     say(&format_args!("{}: {error}", input.name()));
     if args.test { Outcome::Bad } else { Outcome::Warned }
@@ -165,8 +165,8 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
         },
     };
     if let Err(error) = stopped {
-        if let Some(Error::Unfinished { .. }) = damage(&error) {
-            let outcome = unfinished(args, input, watch, &error);
+        if damage(&error).is_some_and(Error::is_behind_content) {
+            let outcome = behind_content(args, input, watch, &error);
             return Ok(Report { outcome, serial: reader.serial() });
         }
         let unknown = matches!(damage(&error), Some(Error::UnknownFormat { offset: 0 } | Error::Empty));
@@ -180,9 +180,14 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
     let mut outcome = Outcome::Done;
     if let Some(at) = reader.trailing_garbage() {
         watch.clear();
-        outcome = warn(args, &format_args!("{}: trailing garbage ignored from byte {at}", input.name()));
+        outcome = warn_of_garbage(args, input, at);
     }
     Ok(Report { outcome, serial: reader.serial() })
+}
+
+/// Warns of bytes after the compressed data.
+pub(crate) fn warn_of_garbage(args: &Args, input: &Input, at: u64) -> Outcome {
+    warn(args, &format_args!("{}: trailing garbage ignored from byte {at}", input.name()))
 }
 
 /// Content on its way to the thread that writes, unless a single piece is more.
@@ -308,8 +313,26 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
 const INDEXED_BYTES_MAX: u64 = 16 << 20;
 
 /// Only some bytes.
-fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> anyhow::Result<Outcome> {
+fn range(
+    input: &Input,
+    range: &Range<u64>,
+    output: &Output,
+    reference: Option<&[u8]>,
+    args: &Args,
+) -> anyhow::Result<Outcome> {
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
+    if let Some(reference) = reference {
+        let mut slice = Slice { to: &mut to, range: range.clone(), at: 0 };
+        let memory = args.reading().memory_bytes;
+        let (from, meter) = (&mut &input.file, Meter::new());
+        let decoded = tamp::decompress_frame(from, &mut slice, reference, memory, &meter, &mut || {});
+        let passed_bytes = slice.at;
+        match decoded {
+            Err(error) if passed_bytes < range.end && !error.is_behind_content() => return Err(error.into()),
+            _ => to.flush()?,
+        }
+        return Ok(begins_inside(input, range, passed_bytes, args));
+    }
     // A block that is found by the index has up to 16 MiB. With less memory the frame's window decides.
     if input.metadata.is_file() && args.reading().memory_bytes >= INDEXED_BYTES_MAX {
         match SeekReader::with_options(&input.file, args.reading()) {
@@ -327,13 +350,43 @@ fn range(input: &Input, range: &Range<u64>, output: &Output, args: &Args) -> any
         }
     }
     if args.verbose {
-        say(&format_args!("{}: its blocks cannot be found, so it is read from its beginning", input.name()));
+        say(&format_args!(
+            "{}: it has no index of its blocks, so it is read from the beginning",
+            input.name()
+        ));
     }
     let mut reader = Reader::with_options(&input.file, args.reading(), Arc::default());
     let passed_bytes = io::copy(&mut (&mut reader).take(range.start), &mut io::sink())?;
     io::copy(&mut reader.take(range.end - range.start), &mut to)?;
     to.flush()?;
     Ok(begins_inside(input, range, passed_bytes, args))
+}
+
+/// Passes on the bytes of a range, and fails behind it.
+struct Slice<'a> {
+    to: &'a mut dyn Write,
+    range: Range<u64>,
+    /// Bytes that came so far.
+    at: u64,
+}
+
+impl Write for Slice<'_> {
+    fn write(&mut self, content: &[u8]) -> io::Result<usize> {
+        if self.at >= self.range.end {
+            return Err(io::Error::other("behind the range"));
+        }
+        let bytes = content.len() as u64;
+        let from = self.range.start.saturating_sub(self.at).min(bytes);
+        let to = (self.range.end - self.at).min(bytes).max(from);
+        let part = |at: u64| usize::try_from(at).expect("inside the content");
+        self.to.write_all(&content[part(from)..part(to)])?;
+        self.at += bytes;
+        Ok(content.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
 }
 
 /// Warns if `range` begins behind the end of the content, of which at least `content_bytes` exist.
@@ -348,18 +401,29 @@ fn begins_inside(input: &Input, range: &Range<u64>, content_bytes: u64, args: &A
     )
 }
 
-/// All that can be read.
-fn salvage(input: &Input, output: &Output, args: &Args) -> anyhow::Result<Outcome> {
+/// Writes the readable content of a damaged file.
+fn salvage(input: &Input, output: &Output, reference: Option<&[u8]>, args: &Args) -> anyhow::Result<Outcome> {
     if !input.metadata.is_file() {
         bail!("a pipe cannot be searched for blocks; save it to a file first");
     }
     let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
-    let losses = tamp::salvage(&input.file, args.reading(), &mut to)?;
+    let losses = if let Some(reference) = reference {
+        tamp::salvage_frame(&mut &input.file, &mut to, reference, args.reading().memory_bytes)?
+    } else {
+        tamp::salvage(&input.file, args.reading(), &mut to)?
+    };
     to.flush()?;
+    let mut outcome = Outcome::Done;
     for loss in &losses {
-        say(&format_args!("{}: {}", input.name(), Told(loss)));
+        if loss.what == Lost::Trailing {
+            let warned = warn_of_garbage(args, input, loss.file.start);
+            outcome = if outcome == Outcome::Bad { outcome } else { warned };
+        } else {
+            say(&format_args!("{}: {}", input.name(), Told(loss)));
+            outcome = Outcome::Bad;
+        }
     }
-    Ok(if losses.is_empty() { Outcome::Done } else { Outcome::Bad })
+    Ok(outcome)
 }
 
 /// A loss, as a user reads it.
@@ -373,33 +437,38 @@ impl std::fmt::Display for Told<'_> {
                 let to = at + bytes.unwrap_or(0);
                 write!(
                     f,
-                    "bytes {start}..{end}: damaged; bytes {at}..{to} of the output are as they were read, but no checksum \
-                     proves them"
+                    "bytes {start}..{end}: damaged; bytes {at}..{to} of the output were decoded, but no checksum proves them"
                 )
             }
             (Lost::TooLarge { needed_bytes }, _) => write!(
                 f,
-                "bytes {start}..{end}: lost at {at} of the output: reading them takes {} MiB of memory; allow it with --memory",
+                "bytes {start}..{end}: skipped at byte {at} of the output: decoding takes {} MiB of memory; allow it with --memory",
                 needed_bytes.div_ceil(1 << 20)
             ),
             (Lost::Searched, bytes) => {
                 let to = at + bytes.unwrap_or(0);
                 write!(
                     f,
-                    "bytes {start}..{end}: found by searching; bytes {at}..{to} of the output may belong to a file that was stored \
-                     in the lost content"
+                    "bytes {start}..{end}: found by searching; bytes {at}..{to} of the output may be a compressed file that was \
+                     part of the lost content"
                 )
             }
+            (Lost::Index(what), _) => {
+                write!(f, "bytes {start}..{end}: {what} is damaged; all content is intact")
+            }
             (Lost::Unfinished, _) => {
-                write!(f, "byte {start}: the file is unfinished; lost at {at} of the output: its end")
+                write!(
+                    f,
+                    "byte {start}: the file is unfinished; what followed byte {at} of the output is lost"
+                )
             }
             (_, Some(bytes)) => write!(
                 f,
-                "bytes {start}..{end}: unreadable; lost at {at} of the output: {bytes} bytes of content, zeros instead"
+                "bytes {start}..{end}: unreadable; {bytes} bytes of content are lost, with zeros from byte {at} of the output"
             ),
             (_, None) => write!(
                 f,
-                "bytes {start}..{end}: unreadable; lost at {at} of the output: an unknown amount of content, nothing instead"
+                "bytes {start}..{end}: unreadable; an unknown amount of content is lost at byte {at} of the output"
             ),
         }
     }

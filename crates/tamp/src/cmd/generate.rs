@@ -23,7 +23,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 4] = [
             ("1", "Failure, or --salvage lost something."),
             (
                 "2",
-                "Wrong command line, a file was skipped with a warning, or an unfinished file was decompressed.",
+                "Wrong command line, a file was skipped with a warning, trailing garbage was ignored, or a file that is unfinished or has a damaged seek table was decompressed.",
             ),
         ],
     ),
@@ -43,13 +43,13 @@ const SECTIONS: [(&str, &[(&str, &str)]); 4] = [
         "EXAMPLES",
         &[
             ("tamp dump.sql", "Replaces dump.sql by dump.sql.zst."),
-            ("tamp -d dump.sql.zst", "And back."),
+            ("tamp -d dump.sql.zst", "Restores it."),
             (
                 "mariadb-dump shop | tamp --keep-up > shop.sql.zst",
                 "Compresses a stream without slowing its writer.",
             ),
             ("tamp --range 3GiB:3073MiB shop.sql.zst", "Prints 1 MiB from the middle."),
-            ("tamp --salvage damaged.zst -o out", "Writes all that is readable."),
+            ("tamp --salvage damaged.zst -o out", "Writes the readable content."),
         ],
     ),
 ];

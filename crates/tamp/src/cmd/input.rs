@@ -39,7 +39,7 @@ impl Input {
         if args.reads_compressed() && !args.force && io::stdin().is_terminal() {
             bail!("compressed data not read from a terminal; use -f to force decompression");
         }
-        let file = File::from(rustix::io::dup(rustix::stdio::stdin()).context("opening it")?);
+        let file = File::from(rustix::io::dup(rustix::stdio::stdin()).context("opening standard input")?);
         enlarge_pipe(&file);
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -81,7 +81,7 @@ impl Input {
         Ok(Some(Self { file, metadata, path: Some(path.to_owned()), found }))
     }
 
-    /// Where it stands and how much follows, if it is a regular file; in a pipe nobody knows.
+    /// Where it stands and how much follows, if it is a regular file; `None` for a pipe.
     pub(crate) fn extent(&self) -> io::Result<Option<(u64, u64)>> {
         if !self.metadata.is_file() {
             return Ok(None);
@@ -134,7 +134,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.
 pub(crate) fn enlarge_pipe(file: &File) {
-    // What is no pipe refuses, and a user may have used up what he is allowed: then it stays as it is.
+    // Fails for anything but a pipe, or if the user's limit for pipes is reached. The size then stays as it is.
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
 }
 

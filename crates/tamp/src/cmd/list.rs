@@ -1,6 +1,7 @@
 //! `tamp -l`: what is in compressed files.
 
 use super::args::Args;
+use super::decompress::warn_of_garbage;
 use super::input::Input;
 use super::printable::printable_json;
 use super::{Outcome, say};
@@ -25,7 +26,10 @@ impl List {
         if !input.metadata.is_file() {
             bail!("a pipe cannot be listed; save it to a file first");
         }
-        let listing = tamp::list(&input.file, args.reading())?;
+        let listing = match args.reference()? {
+            Some(reference) => tamp::list_frame(&input.file, &reference, args.reading())?,
+            None => tamp::list(&input.file, args.reading())?,
+        };
         let (packed, content) = (listing.file_bytes, listing.content_bytes);
         if args.json {
             self.files.push(json!({
@@ -36,6 +40,8 @@ impl List {
                 "blocks": listing.blocks,
                 "random_access": listing.is_seekable,
                 "unfinished_at": listing.unfinished,
+                "index_damaged_at": listing.index_damaged,
+                "trailing_garbage_at": listing.trailing_garbage,
             }));
         } else {
             if self.count == 0 && !args.quiet {
@@ -48,9 +54,15 @@ impl List {
         self.count += 1;
         self.packed += packed;
         self.content += content;
-        let Some(offset) = listing.unfinished else { return Ok(Outcome::Done) };
-        say(&format_args!("{}: {}", input.name(), tamp::Error::Unfinished { offset }));
-        Ok(Outcome::Bad)
+        let unfinished = listing.unfinished.map(|offset| tamp::Error::Unfinished { offset });
+        let index = listing.index_damaged;
+        let index =
+            index.map(|offset| tamp::Error::Index { offset, what: "the list of frames or the seek table" });
+        if let Some(error) = unfinished.or(index) {
+            say(&format_args!("{}: {error}", input.name()));
+            return Ok(Outcome::Bad);
+        }
+        Ok(listing.trailing_garbage.map_or(Outcome::Done, |at| warn_of_garbage(args, input, at)))
     }
 
     /// Stores an entry for a file that cannot be listed.

@@ -25,14 +25,14 @@ use std::os::unix::fs::MetadataExt;
 
 /// Something failed.
 const EXIT_FAILED: u8 = 1;
-/// The command line is wrong, or a file was passed over: gzip's warning.
+/// The command line is wrong, or a file was skipped: gzip's warning.
 pub(crate) const EXIT_USAGE: u8 = 2;
 
 /// How a file came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// Done, or passed over, with a warning that was printed.
+    /// Done or skipped, with a warning.
     Warned,
     /// Done as far as possible: content is missing, or is not proven.
     Bad,
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> u8 {
                 && args.reads_compressed()
                 && !decompress::is_named(path, args)
             {
-                // gzip passes over it in silence, too.
+                // gzip skips it in silence, too.
                 return;
             }
             run_one(found.and_then(|found| Input::open(path, found, args)), &path.display());
@@ -109,19 +109,19 @@ fn file(args: &Args, input: &Input, list: &mut List) -> anyhow::Result<Outcome> 
 /// The input goes, now that its successor is whole and on disk.
 fn remove_input(input: &Input) -> anyhow::Result<()> {
     let Some(path) = &input.path else { return Ok(()) };
-    // Only what was read, not what somebody put there meanwhile; through a link, the link.
-    let found = std::fs::metadata(path).context("looking at the input again")?;
+    // Only the file that was read, not one that replaced it. If the path is a link, the link is removed.
+    let found = std::fs::metadata(path).context("checking the input before removing it")?;
     if !input.is(&found) {
-        anyhow::bail!("it was replaced meanwhile, so it stays");
+        anyhow::bail!("it was replaced while it was read, so it is not removed");
     }
     let state = |metadata: &Metadata| (metadata.len(), metadata.mtime(), metadata.mtime_nsec());
     if state(&found) != state(&input.metadata) {
-        anyhow::bail!("it was written to meanwhile, so it stays");
+        anyhow::bail!("it changed while it was read, so it is not removed");
     }
     std::fs::remove_file(path).context("removing the input")
 }
 
-/// Prints a line on standard error. That nobody reads it is no reason to stop.
+/// Prints a line on standard error. Errors are ignored: standard error may be closed.
 fn say(line: &dyn Display) {
     let _ = writeln!(io::stderr(), "tamp: {}", printable(&line.to_string()));
 }
@@ -149,12 +149,18 @@ mod tests {
 
         let input = open();
         std::fs::write(&path, b"a line\nand another\n").unwrap();
-        assert_eq!(remove_input(&input).unwrap_err().to_string(), "it was written to meanwhile, so it stays");
+        assert_eq!(
+            remove_input(&input).unwrap_err().to_string(),
+            "it changed while it was read, so it is not removed"
+        );
 
         let input = open();
         std::fs::rename(&path, folder.path().join("log.1")).unwrap();
         std::fs::write(&path, b"a line\nand another\n").unwrap();
-        assert_eq!(remove_input(&input).unwrap_err().to_string(), "it was replaced meanwhile, so it stays");
+        assert_eq!(
+            remove_input(&input).unwrap_err().to_string(),
+            "it was replaced while it was read, so it is not removed"
+        );
 
         remove_input(&open()).unwrap();
         assert!(!path.exists());

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Output {
     /// A file under a temporary name.
     New(NewFile),
-    /// Standard output, or something that exists and is no regular file.
+    /// Standard output, or an existing file other than a regular one.
     Existing(File),
     /// Nowhere: `--test`.
     None,
@@ -83,7 +83,7 @@ impl Output {
         }
     }
 
-    /// Whether it goes behind what somebody wrote to the same file before.
+    /// Whether it is appended to what the same file already has.
     pub(crate) fn continues(&self) -> io::Result<bool> {
         let Self::Existing(file) = self else { return Ok(false) };
         let metadata = file.metadata()?;

@@ -68,7 +68,7 @@ impl Watch {
         }
         // What does not fit is a very long name; its line is cut.
         let _ = write!(text, "tamp: {}", self.line(&self.meter.read()));
-        // That nobody reads it is no reason to stop.
+        // Standard error may be closed.
         let _ = rustix::io::write(rustix::stdio::stderr(), text.ended());
     }
 
@@ -108,7 +108,7 @@ impl Watch {
             say(&format_args!("{}: {reduction:.1}% of {}", self.name, amount(content)));
         }
         if let Some(why) = serial.filter(|_| args.verbose || args.stats.is_some()) {
-            say(&format_args!("{}: one thread had to decode: {why}", self.name));
+            say(&format_args!("{}: decoded by a single thread: {why}", self.name));
         }
         match args.stats {
             None => {}
@@ -261,7 +261,7 @@ impl fmt::Write for Short {
     }
 }
 
-/// Where the time of whoever conducts went.
+/// How the conducting thread spent its time.
 #[expect(clippy::struct_field_names, reason = "units end names")]
 struct Shares {
     starved_ratio: f64,

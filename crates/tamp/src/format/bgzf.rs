@@ -28,8 +28,12 @@ const HEADER_BYTES: usize = 18;
 pub(crate) struct Bgzf;
 
 impl Container for Bgzf {
-    fn suffix(&self) -> &'static str {
-        "gz"
+    fn name(&self) -> &'static str {
+        "bgzf"
+    }
+
+    fn suffixes(&self) -> &'static [&'static str] {
+        &["gz", "bgz", "tgz"]
     }
 
     fn block_bytes_usual(&self, _level: Level) -> usize {
@@ -120,7 +124,7 @@ pub(crate) fn decode(
             room.get_mut(filled..filled + bytes).ok_or("BGZF blocks that hold more than they state")?;
         match decoder.gzip_decompress(member, room) {
             Ok(decoded) if decoded == bytes => filled += bytes,
-            _ => return Err("a BGZF block that misses its checksum"),
+            _ => return Err("a BGZF block with a wrong checksum"),
         }
         members = &members[member.len()..];
     }

@@ -6,7 +6,7 @@ use crate::format::le32;
 use flate2::{Decompress, FlushDecompress, Status};
 
 /// Deflate refers back no further.
-const WINDOW_BYTES: usize = 32 << 10;
+pub(crate) const WINDOW_BYTES: usize = 32 << 10;
 
 /// Reads one member at a time; between members it asks for a header again.
 pub(crate) struct Inflater {
@@ -17,6 +17,8 @@ pub(crate) struct Inflater {
     content_bytes: u32,
     /// A zlib stream: the decoder itself reads its header and checks its trailer.
     is_zlib: bool,
+    /// What the last step ate before it failed.
+    eaten_before_error: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Inflater {
             crc: crc32fast::Hasher::new(),
             content_bytes: 0,
             is_zlib: false,
+            eaten_before_error: 0,
         }
     }
 
@@ -72,6 +75,12 @@ impl Inflater {
         Self { inflate, state: State::Body, crc, content_bytes, ..Self::new() }
     }
 
+    /// Stands before a member's first deflate block, whatever it refers to: before the content there are zeros. So a reference that
+    /// damage moved to before the beginning does not stop it, as it does not stop gzip.
+    pub(crate) fn behind_zeros() -> Self {
+        Self::amid(crc32fast::Hasher::new(), 0, &vec![0; WINDOW_BYTES])
+    }
+
     /// Stands behind a member's last deflate block.
     pub(crate) fn at_trailer(crc: crc32fast::Hasher, content_bytes: u32) -> Self {
         Self { state: State::Trailer, crc, content_bytes, ..Self::new() }
@@ -80,6 +89,11 @@ impl Inflater {
     /// Whether a member's header comes next, or more of it.
     pub(crate) fn is_at_header(&self) -> bool {
         self.state == State::Header
+    }
+
+    /// How much of the bytes that the last step failed at were right, or looked so.
+    pub(crate) fn eaten_before_error(&self) -> usize {
+        self.eaten_before_error
     }
 
     /// Goes on with `bytes`, the source's next; `content` is overwritten, with at most `room` bytes.
@@ -94,6 +108,7 @@ impl Inflater {
         content: &mut Buffer,
     ) -> Result<Step, &'static str> {
         content.set_len(0);
+        self.eaten_before_error = 0;
         match self.state {
             State::Header => match gz::header(bytes)? {
                 None => Ok(Step::Needs(bytes.len() + 1)),
@@ -108,7 +123,7 @@ impl Inflater {
                     return Ok(Step::Needs(gz::TRAILER_BYTES));
                 };
                 if le32(trailer) != self.crc.clone().finalize() || le32(&trailer[4..]) != self.content_bytes {
-                    return Err("a gzip member that misses its checksum");
+                    return Err("a gzip member with a wrong checksum");
                 }
                 self.state = State::Header;
                 Ok(Step::Ended { eaten: gz::TRAILER_BYTES })
@@ -123,6 +138,7 @@ impl Inflater {
         let made = usize::try_from(self.inflate.total_out() - before.1).expect("no more than there was room");
         // Where it does not decode, what came before the damage is there.
         content.set_len(made);
+        self.eaten_before_error = eaten;
         let status = status.map_err(|_| {
             if self.is_zlib {
                 "a zlib stream that does not decode"
@@ -154,7 +170,7 @@ pub(crate) enum Segment {
     Whole,
     /// It stands by itself and the deflate stream ends after so many bytes of it.
     Last(usize),
-    /// It needs its predecessor, or is no run of whole blocks.
+    /// It needs its predecessor, or is not a run of whole blocks.
     Dependent,
 }
 

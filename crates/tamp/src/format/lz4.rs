@@ -22,6 +22,8 @@ pub(crate) const MAGIC: u32 = 0x184D_2204;
 /// What `lz4 -l` writes, and Linux reads as its kernel: blocks of 8 MiB, no checksum, no end mark.
 pub(crate) const LEGACY_MAGIC: u32 = 0x184C_2102;
 pub(crate) const LEGACY_BLOCK_BYTES: usize = 8 << 20;
+/// No legacy block is longer in a file. A larger number where its length is due is the next frame's magic.
+pub(crate) const LEGACY_PACKED_BYTES_MAX: usize = LEGACY_BLOCK_BYTES + LEGACY_BLOCK_BYTES / 255 + 16;
 /// Longest possible frame header, magic included.
 pub(crate) const HEADER_BYTES_MAX: usize = 19;
 /// Set in a block's size when its content is stored as it is.
@@ -34,8 +36,16 @@ const HISTORY_BYTES: usize = 64 << 10;
 pub(crate) struct Lz4;
 
 impl Container for Lz4 {
-    fn suffix(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "lz4"
+    }
+
+    fn suffixes(&self) -> &'static [&'static str] {
+        &["lz4"]
+    }
+
+    fn warns_of_rows(&self) -> Option<&'static str> {
+        Some("lz4 before 1.10 reads only the first")
     }
 
     fn block_sizes(&self) -> Option<&'static [usize]> {
@@ -62,7 +72,7 @@ impl Container for Lz4 {
         if options.rsyncable {
             Some("LZ4 blocks are cut at fixed offsets, so they cannot be rsyncable")
         } else if !BLOCK_SIZES.contains(&options.block_bytes) {
-            Some("LZ4 knows blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB")
+            Some("LZ4 has blocks of 64 KiB, 256 KiB, 1 MiB and 4 MiB")
         } else {
             options.dictionary.as_ref().map(|_| "dictionaries made by zstd are for Zstandard only")
         }
@@ -148,7 +158,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Option<Header>, HeaderError> {
     let own_bytes = 7 + if has(3) { 8 } else { 0 } + if has(0) { 4 } else { 0 };
     let Some(&check) = bytes.get(own_bytes - 1) else { return Ok(None) };
     if check != header_check(&bytes[4..own_bytes - 1]) {
-        return Err(HeaderError::Damaged("an lz4 header that misses its checksum"));
+        return Err(HeaderError::Damaged("an lz4 header with a wrong checksum"));
     }
     if flags >> 6 != 1 || has(1) || block_code & 0x8F != 0 || block_code >> 4 < 4 {
         return Err(HeaderError::Unsupported("this lz4 frame is of a later version"));
@@ -241,7 +251,7 @@ pub(crate) fn decode(
     content: &mut Buffer,
 ) -> Result<(), &'static str> {
     if coding.checksum.is_some_and(|checksum| checksum != XxHash32::oneshot(0, bytes)) {
-        return Err("an lz4 block that misses its checksum");
+        return Err("an lz4 block with a wrong checksum");
     }
     if coding.stored {
         if bytes.len() > coding.content_bytes_max {
@@ -310,26 +320,38 @@ pub(crate) fn framed<'a>(framed: &'a [u8], header: &Header) -> Result<Block<'a>,
     Ok(Block::new(bytes, Coding::Lz4(BlockCoding { stored, checksum, content_bytes_max })))
 }
 
-/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit` bytes of it.
+/// What is left of a damaged block.
+pub(crate) struct Remains {
+    pub(crate) content: Vec<u8>,
+    /// Whether its sequences end where it ends, so that it may be all of the block's content.
+    pub(crate) is_all: bool,
+}
+
+/// Decodes a damaged block, as it stands in a frame, as far as its sequences make sense; at most `limit` bytes of it. There are zeros where
+/// they refer to before the beginning, or to themselves: `lz4` does not stop there, either.
 ///
 /// # Source
 ///
 /// LZ4 Block Format Description, in the lz4 repository's `doc` folder.
-pub(crate) fn decode_remains(framed: &[u8], header: &Header, history: &[u8], limit: usize) -> Vec<u8> {
-    let Some(field) = framed.get(..4).map(le32) else { return Vec::new() };
+pub(crate) fn decode_remains(framed: &[u8], header: &Header, history: &[u8], limit: usize) -> Remains {
+    let Some(field) = framed.get(..4).map(le32) else {
+        return Remains { content: Vec::new(), is_all: false };
+    };
     let size = if header.is_legacy() { None } else { BlockSize::read(field) };
     let (bytes, stored) = size.map_or((field as usize, false), |size| (size.bytes, size.stored));
     let block = &framed[4..framed.len().min(4 + bytes.min(header.block_bytes))];
+    let is_cut = block.len() < bytes;
     if stored {
-        return block[..block.len().min(limit)].to_vec();
+        let content = block[..block.len().min(limit)].to_vec();
+        return Remains { is_all: !is_cut && content.len() == bytes, content };
     }
     let mut content = history.to_vec();
     // What ends it is the damage, or the end of the bytes at hand.
-    let _ = sequences(block, &mut content, history.len() + limit);
-    content.split_off(history.len())
+    let is_all = sequences(block, &mut content, history.len() + limit).is_some() && !is_cut;
+    Remains { content: content.split_off(history.len()), is_all }
 }
 
-/// Appends what the sequences of `block` mean, up to `limit`; `None`: they end, or make no sense any more.
+/// Appends what the sequences of `block` mean, up to `limit`; `None`: they make no sense any more.
 fn sequences(block: &[u8], content: &mut Vec<u8>, limit: usize) -> Option<()> {
     let mut at = 0;
     loop {
@@ -340,16 +362,19 @@ fn sequences(block: &[u8], content: &mut Vec<u8>, limit: usize) -> Option<()> {
         let room = limit.checked_sub(content.len())?;
         content.extend_from_slice(&block[at..end.min(at + room)]);
         at += literals;
+        if at == block.len() && literals <= room {
+            return Some(());
+        }
         let offset = block.get(at..at + 2)?;
         let offset = usize::from(u16::from_le_bytes([offset[0], offset[1]]));
         at += 2;
         let matched = length(block, &mut at, token & 15)? + 4;
-        let from = content.len().checked_sub(offset).filter(|_| offset > 0)?;
-        for place in from..from + matched {
+        for _ in 0..matched {
             if content.len() >= limit {
                 return None;
             }
-            content.push(content[place]);
+            let from = content.len().checked_sub(offset).filter(|_| offset > 0);
+            content.push(from.map_or(0, |from| content[from]));
         }
     }
 }
@@ -441,15 +466,32 @@ mod tests {
         let mut block = Buffer::default();
         Encoder.encode(&text, Setting(-1), &mut block).unwrap();
         let header = own_header(64 << 10);
-        assert!(decode_remains(&block, &header, &[], 64 << 10) == text);
-        assert!(decode_remains(&block, &header, &[], 1000) == text[..1000]);
+        let remains = |block: &[u8], limit| {
+            let Remains { content, is_all } = decode_remains(block, &header, &[], limit);
+            (content, is_all)
+        };
+        assert!(remains(&block, 64 << 10) == (text.clone(), true));
+        assert!(remains(&block, 1000) == (text[..1000].to_vec(), false));
         let middle = block.len() / 2;
-        let cut = decode_remains(&block[..middle], &header, &[], 64 << 10);
-        assert!(text.starts_with(&cut) && cut.len() > 1000, "{}", cut.len());
+        let (cut, is_all) = remains(&block[..middle], 64 << 10);
+        assert!(text.starts_with(&cut) && cut.len() > 1000 && !is_all, "{}", cut.len());
         let mut zeroed = block.to_vec();
         zeroed[middle..middle + 100].fill(0);
-        let found = decode_remains(&zeroed, &header, &[], 64 << 10);
-        assert!(found[..1000] == text[..1000]);
+        assert!(remains(&zeroed, 64 << 10).0[..1000] == text[..1000]);
+    }
+
+    #[test]
+    fn a_reference_to_before_the_beginning_is_zeros_and_does_not_end_a_damaged_block() {
+        // A literal, a match of 4 bytes, five literals.
+        for (offset, history, expected) in
+            [(0_u16, "", "a\0\0\0\0vwxyz"), (3, "", "a\0\0a\0vwxyz"), (3, "bc", "abcabvwxyz")]
+        {
+            let [low, high] = offset.to_le_bytes();
+            let block = [&[0x10, b'a', low, high, 0x50][..], b"vwxyz"].concat();
+            let framed = [&10_u32.to_le_bytes()[..], &block].concat();
+            let remains = decode_remains(&framed, &own_header(64 << 10), history.as_bytes(), 64 << 10);
+            assert_eq!((&remains.content[..], remains.is_all), (expected.as_bytes(), true), "{offset}");
+        }
     }
 
     #[test]

@@ -16,8 +16,11 @@ use zst::Seek;
 
 /// A format that tamp writes: its names and levels, how its files begin and end, how its blocks are compressed, found and read.
 pub(crate) trait Container: std::fmt::Debug + Sync {
-    /// Suffix of its files, without the dot.
-    fn suffix(&self) -> &'static str;
+    /// Its name for users.
+    fn name(&self) -> &'static str;
+
+    /// Suffixes of its files, without the dot; the first is the usual one.
+    fn suffixes(&self) -> &'static [&'static str];
 
     /// Block sizes that the format knows; `None`: any.
     fn block_sizes(&self) -> Option<&'static [usize]> {
@@ -51,6 +54,16 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
 
     /// Whether [`Container::head`] states the size of the content.
     fn states_content_bytes(&self) -> bool {
+        false
+    }
+
+    /// What goes wrong if several of its files stand in a row, as a user should know; `None`: nothing.
+    fn warns_of_rows(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether decoding a block takes memory for its content besides the output, which a user may limit.
+    fn needs_window(&self) -> bool {
         false
     }
 
@@ -91,6 +104,40 @@ pub(crate) trait Container: std::fmt::Debug + Sync {
 }
 
 impl Format {
+    /// All of them.
+    const ALL: [Self; 3] = [Self::Zst, Self::Lz4, Self::Bgzf];
+
+    /// The format that a user calls `name`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.container().name() == name)
+    }
+
+    /// The format of files with this suffix, given without its dot.
+    pub fn of_suffix(suffix: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.container().suffixes().contains(&suffix))
+    }
+
+    /// How its files are named.
+    pub fn suffix(self) -> &'static str {
+        self.container().suffixes()[0]
+    }
+
+    /// What goes wrong if several of its files stand in a row; `None`: nothing.
+    pub fn warns_of_rows(self) -> Option<&'static str> {
+        self.container().warns_of_rows()
+    }
+
+    /// Block sizes that the format knows, in bytes; `None`: any up to [`crate::BLOCK_BYTES_MAX`].
+    pub fn block_sizes(self) -> Option<&'static [usize]> {
+        self.container().block_sizes()
+    }
+
+    /// The format of a file that begins so, and the name of its container. What begins like none is a zlib stream, or an error.
+    pub(crate) fn of_beginning(bytes: &[u8]) -> (Self, &'static str) {
+        let format = Magic::of(bytes).map(Magic::format);
+        format.map_or((Self::Bgzf, "zlib"), |format| (format, format.suffix()))
+    }
+
     /// What this format is.
     pub(crate) fn container(self) -> &'static dyn Container {
         match self {

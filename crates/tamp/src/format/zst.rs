@@ -12,6 +12,7 @@ use crate::dictionary::Dictionary;
 use crate::index::{self, Hops, Index};
 use crate::level::{BLOCK_BYTES_MAX, Level, Options};
 use std::hash::Hasher;
+use std::ops::Range;
 use twox_hash::XxHash64;
 
 pub(crate) const MAGIC: u32 = 0xFD2F_B528;
@@ -22,6 +23,7 @@ const END_MAGIC: u32 = SKIPPABLE_MAGIC | 0xD;
 const END_NAME: [u8; 4] = *b"tamp";
 /// Header, name, number of frames, XXH64 of the seek table behind it.
 pub(crate) const END_BYTES: usize = SKIPPABLE_HEADER_BYTES + 4 + 8 + 8;
+const END_PAYLOAD_BYTES: u32 = 4 + 8 + 8;
 const SEEKABLE_MAGIC: u32 = 0x8F92_EAB1;
 /// The format allows no more frames in a seek table.
 const FRAMES_MAX: usize = 0x0800_0000;
@@ -40,8 +42,16 @@ pub(crate) const BLOCK_OUT_MAX: usize = 128 << 10;
 pub(crate) struct Zst;
 
 impl Container for Zst {
-    fn suffix(&self) -> &'static str {
+    fn name(&self) -> &'static str {
         "zst"
+    }
+
+    fn suffixes(&self) -> &'static [&'static str] {
+        &["zst", "tzst"]
+    }
+
+    fn needs_window(&self) -> bool {
+        true
     }
 
     /// 256 KiB stay in a core's second cache; a longer search gains more from more content.
@@ -228,7 +238,7 @@ impl Walk {
         let block = u32::from_le_bytes([block[0], block[1], block[2], 0]);
         let (is_last, kind, size) = (block & 1 == 1, (block >> 1) & 3, (block >> 3) as usize);
         if size > BLOCK_OUT_MAX {
-            return Err("a zstd block larger than blocks can be");
+            return Err("a zstd block above the largest size");
         }
         let (own_bytes, content_bytes_max) = match kind {
             0 => (size, size),
@@ -303,8 +313,7 @@ pub(crate) fn tail(seeks: &[Seek]) -> Vec<u8> {
         hash.write(&seek.entry());
     }
     tail[..4].copy_from_slice(&END_MAGIC.to_le_bytes());
-    let payload_bytes = u32::try_from(END_BYTES - SKIPPABLE_HEADER_BYTES).expect("a few bytes");
-    tail[4..8].copy_from_slice(&payload_bytes.to_le_bytes());
+    tail[4..8].copy_from_slice(&END_PAYLOAD_BYTES.to_le_bytes());
     tail[8..12].copy_from_slice(&END_NAME);
     tail[12..20].copy_from_slice(&(seeks.len() as u64).to_le_bytes());
     tail[20..28].copy_from_slice(&hash.finish().to_le_bytes());
@@ -328,12 +337,26 @@ pub(crate) struct End {
 }
 
 impl End {
+    /// Whether `bytes` begin as an end frame does, though its magic, its length or its name may be wrong.
+    pub(crate) fn resembles(bytes: &[u8]) -> bool {
+        let is_right = |at: usize, expected: [u8; 4]| bytes[at..at + 4] == expected;
+        bytes.len() >= END_BYTES
+            && [
+                is_right(0, END_MAGIC.to_le_bytes()),
+                is_right(4, END_PAYLOAD_BYTES.to_le_bytes()),
+                is_right(8, END_NAME),
+            ]
+            .iter()
+            .filter(|&&is_right| is_right)
+            .count()
+                >= 2
+    }
+
     /// Reads an end frame; `None`: `bytes` begin with none.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..END_BYTES)?;
-        let is_end = le32(bytes) == END_MAGIC
-            && le32(&bytes[4..]) as usize == END_BYTES - SKIPPABLE_HEADER_BYTES
-            && bytes[8..12] == END_NAME;
+        let is_end =
+            le32(bytes) == END_MAGIC && le32(&bytes[4..]) == END_PAYLOAD_BYTES && bytes[8..12] == END_NAME;
         let le64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         is_end.then(|| Self { frames: le64(12), hash: le64(20) })
     }
@@ -343,17 +366,99 @@ fn seek_table(seeks: &[Seek], table: &mut Vec<u8>) {
     if seeks.len() > FRAMES_MAX {
         return;
     }
-    let payload_bytes = seeks.len() * ENTRY_BYTES + SEEK_FOOTER_BYTES;
-    table.reserve(SKIPPABLE_HEADER_BYTES + payload_bytes);
-    table.extend_from_slice(&SEEK_TABLE_MAGIC.to_le_bytes());
-    table.extend_from_slice(&u32::try_from(payload_bytes).expect("checked above").to_le_bytes());
-    for seek in seeks {
-        table.extend_from_slice(&seek.entry());
-    }
-    table.extend_from_slice(&u32::try_from(seeks.len()).expect("checked above").to_le_bytes());
+    table.extend(table_header(seeks.len() as u64));
+    table.extend(seeks.iter().flat_map(|seek| seek.entry()));
+    table.extend(table_footer(seeks.len() as u64));
+}
+
+fn table_header(frames: u64) -> [u8; SKIPPABLE_HEADER_BYTES] {
+    let payload_bytes = frames * ENTRY_BYTES as u64 + SEEK_FOOTER_BYTES as u64;
+    let mut header = [0; SKIPPABLE_HEADER_BYTES];
+    header[..4].copy_from_slice(&SEEK_TABLE_MAGIC.to_le_bytes());
+    header[4..].copy_from_slice(&u32::try_from(payload_bytes).unwrap_or(u32::MAX).to_le_bytes());
+    header
+}
+
+fn table_footer(frames: u64) -> [u8; SEEK_FOOTER_BYTES] {
+    let mut footer = [0; SEEK_FOOTER_BYTES];
+    footer[..4].copy_from_slice(&u32::try_from(frames).unwrap_or(u32::MAX).to_le_bytes());
     // The upper bit: entries have checksums.
-    table.push(0x80);
-    table.extend_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
+    footer[4] = 0x80;
+    footer[5..].copy_from_slice(&SEEKABLE_MAGIC.to_le_bytes());
+    footer
+}
+
+/// Compares a seek table, as it is read, with what tamp writes behind so many frames.
+#[derive(Clone)]
+pub(crate) struct TableCheck {
+    frames: u64,
+    taken: u64,
+    hash: XxHash64,
+    /// Header and footer are right so far.
+    is_framed: bool,
+}
+
+impl TableCheck {
+    pub(crate) fn new(frames: u64) -> Self {
+        Self { frames, taken: 0, hash: XxHash64::with_seed(0), is_framed: true }
+    }
+
+    /// Whether `bytes` begin such a table.
+    pub(crate) fn begins(&self, bytes: &[u8]) -> bool {
+        self.is_possible() && bytes.starts_with(&table_header(self.frames))
+    }
+
+    /// Whether `bytes` begin such a table, though its magic or its length may be wrong.
+    pub(crate) fn resembles(&self, bytes: &[u8]) -> bool {
+        let header = table_header(self.frames);
+        let is_right = |part: Range<usize>| bytes[part.clone()] == header[part];
+        self.is_possible() && bytes.len() >= header.len() && (is_right(0..4) || is_right(4..8))
+    }
+
+    /// The format allows no larger table, so tamp writes none.
+    fn is_possible(&self) -> bool {
+        self.frames <= FRAMES_MAX as u64
+    }
+
+    /// Bytes of the table that are to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.footer_at() + SEEK_FOOTER_BYTES as u64 - self.taken
+    }
+
+    /// Goes on with `bytes`; yields how many of them belong to the table.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
+        let mut eaten = 0;
+        while eaten < bytes.len() && self.left() > 0 {
+            let (header, footer) = (table_header(self.frames), table_footer(self.frames));
+            let (part, expected) = if self.taken < header.len() as u64 {
+                (0..header.len() as u64, &header[..])
+            } else if self.taken < self.footer_at() {
+                (header.len() as u64..self.footer_at(), &[][..])
+            } else {
+                (self.footer_at()..self.footer_at() + footer.len() as u64, &footer[..])
+            };
+            let room = usize::try_from(part.end - self.taken).unwrap_or(usize::MAX);
+            let piece = &bytes[eaten..bytes.len().min(eaten.saturating_add(room))];
+            if expected.is_empty() {
+                self.hash.write(piece);
+            } else {
+                let from = usize::try_from(self.taken - part.start).expect("a few bytes");
+                self.is_framed &= expected[from..].starts_with(piece);
+            }
+            eaten += piece.len();
+            self.taken += piece.len() as u64;
+        }
+        eaten
+    }
+
+    /// Whether all of the table came, and its entries have this XXH64.
+    pub(crate) fn is_of(&self, hash: u64) -> bool {
+        self.left() == 0 && self.is_framed && self.hash.finish() == hash
+    }
+
+    fn footer_at(&self) -> u64 {
+        SKIPPABLE_HEADER_BYTES as u64 + self.frames * ENTRY_BYTES as u64
+    }
 }
 
 /// What the end of a seek table says of its entries.
@@ -362,6 +467,8 @@ pub(crate) struct SeekFooter {
     pub(crate) frames: u64,
     /// Length of each entry.
     pub(crate) entry_bytes: usize,
+    /// Whether it is what tamp writes behind so many frames.
+    pub(crate) is_own: bool,
 }
 
 impl SeekFooter {
@@ -371,7 +478,9 @@ impl SeekFooter {
         let (frames, descriptor) = (le32(footer), footer[4]);
         let is_known = le32(&footer[5..]) == SEEKABLE_MAGIC && descriptor & 0x7C == 0;
         let entry_bytes = if descriptor & 0x80 == 0 { ENTRY_BYTES - 4 } else { ENTRY_BYTES };
-        (is_known && frames as usize <= FRAMES_MAX).then_some(Self { frames: frames.into(), entry_bytes })
+        let frames = u64::from(frames);
+        let is_own = *footer == table_footer(frames);
+        (is_known && frames <= FRAMES_MAX as u64).then_some(Self { frames, entry_bytes, is_own })
     }
 
     /// Whole length of the skippable frame that is the table.

@@ -9,6 +9,7 @@ use crate::Error;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::dictionary::Dictionary;
+use crate::ending::Problem;
 use crate::format::Magic;
 use crate::format::lz4::Header;
 use crate::level::Format;
@@ -44,6 +45,8 @@ pub(crate) struct Index {
     pub(crate) sizes: Sizes,
     /// Blocks with content that decode by themselves, BGZF's small ones too.
     pub(crate) blocks: u64,
+    /// The part of tamp's tail that is damaged, if the other part proves the frames.
+    pub(crate) damaged: Option<Problem>,
 }
 
 /// How certain the places in the content are.
@@ -116,7 +119,7 @@ impl Index {
     }
 
     fn new(format: Format, sizes: Sizes) -> Self {
-        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), sizes, blocks: 0 }
+        Self { format, entries: Vec::new(), lz4_frames: Vec::new(), sizes, blocks: 0, damaged: None }
     }
 
     /// Counts each entry as a block, unless it has no content.
@@ -171,7 +174,7 @@ impl Index {
             return Err("a block that is cut");
         }
         if entry.checksum.is_some_and(|checksum| !packed.ends_with(&checksum.to_le_bytes())) {
-            return Err("a frame that is not the one the seek table lists");
+            return Err("a frame with another checksum than in the seek table");
         }
         let block = self.format.container().block(
             packed,
@@ -182,7 +185,7 @@ impl Index {
         if content.len() - before == content_bytes {
             Ok(())
         } else {
-            Err("a block of another size than the index says")
+            Err("a block of another size than in the index")
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Entry, Hops, Index, Sizes, UNIT_BYTES_MAX};
 use crate::Error;
-use crate::ending::Ending;
+use crate::ending::{Ending, Problem, Tail};
 use crate::format::le32;
 use crate::format::zst::{self, Extent};
 use crate::level::Format;
@@ -88,7 +88,7 @@ impl List {
         let mut list = Self { entries_at, footer, is_proven: false };
         let frames_end = if end.is_some() { end_at.unwrap_or(0) } else { table_at };
         let Some(hash) = list.hash(hops, frames_end)? else { return Ok(None) };
-        list.is_proven = end == Some(zst::End { frames: footer.frames, hash });
+        list.is_proven = footer.is_own && end == Some(zst::End { frames: footer.frames, hash });
         // A table of tamp that its end frame does not prove is damaged.
         Ok((list.is_proven || end.is_none()).then_some(list))
     }
@@ -163,13 +163,20 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
     while at < hops.file_bytes {
         let shown = hops.show(at, zst::HEADER_BYTES_MAX)?;
         let Some(magic) = shown.get(..4).map(le32) else { return Ok(None) };
+        if magic != zst::MAGIC
+            && let Some(end) = take_tail(hops, at, &mut ending)?
+        {
+            at = end;
+            continue;
+        }
         if zst::is_skippable(magic) {
-            let Some(bytes) = shown.get(4..8).map(le32) else { return Ok(None) };
-            ending.skippable(at, hops.show(at, zst::END_BYTES)?);
+            let Some(bytes) = hops.show(at, 8)?.get(4..8).map(le32) else { return Ok(None) };
             at += zst::SKIPPABLE_HEADER_BYTES as u64 + u64::from(bytes);
             continue;
         }
-        let Some(header) = frame_header(shown, dictionary_id) else { return Ok(None) };
+        let Some(header) = frame_header(hops.show(at, zst::HEADER_BYTES_MAX)?, dictionary_id) else {
+            return Ok(None);
+        };
         ending.zst(at, header.is_own);
         let Some(content_bytes) = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok()) else {
             return Ok(None);
@@ -187,7 +194,40 @@ fn by_frames(hops: &mut Hops<'_>, dictionary_id: u32) -> Result<Option<Index>, E
             index.sizes = Sizes::Stated;
         }
     }
-    Ok((at == hops.file_bytes && ending.finish(at).is_none()).then(|| index.with_blocks_counted()))
+    index.damaged = match ending.finish(at) {
+        None => None,
+        Some(problem @ Problem::Index(..)) => Some(problem),
+        Some(_) => return Ok(None),
+    };
+    Ok((at == hops.file_bytes).then(|| index.with_blocks_counted()))
+}
+
+/// Where the part of tamp's tail ends that begins at `at`; `None`: none begins there, or the file ends inside it.
+///
+/// # Errors
+///
+/// What reading says.
+pub(crate) fn take_tail(hops: &mut Hops<'_>, at: u64, ending: &mut Ending) -> Result<Option<u64>, Error> {
+    let shown = hops.show(at, zst::END_BYTES)?;
+    match ending.tail(shown) {
+        None => Ok(None),
+        Some(Tail::List) => {
+            ending.list(at, shown);
+            Ok(Some(at + zst::END_BYTES as u64))
+        }
+        Some(Tail::Table(mut check)) => {
+            let mut pos = at;
+            while check.left() > 0 {
+                let eaten = check.take(hops.show(pos, 1)?);
+                if eaten == 0 {
+                    return Ok(None);
+                }
+                pos += eaten as u64;
+            }
+            ending.table(at, &check);
+            Ok(Some(pos))
+        }
+    }
 }
 
 fn frame_bytes(hops: &mut Hops<'_>, frame_at: u64, header: &zst::Header) -> Result<Option<u32>, Error> {

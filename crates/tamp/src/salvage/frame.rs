@@ -1,7 +1,7 @@
 //! Zstandard frames: decoded and written block by block, up to the end or the damage.
 
 use super::walk::{self, Kind, Reach};
-use super::{Loss, Lost, Salvage, Stop};
+use super::{Behind, Loss, Lost, Salvage, Stop};
 use crate::Error;
 use crate::format::{le32, zst};
 use crate::split::UNIT_BYTES_MAX;
@@ -47,6 +47,7 @@ impl Salvage<'_> {
                 let checksum = le32(self.file.show(pos - 4, 4)?);
                 self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum });
             }
+            self.behind = Behind::Zst;
             return Ok(pos);
         }
         let damaged = Damaged { at, begun, known_end, pos, stop };

@@ -1,30 +1,31 @@
 //! Gzip members, BGZF blocks and zlib streams: deflate knows its own end, so they are decoded to find it.
 
-use super::walk::{self, Reach};
-use super::{Salvage, Stop};
+use super::walk::Reach;
+use super::{Behind, Salvage, Stop, zeros_end};
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::decode::{Block, Coding};
-use crate::format::inflate::{Inflater, Step};
-use crate::format::{bgzf, gz};
+use crate::format::inflate::{Inflater, Step, WINDOW_BYTES};
+use crate::format::{bgzf, gz, le32};
 use crate::index::Hops;
 
 /// Compressed bytes shown to the decoder at a time.
 const SHOWN_BYTES: usize = 64 << 10;
 /// Content that one step yields at most.
 const STEP_BYTES: usize = 256 << 10;
+/// Length of a zlib header without a dictionary.
+const ZLIB_HEADER_BYTES: usize = 2;
 
 impl Salvage<'_> {
     pub(super) fn gzip(&mut self, at: u64, header: &gz::Header, reach: Reach) -> Result<u64, Error> {
-        let end = if let Reach::To(end) = reach { self.gzip_confirmed(end)? } else { None };
-        let (Some(end), Some(bytes)) = (end, header.bgzf_bytes) else {
+        let (Reach::To(end), Some(bytes)) = (reach, header.bgzf_bytes) else {
             self.ending.other(at);
-            return self.member(at, false);
+            return self.member(at, Wrapper::Gzip(header.own_bytes));
         };
         let member = &self.file.show(at, bytes)?[..bytes];
         let Ok(content_bytes) = bgzf::stated_bytes(member) else {
             self.ending.other(at);
-            return self.member(at, false);
+            return self.member(at, Wrapper::Gzip(header.own_bytes));
         };
         let block = Block::new(member, Coding::Bgzf { content_bytes });
         self.content.clear();
@@ -33,23 +34,29 @@ impl Salvage<'_> {
             self.ending.bgzf(at, content_bytes == 0);
             return self.pass_zeros(end);
         }
+        if self.gzip_confirmed(end)?.is_none() {
+            self.ending.other(at);
+            return self.member(at, Wrapper::Gzip(header.own_bytes));
+        }
         self.ending.bgzf(at, content_bytes == 0);
         let begun = self.output.written;
-        // A trailer that says nothing is there is damaged, too.
-        let stated = (content_bytes > 0).then_some(content_bytes);
-        let limit = stated.unwrap_or(bgzf::BLOCK_CONTENT_BYTES_MAX);
         let mut content = Vec::new();
-        let (pos, _) = inflate(&mut self.file, at, end, Inflater::new(), &mut |piece| {
-            let room = limit.saturating_sub(content.len());
+        let (pos, _) = deflated(&mut self.file, at, end, Wrapper::Gzip(header.own_bytes), &mut |piece| {
+            let room = bgzf::BLOCK_CONTENT_BYTES_MAX - content.len();
             content.extend_from_slice(&piece[..piece.len().min(room)]);
             Ok(())
         })?;
+        let trailer = self.file.show(end - gz::TRAILER_BYTES as u64, gz::TRAILER_BYTES)?;
+        let is_right = trailer.get(..4).map(le32) == Some(libdeflater::crc32(&content));
+        // A trailer that says nothing is there is damaged, too. So is one whose checksum alone fits.
+        let stated = (content_bytes > 0 && !is_right).then_some(content_bytes);
+        content.truncate(stated.unwrap_or(content.len()));
         if !content.is_empty() {
             self.output.write(&content)?;
             self.output.doubt(at..pos.min(end), begun);
         }
         let missing = stated.map(|stated| (stated - content.len()) as u64);
-        if missing != Some(0) || content.is_empty() {
+        if missing.map_or(!is_right && pos < end, |missing| missing > 0) || content.is_empty() {
             self.output.lose(pos.min(end)..end, missing)?;
         }
         self.pass_zeros(end)
@@ -64,12 +71,11 @@ impl Salvage<'_> {
     }
 
     /// A member, or a zlib stream, that only decoding tells the end of.
-    pub(super) fn member(&mut self, at: u64, is_zlib: bool) -> Result<u64, Error> {
+    pub(super) fn member(&mut self, at: u64, wrapper: Wrapper) -> Result<u64, Error> {
         let (begun, file_bytes) = (self.output.written, self.file.file_bytes);
-        let inflater = if is_zlib { Inflater::zlib() } else { Inflater::new() };
         let output = &mut self.output;
         let (pos, stop) =
-            inflate(&mut self.file, at, file_bytes, inflater, &mut |piece| output.write(piece))?;
+            deflated(&mut self.file, at, file_bytes, wrapper, &mut |piece| output.write(piece))?;
         if stop == Stop::Whole {
             return self.pass_zeros(pos);
         }
@@ -80,11 +86,11 @@ impl Salvage<'_> {
             self.output.end(file_bytes);
             return Ok(file_bytes);
         }
-        if is_zlib && begun == self.output.written {
+        if wrapper == Wrapper::Zlib && begun == self.output.written {
             return Err(Error::UnknownFormat { offset: at });
         }
         let next = self.next(None, at, pos.max(at + 1))?;
-        if self.output.written == begun || pos + gz::TRAILER_BYTES as u64 != next {
+        if self.output.written == begun || (pos < next && pos + gz::TRAILER_BYTES as u64 != next) {
             // Not only the checksum is wrong.
             self.output.lose(pos.min(next)..next, None)?;
         }
@@ -93,18 +99,8 @@ impl Salvage<'_> {
 
     /// Tapes and block devices pad gzip with zeros, up to the end or the next member.
     fn pass_zeros(&mut self, end: u64) -> Result<u64, Error> {
-        let mut at = end;
-        loop {
-            let shown = self.file.show(at, SHOWN_BYTES)?;
-            let zeros = shown.iter().take_while(|&&byte| byte == 0).count();
-            at += zeros as u64;
-            if shown.is_empty() || shown[zeros..].starts_with(&gz::MAGIC) {
-                return Ok(at);
-            }
-            if zeros < shown.len() {
-                return Ok(if walk::begins(&mut self.file, at)? { at } else { end });
-            }
-        }
+        self.behind = Behind::Gzip;
+        zeros_end(&mut self.file, end)
     }
 }
 
@@ -123,13 +119,59 @@ pub(super) fn reach(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
     })
 }
 
+/// What stands before deflated data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrapper {
+    /// A gzip header of so many bytes.
+    Gzip(usize),
+    Zlib,
+}
+
+/// Decodes from `at` to the member's end, its damage or `limit`, and as far as possible behind references to before its beginning; yields
+/// up to where.
+fn deflated(
+    file: &mut Hops<'_>,
+    at: u64,
+    limit: u64,
+    wrapper: Wrapper,
+    take: Take<'_>,
+) -> Result<(u64, Stop), Error> {
+    let (inflater, header_bytes) = match wrapper {
+        Wrapper::Gzip(bytes) => (Inflater::new(), bytes),
+        Wrapper::Zlib => (Inflater::zlib(), ZLIB_HEADER_BYTES),
+    };
+    let mut made = 0;
+    let (pos, stop) = inflate(file, at, limit, inflater, &mut |piece| {
+        made += piece.len();
+        take(piece)
+    })?;
+    if stop != Stop::Damage || made >= WINDOW_BYTES {
+        return Ok((pos, stop));
+    }
+    let body_at = (at + header_bytes as u64).min(limit);
+    let behind = inflate(file, body_at, limit, Inflater::behind_zeros(), &mut |piece| {
+        let known = made.min(piece.len());
+        made -= known;
+        take(&piece[known..])
+    })?;
+    let is_cut = wrapper != Wrapper::Zlib && matches!(behind.1, Stop::Cut { .. });
+    Ok(match behind {
+        (behind, _) if behind <= pos => (pos, stop),
+        behind if is_cut => behind,
+        (behind, _) => (behind, Stop::Damage),
+    })
+}
+
+/// Who takes content.
+type Take<'a> = &'a mut dyn FnMut(&[u8]) -> std::io::Result<()>;
+
 /// Decodes from `at` to the member's end, its damage or `limit`; yields up to where.
 fn inflate(
     file: &mut Hops<'_>,
     at: u64,
     limit: u64,
     mut inflater: Inflater,
-    take: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+    take: Take<'_>,
 ) -> Result<(u64, Stop), Error> {
     let (mut pos, mut wanted, mut content) = (at, SHOWN_BYTES, Buffer::default());
     loop {
@@ -146,7 +188,7 @@ fn inflate(
             Ok(Step::Ended { eaten }) => return Ok((pos + eaten as u64, Stop::Whole)),
             Ok(Step::Needs(_)) if shown.len() >= left => return Ok((limit, Stop::Cut { block_at: pos })),
             Ok(Step::Needs(bytes)) => wanted = bytes.max(2 * shown.len()),
-            Err(_) => return Ok((pos, Stop::Damage)),
+            Err(_) => return Ok((pos + inflater.eaten_before_error() as u64, Stop::Damage)),
         }
     }
 }

@@ -23,6 +23,8 @@ struct Part {
 enum What {
     /// A block with so much content.
     Block(u64),
+    /// A damaged block of a linked frame that decodes to its end all the same, to so much content. Those behind it refer to it.
+    Doubtful(u64),
     /// So many damaged blocks; `None`: their lengths are damaged, too.
     Lost(Option<u64>),
     /// All that follows in the frame.
@@ -50,12 +52,16 @@ impl Salvage<'_> {
         };
         let begun = self.output.written;
         let sizes = lost_sizes(&parts, header, end);
-        let (mut hash, mut history) = (XxHash32::with_seed(0), Vec::new());
+        let (mut hash, mut history, mut doubtful) = (XxHash32::with_seed(0), Vec::new(), None);
         for (part, size) in parts.iter().zip(sizes) {
             if matches!(part.what, What::Block(_)) {
                 self.lz4_block(part.file.start, part.file.end - part.file.start, header, &mut history)?;
                 hash.write(&self.content);
                 self.output.write(&self.content)?;
+            } else if matches!(part.what, What::Doubtful(_)) {
+                doubtful = doubtful.or(Some((part.file.start, self.output.written)));
+                let content = self.lz4_doubtful(&part.file, header, &mut history)?.unwrap_or_default();
+                self.output.write(&content)?;
             } else {
                 self.lz4_remains(&part.file, size, header, &history)?;
             }
@@ -77,8 +83,11 @@ impl Salvage<'_> {
         };
         if !is_proven && written > 0 {
             self.output.doubt(at..next, begun);
+        } else if let Some((file_at, content_at)) = doubtful {
+            // The checksums of blocks prove their bytes, not what they refer to.
+            self.output.doubt(file_at..next, content_at);
         } else if !is_proven && is_whole {
-            // The header or the checksum speaks of content, and there is none.
+            // The header or the checksum states content, and no block has any.
             let stated = header.content_bytes.filter(|&stated| stated <= UNIT_BYTES_MAX as u64);
             self.output.lose(at..next, stated)?;
         }
@@ -98,7 +107,7 @@ impl Salvage<'_> {
         let shown = &shown[..bytes.min(shown.len())];
         let limit = size
             .map_or(header.block_bytes, |size| header.block_bytes.min(usize::try_from(size).unwrap_or(0)));
-        let remains = lz4::decode_remains(shown, header, history, limit);
+        let remains = lz4::decode_remains(shown, header, history, limit).content;
         let begun = self.output.written;
         if !remains.is_empty() {
             self.output.write(&remains)?;
@@ -109,6 +118,23 @@ impl Salvage<'_> {
             self.output.lose(part.clone(), missing)?;
         }
         Ok(())
+    }
+
+    /// Content of the damaged block at `file` of a linked frame, if it decodes to its end.
+    fn lz4_doubtful(
+        &mut self,
+        file: &Range<u64>,
+        header: &Header,
+        history: &mut Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let bytes = usize::try_from(file.end - file.start).expect("a block fits");
+        let framed = &self.file.show(file.start, bytes)?;
+        let framed = &framed[..bytes.min(framed.len())];
+        let remains = lz4::decode_remains(framed, header, history, header.block_bytes);
+        if remains.is_all {
+            lz4::remember(history, &remains.content);
+        }
+        Ok(remains.is_all.then_some(remains.content))
     }
 
     /// Decodes the block of `bytes` at `pos` into `content`; `false`: it does not decode.
@@ -142,7 +168,13 @@ impl Salvage<'_> {
                     pos += bytes;
                     continue;
                 }
-                Field::Block(_) if header.blocks_linked => {
+                Field::Block(bytes) if header.blocks_linked => {
+                    let file = pos..pos + bytes;
+                    if let Some(content) = self.lz4_doubtful(&file, header, &mut history)? {
+                        pos = file.end;
+                        parts.push(Part { file, what: What::Doubtful(content.len() as u64) });
+                        continue;
+                    }
                     // All that follows refers to it.
                     let end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
                     let end = match (end, reach) {
@@ -218,14 +250,17 @@ impl Salvage<'_> {
 /// How much content each part lost, as far as that can be told. LZ4 does not say what a block holds.
 fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
     let full = header.block_bytes as u64;
-    let content = |part: &Part| if let What::Block(bytes) = part.what { Some(bytes) } else { None };
+    let content = |part: &Part| match part.what {
+        What::Block(bytes) | What::Doubtful(bytes) => Some(bytes),
+        What::Lost(_) | What::Rest => None,
+    };
     let last = parts.len().saturating_sub(1);
     // A frame usually has full blocks but for its last one; where one was seen that is not, any may be short.
     let any_short = parts.iter().take(last).filter_map(content).any(|bytes| bytes < full);
     let guess = |(number, part): (usize, &Part)| {
         let is_last = number == last;
         match part.what {
-            What::Block(_) | What::Rest => None,
+            What::Block(_) | What::Doubtful(_) | What::Rest => None,
             _ if any_short || is_last => None,
             What::Lost(Some(blocks)) => Some(blocks * full),
             What::Lost(None) => (part.file.end - part.file.start <= full + 8).then_some(full),
@@ -234,7 +269,7 @@ fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
     };
     let mut sizes: Vec<_> = parts.iter().enumerate().map(guess).collect();
     // What a frame states in all says how much a single gap had.
-    let gaps = || parts.iter().enumerate().filter(|(_, part)| !matches!(part.what, What::Block(_)));
+    let gaps = || parts.iter().enumerate().filter(|(_, part)| content(part).is_none());
     let unknown: Vec<usize> =
         gaps().map(|(number, _)| number).filter(|&number| sizes[number].is_none()).collect();
     let single = match (&unknown[..], gaps().count()) {

@@ -16,42 +16,49 @@ mod walk;
 use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::ending::{Ending, Problem};
-use crate::format::zst;
+use crate::format::{Magic, zst};
 use crate::index::zst::Table;
-use crate::index::{Entry, Hops};
+use crate::index::{self, Entry, Hops};
 use crate::seek::read_at;
 use crate::{Dictionary, Error, ReadOptions};
+use gzip::Wrapper;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use walk::{Found, Kind, Reach};
 
-/// A part of the compressed file that could not be read, or not be trusted.
+/// Looked through for zeros at a time.
+const ZEROS_BYTES: usize = 64 << 10;
+
+/// A part of the compressed file that is unreadable or not proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
     /// Bytes of the compressed file.
     pub file: Range<u64>,
-    /// Where in the output it stands, or would have stood.
+    /// Position in the output.
     pub content_at: u64,
-    /// How much content it is. `None`: unknown, and nothing stands there.
+    /// Size of the content. `None`: unknown, and the output has nothing in its place.
     pub content_bytes: Option<u64>,
-    /// What became of that content.
+    /// What happened to the content.
     pub what: Lost,
 }
 
-/// What became of content that is lost.
+/// What happened to content that is lost or not proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lost {
-    /// It could not be read; zeros stand in its place.
+    /// It is unreadable; zeros replace it if its size is known.
     Gone,
-    /// It stands there as it was read, but no checksum proves it: the one over it is missed, or missing.
+    /// It was decoded and written, but no checksum proves it.
     Unproven,
-    /// It stands there and its own checksums fit, but where it begins was searched for behind damage: it may be a compressed file that is
-    /// part of the lost content.
+    /// It was found by searching after damage, decoded, and its checksums match. It may be a compressed file inside the lost content.
     Searched,
     /// The file ends before its writer ended it. All content before the end of the file is written.
     Unfinished,
+    /// No content: this part of what tamp writes behind its frames is damaged, and the other part proves the frames.
+    Index(&'static str),
+    /// Probably no content: bytes other than a member follow gzip, or zeros follow Zstandard frames.
+    Trailing,
     /// Reading the frame takes more memory than was granted.
     TooLarge {
         /// The frame's window.
@@ -81,6 +88,8 @@ pub fn salvage<R: Read + Seek>(
     let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
     let mut file = Hops::new(file_bytes, &mut read_at);
     let hints = Hints::read(&mut file)?;
+    // Zeros after a proven seek table are not part of the file.
+    let padding = file.file_bytes..file_bytes;
     let dictionary = options.dictionary.as_ref();
     let salvage = Salvage {
         file,
@@ -93,6 +102,8 @@ pub fn salvage<R: Read + Seek>(
         ending: Ending::new(),
         found: None,
         searched: None,
+        behind: Behind::Other,
+        padding,
     };
     salvage.run()
 }
@@ -110,12 +121,26 @@ struct Salvage<'a> {
     found: Option<u64>,
     /// Where what is read since began, in the file and in the output.
     searched: Option<(u64, u64)>,
+    /// What came last, all of it.
+    behind: Behind,
+    /// Zeros behind the proven seek table.
+    padding: Range<u64>,
+}
+
+/// What may be ignored behind the last thing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// Anything but a member, as gzip does.
+    Gzip,
+    /// Zeros.
+    Zst,
+    Other,
 }
 
 impl Salvage<'_> {
     fn run(mut self) -> Result<Vec<Loss>, Error> {
         let (mut at, file_bytes) = (0, self.file.file_bytes);
-        let mut noted = None;
+        let mut noted: Option<(Problem, u64)> = None;
         while at < file_bytes {
             let written = self.output.written;
             let is_found = self.found.take_if(|found| *found == at).is_some();
@@ -124,18 +149,29 @@ impl Salvage<'_> {
                 self.searched = is_found.then_some((at, written));
             }
             at = self.thing(at)?;
-            if let (None, Some(problem)) = (noted, self.ending.noted()) {
-                noted = Some((problem, written));
+            if noted.map(|(problem, _)| problem) != self.ending.noted() {
+                noted = self.ending.noted().map(|problem| (problem, written));
             }
         }
         self.end_searched(file_bytes);
-        // If something is lost anyhow, it is no wonder that the rest is not as it was written.
-        if !self.output.losses.is_empty() {
+        if !self.padding.is_empty() {
+            let padding = self.padding.clone();
+            self.output.trailing(padding);
+        }
+        // If something is lost, the list of frames cannot match the rest.
+        if self.output.losses.iter().any(|loss| loss.what != Lost::Trailing) {
             return Ok(self.output.losses);
         }
         let end = self.output.written;
-        let problem = self.ending.finish(file_bytes).map(|problem| noted.unwrap_or((problem, end)));
+        let problem = self
+            .ending
+            .finish(file_bytes)
+            .map(|problem| noted.filter(|&(known, _)| known == problem).unwrap_or((problem, end)));
         let loss = problem.map(|(problem, content_at)| match problem {
+            Problem::Index(offset, part) => {
+                let what = Lost::Index(part);
+                Loss { file: offset..file_bytes, content_at, content_bytes: None, what }
+            }
             Problem::Unfinished(offset) => {
                 Loss { file: offset..offset, content_at, content_bytes: None, what: Lost::Unfinished }
             }
@@ -143,33 +179,51 @@ impl Salvage<'_> {
                 Loss { file: 0..offset, content_at: 0, content_bytes: Some(content_at), what: Lost::Unproven }
             }
         });
-        Ok(loss.into_iter().collect())
+        self.output.losses.extend(loss);
+        Ok(self.output.losses)
     }
 
     /// Writes what begins at `at`; yields where the next thing begins.
     fn thing(&mut self, at: u64) -> Result<u64, Error> {
+        let behind = std::mem::replace(&mut self.behind, Behind::Other);
+        if !matches!(Magic::of(self.file.show(at, 4)?), Some(Magic::Zst))
+            && let Some(end) = index::zst::take_tail(&mut self.file, at, &mut self.ending)?
+        {
+            self.behind = Behind::Zst;
+            return Ok(end);
+        }
         let Found { kind, reach } = walk::at(&mut self.file, at)?;
         match kind {
             Kind::Zst(header) => self.zst(at, &header, reach),
             Kind::Skippable => {
                 let end = if let Reach::To(end) = reach { Some(end) } else { None };
-                let Some(end) = self.confirmed(end)? else { return self.remains(at) };
-                self.ending.skippable(at, self.file.show(at, zst::END_BYTES)?);
+                let Some(end) = self.confirmed(end)? else { return self.remains(at, behind) };
+                self.behind = Behind::Zst;
                 Ok(end)
             }
             Kind::Lz4(header) => self.lz4(at, &header, reach),
             Kind::Gzip(header) => self.gzip(at, &header, reach),
-            Kind::Zlib => self.member(at, true),
-            Kind::Nothing => self.remains(at),
+            Kind::Zlib => self.member(at, Wrapper::Zlib),
+            Kind::Nothing => self.remains(at, behind),
         }
     }
 
     /// Passes what does not end where its length says, or has none.
-    fn remains(&mut self, at: u64) -> Result<u64, Error> {
+    fn remains(&mut self, at: u64, behind: Behind) -> Result<u64, Error> {
         let file_bytes = self.file.file_bytes;
         let footer_at = file_bytes.saturating_sub(zst::SEEK_FOOTER_BYTES as u64);
         let is_ended = zst::seek_table_bytes(self.file.show(footer_at, zst::SEEK_FOOTER_BYTES)?).is_some();
         let next = self.next(None, at, at + 1)?;
+        let is_ignored = match behind {
+            Behind::Gzip => true,
+            Behind::Zst => zeros_end(&mut self.file, at)? == file_bytes,
+            Behind::Other => false,
+        };
+        if is_ignored && next == file_bytes {
+            self.ending.other(at);
+            self.output.trailing(at..next);
+            return Ok(next);
+        }
         let begins_tail = zst::begins_tail(self.file.show(at, zst::END_BYTES)?);
         if begins_tail && !is_ended && next == file_bytes && self.output.written > 0 {
             self.output.end(file_bytes);
@@ -221,6 +275,34 @@ impl Salvage<'_> {
     }
 }
 
+/// Where the zeros end that begin at `at`.
+fn zeros_end(file: &mut Hops<'_>, mut at: u64) -> Result<u64, Error> {
+    loop {
+        let shown = file.show(at, ZEROS_BYTES)?;
+        let zeros = shown.iter().take_while(|&&byte| byte == 0).count();
+        at += zeros as u64;
+        if zeros < shown.len() || zeros == 0 {
+            return Ok(at);
+        }
+    }
+}
+
+/// Where the zeros begin that end the file.
+fn zeros_begin(file: &mut Hops<'_>) -> Result<u64, Error> {
+    let mut end = file.file_bytes;
+    while end > 0 {
+        let from = end.saturating_sub(ZEROS_BYTES as u64);
+        let bytes = usize::try_from(end - from).expect("a few bytes");
+        let shown = file.show(from, bytes)?;
+        let zeros = shown.iter().take(bytes).rev().take_while(|&&byte| byte == 0).count();
+        end -= zeros as u64;
+        if zeros < bytes {
+            break;
+        }
+    }
+    Ok(end)
+}
+
 /// Why decoding stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -240,8 +322,17 @@ struct Hints {
 }
 
 impl Hints {
+    /// Reads the table that ends `file`. If zeros follow it, they are no longer a part of `file`.
     fn read(file: &mut Hops<'_>) -> Result<Self, Error> {
-        let table = Table::read(file)?;
+        let file_bytes = file.file_bytes;
+        let mut table = Table::read(file)?;
+        if table.is_none() {
+            file.file_bytes = zeros_begin(file)?;
+            table = Table::read(file)?.filter(|table| table.is_proven);
+        }
+        if table.is_none() {
+            file.file_bytes = file_bytes;
+        }
         Ok(table.map_or(Self { entries: Vec::new(), is_proven: false }, |table| Self {
             entries: table.index.entries,
             is_proven: table.is_proven,
@@ -292,6 +383,12 @@ impl Output<'_> {
         let zeros = io::copy(&mut io::repeat(0).take(content_bytes.unwrap_or(0)), self.out)?;
         self.written += zeros;
         Ok(())
+    }
+
+    /// `file` is ignored.
+    fn trailing(&mut self, file: Range<u64>) {
+        let what = Lost::Trailing;
+        self.losses.push(Loss { file, content_at: self.written, content_bytes: None, what });
     }
 
     /// The file ends at `at`, before its end.

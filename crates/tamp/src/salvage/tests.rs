@@ -121,12 +121,12 @@ fn gzip_that_misses_its_checksum_is_written_and_in_doubt() {
 
 #[test]
 fn gzip_that_does_not_decode_is_lost_if_as_many_bytes_follow_as_a_trailer_has() {
-    // A block of the reserved type, and seven bytes.
+    // A block of the reserved type, and eight bytes.
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 7];
-    file.extend([1; 7]);
+    file.extend([1; 8]);
     let mut found = Vec::new();
     let losses = salvage(Cursor::new(file), &ReadOptions::new(1), &mut found).unwrap();
-    let lost = Loss { file: 10..18, content_at: 0, content_bytes: None, what: Lost::Gone };
+    let lost = Loss { file: 11..19, content_at: 0, content_bytes: None, what: Lost::Gone };
     assert_eq!((found, losses), (Vec::new(), vec![lost]));
 }
 

@@ -132,7 +132,7 @@ pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Resu
     }
     let Some(word) = shown.get(..4).map(le32) else { return Ok(Field::Cut) };
     let (bytes, limit) = if header.is_legacy() {
-        (u64::from(word), lz4::LEGACY_BLOCK_BYTES + lz4::LEGACY_BLOCK_BYTES / 255 + 16)
+        (u64::from(word), lz4::LEGACY_PACKED_BYTES_MAX)
     } else if let Some(size) = lz4::BlockSize::read(word) {
         (size.bytes as u64, header.block_bytes)
     } else {

@@ -1,10 +1,17 @@
 //! What the user may type.
 
+mod environment;
+mod levels;
+mod sizes;
+
 use super::printable::printable;
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use clap::{FromArgMatches, Parser};
+pub(crate) use levels::command;
+use levels::{joined_level, last_level};
+use sizes::{range, size};
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -67,7 +74,7 @@ pub(crate) struct Args {
     #[arg(short, long, hide = true)]
     pub(crate) no_name: bool,
 
-    /// Threads at most; 0: as many as this process may use; 1: a single one
+    /// Maximum number of threads; 0: as many as this process may use
     #[arg(
         short = 'T',
         long,
@@ -83,6 +90,9 @@ pub(crate) struct Args {
     /// As typed by -0 to -9.
     #[arg(skip)]
     pub(crate) level: Option<Level>,
+    /// The format that an option, the name of the output or the environment chooses.
+    #[arg(skip)]
+    chosen: Option<Format>,
     /// Write Zstandard [default, unless the name of --output ends in .lz4 or .gz]
     #[arg(long, conflicts_with_all = ["lz4", "bgzf"])]
     zst: bool,
@@ -92,7 +102,7 @@ pub(crate) struct Args {
     /// Write BGZF, which every gzip reads
     #[arg(long)]
     bgzf: bool,
-    /// Input bytes in a block, which is compressed, checked, found and lost by itself
+    /// Input bytes in a block; blocks are compressed and checked independently
     #[arg(long, value_name = "SIZE", value_parser = size)]
     block_size: Option<u64>,
     /// Write one frame that refers back as far as 2^N bytes [default: 27, 128 MiB]; one thread writes and reads it.
@@ -111,37 +121,37 @@ pub(crate) struct Args {
     #[arg(short = 'D', long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf"])]
     dictionary: Option<PathBuf>,
     /// Write one frame that refers to FILE, as zstd --patch-from does; decompressing needs the same FILE
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf", "block_size", "keep_up", "rsyncable", "dictionary", "range", "salvage", "list"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["lz4", "bgzf", "block_size", "keep_up", "rsyncable", "dictionary"])]
     pub(crate) patch_from: Option<PathBuf>,
     /// Largest window to accept when reading; a frame that needs more is refused [default: 128MiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
-    /// Let the level follow the flow, so that whoever writes the pipe never waits; -N is the best level
+    /// Adapt the level to the data rate, so that the writer of the pipe does not wait; -N is the highest level
     #[arg(long)]
     pub(crate) keep_up: bool,
-    /// Cut blocks where the content says so, so that rsync sends only what changed
+    /// Choose the ends of blocks by the content, so that rsync sends only what changed
     #[arg(long, conflicts_with = "lz4")]
     pub(crate) rsyncable: bool,
-    /// Size of what will come through the pipe: for the .lz4 header and for progress
+    /// Size of the input from a pipe: for the .lz4 header and for progress
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) size_hint: Option<u64>,
-    /// Decode each block again before it is written; always done where the input is to go
+    /// Decode each block again before it is written; always on if the input will be removed
     #[arg(long)]
     pub(crate) verify: bool,
 
     /// Decompress only bytes A up to B of the content, to standard output; A: and :B are open
     #[arg(long, value_name = "A:B", value_parser = range, conflicts_with_all = ["test", "list", "salvage"])]
     pub(crate) range: Option<Range<u64>>,
-    /// Decompress what can be read of a damaged file, with zeros for what cannot, and keep it; exit code 1 if any was lost
+    /// Decompress the readable parts of a damaged file, with zeros for lost blocks, and keep FILE; exit code 1 if anything is lost
     #[arg(long, conflicts_with_all = ["test", "list"])]
     pub(crate) salvage: bool,
-    /// Write zeros as zeros, leave no holes
+    /// Write zeros instead of holes
     #[arg(long)]
     pub(crate) no_sparse: bool,
-    /// Leave nothing in the page cache: compressing, read around it; drop from it what was read and written
+    /// Leave nothing in the page cache: bypass it when compressing, and drop what was read and written
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Do not wait for the disk before the output gets its name
+    /// Do not sync the output to disk before it gets its name
     #[arg(long)]
     pub(crate) no_sync: bool,
 
@@ -151,13 +161,13 @@ pub(crate) struct Args {
     /// Print the man page, or completions for a shell
     #[arg(long, value_name = "WHAT", value_enum, hide = true, exclusive = true)]
     pub(crate) generate: Option<Generate>,
-    /// No warnings, no progress; of -q and -v the last one counts
+    /// No warnings, no progress; the last of -q and -v applies
     #[arg(short, long, overrides_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say what was done with each file
+    /// Print what was done with each file
     #[arg(short, long, overrides_with = "quiet")]
     pub(crate) verbose: bool,
-    /// Say at the end where the time went, on standard error
+    /// Print at the end how the time was spent, on standard error
     #[arg(
         long,
         value_name = "FORM",
@@ -288,60 +298,12 @@ impl Args {
     }
 
     pub(crate) fn format(&self) -> Format {
-        match (self.lz4, self.bgzf) {
-            (true, _) => Format::Lz4,
-            (_, true) => Format::Bgzf,
-            _ => Format::Zst,
-        }
-    }
-
-    /// Takes options that the command line leaves out from the environment: `TAMP_LEVEL`, `TAMP_THREADS`, `TAMP_FORMAT`, `TAMP_MEMORY`.
-    fn take_defaults(
-        &mut self,
-        environment: &dyn Fn(&str) -> Option<OsString>,
-        has_threads: bool,
-    ) -> Result<(), String> {
-        let value = |name: &str| environment(name).filter(|value| !value.is_empty());
-        let wrong = |name: &str, expected: &str| format!("{name} in the environment: expected {expected}");
-        let text = |value: &OsString| value.to_str().map(str::to_owned);
-        if let Some(value) = value("TAMP_LEVEL").filter(|_| self.level.is_none()) {
-            let level = text(&value).and_then(|text| text.parse().ok()).and_then(Level::new);
-            self.level = Some(level.ok_or_else(|| wrong("TAMP_LEVEL", "0 to 9"))?);
-        }
-        if let Some(value) = value("TAMP_THREADS").filter(|_| !has_threads) {
-            let threads = text(&value).and_then(|text| text.parse().ok());
-            self.threads = threads.ok_or_else(|| wrong("TAMP_THREADS", "a number"))?;
-        }
-        if let Some(value) = value("TAMP_MEMORY").filter(|_| self.memory.is_none()) {
-            let bytes = text(&value).and_then(|text| size(&text).ok());
-            self.memory = Some(bytes.ok_or_else(|| wrong("TAMP_MEMORY", "a size such as 256MiB"))?);
-        }
-        // An option that only Zstandard supports chooses the format, too.
-        let is_chosen = self.zst || self.lz4 || self.bgzf || self.long.is_some() || self.dictionary.is_some();
-        let is_chosen = is_chosen || self.patch_from.is_some();
-        if let Some(format) = self.format_of_output().filter(|_| !is_chosen) {
-            self.lz4 = format == Format::Lz4 && !self.rsyncable;
-            self.bgzf = format == Format::Bgzf;
-        } else if let Some(value) = value("TAMP_FORMAT").filter(|_| !is_chosen) {
-            match value.to_str() {
-                Some("zst") => self.zst = true,
-                Some("lz4") if self.rsyncable => {}
-                Some("lz4") => self.lz4 = true,
-                Some("bgzf") => self.bgzf = true,
-                _ => return Err(wrong("TAMP_FORMAT", "zst, lz4 or bgzf")),
-            }
-        }
-        Ok(())
+        self.chosen.unwrap_or(Format::Zst)
     }
 
     /// The format that the name of `--output` asks for.
     pub(crate) fn format_of_output(&self) -> Option<Format> {
-        match self.output.as_ref()?.extension()?.to_str()? {
-            "zst" | "tzst" => Some(Format::Zst),
-            "lz4" => Some(Format::Lz4),
-            "gz" | "bgz" | "tgz" => Some(Format::Bgzf),
-            _ => None,
-        }
+        Format::of_suffix(self.output.as_ref()?.extension()?.to_str()?)
     }
 
     /// The suffix of compressed files, without its dot.
@@ -415,56 +377,13 @@ impl Args {
         if !(4096..=BLOCK_BYTES_MAX as u64).contains(&bytes) {
             return Err("--block-size must be between 4KiB and 128MiB".into());
         }
-        if self.format() == Format::Lz4 && ![64 << 10, 256 << 10, 1 << 20, 4 << 20].contains(&bytes) {
-            return Err("--lz4 knows blocks of 64KiB, 256KiB, 1MiB and 4MiB".into());
+        let Some(known) = self.format().block_sizes() else { return Ok(()) };
+        if known.iter().any(|&known| known as u64 == bytes) {
+            return Ok(());
         }
-        Ok(())
+        let known: Vec<_> = known.iter().map(|bytes| format!("{}KiB", bytes >> 10)).collect();
+        Err(format!("--block-size of a .{} is one of {}", self.format().suffix(), known.join(", ")))
     }
-}
-
-/// The parser: what is declared above, and ten levels.
-pub(crate) fn command() -> Command {
-    const HELP: [(usize, &str); 3] = [
-        (0, "Compress fastest; -1 to -9 compress better"),
-        (1, "Compress fast: what is done unless told otherwise"),
-        (9, "Compress best"),
-    ];
-    (0..=9).fold(Args::command(), |command, level| {
-        let digit = char::from_digit(level, 10).expect("a digit");
-        let mut arg = Arg::new(LEVELS[level as usize]).short(digit).action(ArgAction::SetTrue);
-        arg = match level {
-            1 => arg.long("fast"),
-            9 => arg.long("best"),
-            _ => arg,
-        };
-        let help = HELP.iter().find(|(known, _)| *known == level as usize);
-        command.arg(match help {
-            Some((_, help)) => arg.help(*help),
-            None => arg.hide(true),
-        })
-    })
-}
-
-const LEVELS: [&str; 10] = ["-0", "-1", "-2", "-3", "-4", "-5", "-6", "-7", "-8", "-9"];
-
-/// A word such as `-19`, which zstd reads as one level and gzip as two.
-fn joined_level(words: &[OsString]) -> Option<String> {
-    const TAKE_A_VALUE: [char; 5] = ['o', 'T', 'p', 'S', 'D'];
-    let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
-    while let Some(word) = words.next().filter(|&word| word != "--") {
-        let Some(switches) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { continue };
-        let end = switches.find(TAKE_A_VALUE);
-        let switches_end = end.unwrap_or(switches.len());
-        let digits: Vec<bool> = switches[..switches_end].chars().map(|char| char.is_ascii_digit()).collect();
-        if digits.windows(2).any(|pair| pair[0] && pair[1]) {
-            return Some(word.to_owned());
-        }
-        if end.is_some_and(|end| end + 1 == switches.len()) {
-            // The next word is the value.
-            words.next();
-        }
-    }
-    None
 }
 
 /// A suffix, given with or without its dot.
@@ -474,41 +393,6 @@ fn suffix(text: &str) -> Result<String, String> {
         return Err("expected a suffix such as .zst".into());
     }
     Ok(text.to_owned())
-}
-
-/// Of several levels the last one counts, as with gzip.
-fn last_level(matches: &ArgMatches) -> Option<Level> {
-    (0..10_u8)
-        .filter(|&level| matches.value_source(LEVELS[usize::from(level)]) == Some(ValueSource::CommandLine))
-        .max_by_key(|&level| matches.index_of(LEVELS[usize::from(level)]))
-        .and_then(Level::new)
-}
-
-/// `256KiB`, `1M`, `4096`: units are powers of 1024, except `kB`, `MB`, `GB`.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| "expected a size such as 256KiB".to_owned())?;
-    let factor: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "K" | "k" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "T" | "TiB" => 1 << 40,
-        "kB" => 1_000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return Err("expected a size such as 256KiB".into()),
-    };
-    number.checked_mul(factor).ok_or_else(|| "this size does not fit 64 bits".into())
-}
-
-/// `A:B`, where either may be missing.
-fn range(text: &str) -> Result<Range<u64>, String> {
-    let (from, to) = text.split_once(':').ok_or("expected A:B, two byte offsets such as 1MiB:2MiB")?;
-    let from = if from.is_empty() { 0 } else { size(from)? };
-    let to = if to.is_empty() { u64::MAX } else { size(to)? };
-    if from > to { Err("the range ends before it begins".into()) } else { Ok(from..to) }
 }
 
 #[cfg(test)]
@@ -545,54 +429,6 @@ mod tests {
         assert_eq!(args("tamp -T0 x").threads(), allowed);
         assert_eq!(args("tamp -T 1000000 x").threads(), allowed);
         assert_eq!(args("tamp -T1 x").threads(), 1);
-    }
-
-    #[test]
-    fn sizes_and_ranges_read_as_written() {
-        assert_eq!((size("256KiB"), size("1M"), size("7")), (Ok(262_144), Ok(1_048_576), Ok(7)));
-        for wrong in ["", "x", "1X", "-1", "99999999999T"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!((range("1K:2K"), range(":5"), range("5:")), (Ok(1024..2048), Ok(0..5), Ok(5..u64::MAX)));
-        for wrong in ["5", "6:5", "a:b"] {
-            assert!(range(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_typed_comes_from_the_environment() {
-        let read = |line: &str, set: &[(&str, &str)]| {
-            let environment = |name: &str| {
-                set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
-            };
-            Args::read(line.split(' ').map(OsString::from), &environment)
-        };
-        let set =
-            [("TAMP_LEVEL", "5"), ("TAMP_THREADS", "1"), ("TAMP_FORMAT", "lz4"), ("TAMP_MEMORY", "1GiB")];
-        let args = read("tamp x", &set).unwrap();
-        assert_eq!((args.level, args.threads(), args.format()), (Level::new(5), 1, Format::Lz4));
-        assert_eq!(args.reading().memory_bytes, 1 << 30);
-        let args = read("tamp -2 -T0 --zst --memory 1M x", &set).unwrap();
-        assert_eq!((args.level, args.format()), (Level::new(2), Format::Zst));
-        assert_eq!((args.threads(), args.reading().memory_bytes), (tamp::threads_allowed(), 1 << 20));
-        assert_eq!(read("tamp --long x", &set).unwrap().format(), Format::Zst);
-        for name in ["TAMP_LEVEL", "TAMP_THREADS", "TAMP_FORMAT", "TAMP_MEMORY"] {
-            let error = read("tamp x", &[(name, "nonsense")]).unwrap_err().to_string();
-            assert!(error.contains(name), "{error}");
-            assert!(read("tamp x", &[(name, "")]).is_ok());
-        }
-    }
-
-    #[test]
-    fn two_digits_are_not_a_level() {
-        for line in ["tamp -19 x", "tamp -12 x", "tamp -k10 x", "tamp -T4 -22c x"] {
-            let words = line.split(' ').map(OsString::from);
-            let error = Args::from_command_line(words).unwrap_err().to_string();
-            assert!(error.contains("levels are -0 to -9"), "{line}: {error}");
-        }
-        for line in ["tamp -1 -9 x", "tamp -1k9 x", "tamp -T16 x", "tamp -p 16 x", "tamp -- -19"] {
-            assert!(Args::from_command_line(line.split(' ').map(OsString::from)).is_ok(), "{line}");
-        }
     }
 
     #[test]

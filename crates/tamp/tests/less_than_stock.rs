@@ -1,0 +1,108 @@
+//! Salvage of a damaged file yields no fewer bytes that are right than `zstd`, `lz4`, `gzip` or `pigz` yields of the same file.
+//!
+//! `TAMP_DAMAGED` says how many times each file is damaged; `scripts/prove-tamp` tries 400. The damage is dense where decoders differ most: at
+//! the beginning, where references lead to before it, and at the end.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::print_stdout, reason = "the counts are what this test is for")]
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod specimens;
+
+use specimens::{Random, Specimen, common, content, filter, is_refused, specimens};
+use std::io::Cursor;
+use tamp::{Loss, ReadOptions};
+
+/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage with zeros. A few bytes may fit by
+/// chance.
+const BY_CHANCE: usize = 16;
+
+#[test]
+fn salvage_yields_no_fewer_right_bytes_than_the_stock_tool() {
+    let content = content();
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let mut failures = Vec::new();
+    println!("file                                tried  more refused");
+    for specimen in specimens(&content) {
+        let (tried, mut more, mut refused) = (number("TAMP_DAMAGED").unwrap_or(10), 0, 0);
+        for seed in 0..tried {
+            match compare(&specimen, &content, seed) {
+                Ok(Found::More) => more += 1,
+                Ok(Found::Refused) => refused += 1,
+                Ok(Found::Same) => {}
+                Err(what) => failures.push(what),
+            }
+        }
+        println!("{:34} {tried:>6} {more:>5} {refused:>7}", specimen.name);
+        // Only libzstd refuses blocks that an older zstd decodes, and of few files.
+        assert!(refused <= 2 + tried / 20, "{}: {refused}", specimen.name);
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+enum Found {
+    Same,
+    /// At least 1000 more right bytes than the stock tool.
+    More,
+    /// The stock `zstd` decodes what the linked libzstd refuses.
+    Refused,
+}
+
+fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, String> {
+    let mut file = specimen.file.clone();
+    let how = damage(&mut file, &mut Random(seed));
+    let mut output = Vec::new();
+    let losses = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut output);
+    let stock = filter(specimen.stock, &file).unwrap_or_default();
+    let (ours, theirs) = (right(content, &output), right(content, &stock));
+    if ours + BY_CHANCE >= theirs {
+        return Ok(if ours > theirs + 1000 { Found::More } else { Found::Same });
+    }
+    let is_zst = specimen.stock.starts_with("zstd");
+    let (our_beginning, their_beginning) = (common(content, &output), common(content, &stock));
+    if is_zst && (is_refused(&file, our_beginning, their_beginning, &stock) || is_whole(losses.as_deref())) {
+        return Ok(Found::Refused);
+    }
+    Err(format!(
+        "{}, seed {seed}, {how}: {ours} right bytes, {theirs} by {}: {losses:?}",
+        specimen.name, specimen.stock
+    ))
+}
+
+/// Whether the linked libzstd finds nothing wrong: without a checksum, versions may make different content of the same damage.
+fn is_whole(losses: Result<&[Loss], &tamp::Error>) -> bool {
+    losses.is_ok_and(<[Loss]>::is_empty)
+}
+
+/// Bytes that stand where they belong.
+fn right(content: &[u8], output: &[u8]) -> usize {
+    content.iter().zip(output).filter(|(a, b)| a == b).count()
+}
+
+/// Damages `file` at one place; yields how.
+fn damage(file: &mut Vec<u8>, random: &mut Random) -> String {
+    let length = file.len();
+    let at = match random.below(4) {
+        0 => random.below(length.min(300)),
+        1 => length - 1 - random.below(length.min(100)),
+        _ => random.below(length),
+    };
+    match random.below(4) {
+        0 => {
+            file[at] ^= 1 << random.below(8);
+            format!("a flipped bit at {at}")
+        }
+        1 => {
+            file[at..length.min(at + 16)].fill(0);
+            format!("zeros at {at}")
+        }
+        2 => {
+            file[at..length.min(at + 8)].fill_with(|| random.next().to_le_bytes()[0]);
+            format!("noise at {at}")
+        }
+        _ => {
+            file.truncate(at);
+            format!("cut at {at}")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Frames that refer to another file, by `--patch-from`: parts of them, lists, and what is left of damaged ones.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod scratch;
+
+use scratch::{Scratch, sample, text};
+use std::fs;
+
+/// `old`, `new` and the patch between them, `new.zst`; yields `new`.
+fn patch(scratch: &Scratch) -> Vec<u8> {
+    let old = sample();
+    let added: Vec<u8> = (0..60_000_u32)
+        .flat_map(|n| {
+            format!("{:x} {:x}\n", n.wrapping_mul(0x9E37_79B1), n.wrapping_mul(0x85EB_CA6B)).into_bytes()
+        })
+        .collect();
+    let new = [&old[..1 << 20], &added, &old[2 << 20..]].concat();
+    fs::write(scratch.path("old"), old).unwrap();
+    fs::write(scratch.path("new"), &new).unwrap();
+    scratch.ok("-k --patch-from old new");
+    new
+}
+
+#[test]
+fn a_range_and_a_list_of_a_patch() {
+    let scratch = Scratch::new();
+    let new = patch(&scratch);
+    let bytes = new.len();
+    for (range, expected) in [
+        ("0:10", &new[..10]),
+        ("1000000:2300000", &new[1_000_000..2_300_000]),
+        (":", &new[..]),
+        ("1500000:1500000", &[]),
+        ("1500000:", &new[1_500_000..]),
+    ] {
+        assert!(scratch.ok(&format!("--range {range} --patch-from old new.zst")) == expected, "{range}");
+    }
+    scratch.fails(&format!("--range {}: --patch-from old new.zst", bytes + 1), 2, "before the range begins");
+    let listed = text(&scratch.ok("-lq --patch-from old new.zst"));
+    assert!(listed.contains(&format!(" {bytes} ")), "{listed}");
+    let listed = text(&scratch.ok("-l --json --patch-from old new.zst"));
+    assert!(listed.contains(&format!("\"content_bytes\":{bytes}")), "{listed}");
+}
+
+#[test]
+fn of_a_damaged_patch_all_before_the_damage_is_written() {
+    let scratch = Scratch::new();
+    let new = patch(&scratch);
+    assert!(scratch.ok("--salvage -c --patch-from old new.zst") == new);
+    let whole = scratch.read("new.zst");
+    let mut file = whole.clone();
+    let at = file.len() * 3 / 4;
+    file[at..at + 20].fill(0x55);
+    for damaged in [&file, &whole[..at].to_vec()] {
+        fs::write(scratch.path("x.zst"), damaged).unwrap();
+        let output = scratch.tamp("--salvage -c --patch-from old x.zst");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no checksum proves them") && said.contains("unreadable"), "{said}");
+        let right = output.stdout.iter().zip(&new).take_while(|(a, b)| a == b).count();
+        assert!(right > 1 << 20, "{right} of {} bytes", output.stdout.len());
+        assert!(scratch.exists("x.zst"));
+    }
+}
