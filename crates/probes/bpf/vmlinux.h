@@ -218,6 +218,13 @@ struct bpf_iter__task {
 };
 
 /* Those below by hand too: here the fields are in unions without a name, through which CO-RE finds them. */
+struct hw_perf_event {
+	struct hrtimer hrtimer;
+};
+struct perf_event {
+	struct hw_perf_event hw;
+	u64 id;
+};
 struct inode;
 struct address_space {
 	struct inode *host;

@@ -2,22 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::{fmt, io, process, ptr};
+use std::{fmt, process, ptr};
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use perf_event::Builder;
-use perf_event::events::Software;
 use record::clock::{Clock, Monotonic};
 use record::missing::Maybe;
 use record::profile::{ProfileKind, ThreadState};
 
 use self::skel::types::{away, profile_cpu, profile_key, profile_stack, profile_sum};
 use self::skel::{ProfileSkel, ProfileSkelBuilder};
-use super::{Options, SAMPLE_PERIOD_NS};
-use crate::program::{self, Halves, KERNEL_BTF, Losses, Row, RunTime, Stacks};
+use super::Options;
+use crate::program::{self, Halves, KERNEL_BTF, Losses, Row, RunTime, Sampler, Stacks};
+use crate::ticks::SAMPLE_PERIOD_NS;
 use crate::{cpu_list, descriptors, process_ids};
 
 #[allow(
@@ -61,7 +60,8 @@ pub(super) struct Bpf {
     stacks: Stacks<Vec<u64>>,
     /// As many stacks had been stored when they were last taken out.
     taken_at: u64,
-    sampled: BTreeSet<u32>,
+    /// On CPUs only.
+    sampler: Option<Sampler>,
     links: Vec<Link>,
     /// The kernel times our programs as long as this is open; `None` where it refuses.
     _statistics: Option<OwnedFd>,
@@ -133,7 +133,7 @@ impl Bpf {
             losses: Losses::new(LOST),
             stacks: Stacks::new(4 * options.room as usize, frames),
             taken_at: 0,
-            sampled: BTreeSet::new(),
+            sampler: None,
             links: Vec::new(),
             _statistics: program::run_statistics().ok(),
         })
@@ -145,27 +145,16 @@ impl Bpf {
             self.links.push(link.map_err(|e| program::refusal("context switches", &e))?);
             return Ok(());
         }
-        for cpu in online.iter().filter(|cpu| (**cpu as usize) < CPUS) {
-            let link = self.sample_on(*cpu).map_err(|e| format!("CPU {cpu} cannot be sampled: {e}"))?;
-            self.links.push(link);
-            self.sampled.insert(*cpu);
-        }
+        let cpus = online.iter().copied().filter(|cpu| (*cpu as usize) < CPUS);
+        let refused = |cpu, why| Err(format!("CPU {cpu} cannot be sampled: {why}"));
+        self.sampler = Some(Sampler::start(cpus, &self.skel.progs.on_sample, refused)?);
         Ok(())
-    }
-
-    fn sample_on(&self, cpu: u32) -> io::Result<Link> {
-        let mut event = Builder::new(Software::CPU_CLOCK);
-        event.any_pid().one_cpu(cpu as usize).sample_period(SAMPLE_PERIOD_NS);
-        event.include_kernel().include_hv().exclude_idle(false).enabled(false);
-        // Attaching takes the descriptor over, and turns the event on.
-        let fd = event.build()?.into_raw_fd();
-        self.skel.progs.on_sample.attach_perf_event(fd).map_err(|e| io::Error::other(e.to_string()))
     }
 
     /// CPUs that are watched.
     pub(super) fn cpus(&self) -> usize {
         match self.kind {
-            ProfileKind::OnCpu => self.sampled.len(),
+            ProfileKind::OnCpu => self.sampler.as_ref().map_or(0, |s| s.ids().len()),
             ProfileKind::OffCpu => cpu_list::online_count(),
         }
     }
@@ -185,7 +174,7 @@ impl Bpf {
             // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; it is read whole.
             unsafe { ptr::read_volatile(&raw const shared.cpus[*cpu as usize].samples) }
         };
-        self.sampled.iter().map(of).sum()
+        self.sampler.iter().flat_map(|s| s.ids().keys()).map(of).sum()
     }
 
     /// What our program took so far.

@@ -34,10 +34,8 @@ use crate::cgroups::Cgroup;
 use crate::locks::Refused;
 #[cfg(feature = "bpf")]
 use crate::program::{self, RunTime};
-
-/// 997 Hz: a prime, so that samples stay in step with nothing.
 #[cfg(feature = "bpf")]
-const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+use crate::ticks::SAMPLE_PERIOD_NS;
 
 /// Stacks that a profile has room for; time of more is kept without its stack.
 #[cfg(feature = "bpf")]

@@ -7,6 +7,7 @@ mod losses;
 mod names;
 mod refusal;
 mod run_time;
+mod sampler;
 mod stacks;
 
 pub(crate) use self::asked::ask_for;
@@ -16,4 +17,5 @@ pub(crate) use self::losses::{Losses, count_in};
 pub(crate) use self::names::{comm, text};
 pub(crate) use self::refusal::{may_load, refusal};
 pub(crate) use self::run_time::{RunTime, Spent, in_a_burst, recursion_misses, run_statistics};
+pub(crate) use self::sampler::Sampler;
 pub(crate) use self::stacks::Stacks;

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
-use std::os::fd::IntoRawFd;
-use std::{fmt, io, ptr};
+use std::{fmt, ptr};
 
 use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use perf_event::Builder;
-use perf_event::events::Software;
 use record::clock::{Clock, Monotonic};
 
 use self::skel::types::cpu_ticks;
 use self::skel::{TicksSkel, TicksSkelBuilder};
-use super::{Counts, SAMPLE_PERIOD_NS, Tally};
+use super::{Counts, Tally};
+use crate::program::Sampler;
 
 #[allow(
     missing_debug_implementations,
@@ -37,8 +35,8 @@ const _: () = assert!(size_of::<cpu_ticks>() == 128);
 pub(crate) struct Ticks {
     skel: TicksSkel<'static>,
     sees_ends: bool,
-    sampled: BTreeSet<u32>,
-    links: Vec<Link>,
+    sampler: Option<Sampler>,
+    _links: Vec<Link>,
 }
 
 impl Ticks {
@@ -51,12 +49,10 @@ impl Ticks {
         // Only x86 has the tracepoint at the end of the timer's interrupt.
         let loaded = Self::load(true).or_else(|_| Self::load(false));
         let mut ticks = loaded.map_err(|e| format!("ticks cannot be watched: {e}"))?;
-        for cpu in online {
-            if let Ok(link) = ticks.sample_on(*cpu) {
-                ticks.links.push(link);
-                ticks.sampled.insert(*cpu);
-            }
-        }
+        // A CPU that cannot be sampled says so in its place.
+        let go_on = |_, _| Ok(());
+        let sampler = Sampler::start(online.iter().copied(), &ticks.skel.progs.on_sample, go_on);
+        ticks.sample_by(sampler?);
         Ok(ticks)
     }
 
@@ -74,16 +70,7 @@ impl Ticks {
         if sees_ends {
             links.push(skel.progs.on_tick_end.attach()?);
         }
-        Ok(Self { skel, sees_ends, sampled: BTreeSet::new(), links })
-    }
-
-    fn sample_on(&self, cpu: u32) -> io::Result<Link> {
-        let mut event = Builder::new(Software::CPU_CLOCK);
-        event.any_pid().one_cpu(cpu as usize).sample_period(SAMPLE_PERIOD_NS);
-        event.include_kernel().include_hv().exclude_idle(false).enabled(false);
-        // Attaching takes the descriptor over, and turns the event on.
-        let fd = event.build()?.into_raw_fd();
-        self.skel.progs.on_sample.attach_perf_event(fd).map_err(|e| io::Error::other(e.to_string()))
+        Ok(Self { skel, sees_ends, sampler: None, _links: links })
     }
 
     /// What was counted on each of the CPUs so far.
@@ -96,9 +83,22 @@ impl Ticks {
             at_ns,
             before: t.before,
             after: self.sees_ends.then_some(t.after),
-            sampled: self.sampled.contains(&cpu).then_some(t.sampled),
+            sampled: self.is_sampled(cpu).then_some((t.samples, t.sampled)),
         };
         Tally { period_ns, cpus: slots.iter().map(|(cpu, at, t)| (*cpu, counts(*cpu, *at, t))).collect() }
+    }
+
+    fn sample_by(&mut self, sampler: Sampler) {
+        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
+        for (cpu, id) in sampler.ids().iter().filter(|(cpu, _)| (**cpu as usize) < TICKS_CPUS) {
+            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
+            unsafe { ptr::write_volatile(&raw mut shared.ticks[*cpu as usize].sample_id, *id) };
+        }
+        self.sampler = Some(sampler);
+    }
+
+    fn is_sampled(&self, cpu: u32) -> bool {
+        self.sampler.as_ref().is_some_and(|sampler| sampler.ids().contains_key(&cpu))
     }
 
     fn slot(&self, cpu: u32) -> cpu_ticks {
@@ -111,6 +111,6 @@ impl Ticks {
 
 impl fmt::Debug for Ticks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticks").field("sampled", &self.sampled).finish_non_exhaustive()
+        f.debug_struct("Ticks").field("sampler", &self.sampler).finish_non_exhaustive()
     }
 }

@@ -5,8 +5,8 @@
 //! *Traces* the expiry of the scheduler's tick (`hrtimer_expire_entry`), the end of its interrupt (`local_timer_exit`, which
 //! only x86 has) and a `cpu-clock` perf event every 1/997 s on each CPU.
 //! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks after which one
-//! was runnable, of samples that found one running; each divided by how many there would be in that time, since neither
-//! ticks nor samples come while a CPU idles.
+//! was runnable, each divided by how many ticks there would be in that time, since none come while a CPU idles; of the
+//! samples that came, those that found a task or a softirq running.
 //! *Differs from* `/proc/stat` in that no tick is left out or booked twice.
 //! *Blind to* ticks in low-resolution timer mode, which no hrtimer drives.
 //! *Costs* some 0.1 to 0.25 us a tick and a sample, and a look at each expiring hrtimer.
@@ -21,8 +21,11 @@ use record::missing::{Maybe, Missing};
 #[cfg(feature = "bpf")]
 pub(crate) use self::bpf::Ticks;
 
-/// 997 Hz: a prime, so that it stays in step with nothing.
-const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+/// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
+pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+
+/// Fewer samples than this share of those that were due say nothing of the time in between.
+const CAME_AT_LEAST: f64 = 0.5;
 
 /// What was counted on one CPU so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +33,8 @@ pub(crate) struct Counts {
     at_ns: u64,
     before: u64,
     after: Option<u64>,
-    sampled: Option<u64>,
+    /// Samples that came, and those of them that found something running.
+    sampled: Option<(u64, u64)>,
 }
 
 /// The counts of every CPU at one edge, and the tick's period where it is known by now.
@@ -81,16 +85,25 @@ pub(crate) fn shares(cpu: u32, before: &Tally, after: &Tally) -> Shares {
     let tick_ns = after.period_ns.ok_or_else(no_period);
     let wall_ns = a.at_ns.saturating_sub(b.at_ns) as f64;
     let share = |found: u64, period_ns: u64| found as f64 * period_ns as f64 / wall_ns;
-    let both = |b: Option<u64>, a: Option<u64>, why: &str| {
-        a.zip(b).map(|(a, b)| a.saturating_sub(b)).ok_or_else(|| Missing::because(why))
-    };
-    let ended = both(b.after, a.after, "this kernel does not tell when a tick's interrupt ends (x86 does)");
-    let sampled = both(b.sampled, a.sampled, "no perf event could be opened on this CPU");
+    let ended = a.after.zip(b.after).map(|(a, b)| a.saturating_sub(b));
+    let no_end = || Missing::because("this kernel does not tell when a tick's interrupt ends (x86 does)");
+    let ended = ended.ok_or_else(no_end);
     Shares {
         before_tick: tick_ns.clone().map(|ns| share(a.before.saturating_sub(b.before), ns)),
         after_tick: tick_ns.and_then(|ns| Ok(share(ended?, ns))),
-        out_of_phase: sampled.map(|found| share(found, SAMPLE_PERIOD_NS)),
+        out_of_phase: sampled(b.sampled, a.sampled, wall_ns),
     }
+}
+
+/// The share of the samples that came: the kernel holds some back at any time, whatever runs then.
+fn sampled(before: Option<(u64, u64)>, after: Option<(u64, u64)>, wall_ns: f64) -> Maybe<f64> {
+    let no_event = || Missing::because("no perf event could be opened on this CPU");
+    let ((before, found_before), (after, found)) = before.zip(after).ok_or_else(no_event)?;
+    let (came, due) = (after.saturating_sub(before) as f64, wall_ns / SAMPLE_PERIOD_NS as f64);
+    if came < due * CAME_AT_LEAST || came == 0.0 {
+        return Err(Missing::because(format!("{came} of {due:.0} samples came")));
+    }
+    Ok(found.saturating_sub(found_before) as f64 / came)
 }
 
 #[cfg(test)]
@@ -99,17 +112,28 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn tally(at_ns: u64, before: u64, after: Option<u64>, sampled: Option<u64>) -> Tally {
+    fn tally(at_ns: u64, before: u64, after: Option<u64>, sampled: Option<(u64, u64)>) -> Tally {
         Tally { period_ns: Some(4_000_000), cpus: [(1, Counts { at_ns, before, after, sampled })].into() }
     }
 
     #[test]
     fn counts_become_shares_of_what_there_would_be_in_that_time() {
-        let shares =
-            shares(1, &tally(0, 10, Some(20), Some(100)), &tally(2 * S, 135, Some(520), Some(1_097)));
+        let shares = shares(
+            1,
+            &tally(0, 10, Some(20), Some((500, 100))),
+            &tally(2 * S, 135, Some(520), Some((2_494, 1_097))),
+        );
         assert!((shares.before_tick.unwrap() - 0.25).abs() < 1e-9);
         assert!((shares.after_tick.unwrap() - 1.0).abs() < 1e-9);
         assert!((shares.out_of_phase.unwrap() - 0.5).abs() < 1e-3);
+    }
+
+    #[test]
+    fn samples_that_the_kernel_held_back_count_for_neither_side_and_too_few_are_none() {
+        let share = |came, found| sampled(Some((0, 0)), Some((came, found)), 2e9);
+        assert!((share(1_600, 128).unwrap() - 0.08).abs() < 1e-9);
+        assert_eq!(share(400, 32), Err(Missing::because("400 of 1994 samples came")));
+        assert!(sampled(Some((7, 3)), Some((7, 3)), 0.0).is_err());
     }
 
     #[test]

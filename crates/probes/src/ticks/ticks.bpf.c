@@ -3,6 +3,7 @@
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "hist.bpf.h"
 #include "ticks.h"
@@ -12,6 +13,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* The tick's handler, by the name that it has had since Linux 6.9 and by the one before. */
 extern const void tick_nohz_handler __ksym __weak;
 extern const void tick_sched_timer __ksym __weak;
+/* That of a sample. */
+extern const void perf_swevent_hrtimer __ksym __weak;
 
 struct cpu_ticks ticks[TICKS_CPUS];
 
@@ -31,14 +34,55 @@ static __always_inline bool is_tick(const struct hrtimer *timer)
 	return function == &tick_nohz_handler || function == &tick_sched_timer;
 }
 
-/* Before the tick's own work: who was running as it came. */
+/* On a CPU that has a task, samples count in any case. */
+static __always_inline bool is_idle(void)
+{
+	return (__u32)bpf_get_current_pid_tgid() == 0;
+}
+
+static __always_inline bool is_sample(const struct cpu_ticks *t, const struct hrtimer *timer)
+{
+	const struct perf_event *event;
+
+	if ((const void *)timer->function != &perf_swevent_hrtimer)
+		return false;
+	event = (const void *)timer - bpf_core_field_offset(struct perf_event, hw.hrtimer);
+	return BPF_CORE_READ(event, id) == t->sample_id;
+}
+
+/* A sample of an idle CPU comes late, and not by chance: one that is due while the CPU wakes up for
+ * another interrupt comes between that one's handler and the softirq that it raised, and one that is
+ * due in a short softirq of a virtual machine comes behind it. So it counts for what ran when it was
+ * due. */
+static __always_inline bool was_in_softirq(const struct cpu_ticks *t, __u64 due_ns)
+{
+	__u64 began_ns = t->softirq_began_ns;
+
+	if (began_ns == 0 || due_ns < began_ns)
+		return false;
+	return t->softirq_ended_ns < began_ns || due_ns < t->softirq_ended_ns;
+}
+
+static __always_inline void take_sample(struct cpu_ticks *t, __u64 due_ns)
+{
+	t->samples++;
+	if (!is_idle() || was_in_softirq(t, due_ns))
+		t->sampled++;
+}
+
+/* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on an
+ * idle CPU it expires, and some kernels (6.18) do not go on to the event. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick, struct hrtimer *timer)
 {
 	struct cpu_ticks *t = here();
 	__u64 due_ns, since_ns;
 
-	if (!t || !is_tick(timer))
+	if (!t)
+		return 0;
+	if (is_sample(t, timer))
+		take_sample(t, timer->node.expires);
+	if (!is_tick(timer))
 		return 0;
 	t->ticks++;
 	if ((__u32)bpf_get_current_pid_tgid() != 0)
@@ -76,8 +120,8 @@ int on_softirq_entry(void *ctx)
 {
 	struct cpu_ticks *t = here();
 
-	if (t)
-		t->in_softirq = 1;
+	if (t && is_idle())
+		t->softirq_began_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -86,18 +130,19 @@ int on_softirq_exit(void *ctx)
 {
 	struct cpu_ticks *t = here();
 
-	if (t)
-		t->in_softirq = 0;
+	if (t && is_idle())
+		t->softirq_ended_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
-/* By an interrupt: while another one's handler runs, no sample comes. */
+/* Where the kernel does not name the timer of samples. While another interrupt's handler runs, none
+ * comes. */
 SEC("perf_event")
 int on_sample(void *ctx)
 {
 	struct cpu_ticks *t = here();
 
-	if (t && ((__u32)bpf_get_current_pid_tgid() != 0 || t->in_softirq))
-		t->sampled++;
+	if (t && !&perf_swevent_hrtimer)
+		take_sample(t, bpf_ktime_get_ns());
 	return 0;
 }

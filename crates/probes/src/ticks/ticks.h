@@ -7,7 +7,7 @@ enum {
 };
 
 /* What one CPU's ticks and samples found since the programs were attached. Written by that CPU
- * alone, interrupts off; read by others without a lock: each count by itself is whole. */
+ * alone, interrupts off, but for the event; read by others without a lock: each count by itself is whole. */
 struct cpu_ticks {
 	__u64 ticks;	  /* ticks of the scheduler's timer that fired */
 	__u64 before;	  /* ... that found a task running as they came */
@@ -16,9 +16,13 @@ struct cpu_ticks {
 	__u64 in_tick;	  /* 1: between a tick and the end of its interrupt */
 	__u64 due_ns;	  /* when the last tick was due */
 	__u64 period_ns;  /* shortest time between two ticks; 0: none seen in a row */
-	__u64 sampled;	  /* phase-free samples that found a task or a softirq running */
-	__u64 in_softirq; /* 1: between the beginning and the end of a softirq */
-	__u64 unused[7];
+	__u64 samples;	  /* phase-free samples that came */
+	__u64 sampled;	  /* ... that found a task or a softirq running */
+	__u64 sample_id; /* of the event whose timer takes the samples; 0: not sampled */
+	/* Of an idle CPU's last softirq. */
+	__u64 softirq_began_ns;
+	__u64 softirq_ended_ns; /* before it began: it has not ended */
+	__u64 unused[4];
 };
 _Static_assert(sizeof(struct cpu_ticks) == 128, "bpf.rs expects 128 bytes: two cache lines");
 

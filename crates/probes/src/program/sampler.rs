@@ -1,0 +1,67 @@
+//! Samples of CPUs, out of step with the tick: a `cpu-clock` perf event on each, and a program of ours at each sample.
+
+use std::collections::BTreeMap;
+use std::os::fd::IntoRawFd;
+use std::{fmt, io};
+
+use libbpf_rs::{Link, ProgramMut};
+use perf_event::Builder;
+use perf_event::events::Software;
+
+use crate::ticks::SAMPLE_PERIOD_NS;
+
+/// The events; they end when it is dropped.
+pub(crate) struct Sampler {
+    /// The kernel's number of the event, by CPU.
+    ids: BTreeMap<u32, u64>,
+    _links: Vec<Link>,
+}
+
+impl Sampler {
+    /// Samples each of the CPUs, from now on, by that program.
+    ///
+    /// - `refused`: what to do about a CPU that cannot be sampled: go on without it, or give up.
+    ///
+    /// # Errors
+    ///
+    /// What `refused` says.
+    pub(crate) fn start(
+        cpus: impl IntoIterator<Item = u32>,
+        program: &ProgramMut<'_>,
+        refused: impl Fn(u32, io::Error) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        let mut sampler = Self { ids: BTreeMap::new(), _links: Vec::new() };
+        for cpu in cpus {
+            match sample(cpu, program) {
+                Ok((link, id)) => {
+                    sampler._links.push(link);
+                    sampler.ids.insert(cpu, id);
+                }
+                Err(why) => refused(cpu, why)?,
+            }
+        }
+        Ok(sampler)
+    }
+
+    /// CPUs that are sampled, each with the kernel's number of its event.
+    pub(crate) fn ids(&self) -> &BTreeMap<u32, u64> {
+        &self.ids
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("ids", &self.ids).finish_non_exhaustive()
+    }
+}
+
+fn sample(cpu: u32, program: &ProgramMut<'_>) -> io::Result<(Link, u64)> {
+    let mut event = Builder::new(Software::CPU_CLOCK);
+    event.any_pid().one_cpu(cpu as usize).sample_period(SAMPLE_PERIOD_NS);
+    event.include_kernel().include_hv().exclude_idle(false).enabled(false);
+    let event = event.build()?;
+    let id = event.id();
+    // Attaching takes the descriptor over, and turns the event on.
+    let link = program.attach_perf_event(event.into_raw_fd());
+    Ok((link.map_err(|e| io::Error::other(e.to_string()))?, id))
+}
