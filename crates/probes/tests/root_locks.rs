@@ -6,15 +6,18 @@
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bakeoff_probes::hog::Work;
 use bakeoff_probes::hog::lock::{self, KernelLock};
 use bakeoff_probes::locks::{self, LockProbe, Options};
+use nix::libc;
+use nix::sys::signal::{SigHandler, Signal, signal};
 use record::locks::{LockInterval, LockKind, LockSample, Waits};
 
 #[test]
@@ -38,6 +41,33 @@ fn root_waits_for_a_lock_of_the_kernel_are_counted_to_the_last_one() {
         let later = probe.read().unwrap();
         assert!(later.locks.iter().all(|l| l.address != found.address), "{later:?}");
     }
+}
+
+#[test]
+fn root_a_signal_ends_no_hold_early() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let handler = SigHandler::Handler(nothing);
+    // SAFETY: the handler does nothing, which it may do at any moment.
+    unsafe { signal(Signal::SIGUSR1, handler) }.unwrap();
+    // SAFETY: takes nothing, and cannot fail.
+    let (holder, done) = (unsafe { libc::pthread_self() }, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // SAFETY: the thread waits for this scope's end.
+                unsafe { libc::pthread_kill(holder, libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        });
+        let held = lock::hold_kernel_lock(KernelLock::Pipe, 1, Duration::from_millis(1), &for_ms(300));
+        done.store(true, Ordering::Relaxed);
+        match held {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                eprintln!("skipped: userfaultfd is not for us ({e})")
+            }
+            held => assert!(held.unwrap().waits > 0),
+        }
+    });
 }
 
 #[test]

@@ -107,7 +107,11 @@ pub fn hold_kernel_lock(
         page.take_away()?;
         thread::scope(|scope| {
             let holder = scope.spawn(|| target.write_from(&page));
-            page.wait_until_wanted()?;
+            if let Err(why) = page.wait_until_wanted() {
+                // The holder may still come to want it, and would never end.
+                page.bring()?;
+                return Err(why);
+            }
             let held_since_ns = Monotonic.now_ns();
             let (arrive, arrived) = channel();
             for _ in 0..waiters {
@@ -295,9 +299,17 @@ impl LatePage {
     fn wait_until_wanted(&self) -> io::Result<()> {
         const AT_MOST_MS: i32 = 30_000;
         let mut poll = libc::pollfd { fd: self.faults.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one element, which lives through the call.
-        if unsafe { libc::poll(&raw mut poll, 1, AT_MOST_MS) } != 1 {
-            return Err(io::Error::other("nobody wanted the page"));
+        loop {
+            // SAFETY: one element, which lives through the call.
+            match unsafe { libc::poll(&raw mut poll, 1, AT_MOST_MS) } {
+                1 => break,
+                0 => return Err(io::Error::other("nobody wanted the page")),
+                _ => match io::Error::last_os_error() {
+                    // A signal asks for an end after this round.
+                    e if e.kind() == io::ErrorKind::Interrupted => {}
+                    e => return Err(e),
+                },
+            }
         }
         let mut message = [0_u8; 32];
         // SAFETY: as many bytes as the buffer has.
