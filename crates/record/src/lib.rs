@@ -33,4 +33,5 @@ pub mod search;
 pub mod series;
 pub mod server_cpu;
 pub mod target;
+pub mod tcp_peers;
 pub mod verdict;

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use probes::nic::peers::PeerProbe;
 use probes::nic::{self, NicProbe};
 use probes::schedule::Deadlines;
-use record::clock::WallAnchor;
+use record::clock::{Clock as _, Monotonic, WallAnchor};
+use record::missing::Maybe;
 use record::nic::{InterfaceSample, NicInterval};
 use record::quantity;
+use record::tcp_peers::TcpPeers;
 use report::text::NicView;
 
 use crate::cmd::{Global, cpu, print_json};
@@ -41,7 +44,8 @@ pub(crate) struct Args {
     #[arg(short = 'x', long)]
     extended: bool,
 
-    /// Show what TCP counted: segments, retransmits, resets, drops at the listener
+    /// Show what TCP counted: segments, retransmits, resets, drops at the listener; and retransmits, drops and round trips
+    /// by peer
     #[arg(short, long)]
     tcp: bool,
 
@@ -116,17 +120,20 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         report::text::nic_csv_head(out)?;
     }
     let anchor = WallAnchor::now();
+    let mut peers = args.tcp.then(nic::peers::open);
+    peers.iter_mut().for_each(PeerProbe::start);
     let started_ns = probe.start();
     confine::after_setup();
     let own = OwnCost::start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
     let mut reports = 0;
     while args.count.is_none_or(|count| reports < count) {
-        let goes_on = signals::wait_until(deadlines.next_ns());
+        let goes_on = wait_until(deadlines.next_ns(), peers.as_mut());
         // Cut short, an interval is still what was seen until then.
         let mut interval = probe.read();
         interval.missed_deadline = goes_on && deadlines.answered_at(interval.until_ns) > 0;
-        print(args, global, &mut interval, (anchor, started_ns, reports, own), out)?;
+        let peers = peers.as_mut().map(PeerProbe::read);
+        print(args, global, (&mut interval, peers.as_ref()), (anchor, started_ns, reports, own), out)?;
         out.flush()?;
         if !goes_on {
             own.tell("nic", None);
@@ -157,7 +164,7 @@ fn named(args: &Args, probe: &mut NicProbe) -> anyhow::Result<Vec<InterfaceSampl
 fn print(
     args: &Args,
     global: &Global,
-    interval: &mut NicInterval,
+    (interval, peers): (&mut NicInterval, Option<&Maybe<TcpPeers>>),
     (anchor, started_ns, reports, own): (WallAnchor, u64, u64, OwnCost),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -165,7 +172,7 @@ fn print(
         samples.retain(|s| is_shown(args, global, s));
     }
     if global.json {
-        let mut document = report::json::nic(interval, started_ns);
+        let mut document = report::json::nic(interval, peers, started_ns);
         own.add_to(&mut document, None);
         serde_json::to_writer(&mut *out, &document)?;
         return Ok(writeln!(out)?);
@@ -184,7 +191,28 @@ fn print(
     };
     let unix_ns = anchor.unix_ns_at(interval.until_ns);
     let times = (local_time(unix_ns), unix_ns / 1_000_000_000);
-    Ok(report::text::nic_interval(out, interval, (&times.0, times.1), view, screen::style())?)
+    report::text::nic_interval(out, interval, (&times.0, times.1), view, screen::style())?;
+    match peers.filter(|_| !args.parseable) {
+        Some(peers) => Ok(report::text::nic_peers(out, peers, &interval.tcp, screen::style())?),
+        None => Ok(()),
+    }
+}
+
+/// Sleeps until then; `false` where a signal asked to end before.
+fn wait_until(deadline_ns: u64, mut peers: Option<&mut PeerProbe>) -> bool {
+    /// The kernel has room for the news of at least 200 connections that end in this time.
+    const LISTEN_EVERY_NS: u64 = 50_000_000;
+    while let Some(peers) = peers.as_deref_mut() {
+        let next_ns = Monotonic.now_ns() + LISTEN_EVERY_NS;
+        if next_ns >= deadline_ns {
+            break;
+        }
+        if !signals::wait_until(next_ns) {
+            return false;
+        }
+        peers.listen();
+    }
+    signals::wait_until(deadline_ns)
 }
 
 /// An interface that is down is shown where it is asked for by name, or where programs read.

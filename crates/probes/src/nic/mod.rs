@@ -11,9 +11,11 @@
 //! nothing enforces it.
 //! *Costs* a dump of all interfaces an interval: some 0.1 ms with ten of them.
 
+mod diag;
 mod ethtool;
 mod netlink;
 mod observe;
+pub mod peers;
 mod snmp;
 
 use std::collections::BTreeMap;

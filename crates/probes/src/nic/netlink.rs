@@ -15,10 +15,10 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_DUMP: u16 = 0x300;
+pub(super) const NLM_F_REQUEST: u16 = 1;
+pub(super) const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
-const HEADER_BYTES: usize = 16;
+pub(super) const HEADER_BYTES: usize = 16;
 const IFINFO_BYTES: usize = 16;
 const ATTRIBUTE_BYTES: usize = 4;
 const IFLA_IFNAME: u16 = 3;
@@ -32,7 +32,7 @@ const IFF_LOOPBACK: u32 = 8;
 const TYPE_MASK: u16 = 0x3fff;
 
 /// As large as the kernel makes one part of an answer.
-const ANSWER_BYTES: usize = 64 * 1024;
+pub(super) const ANSWER_BYTES: usize = 64 * 1024;
 /// Interfaces that come and go make an answer inconsistent; so often it is asked for again.
 const TRIES: usize = 5;
 
@@ -117,30 +117,56 @@ fn request(sequence: u32) -> [u8; HEADER_BYTES + IFINFO_BYTES] {
 }
 
 /// Reads one part of the answer to the request of that number; what belongs to another one is passed over.
-fn part(mut bytes: &[u8], sequence: u32) -> io::Result<Part> {
+fn part(bytes: &[u8], sequence: u32) -> io::Result<Part> {
     let mut part = Part { links: Vec::new(), done: false, interrupted: false };
+    for message in messages(bytes)?.iter().filter(|message| message.sequence == sequence) {
+        part.interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
+        part.done |= message.is_done()?;
+        if message.kind == RTM_NEWLINK {
+            part.links.extend(link(message.body));
+        }
+    }
+    Ok(part)
+}
+
+/// One message of the kernel's.
+pub(super) struct Message<'a> {
+    pub(super) kind: u16,
+    pub(super) flags: u16,
+    pub(super) sequence: u32,
+    pub(super) body: &'a [u8],
+}
+
+impl Message<'_> {
+    /// Whether an answer ends here.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses what was asked.
+    pub(super) fn is_done(&self) -> io::Result<bool> {
+        if self.kind == NLMSG_ERROR {
+            let code = u32_at(self.body, 0).ok_or_else(cut)?.cast_signed();
+            return Err(io::Error::from_raw_os_error(-code));
+        }
+        Ok(self.kind == NLMSG_DONE)
+    }
+}
+
+/// The messages that were received together.
+pub(super) fn messages(mut bytes: &[u8]) -> io::Result<Vec<Message<'_>>> {
+    let mut messages = Vec::new();
     while bytes.len() >= HEADER_BYTES {
         let length = u32_at(bytes, 0).ok_or_else(cut)? as usize;
         let (kind, flags) = (u16_at(bytes, 4).ok_or_else(cut)?, u16_at(bytes, 6).ok_or_else(cut)?);
         if length < HEADER_BYTES {
             return Err(cut());
         }
-        let body = bytes.get(HEADER_BYTES..length).ok_or_else(cut)?;
-        if u32_at(bytes, 8) == Some(sequence) {
-            part.interrupted |= flags & NLM_F_DUMP_INTR != 0;
-            match kind {
-                RTM_NEWLINK => part.links.extend(link(body)),
-                NLMSG_DONE => part.done = true,
-                NLMSG_ERROR => {
-                    let code = u32_at(body, 0).ok_or_else(cut)?.cast_signed();
-                    return Err(io::Error::from_raw_os_error(-code));
-                }
-                _ => {}
-            }
-        }
+        let (sequence, body) =
+            (u32_at(bytes, 8).ok_or_else(cut)?, bytes.get(HEADER_BYTES..length).ok_or_else(cut)?);
+        messages.push(Message { kind, flags, sequence, body });
         bytes = bytes.get(aligned(length)..).unwrap_or_default();
     }
-    Ok(part)
+    Ok(messages)
 }
 
 /// `None` where the kernel does not tell its name or its counters.
@@ -179,7 +205,7 @@ fn counts(stats: &[u8]) -> Option<LinkCounts> {
 }
 
 /// The attributes of a message: type and value.
-struct Attributes<'a>(&'a [u8]);
+pub(super) struct Attributes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
@@ -201,7 +227,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2)?.try_into().ok().map(u16::from_ne_bytes)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes)
 }
 

@@ -1,24 +1,54 @@
 //! `bakeoff.nic/1`: one interval of the network interfaces.
 
+use record::missing::Maybe;
 use record::nic::{InterfaceSample, NicInterval, TcpCounts, UdpCounts};
+use record::tcp_peers::{Opened, Rtt, TcpPeer, TcpPeers};
 use serde_json::{Value, json};
 
 use super::object::Object;
 
 /// The document of one interval. Counts are those of the interval.
 ///
+/// - `peers`: where they were asked for.
 /// - `start_ns`: the moment that `t_s` counts from; `t_s` is the interval's end.
-pub fn nic(interval: &NicInterval, start_ns: u64) -> Value {
+pub fn nic(interval: &NicInterval, peers: Option<&Maybe<TcpPeers>>, start_ns: u64) -> Value {
     let seconds = interval.seconds();
     let all = |samples: &Vec<InterfaceSample>| samples.iter().map(|s| sample(s, seconds)).collect::<Vec<_>>();
-    Object::default()
+    let document = Object::default()
         .with("schema", "bakeoff.nic/1")
         .with("t_s", interval.until_ns.saturating_sub(start_ns) as f64 * 1e-9)
         .with("interval_s", seconds)
         .with("missed_deadline", interval.missed_deadline)
         .maybe("interfaces", interval.interfaces.as_ref().map(all).map_err(Clone::clone))
         .maybe("tcp", interval.tcp.as_ref().map(tcp).map_err(Clone::clone))
-        .maybe("udp", interval.udp.as_ref().map(udp).map_err(Clone::clone))
+        .maybe("udp", interval.udp.as_ref().map(udp).map_err(Clone::clone));
+    let Some(peers) = peers else { return document.finish() };
+    let total = interval.tcp.as_ref().map(|c| c.retransmitted_segments).map_err(Clone::clone);
+    let peers = peers.as_ref().map(|p| tcp_peers(p, total)).map_err(Clone::clone);
+    document.maybe("tcp_peers", peers).finish()
+}
+
+fn tcp_peers(peers: &TcpPeers, total: Maybe<u64>) -> Value {
+    Object::default()
+        .with("peers", peers.peers.iter().map(tcp_peer).collect::<Vec<_>>())
+        .maybe("retransmits_without_peer", peers.retransmits_without_peer(total))
+        .with("lost_ends", peers.lost_ends)
+        .finish()
+}
+
+fn tcp_peer(peer: &TcpPeer) -> Value {
+    let ns = |of: fn(&Rtt) -> u64| peer.rtt.as_ref().map(|rtt| of(rtt) as f64 * 1e-9).map_err(Clone::clone);
+    Object::default()
+        .with("address", peer.address.to_string())
+        .with("port", peer.port)
+        .with("opened_by", if peer.opened == Opened::ByUs { "us" } else { "peer" })
+        .with("connections", peer.connections)
+        .with("ended", peer.ended)
+        .with("retransmitted_segments", peer.retransmitted_segments)
+        .with("dropped_segments", peer.dropped_segments)
+        .maybe("rtt_mean_s", ns(|rtt| rtt.mean_ns))
+        .maybe("rtt_max_s", ns(|rtt| rtt.max_ns))
+        .maybe("rtt_min_s", ns(|rtt| rtt.min_ns))
         .finish()
 }
 

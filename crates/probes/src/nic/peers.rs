@@ -1,0 +1,249 @@
+//! TCP's retransmits, round trips and drops by peer.
+//!
+//! *Traces* nothing: the kernel is asked for its connections at the edges of each interval (`sock_diag`), and tells of those
+//! that end as they do.
+//! *Yields*, by the peer's address and the service's port: connections, segments sent again, segments dropped on arrival
+//! (counts), and round trips (ns).
+//! *Differs from* `ss -i` in that counts are those of the interval, with connections that ended in it.
+//! *Blind to* drops of a connection between the last edge and its end; retransmits of connections that never came about
+//! (they are in the namespace's total); connections of other network namespaces.
+//! *Costs* a dump of all connections an interval, some 2 us for each, and 2 us for each that ends.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+
+use record::missing::{Maybe, Missing};
+use record::tcp_peers::{Opened, Rtt, TcpPeer, TcpPeers};
+
+use super::diag::{Connection, Diag, Table};
+
+/// Watches the connections of the namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct PeerProbe {
+    diag: Maybe<Diag>,
+    books: Books,
+    lost_ends: bool,
+}
+
+/// What is known of the connections, and what they did in the interval so far.
+#[derive(Debug, Default)]
+struct Books {
+    last: HashMap<u64, Seen>,
+    listening: BTreeSet<u16>,
+    peers: BTreeMap<(IpAddr, u16, Opened), Sums>,
+}
+
+/// A connection as it was seen last.
+#[derive(Debug)]
+struct Seen {
+    connection: Connection,
+    peer: (IpAddr, u16, Opened),
+    /// Edges at which it was not there any more: its end is told a moment later.
+    absent: u32,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    cookies: BTreeSet<u64>,
+    ended: u64,
+    retransmits: u64,
+    drops: u64,
+    /// Smoothed and shortest, by connection: the last that was seen.
+    rtt_ns: BTreeMap<u64, (u64, u64)>,
+}
+
+/// Opens the probe. Never fails: connections that cannot be listed say why.
+pub fn open() -> PeerProbe {
+    let diag = Diag::open().map_err(|e| refused(&e));
+    PeerProbe { diag, books: Books::default(), lost_ends: false }
+}
+
+fn refused(e: &io::Error) -> Missing {
+    Missing::because(format!("TCP's connections cannot be listed: {e}"))
+}
+
+impl PeerProbe {
+    /// The first interval starts here.
+    pub fn start(&mut self) {
+        // What cannot be read now is missing when it is read.
+        let _ = self.read();
+    }
+
+    /// Takes in the news of connections that ended, before the kernel runs out of room for them: call it often.
+    pub fn listen(&mut self) {
+        let Ok(diag) = &mut self.diag else { return };
+        match diag.ended() {
+            Ok((ended, lost)) => {
+                self.lost_ends |= lost;
+                for connection in ended {
+                    self.books.ended(connection);
+                }
+            }
+            Err(e) => self.diag = Err(refused(&e)),
+        }
+    }
+
+    /// What the connections did since the last reading, or since the start.
+    ///
+    /// # Errors
+    ///
+    /// Missing where they cannot be listed.
+    pub fn read(&mut self) -> Maybe<TcpPeers> {
+        let diag = self.diag.as_mut().map_err(|why| why.clone())?;
+        let table = diag.table().map_err(|e| refused(&e))?;
+        self.books.edge(table);
+        self.listen();
+        let peers = self.books.close();
+        Ok(TcpPeers { peers, lost_ends: std::mem::take(&mut self.lost_ends) })
+    }
+}
+
+impl Books {
+    fn edge(&mut self, table: Table) {
+        self.listening = table.listening.into_iter().collect();
+        for seen in self.last.values_mut() {
+            seen.absent += 1;
+        }
+        for connection in table.connections {
+            self.see(connection);
+        }
+        // News of its end that did not come until now was lost.
+        self.last.retain(|_, seen| seen.absent < 2);
+    }
+
+    /// Adds what it did since it was seen last.
+    fn see(&mut self, connection: Connection) -> (IpAddr, u16, Opened) {
+        let known = self.last.remove(&connection.cookie);
+        // The port that listened may be closed by now.
+        let peer = known.as_ref().map_or_else(|| self.peer_of(&connection), |known| known.peer);
+        let before = known.map(|known| known.connection);
+        let since =
+            |of: fn(&Connection) -> u64| of(&connection).saturating_sub(before.as_ref().map_or(0, of));
+        let sums = self.peers.entry(peer).or_default();
+        sums.cookies.insert(connection.cookie);
+        sums.retransmits += since(|c| c.retransmits);
+        sums.drops += connection.drops.map_or(0, |_| since(|c| c.drops.unwrap_or(0)));
+        if since(|c| c.segments) > 0 && connection.rtt_us > 0 {
+            // Not measured yet, the shortest is all ones.
+            let shortest = connection.rtt_min_us.min(connection.rtt_us);
+            sums.rtt_ns.insert(connection.cookie, (connection.rtt_us * 1_000, shortest * 1_000));
+        }
+        self.last.insert(connection.cookie, Seen { connection, peer, absent: 0 });
+        peer
+    }
+
+    fn ended(&mut self, connection: Connection) {
+        let cookie = connection.cookie;
+        let peer = self.see(connection);
+        self.last.remove(&cookie);
+        self.peers.entry(peer).or_default().ended += 1;
+    }
+
+    fn peer_of(&self, connection: &Connection) -> (IpAddr, u16, Opened) {
+        if self.listening.contains(&connection.local_port) {
+            (connection.peer, connection.local_port, Opened::ByPeer)
+        } else {
+            (connection.peer, connection.peer_port, Opened::ByUs)
+        }
+    }
+
+    /// Hands the interval's sums out, those with most trouble first.
+    fn close(&mut self) -> Vec<TcpPeer> {
+        let peer = |((address, port, opened), sums): ((IpAddr, u16, Opened), Sums)| TcpPeer {
+            address,
+            port,
+            opened,
+            connections: sums.cookies.len() as u64,
+            ended: sums.ended,
+            retransmitted_segments: sums.retransmits,
+            dropped_segments: sums.drops,
+            rtt: Rtt::of(&sums.rtt_ns.into_values().collect::<Vec<_>>()),
+        };
+        let mut peers: Vec<TcpPeer> = std::mem::take(&mut self.peers).into_iter().map(peer).collect();
+        peers.sort_by_key(|p| {
+            std::cmp::Reverse((p.retransmitted_segments, p.dropped_segments, p.connections))
+        });
+        peers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(cookie: u64, retransmits: u64, segments: u64, drops: Option<u64>) -> Connection {
+        Connection {
+            cookie,
+            local_port: 40_000,
+            peer: IpAddr::from([10, 0, 0, 7]),
+            peer_port: 80,
+            retransmits,
+            segments,
+            drops,
+            rtt_us: 250,
+            rtt_min_us: 90,
+        }
+    }
+
+    fn table(connections: Vec<Connection>) -> Table {
+        Table { listening: vec![8080], connections }
+    }
+
+    #[test]
+    fn counts_are_those_of_the_interval_and_of_connections_that_ended_in_it() {
+        let mut books = Books::default();
+        books.edge(table(vec![connection(1, 5, 100, Some(2)), connection(2, 0, 10, Some(0))]));
+        books.close();
+        // One goes on, one ends, and one came and ended between two edges.
+        books.ended(connection(2, 4, 20, None));
+        books.ended(connection(3, 1, 7, None));
+        books.edge(table(vec![connection(1, 8, 150, Some(3))]));
+        let peers = books.close();
+        assert_eq!(peers.len(), 1);
+        let peer = &peers[0];
+        assert_eq!((peer.port, peer.opened, peer.connections, peer.ended), (80, Opened::ByUs, 3, 2));
+        assert_eq!((peer.retransmitted_segments, peer.dropped_segments), (3 + 4 + 1, 1));
+        assert_eq!(peer.rtt, Ok(Rtt { connections: 3, mean_ns: 250_000, max_ns: 250_000, min_ns: 90_000 }));
+    }
+
+    #[test]
+    fn an_end_that_is_told_after_the_edge_counts_once() {
+        let mut books = Books::default();
+        books.edge(table(vec![connection(1, 5, 100, Some(0))]));
+        books.close();
+        // It has ended, but the news is on its way.
+        books.edge(table(Vec::new()));
+        assert!(books.close().is_empty());
+        books.ended(connection(1, 6, 101, None));
+        let peers = books.close();
+        assert_eq!((peers[0].ended, peers[0].retransmitted_segments), (1, 1));
+        assert!(books.last.is_empty());
+    }
+
+    #[test]
+    fn an_end_whose_news_was_lost_is_forgotten() {
+        let mut books = Books::default();
+        books.edge(table(vec![connection(1, 5, 100, Some(0))]));
+        books.edge(table(Vec::new()));
+        books.edge(table(Vec::new()));
+        assert!(books.last.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_came_to_us_goes_by_our_port_even_when_that_is_closed() {
+        let mut books = Books::default();
+        let came = |segments| Connection {
+            local_port: 8080,
+            peer_port: 51_234,
+            ..connection(1, 0, segments, Some(0))
+        };
+        books.edge(table(vec![came(1)]));
+        assert_eq!((books.close()[0].port, books.listening.len()), (8080, 1));
+        books.edge(Table { listening: Vec::new(), connections: vec![came(1)] });
+        let peers = books.close();
+        assert_eq!((peers[0].port, peers[0].opened), (8080, Opened::ByPeer));
+        // It neither sent nor received.
+        assert!(peers[0].rtt.is_err());
+    }
+}
