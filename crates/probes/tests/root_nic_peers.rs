@@ -11,19 +11,21 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bakeoff_probes::nic::peers;
 use nix::libc;
 use nix::sched::{CloneFlags, unshare};
+use record::clock::{Clock, Monotonic};
 use record::tcp_peers::{Opened, TcpPeer};
 
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const PORT: u16 = 7;
 /// Each way.
-const DELAY: Duration = Duration::from_millis(20);
+const DELAY_NS: u64 = 20_000_000;
 /// Of the segments with data that the client sends for the first time, one in so many is lost, and another one doubled.
 const ONE_IN: u64 = 10;
 
@@ -34,7 +36,6 @@ struct Truth {
     doubled: AtomicU64,
     /// Segments that it saw again.
     again: AtomicU64,
-    done: AtomicBool,
 }
 
 /// In a network namespace of this thread's own; `None` where that cannot be had.
@@ -64,20 +65,20 @@ fn tunnel() -> Option<File> {
     Some(tunnel)
 }
 
-/// Carries packets until it is told to end.
+/// Carries packets for as long as the test runs.
 fn carry(mut tunnel: File, truth: &Truth) {
-    let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    let mut under_way: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     // How far each direction of each connection got, by its two ports.
     let mut reached: HashMap<[u8; 4], u32> = HashMap::new();
     let (mut buffer, mut fresh) = ([0; 65_536], 0);
-    while !truth.done.load(Ordering::Relaxed) {
+    loop {
         let mut wait = libc::pollfd { fd: tunnel.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one element, which lives through the call.
         let is_readable = unsafe { libc::poll(&raw mut wait, 1, 1) } > 0;
-        while under_way.front().is_some_and(|(due, _)| *due <= Instant::now()) {
+        while under_way.front().is_some_and(|(due_ns, _)| *due_ns <= Monotonic.now_ns()) {
             let (_, packet) = under_way.pop_front().unwrap();
             // An interface that just goes down takes nothing.
-            let _ = tunnel.write(&packet);
+            let _ = tunnel.write_all(&packet);
         }
         if !is_readable {
             continue;
@@ -107,7 +108,7 @@ fn carry(mut tunnel: File, truth: &Truth) {
             }
         }
         for _ in 0..copies {
-            under_way.push_back((Instant::now() + DELAY, packet.clone()));
+            under_way.push_back((Monotonic.now_ns() + DELAY_NS, packet.clone()));
         }
     }
 }
@@ -131,13 +132,13 @@ fn is_again(packet: &[u8], reached: &mut HashMap<[u8; 4], u32>) -> Option<bool> 
     Some(is_again)
 }
 
-/// Sends messages and waits for the answer to each; yields the shortest time that one took.
-fn talk(stream: &mut TcpStream, messages: u32) -> Duration {
+/// Sends messages and waits for the answer to each; yields the shortest time that one took, in nanoseconds.
+fn talk(stream: &mut TcpStream, messages: u32) -> u64 {
     let one = |stream: &mut TcpStream| {
-        let began = Instant::now();
+        let began_ns = Monotonic.now_ns();
         stream.write_all(&[7; 1_000]).unwrap();
         stream.read_exact(&mut [0]).unwrap();
-        began.elapsed()
+        Monotonic.now_ns() - began_ns
     };
     (0..messages).map(|_| one(stream)).min().unwrap()
 }
@@ -167,60 +168,52 @@ fn of(peers: &[TcpPeer], opened: Opened) -> &TcpPeer {
 #[test]
 fn root_retransmits_round_trips_and_drops_of_a_peer_are_those_of_the_network() {
     let Some(carrier) = tunnel() else { return };
-    let truth = Truth::default();
+    let truth = Arc::new(Truth::default());
     let mut probe = peers::open();
     let listener = TcpListener::bind(("198.18.0.1", PORT)).unwrap();
     probe.start();
-    thread::scope(|scope| {
-        scope.spawn(|| carry(carrier, &truth));
-        scope.spawn(|| answer(&listener, 2));
-        let mut stream = client();
-        let shortest = talk(&mut stream, 60);
-        let seen = probe.read().unwrap();
-        let (again, lost) = (truth.again.load(Ordering::Relaxed), truth.lost.load(Ordering::Relaxed));
-        let (ours, theirs) = (of(&seen.peers, Opened::ByUs), of(&seen.peers, Opened::ByPeer));
-        eprintln!("lost {lost}, seen again {again}, shortest {shortest:?}: {ours:?} {theirs:?}");
-        assert!(lost >= 5, "{lost}");
-        assert_eq!((ours.connections, ours.ended), (1, 0));
-        // The last of either may be under way, or stay for good in the interface's queue.
-        let sum = ours.retransmitted_segments + theirs.retransmitted_segments;
-        assert!((again..=again + 1).contains(&sum), "{sum}, the tunnel saw {again}");
-        assert!(ours.retransmitted_segments >= lost, "{ours:?}, {lost} were lost");
-        // Each that was doubled comes to the server twice, and so does what was sent again without need.
-        let doubled = truth.doubled.load(Ordering::Relaxed);
-        assert!(
-            (doubled..=doubled + again).contains(&theirs.dropped_segments),
-            "{theirs:?}, {doubled} doubled"
-        );
-        let rtt = ours.rtt.clone().unwrap();
-        let least = 2 * DELAY;
-        let (min, max) = (Duration::from_nanos(rtt.min_ns), Duration::from_nanos(rtt.max_ns));
-        // The kernel tells whole microseconds.
-        assert!(
-            min >= least && min <= shortest + Duration::from_micros(1) && min <= max,
-            "{rtt:?}, {shortest:?}"
-        );
-        drop(stream);
+    // On their own, so that a failure does not wait for them.
+    let of_carrier = Arc::clone(&truth);
+    thread::spawn(move || carry(carrier, &of_carrier));
+    thread::spawn(move || answer(&listener, 2));
+    let mut stream = client();
+    let shortest_ns = talk(&mut stream, 60);
+    let seen = probe.read().unwrap();
+    let (again, lost) = (truth.again.load(Ordering::Relaxed), truth.lost.load(Ordering::Relaxed));
+    let (ours, theirs) = (of(&seen.peers, Opened::ByUs), of(&seen.peers, Opened::ByPeer));
+    eprintln!("lost {lost}, seen again {again}, shortest {shortest_ns} ns: {ours:?} {theirs:?}");
+    assert!(lost >= 5, "{lost}");
+    assert_eq!((ours.connections, ours.ended), (1, 0));
+    // The last of either may be under way, or stay for good in the interface's queue.
+    let sum = ours.retransmitted_segments + theirs.retransmitted_segments;
+    assert!((again..=again + 1).contains(&sum), "{sum}, the tunnel saw {again}");
+    assert!(ours.retransmitted_segments >= lost, "{ours:?}, {lost} were lost");
+    // Each that was doubled comes to the server twice, and so does what was sent again without need.
+    let doubled = truth.doubled.load(Ordering::Relaxed);
+    assert!((doubled..=doubled + again).contains(&theirs.dropped_segments), "{theirs:?}, {doubled} doubled");
+    let rtt = ours.rtt.clone().unwrap();
+    // The kernel tells whole microseconds.
+    let at_most_ns = rtt.max_ns.min(shortest_ns + 1_000);
+    assert!((2 * DELAY_NS..=at_most_ns).contains(&rtt.min_ns), "{rtt:?}, {shortest_ns}");
+    drop(stream);
 
-        // One that comes and ends between two readings.
-        probe.read().unwrap();
-        let before = truth.again.load(Ordering::Relaxed);
-        let mut stream = client();
-        talk(&mut stream, 30);
-        drop(stream);
-        let (mut sent_again, mut ended) = (0, 0);
-        let give_up = Instant::now() + Duration::from_secs(30);
-        while ended < 2 && Instant::now() < give_up {
-            thread::sleep(Duration::from_millis(50));
-            probe.listen();
-            let seen = probe.read().unwrap();
-            assert!(!seen.lost_ends);
-            sent_again += seen.peers.iter().map(|p| p.retransmitted_segments).sum::<u64>();
-            ended += seen.peers.iter().filter(|p| p.opened == Opened::ByUs).map(|p| p.ended).sum::<u64>();
-        }
-        let again = truth.again.load(Ordering::Relaxed) - before;
-        eprintln!("{ended} ended, {sent_again} by the probe, the tunnel saw {again}");
-        assert!(again >= 2 && (again..=again + 1).contains(&sent_again), "{sent_again} of {again}");
-        truth.done.store(true, Ordering::Relaxed);
-    });
+    // One that comes and ends between two readings.
+    probe.read().unwrap();
+    let before = truth.again.load(Ordering::Relaxed);
+    let mut stream = client();
+    talk(&mut stream, 30);
+    drop(stream);
+    let (mut sent_again, mut ended) = (0, 0);
+    let give_up_ns = Monotonic.now_ns() + 30_000_000_000;
+    while ended < 2 && Monotonic.now_ns() < give_up_ns {
+        thread::sleep(Duration::from_millis(50));
+        probe.listen();
+        let seen = probe.read().unwrap();
+        assert!(!seen.lost_ends);
+        sent_again += seen.peers.iter().map(|p| p.retransmitted_segments).sum::<u64>();
+        ended += seen.peers.iter().filter(|p| p.opened == Opened::ByUs).map(|p| p.ended).sum::<u64>();
+    }
+    let again = truth.again.load(Ordering::Relaxed) - before;
+    eprintln!("{ended} ended, {sent_again} by the probe, the tunnel saw {again}");
+    assert!(again >= 2 && (again..=again + 1).contains(&sent_again), "{sent_again} of {again}");
 }

@@ -30,17 +30,17 @@ impl Sampler {
         program: &ProgramMut<'_>,
         refused: impl Fn(u32, io::Error) -> Result<(), String>,
     ) -> Result<Self, String> {
-        let mut sampler = Self { ids: BTreeMap::new(), _links: Vec::new() };
+        let (mut ids, mut links) = (BTreeMap::new(), Vec::new());
         for cpu in cpus {
             match sample(cpu, program) {
                 Ok((link, id)) => {
-                    sampler._links.push(link);
-                    sampler.ids.insert(cpu, id);
+                    links.push(link);
+                    ids.insert(cpu, id);
                 }
                 Err(why) => refused(cpu, why)?,
             }
         }
-        Ok(sampler)
+        Ok(Self { ids, _links: links })
     }
 
     /// CPUs that are sampled, each with the kernel's number of its event.
