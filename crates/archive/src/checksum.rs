@@ -37,6 +37,13 @@ impl<W: Write> Write for Summing<W> {
     }
 }
 
+/// The SHA-256 of all that `input` has, in hexadecimal, and how many bytes that is.
+pub(crate) fn of_stream(mut input: impl io::Read) -> io::Result<(String, u64)> {
+    let mut summing = Summing::new(io::sink());
+    let bytes = io::copy(&mut input, &mut summing)?;
+    Ok((summing.finish().1, bytes))
+}
+
 /// SHA-256 in hexadecimal.
 pub(crate) fn of(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))

@@ -156,8 +156,8 @@ pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     Ok(names)
 }
 
-/// Largest file of an archive that is read into memory as it is stored, in bytes. Ours are far smaller.
-const STORED_BYTES_MAX: u64 = 256 << 20;
+/// Largest stored file of an archive that is read, in bytes. Ours are far smaller.
+pub(crate) const STORED_BYTES_MAX: u64 = 256 << 20;
 /// Largest journal or other text, in bytes. Reading one takes a few times as much memory.
 const TEXT_BYTES_MAX: u64 = 32 << 20;
 /// How much a packed file may unpack to: `least`, or `ratio` times its size where that is more.
@@ -268,21 +268,27 @@ impl<W: Write> Write for Counting<W> {
 /// The content of a file that [`store_packed`] wrote, as a stream that ends with an error where it has more or fewer
 /// bytes than it may have.
 ///
+/// - `packed_bytes`: how many bytes `packed` has.
 /// - `unpacked_bytes`: how many the manifest says.
-pub(crate) fn unpack(bytes: &[u8], unpacked_bytes: Option<u64>, max: UnpackedMax) -> Unpacking<'_> {
-    let most = max.least_bytes.max((bytes.len() as u64).saturating_mul(max.ratio));
-    Unpacking { content: tamp::Reader::new(bytes, 1), most, expected: unpacked_bytes, found: 0 }
+pub(crate) fn unpack<R: Read>(
+    packed: R,
+    packed_bytes: u64,
+    unpacked_bytes: Option<u64>,
+    max: UnpackedMax,
+) -> Unpacking<R> {
+    let most = max.least_bytes.max(packed_bytes.saturating_mul(max.ratio));
+    Unpacking { content: tamp::Reader::new(packed, 1), most, expected: unpacked_bytes, found: 0 }
 }
 
 /// See [`unpack`].
-pub(crate) struct Unpacking<'a> {
-    content: tamp::Reader<&'a [u8]>,
+pub(crate) struct Unpacking<R> {
+    content: tamp::Reader<R>,
     most: u64,
     expected: Option<u64>,
     found: u64,
 }
 
-impl Read for Unpacking<'_> {
+impl<R: Read> Read for Unpacking<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.content.read(into)?;
         self.found += read as u64;
@@ -360,7 +366,9 @@ mod tests {
             assert_eq!(file.unpacked_bytes, Some(text.len() as u64));
             let content = |expected| {
                 let mut content = Vec::new();
-                unpack(&bytes, expected, OF_LINES).read_to_end(&mut content).map(|_| content)
+                unpack(&bytes[..], bytes.len() as u64, expected, OF_LINES)
+                    .read_to_end(&mut content)
+                    .map(|_| content)
             };
             assert_eq!(content(file.unpacked_bytes).unwrap(), text);
             assert_eq!(content(None).unwrap(), text);

@@ -7,7 +7,7 @@ mod flat;
 mod openmetrics;
 
 use std::borrow::Cow;
-use std::io::Write;
+use std::io::{self, Write};
 
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
@@ -27,7 +27,7 @@ use crate::schema::environment::EnvironmentFile;
 use crate::schema::manifest::Manifest;
 use crate::schema::proof::ProofForm;
 use crate::schema::{Real, block_io, cpu, locks, nic};
-use crate::series::{self, Column, Table};
+use crate::series::{self, Column, GROUP_ROWS, Table};
 
 /// In which form to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,8 @@ impl Archive {
         let written = match format {
             Format::Json => json(&what, out),
             Format::OpenMetrics => openmetrics::write(&rows(&what), out),
-            Format::Csv => csv(&rows(&what), out),
-            Format::Parquet => out.write_all(&parquet_table(&rows(&what))),
+            Format::Csv => csv(&what, out),
+            Format::Parquet => out.write_all(&parquet_table(&what)),
         };
         written.and_then(|()| out.flush()).map_err(|source| ArchiveError::Output { source })
     }
@@ -142,24 +142,34 @@ struct Line<'a> {
 
 fn rows(what: &What) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
+    let pushed = for_each_row(what, &mut |line| {
+        lines.push(line);
+        Ok(())
+    });
+    pushed.expect("memory takes all of them");
+    lines
+}
+
+/// Hands each row to `each`: of a long run there are many times as many as fit memory well.
+fn for_each_row<'a>(what: &'a What, each: &mut dyn FnMut(Line<'a>) -> io::Result<()>) -> io::Result<()> {
     for (trial, run) in what.runs() {
         let host = series::host(&run.environment);
         for Value { name, labels, number } in whole_run(run) {
-            lines.push(Line { run, trial, t_ms: None, host, name, labels, value: number });
+            each(Line { run, trial, t_ms: None, host, name, labels, value: number })?;
         }
-        for (until_ns, leaf) in over_time(run) {
+        over_time(run, &mut |until_ns, leaf| {
             let t_ms = (i128::from(until_ns) - i128::from(run.header.anchor.monotonic_ns)) / 1_000_000;
             let t_ms = Some(i64::try_from(t_ms).unwrap_or(i64::MAX));
             let labels = leaf.labels.into_iter().map(|(name, value)| (name.into(), value)).collect();
-            lines.push(Line { run, trial, t_ms, host, name: leaf.name.into(), labels, value: leaf.value });
-        }
+            each(Line { run, trial, t_ms, host, name: leaf.name.into(), labels, value: leaf.value })
+        })?;
         for sample in &run.series {
             let labels = sample_labels(&sample.labels);
             let (host, name, t_ms) = (&sample.host, Cow::from(&sample.name), Some(sample.t_ms));
-            lines.push(Line { run, trial, t_ms, host, name, labels, value: sample.value });
+            each(Line { run, trial, t_ms, host, name, labels, value: sample.value })?;
         }
     }
-    lines
+    Ok(())
 }
 
 /// `copy=3,op=read` as labels; another text is one label.
@@ -174,17 +184,17 @@ fn sample_labels(text: &str) -> Labels {
     pairs.unwrap_or_else(|| vec![("labels".into(), text.to_owned())])
 }
 
-/// Everything that was measured interval by interval besides the series, and when each interval ended.
-fn over_time(run: &Run) -> Vec<(u64, flat::Leaf)> {
-    let mut all = Vec::new();
+/// Hands on everything that was measured interval by interval besides the series, and when each interval ended.
+fn over_time(run: &Run, each: &mut dyn FnMut(u64, flat::Leaf) -> io::Result<()>) -> io::Result<()> {
     let mut put =
-        |until_ns: u64, leaves: Vec<flat::Leaf>| all.extend(leaves.into_iter().map(|leaf| (until_ns, leaf)));
+        |until_ns: u64, leaves: Vec<flat::Leaf>| leaves.into_iter().try_for_each(|leaf| each(until_ns, leaf));
     let seen = &run.instruments;
-    run.cpu.iter().for_each(|i| put(i.until_ns, flat::leaves("cpu", &cpu::Interval::of(i))));
-    seen.io.iter().for_each(|i| put(i.until_ns, flat::leaves("io", &block_io::Interval::of(i))));
-    seen.nic.iter().for_each(|i| put(i.until_ns, flat::leaves("nic", &nic::Interval::of(i))));
-    seen.locks.iter().for_each(|i| put(i.until_ns, flat::leaves("locks", &locks::Interval::of(i))));
-    seen.ulocks.iter().for_each(|i| put(i.until_ns, flat::leaves("ulocks", &locks::UserInterval::of(i))));
+    run.cpu.iter().try_for_each(|i| put(i.until_ns, flat::leaves("cpu", &cpu::Interval::of(i))))?;
+    seen.io.iter().try_for_each(|i| put(i.until_ns, flat::leaves("io", &block_io::Interval::of(i))))?;
+    seen.nic.iter().try_for_each(|i| put(i.until_ns, flat::leaves("nic", &nic::Interval::of(i))))?;
+    seen.locks.iter().try_for_each(|i| put(i.until_ns, flat::leaves("locks", &locks::Interval::of(i))))?;
+    let ulocks = |i| flat::leaves("ulocks", &locks::UserInterval::of(i));
+    seen.ulocks.iter().try_for_each(|i| put(i.until_ns, ulocks(i)))?;
     for slice in run.load.iter().flat_map(|load| &load.slices) {
         let labels = vec![("op".to_owned(), slice.operation.clone())];
         let bucket = |(lowest_ns, count): (u64, u64)| flat::Leaf {
@@ -192,9 +202,9 @@ fn over_time(run: &Run) -> Vec<(u64, flat::Leaf)> {
             labels: [labels.clone(), vec![("lowest_ns".to_owned(), lowest_ns.to_string())]].concat(),
             value: count as f64,
         };
-        put(slice.from_ns.saturating_add(slice.for_ns), slice.histogram.buckets().map(bucket).collect());
+        put(slice.from_ns.saturating_add(slice.for_ns), slice.histogram.buckets().map(bucket).collect())?;
     }
-    all
+    Ok(())
 }
 
 fn flat(labels: &Labels) -> String {
@@ -317,10 +327,10 @@ fn levels(trial: Option<&Trial>) -> String {
     levels.collect::<Vec<_>>().join(",")
 }
 
-fn csv(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
+fn csv(what: &What, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{COLUMNS}")?;
     let number = |n: Option<u32>| n.map_or_else(String::new, |n| n.to_string());
-    for line in lines {
+    for_each_row(what, &mut |line| {
         let header = &line.run.header;
         let fields = [
             header.id.to_string(),
@@ -334,13 +344,12 @@ fn csv(lines: &[Line<'_>], out: &mut dyn Write) -> std::io::Result<()> {
             levels(line.trial),
             line.t_ms.map_or_else(String::new, |t| t.to_string()),
             line.host.to_owned(),
-            line.name.clone().into_owned(),
+            line.name.into_owned(),
             flat(&line.labels),
             line.value.to_string(),
         ];
-        writeln!(out, "{}", fields.iter().map(|f| csv_cell(f)).collect::<Vec<_>>().join(","))?;
-    }
-    Ok(())
+        writeln!(out, "{}", fields.iter().map(|f| csv_cell(f)).collect::<Vec<_>>().join(","))
+    })
 }
 
 const TABLE: &str = "message bakeoff {
@@ -360,14 +369,31 @@ const TABLE: &str = "message bakeoff {
     required double value;
 }";
 
-fn parquet_table(lines: &[Line<'_>]) -> Vec<u8> {
+fn parquet_table(what: &What) -> Vec<u8> {
+    let written = Table::new(Vec::new(), TABLE, &["t_ms"]).and_then(|mut table| {
+        let mut waiting = Vec::new();
+        for_each_row(what, &mut |line| {
+            waiting.push(line);
+            if waiting.len() == GROUP_ROWS {
+                table.group(waiting.len(), columns(&waiting))?;
+                waiting.clear();
+            }
+            Ok(())
+        })?;
+        table.group(waiting.len(), columns(&waiting))?;
+        table.finish()
+    });
+    written.expect("rows that fit their schema are written to memory")
+}
+
+fn columns<'a>(lines: &'a [Line<'_>]) -> [Column<'a>; 14] {
     let text = |of: fn(&Line<'_>) -> String| {
         Column::Text(Box::new(lines.iter().map(move |l| ByteArray::from(of(l).into_bytes()))))
     };
     let number = |of: fn(&Trial) -> u32| {
         Column::MaybeWhole(Box::new(lines.iter().map(move |l| l.trial.map(|t| i64::from(of(t))))))
     };
-    let columns = [
+    [
         text(|l| l.run.header.id.to_string()),
         text(|l| l.run.header.kind.word().to_owned()),
         text(|l| l.run.header.state.word().to_owned()),
@@ -382,12 +408,7 @@ fn parquet_table(lines: &[Line<'_>]) -> Vec<u8> {
         text(|l| l.name.clone().into_owned()),
         text(|l| flat(&l.labels)),
         Column::Real(Box::new(lines.iter().map(|l| l.value))),
-    ];
-    let written = Table::new(Vec::new(), TABLE, &["t_ms"]).and_then(|mut table| {
-        table.group(lines.len(), columns)?;
-        table.finish()
-    });
-    written.expect("rows that fit their schema are written to memory")
+    ]
 }
 
 /// The form of the document.

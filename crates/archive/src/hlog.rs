@@ -8,7 +8,7 @@
 //! `HistogramLogWriter`, `HistogramLogReader` and `AbstractHistogram.outputPercentileDistribution` of the Java
 //! implementation define both formats.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, BufRead, Read as _, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,6 +21,7 @@ use record::load::LoadRecord;
 use record::series::{HistogramSlice, LatencyKind};
 
 use crate::Spool;
+use crate::reader::LINE_BYTES_MAX;
 use crate::schema::Wrong;
 
 /// Nanoseconds in the unit of the log's third column and of the percentile text: milliseconds, as is usual.
@@ -76,36 +77,37 @@ pub(crate) fn all_slices<'a>(
     spool.slices().chain(record.slices.iter().cloned().map(Ok))
 }
 
-/// Reads the distributions of an interval log that [`write()`] made.
+/// Reads the distributions of an interval log that [`write()`] made, line by line, and hands each to `each`.
 ///
 /// - `packed_bytes`: the size of the file that it was unpacked from, which limits how many buckets it may fill.
-pub(crate) fn read(log: &[u8], packed_bytes: u64) -> Result<Vec<HistogramSlice>, Wrong> {
+pub(crate) fn read(
+    mut log: impl BufRead,
+    packed_bytes: u64,
+    each: &mut dyn FnMut(HistogramSlice),
+) -> Result<(), Wrong> {
     let buckets_max = BUCKETS_MIN.max(packed_bytes.saturating_mul(BUCKETS_PER_BYTE_MAX));
-    let mut buckets = 0;
-    let mut slices = Vec::new();
-    for entry in IntervalLogIterator::new(log) {
-        match entry {
-            Ok(LogEntry::Interval(line)) => {
-                let tag = line.tag().ok_or_else(|| Wrong("a line has no tag".to_owned()))?;
-                let (kind, operation) = untag(tag.as_str())?;
-                let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
-                buckets += histogram.buckets().count() as u64;
-                if buckets > buckets_max {
-                    return Err(Wrong(format!("its histograms fill more than {buckets_max} buckets")));
-                }
-                slices.push(HistogramSlice {
-                    from_ns: crate::schema::ns(line.start_timestamp()),
-                    for_ns: crate::schema::ns(line.duration()),
-                    operation,
-                    kind,
-                    histogram,
-                });
+    let (mut buckets, mut line) = (0, Vec::new());
+    loop {
+        line.clear();
+        let read = log.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if read.map_err(|e| Wrong(e.to_string()))? == 0 {
+            return Ok(());
+        }
+        for entry in IntervalLogIterator::new(&line) {
+            let entry = entry.map_err(|e| Wrong(format!("not an interval log: {e:?}")))?;
+            let LogEntry::Interval(line) = entry else { continue };
+            let tag = line.tag().ok_or_else(|| Wrong("a line has no tag".to_owned()))?;
+            let (kind, operation) = untag(tag.as_str())?;
+            let histogram = CompactHistogram::from(&decode(line.encoded_histogram())?);
+            buckets += histogram.buckets().count() as u64;
+            if buckets > buckets_max {
+                return Err(Wrong(format!("its histograms fill more than {buckets_max} buckets")));
             }
-            Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_)) => {}
-            Err(e) => return Err(Wrong(format!("not an interval log: {e:?}"))),
+            let from_ns = crate::schema::ns(line.start_timestamp());
+            let for_ns = crate::schema::ns(line.duration());
+            each(HistogramSlice { from_ns, for_ns, operation, kind, histogram });
         }
     }
-    Ok(slices)
 }
 
 /// Writes a distribution as percentile text, values in milliseconds, as plotters of `.hgrm` files read it.
@@ -262,8 +264,8 @@ mod tests {
         for text in ["", "AAAA", "not base64!", "HISTFAAAAA=="] {
             assert!(decode(text).is_err(), "{text}");
         }
-        assert!(read(b"1.0,2.0,3.0,AAAA\n", 17).is_err());
-        assert!(read(b"nonsense\n", 9).is_err());
+        assert!(read(&b"1.0,2.0,3.0,AAAA\n"[..], 17, &mut |_| {}).is_err());
+        assert!(read(&b"nonsense\n"[..], 9, &mut |_| {}).is_err());
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod remove;
 mod schema;
 mod series;
 mod spool;
+mod stretches;
 mod verify;
 pub mod whole_file;
 mod writer;

@@ -1,6 +1,6 @@
 //! How a run gets out of the archive: nothing is believed whose checksum does not agree.
 
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _, Seek as _};
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,13 +12,14 @@ use record::run::{Run, RunHeader, RunId};
 use record::series::HistogramSlice;
 use serde::de::DeserializeOwned;
 
-use crate::disk::{OF_HISTOGRAMS, OF_LINES, UnpackedMax};
+use crate::disk::{OF_HISTOGRAMS, OF_LINES, STORED_BYTES_MAX, UnpackedMax};
 use crate::error::ArchiveError;
 use crate::schema::command::RecordedForm;
 use crate::schema::limits::ThrottledForm;
 use crate::schema::manifest::{self, Manifest};
 use crate::schema::proof::ProofForm;
 use crate::schema::{Wrong, block_io, cpu, locks, nic};
+use crate::stretches::Stretches;
 use crate::writer::{CPU, IO, LATENCY, LOCKS, MANIFEST, MANIFEST_SUM, NIC, SERIES, ULOCKS};
 use crate::{Archive, checksum, disk, hlog, series};
 
@@ -29,6 +30,34 @@ impl Archive {
     ///
     /// Where there is none of that name, or it cannot be read, or is not what was written.
     pub fn run(&self, id: RunId) -> Result<Run, ArchiveError> {
+        let mut slices = Vec::new();
+        let mut run = self.run_without_slices(id, &mut |slice| slices.push(slice))?;
+        if let Some(load) = &mut run.load {
+            load.slices = slices;
+        }
+        Ok(run)
+    }
+
+    /// The same for a drawing of the load over time: the distributions of neighbouring intervals are merged, without loss, into at most twice as many as
+    /// `places`, so that memory does not grow with the load's length. Those of single operations, and of wait and lateness, are left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::run`].
+    pub fn run_for_drawing(&self, id: RunId, places: usize) -> Result<Run, ArchiveError> {
+        let mut stretches = Stretches::new(places);
+        let mut run = self.run_without_slices(id, &mut |slice| stretches.add(slice))?;
+        if let Some(load) = &mut run.load {
+            load.slices = stretches.into_slices();
+        }
+        Ok(run)
+    }
+
+    fn run_without_slices(
+        &self,
+        id: RunId,
+        each: &mut dyn FnMut(HistogramSlice),
+    ) -> Result<Run, ArchiveError> {
         let folder = self.tree.run(id);
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
@@ -48,9 +77,11 @@ impl Archive {
             Some(_) => series::read_samples(&checked(&folder, &manifest, SERIES)?)
                 .map_err(in_file(&folder, SERIES))?,
         };
-        let slices = if manifest.load.is_some() { latencies(&folder, &manifest)? } else { Vec::new() };
-        let load =
-            manifest.load.map(|form| form.read(slices)).transpose().map_err(in_file(&folder, MANIFEST))?;
+        if manifest.load.is_some() {
+            latencies(&folder, &manifest, each)?;
+        }
+        let load = manifest.load.map(|form| form.read(Vec::new())).transpose();
+        let load = load.map_err(in_file(&folder, MANIFEST))?;
         let proofs = manifest.proofs.into_iter().map(ProofForm::read).collect::<Result<_, _>>();
         let proofs = proofs.map_err(in_file(&folder, MANIFEST))?;
         let environment = manifest.environment.read().map_err(in_file(&folder, MANIFEST))?;
@@ -132,23 +163,50 @@ pub(crate) fn checked(folder: &Path, manifest: &Manifest, name: &str) -> Result<
     Ok(bytes.into())
 }
 
+/// A packed file of the manifest as a stream, after a first reading that compared it with its checksum.
+fn stream(
+    folder: &Path,
+    manifest: &Manifest,
+    name: &str,
+    max: UnpackedMax,
+) -> Result<impl BufRead, ArchiveError> {
+    let path = folder.join(name);
+    let damaged = |what: &str| ArchiveError::damaged(&path, what);
+    let file = manifest.file(name).ok_or_else(|| damaged("the manifest does not name it"))?;
+    let mut stored = disk::open(&path).map_err(ArchiveError::reading(&path))?;
+    let bytes_max = file.bytes.min(STORED_BYTES_MAX);
+    let read = checksum::of_stream((&stored).take(bytes_max + 1));
+    let (sha256, bytes) = read.map_err(ArchiveError::reading(&path))?;
+    if bytes > bytes_max {
+        return Err(damaged(&format!("it has more than the {bytes_max} bytes that it may have")));
+    }
+    if sha256 != file.sha256 {
+        return Err(damaged("it does not agree with its checksum in the manifest"));
+    }
+    stored.rewind().map_err(ArchiveError::reading(&path))?;
+    Ok(BufReader::new(disk::unpack(stored, bytes, file.unpacked_bytes, max)))
+}
+
+/// The whole content of a packed file of the manifest.
 pub(crate) fn unpacked(
     folder: &Path,
     manifest: &Manifest,
     name: &str,
     max: UnpackedMax,
 ) -> Result<Vec<u8>, ArchiveError> {
-    let bytes = checked(folder, manifest, name)?;
     let mut content = Vec::new();
-    let read = disk::unpack(&bytes, manifest.file(name).and_then(|f| f.unpacked_bytes), max)
-        .read_to_end(&mut content);
+    let read = stream(folder, manifest, name, max)?.read_to_end(&mut content);
     read.map_err(|e| ArchiveError::damaged(&folder.join(name), e.to_string()))?;
     Ok(content)
 }
 
-fn latencies(folder: &Path, manifest: &Manifest) -> Result<Vec<HistogramSlice>, ArchiveError> {
+fn latencies(
+    folder: &Path,
+    manifest: &Manifest,
+    each: &mut dyn FnMut(HistogramSlice),
+) -> Result<(), ArchiveError> {
     let packed_bytes = manifest.file(LATENCY).map_or(0, |f| f.bytes);
-    hlog::read(&unpacked(folder, manifest, LATENCY, OF_HISTOGRAMS)?, packed_bytes)
+    hlog::read(stream(folder, manifest, LATENCY, OF_HISTOGRAMS)?, packed_bytes, each)
         .map_err(in_file(folder, LATENCY))
 }
 
@@ -168,13 +226,11 @@ fn lines<F: DeserializeOwned, T>(
     if manifest.file(name).is_none() {
         return Ok(Vec::new());
     }
-    let bytes = checked(folder, manifest, name)?;
-    let content = disk::unpack(&bytes, manifest.file(name).and_then(|f| f.unpacked_bytes), OF_LINES);
-    documents(BufReader::new(content), read).map_err(in_file(folder, name))
+    documents(stream(folder, manifest, name, OF_LINES)?, read).map_err(in_file(folder, name))
 }
 
-/// Longest line of such a file, in bytes.
-const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Longest line of a file that is read line by line, in bytes.
+pub(crate) const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// One document a line, read line by line: memory holds what they say, not their text.
 fn documents<F: DeserializeOwned, T>(

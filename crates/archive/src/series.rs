@@ -43,7 +43,7 @@ const SAMPLES: &str = "message series {
 }";
 
 /// Rows in a group: what a writer or a reader holds at a time.
-const GROUP_ROWS: usize = 1 << 16;
+pub(crate) const GROUP_ROWS: usize = 1 << 16;
 /// Values of a column that are handed over at once.
 const BATCH_ROWS: usize = 1 << 10;
 /// More rows than any group of ours has.

@@ -21,3 +21,4 @@ mod words;
 pub use claim::{Claim, Finding, Standing, claim};
 pub use flame::{flame_graph, folded_stacks};
 pub use heat_map::IoHeatMap;
+pub use page::PLACES_MAX;

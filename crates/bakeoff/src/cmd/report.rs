@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         }
     } else {
         refuse_compare(args, id)?;
-        let mut run = archive.run(id)?;
+        let mut run = archive.run_for_drawing(id, report::PLACES_MAX)?;
         if !args.identify {
             hidden = Hidden::in_run(&mut run);
         }

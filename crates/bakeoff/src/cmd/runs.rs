@@ -150,7 +150,7 @@ pub(crate) fn show(text: &str, global: &Global, out: &mut dyn Write) -> anyhow::
         }
         return Ok(Exit::Good);
     }
-    let run = archive.run(id)?;
+    let run = archive.run_for_drawing(id, report::PLACES_MAX)?;
     if run.header.kind == RunKind::Prove {
         if !global.json {
             writeln!(out, "{id}  {}\n", printable(&run.header.title))?;

@@ -478,7 +478,7 @@ impl Source for Replay<'_> {
 fn replayed(global: &Global, text: &str) -> anyhow::Result<Run> {
     let archive = global.archive()?;
     let id = archive.find(text).map_err(of_archive)?;
-    let run = archive.run(id).map_err(of_archive)?;
+    let run = archive.run_for_drawing(id, report::PLACES_MAX).map_err(of_archive)?;
     if run.cpu.is_empty() && run.instruments.is_empty() {
         return Err(Exit::Usage.with(format!("nothing was recorded beside run {id}: see `load --observe`")));
     }

@@ -19,6 +19,7 @@ mod values;
 pub(crate) use bakeoff::bakeoff;
 pub(crate) use hosts::{differs, facts, hosts};
 pub(crate) use load::load;
+pub use over_time::PLACES_MAX;
 pub(crate) use scale::scale;
 pub(crate) use series::written as series_value;
 pub(crate) use sweep::sweep;

@@ -9,7 +9,7 @@ use crate::chart::{Kind, Line, Lines, Point, lines};
 use crate::number::{latency, rate};
 
 /// Places on the time axis at most; more intervals are merged, without loss, into so many.
-pub(super) const PLACES_MAX: usize = 300;
+pub const PLACES_MAX: usize = 300;
 /// The lines, by quantile.
 const DRAWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("max", 1.0)];
 
