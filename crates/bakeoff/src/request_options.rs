@@ -82,6 +82,10 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_name = "FILE")]
     key: Option<String>,
 
+    /// Requests that a connection of HTTP/2 may have in flight at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(HttpSettings::STREAMS_MAX)))]
+    streams: u32,
+
     /// Connect to this socket in place of the host and port that the target names
     #[arg(long, value_name = "PATH")]
     unix_socket: Option<String>,
@@ -138,6 +142,7 @@ impl RequestOptions {
             timeout: self.timeout,
             cookies: self.cookies,
             data: self.data.clone(),
+            streams: self.streams,
         }
     }
 

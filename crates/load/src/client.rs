@@ -33,10 +33,6 @@ impl Usage {
         }
     }
 
-    pub(crate) fn cpu_s(&self) -> f64 {
-        (self.user_us + self.system_us) as f64 / 1e6
-    }
-
     pub(crate) fn add(&mut self, other: &Self) {
         self.user_us += other.user_us;
         self.system_us += other.system_us;
@@ -86,50 +82,68 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
-/// How long each worker's thread has been runnable without running, since the thread began.
+/// How long each worker's thread has been runnable without running, and how long on a CPU, since the thread began.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_field_names, reason = "units end the name")]
 pub(crate) struct RunQueueWaits {
     /// When the reading began: a thousand threads take a while.
     pub(crate) from_ns: u64,
     /// When it was over.
     pub(crate) until_ns: u64,
     /// One a worker; `None` where the kernel does not count it.
-    pub(crate) of_each_ns: Vec<Option<u64>>,
+    pub(crate) of_each: Vec<Option<Scheduled>>,
+}
+
+/// The kernel's account of one thread.
+///
+/// # Source
+///
+/// `/proc/PID/task/TID/schedstat`, first and second field: Documentation/scheduler/sched-stats.rst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    pub(crate) on_cpu_ns: u64,
+    /// Runnable without running.
+    pub(crate) waited_ns: u64,
 }
 
 impl RunQueueWaits {
     /// Reads all of them now.
-    ///
-    /// # Source
-    ///
-    /// `/proc/PID/task/TID/schedstat`, second field: Documentation/scheduler/sched-stats.rst.
     pub(crate) fn read(posts: &[Post], clock: &dyn Clock) -> Self {
         let from_ns = clock.now_ns();
-        let wait_of = |post: &Post| match post.run_queue_wait_ns.load(Ordering::SeqCst) {
-            0 => run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst)),
-            at_its_end_ns => Some(at_its_end_ns),
+        let of = |post: &Post| {
+            let at_its_end = post.scheduled.get().copied();
+            at_its_end.unwrap_or_else(|| scheduled(post.thread_id.load(Ordering::SeqCst)))
         };
-        let of_each_ns = posts.iter().map(wait_of).collect();
-        Self { from_ns, until_ns: clock.now_ns(), of_each_ns }
+        let of_each = posts.iter().map(of).collect();
+        Self { from_ns, until_ns: clock.now_ns(), of_each }
     }
 
     /// How long each worker waited for a CPU since `before` was read; `None` where that of any is unknown. Nobody waited
     /// longer than from the beginning of the one reading to the end of the other.
     pub(crate) fn since(&self, before: &Self) -> Option<Vec<u64>> {
-        let pairs = before.of_each_ns.iter().zip(&self.of_each_ns);
-        pairs.map(|(b, a)| Some(a.as_ref()?.saturating_sub(*b.as_ref()?))).collect()
+        self.differences(before, |s| s.waited_ns)
+    }
+
+    /// How long each worker was on a CPU since `before` was read; `None` where that of any is unknown.
+    pub(crate) fn on_cpu_since(&self, before: &Self) -> Option<Vec<u64>> {
+        self.differences(before, |s| s.on_cpu_ns)
+    }
+
+    fn differences(&self, before: &Self, of: impl Fn(&Scheduled) -> u64) -> Option<Vec<u64>> {
+        let pairs = before.of_each.iter().zip(&self.of_each);
+        pairs.map(|(b, a)| Some(of(a.as_ref()?).saturating_sub(of(b.as_ref()?)))).collect()
+    }
+
+    /// From the beginning of the one reading to the end of the other.
+    pub(crate) fn between_s(&self, before: &Self) -> f64 {
+        self.until_ns.saturating_sub(before.from_ns) as f64 / 1e9
     }
 }
 
-/// The same for one thread of this process.
-pub(crate) fn run_queue_wait_ns(thread_id: i32) -> Option<u64> {
-    schedstat(thread_id, 1)
-}
-
-/// How long a thread of this process has been on a CPU; `None` where the kernel does not count it.
-pub(crate) fn on_cpu_ns(thread_id: i32) -> Option<u64> {
-    schedstat(thread_id, 0)
+/// The account of one thread of this process; `None` where the kernel keeps none.
+pub(crate) fn scheduled(thread_id: i32) -> Option<Scheduled> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    Some(Scheduled { on_cpu_ns: fields.next()??, waited_ns: fields.next()?? })
 }
 
 /// How long the CPUs on which this process may run have been idle, together; `None` where the kernel does not say.
@@ -151,24 +165,21 @@ pub(crate) fn idle_s() -> Option<f64> {
     Some(text.lines().filter_map(idle_ticks).sum::<u64>() as f64 / ticks_per_s)
 }
 
-fn schedstat(thread_id: i32, field: usize) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
-    text.split_whitespace().nth(field)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn waits_are_differences_and_an_unknown_one_leaves_them_open() {
-        let waits = |of_each_ns: &[Option<u64>]| RunQueueWaits {
-            of_each_ns: of_each_ns.to_vec(),
-            ..RunQueueWaits::default()
+        let waits = |of_each_ns: &[Option<u64>]| {
+            let account = |waited_ns| Scheduled { on_cpu_ns: 2 * waited_ns, waited_ns };
+            let of_each = of_each_ns.iter().map(|waited_ns| waited_ns.map(account)).collect();
+            RunQueueWaits { of_each, ..RunQueueWaits::default() }
         };
         let before = waits(&[Some(1_000_000_000), Some(0)]);
         let after = waits(&[Some(1_500_000_000), Some(200_000_000)]);
         assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
+        assert_eq!(after.on_cpu_since(&before), Some(vec![1_000_000_000, 400_000_000]));
         assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
     }
 

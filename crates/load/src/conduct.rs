@@ -149,10 +149,13 @@ pub(crate) fn run(
     Ok(record)
 }
 
-/// How many of the connections that were just made the kernel has open; `None` if the target has no sockets.
-fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Option<u32> {
-    engine.driver.multiplex()?;
-    Sockets::of_this_process()?.connected_since(before?)
+/// How many of the connections that were just made the kernel has open.
+fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
+    if engine.driver.multiplex().is_none() {
+        return Err(Missing::because("the target has no sockets"));
+    }
+    let open = before.and_then(|before| Sockets::of_this_process()?.connected_since(before));
+    open.ok_or_else(|| Missing::because("/proc does not list the sockets of this process"))
 }
 
 /// What a failure before the first event means for the user.
@@ -184,7 +187,7 @@ struct Conductor<'a> {
     before: Mark,
     absence: Absence,
     looks: Looks,
-    open_sockets: Option<u32>,
+    open_sockets: Maybe<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
     idle_before: Option<(u64, f64)>,
     /// When to look: at no period that the load could have.
@@ -263,7 +266,7 @@ impl<'a> Conductor<'a> {
             before,
             absence: Absence::default(),
             looks: Looks::default(),
-            open_sockets: None,
+            open_sockets: Err(Missing::because("nothing was connected")),
             idle_before: None,
             chance: Random::of(engine.settings.seed ^ LOOK_SALT, 0),
         }
@@ -326,7 +329,7 @@ impl<'a> Conductor<'a> {
             gave_up_for: (woken == Woken::ByAbsence).then_some(Duration::from_nanos(AWAY_MAX_NS)),
             is_interrupted: self.stop.is_requested(),
             waits: (std::mem::take(&mut self.waits_before), waits_after),
-            open_sockets: self.open_sockets,
+            open_sockets: self.open_sockets.clone(),
             in_system: self.looks.mean(),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })

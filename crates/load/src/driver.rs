@@ -280,6 +280,8 @@ pub(crate) enum FailureClass {
     Transient,
     /// Connect again, then try again.
     Connection,
+    /// Ask on another connection: the server has not begun it, and begins nothing more on this one. Neither an error nor a retry.
+    Unprocessed,
     /// Nothing: this event has failed.
     Application,
     /// Nothing: the answer was wrong.

@@ -16,7 +16,7 @@ pub(crate) use self::hands::Begun;
 use self::hands::Hand;
 use self::samples::ErrorSamples;
 pub(crate) use self::taking::{Taken, WARMUP_CHANCE};
-use crate::client::Usage;
+use crate::client::{Scheduled, Usage};
 use crate::counting::{By, Counting};
 use crate::driver::{Cut, Driver};
 use crate::due::{Due, Slot};
@@ -78,8 +78,8 @@ pub(crate) struct Post {
     next_own: AtomicU64,
     /// Its thread.
     pub(crate) thread_id: AtomicI32,
-    /// How long its thread had waited for a CPU when it ended; 0 while it runs or where the kernel does not say.
-    pub(crate) run_queue_wait_ns: AtomicU64,
+    /// The kernel's account of its thread when it ended.
+    pub(crate) scheduled: OnceLock<Option<Scheduled>>,
     /// How its connection is cut.
     pub(crate) cut: Cut,
 }

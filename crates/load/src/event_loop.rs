@@ -465,8 +465,10 @@ impl EventLoop {
     }
 
     fn on_failure(&mut self, number: usize, failure: &Failure) {
-        if failure.class == FailureClass::Connection {
-            return self.lose(self.links[number].carrier, failure);
+        match failure.class {
+            FailureClass::Connection => return self.lose(self.links[number].carrier, failure),
+            FailureClass::Unprocessed => return self.drain(number),
+            _ => {}
         }
         let Some(event) = self.links[number].event else { return };
         let is_timeout = failure.class == FailureClass::Timeout;
@@ -480,7 +482,7 @@ impl EventLoop {
         self.links[number].event = None;
         self.busy -= 1;
         self.ledger.failed(self.first_hand + number, &event.started, end_ns, failure);
-        if is_timeout {
+        if is_timeout && !self.cancel(number) {
             // The answer that comes later would be taken for that of the next event.
             return self.replace(self.links[number].carrier);
         }
@@ -490,7 +492,7 @@ impl EventLoop {
     /// The link has done with its event, at `end_ns`.
     fn on_ended(&mut self, number: usize, end_ns: u64) {
         if self.dialogue(number).closes() {
-            return self.replace(self.links[number].carrier);
+            return self.drain(number);
         }
         if self.engine.timeline().due.is_some() {
             self.set_free(number, end_ns);
@@ -540,7 +542,7 @@ impl EventLoop {
                     self.links[number].state = State::Asking;
                     self.go_on(number);
                 }
-                State::Down | State::Opening | State::Free | State::Asking => {}
+                State::Down | State::Opening | State::Free | State::Asking | State::Draining => {}
             }
         }
     }

@@ -396,7 +396,7 @@ fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken
 fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
     match class {
         FailureClass::Transient => errors.transient += 1,
-        FailureClass::Connection => errors.connection += 1,
+        FailureClass::Connection | FailureClass::Unprocessed => errors.connection += 1,
         FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
             errors.application += 1;
         }

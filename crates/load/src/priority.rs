@@ -80,7 +80,7 @@ impl Awake {
     pub(crate) fn cpu(&self) -> Option<Duration> {
         let ns_of = |id: &Arc<AtomicI32>| match id.load(Ordering::SeqCst) {
             0 => Some(0),
-            id => client::on_cpu_ns(id),
+            id => client::scheduled(id).map(|s| s.on_cpu_ns),
         };
         self.threads.iter().map(|(_, id)| ns_of(id)).sum::<Option<u64>>().map(Duration::from_nanos)
     }

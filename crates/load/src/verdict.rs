@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use record::load::{Counts, LatePolicy, LoadSettings, Rate};
+use record::missing::Maybe;
 use record::verdict::Check;
 
 use crate::conduct::in_system::InSystem;
@@ -52,7 +53,7 @@ pub(crate) struct Findings<'a> {
     /// Events that had not ended when the load was over.
     pub(crate) never_ended: u64,
     /// Sockets that the connections had open before the first event, by the kernel's account; `None` if they have none.
-    pub(crate) open_sockets: Option<u32>,
+    pub(crate) open_sockets: Maybe<u32>,
     /// The events counted again from the log of events; `None` if there is none, or it is not whole.
     pub(crate) recount: Option<Recount>,
     pub(crate) measured_s: f64,
@@ -70,8 +71,8 @@ pub(crate) struct Findings<'a> {
     /// Connections that broke or could not be made.
     pub(crate) connection_errors: u64,
     pub(crate) preemptions: i64,
-    /// Share of the phase that the busiest worker was on a CPU.
-    pub(crate) busiest_ratio: f64,
+    /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
+    pub(crate) busiest_ratio: Option<f64>,
     /// Operations as planned, with the number that was done.
     pub(crate) operations: &'a [(&'a OperationShare, u64)],
 }
@@ -90,7 +91,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     // A closed loop whose workers are always on a CPU measures itself, unless the work is theirs.
     let is_judged = findings.rate_per_s.is_some() || findings.waits_for_server;
     if is_judged && findings.settings.client.spin.is_zero() {
-        checks.push(client_cpu(findings));
+        checks.extend(client_cpu(findings));
     }
     if findings.settings.rate == Rate::Max {
         checks.push(if findings.settings.events_max.is_some() {
@@ -116,7 +117,7 @@ fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
 
 /// Workers that say that they are connected are held against the kernel's sockets.
 fn connected(f: &Findings<'_>) -> Option<Check> {
-    let (open, of) = (f.open_sockets?, f.settings.connections_in_all());
+    let (open, of) = (*f.open_sockets.as_ref().ok()?, f.settings.connections_in_all());
     let text =
         format!("{open} of {of} connections were open before the first event, by the kernel's account");
     Some(at_least("connected", open.into(), of.into(), text))
@@ -256,16 +257,17 @@ fn starvation(f: &Findings<'_>) -> Check {
 }
 
 /// By the kernel's account, not by ours: a worker that is hardly ever off its CPU is the bottleneck itself.
-fn client_cpu(f: &Findings<'_>) -> Check {
+fn client_cpu(f: &Findings<'_>) -> Option<Check> {
+    let ratio = f.busiest_ratio?;
     let mut text = format!(
         "the busiest worker was on a CPU {} of the time, {} allowed",
-        percent(f.busiest_ratio),
+        percent(ratio),
         percent(CLIENT_CPU_MAX)
     );
-    if f.busiest_ratio > CLIENT_CPU_MAX && f.rate_per_s.is_none() {
+    if ratio > CLIENT_CPU_MAX && f.rate_per_s.is_none() {
         text.push_str("; the load is limited by the generator: more --threads give it more CPUs");
     }
-    at_most("client-cpu", f.busiest_ratio, CLIENT_CPU_MAX, text)
+    Some(at_most("client-cpu", ratio, CLIENT_CPU_MAX, text))
 }
 
 /// Little's law: the number of events in the system, counted at random moments, against the published rate times the

@@ -119,11 +119,28 @@ impl Worker {
         self.ledger.begun(self.index, &event);
         let mut tries_left = self.engine.settings.retries_max;
         let mut try_start_ns = event.start_ns;
-        let mut is_hit = false;
+        let (mut is_hit, mut is_refused) = (false, false);
         loop {
             let Some(failure) = self.attempt(&event, try_start_ns) else { return };
             let end_ns = self.engine.clock.now_ns();
             let is_lost = failure.class == FailureClass::Connection;
+            if failure.class == FailureClass::Unprocessed {
+                self.connection = None;
+                if is_refused {
+                    // A server that begins nothing on any connection would be asked without end.
+                    self.pause(end_ns, PAUSE_FIRST_NS as f64, &Engine::is_abandoned);
+                }
+                if !self.connect_again(Engine::is_abandoned) || self.engine.is_abandoned() {
+                    return;
+                }
+                is_refused = true;
+                try_start_ns = self.engine.clock.now_ns();
+                if self.engine.timeline().due.is_some() {
+                    event = event.on_new_connection(try_start_ns);
+                }
+                self.ledger.begun(self.index, &event);
+                continue;
+            }
             if is_lost {
                 self.connection = None;
                 let carried = Carried { taken: event.taken, try_start_ns, is_hit };

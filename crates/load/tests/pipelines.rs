@@ -69,7 +69,7 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
                     of("miss") == 0 && asked <= answered && answered - asked <= u64::from(3 * pipeline),
                     "{target}"
                 );
-                assert_eq!(record.connected, 3);
+                assert_eq!(record.connected, Ok(3));
             }
         }
         let one = run(&with_pipeline(1, &base));

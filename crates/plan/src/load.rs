@@ -118,6 +118,7 @@ load_keys! {
     timeout: Duration = over_zero;
     cookies: bool = boolean;
     data: String = text;
+    streams: u32 = whole;
     expect_exit: u8 = whole;
     check: DataCheck = DataCheck::from_word;
     answer_max: u64 = bytes;
@@ -306,6 +307,7 @@ impl LoadKeys {
             timeout: self.timeout.as_ref().map(|timeout| cell.of(Some(timeout))),
             cookies: cell.or(self.cookies.as_ref(), plain.cookies),
             data: self.data.as_ref().map(|file| cell.of(Some(file))),
+            streams: cell.or(self.streams.as_ref(), plain.streams),
         }
     }
 

@@ -82,6 +82,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("expect-status", &[Web]),
     ("requests", &[Web]),
     ("http-version", &[Web]),
+    ("streams", &[Web]),
     ("ca", &[Web]),
     ("insecure", &[Web]),
     ("cert", &[Web]),

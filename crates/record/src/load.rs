@@ -432,7 +432,7 @@ impl LoadSettings {
 
     /// Requests that a connection may have in flight at a time.
     pub fn depth(&self) -> u32 {
-        self.kv.pipeline
+        self.kv.pipeline.max(self.http.streams)
     }
 
     /// Requests that all connections together may have in flight.
@@ -602,8 +602,9 @@ pub struct LoadRecord {
     pub found_no_worker: u64,
     /// Each change of the rate while it ran.
     pub rate_changes: Vec<RateChange>,
-    /// Connections that were made, of [`LoadSettings::connections_in_all`].
-    pub connected: u32,
+    /// Sockets that the kernel had open to the target before the first event, at most [`LoadSettings::connections_in_all`]; missing for targets
+    /// without sockets.
+    pub connected: Maybe<u32>,
     /// What the generator cost.
     pub client: Maybe<ClientCost>,
     /// Distributions by interval, for files; empty while these are on disk only.

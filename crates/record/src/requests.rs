@@ -165,6 +165,8 @@ pub struct HttpSettings {
     pub cookies: bool,
     /// A file of rows whose values stand in requests.
     pub data: Option<String>,
+    /// Requests that a connection of HTTP/2 may have in flight at a time.
+    pub streams: u32,
 }
 
 /// The files of a client's certificate and its private key, in PEM.
@@ -190,6 +192,9 @@ pub enum HttpVersion {
 words!(HttpVersion { Any = "any", One = "1.1", Two = "2" });
 
 impl HttpSettings {
+    /// The most requests that a connection may have in flight.
+    pub const STREAMS_MAX: u32 = 1_000;
+
     /// A plain GET.
     pub fn plain() -> Self {
         Self {
@@ -206,6 +211,7 @@ impl HttpSettings {
             timeout: None,
             cookies: false,
             data: None,
+            streams: 1,
         }
     }
 

@@ -251,7 +251,7 @@ impl Recipe {
             backlog_after_warmup: 0,
             found_no_worker: 0,
             rate_changes: Vec::new(),
-            connected: threads,
+            connected: Ok(threads),
             client: Ok(ClientCost {
                 user_us_per_event: 41.2,
                 system_us_per_event: 18.9,

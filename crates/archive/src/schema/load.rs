@@ -36,7 +36,8 @@ pub(crate) struct Load {
     found_no_worker: u64,
     #[serde(default)]
     rate_changes: Vec<Change>,
-    connected: u32,
+    #[serde(default)]
+    connected: Option<u32>,
     client: Option<Client>,
     verdict: Judgement,
     totals: Totals,
@@ -217,7 +218,7 @@ impl Load {
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
                 .collect(),
-            connected: *connected,
+            connected: missing.split("connected", connected, |n| *n),
             client: missing.split("client", client, Client::of),
             verdict: Judgement::of(verdict),
             totals,
@@ -270,7 +271,7 @@ impl Load {
                 .iter()
                 .map(|c| RateChange { at_s: c.at_s.0, from_per_s: c.from_per_s.0, per_s: c.per_s.0 })
                 .collect(),
-            connected: self.connected,
+            connected: m.join("connected", self.connected, Ok)?,
             client: m.join("client", self.client, Client::read)?,
             slices,
             verdict: self.verdict.read()?,

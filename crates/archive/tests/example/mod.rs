@@ -456,7 +456,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
         backlog_after_warmup: dice.next(),
         found_no_worker: dice.next(),
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
-        connected: dice.small(),
+        connected: Ok(dice.small()),
         client: dice.maybe(|d| ClientCost {
             user_us_per_event: d.real(),
             system_us_per_event: d.real(),
@@ -553,6 +553,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             timeout: dice.option(Dice::span),
             cookies: dice.flip(),
             data: dice.option(Dice::text),
+            streams: 1,
         },
         exec: ExecSettings { environment: vec![("TZ".to_owned(), "UTC=0".to_owned())], expected_status: 3 },
         verify: dice.flip(),

@@ -35,7 +35,7 @@ pub(super) struct Measured {
     /// How long the workers had waited for a CPU when the phase began, and when it ended.
     pub(super) waits: (RunQueueWaits, RunQueueWaits),
     /// Sockets that the connections had open before the first event; `None` if they have none, or the kernel does not say.
-    pub(super) open_sockets: Option<u32>,
+    pub(super) open_sockets: Maybe<u32>,
     /// Events in the system, counted at random moments of the phase.
     pub(super) in_system: Option<InSystem>,
     /// CPU time of the threads that kept the CPUs awake.
@@ -121,7 +121,7 @@ pub(super) fn record(
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,
         rate_changes: changes,
-        connected: measured.open_sockets.map_or(connections, |open| open.min(connections)),
+        connected: measured.open_sockets.clone().map(|open| open.min(connections)),
         client: cost.client.clone(),
         slices: Vec::new(),
         verdict: Verdict { state: Validity::Invalid, checks: Vec::new() },
@@ -164,7 +164,7 @@ fn judge(
         in_system: measured.in_system,
         service_count: record.service.known.count(),
         never_ended: record.counts.unfinished.saturating_sub(books.fates.ended_late),
-        open_sockets: measured.open_sockets,
+        open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,
         drained: books.fates.drained,
@@ -196,19 +196,20 @@ fn judge(
 struct Cost {
     usage: Usage,
     starved_ratio: Option<f64>,
-    /// Share of the phase that the busiest worker was on a CPU.
-    busiest_ratio: f64,
+    /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
+    busiest_ratio: Option<f64>,
     client: Maybe<ClientCost>,
 }
 
 impl Cost {
     fn of(engine: &Engine, measured: &Measured, done: u64) -> Self {
-        let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
         let (before, after) = &measured.waits;
-        let (waited_ns, between_s) = (after.since(before), seconds(before.from_ns, after.until_ns));
+        let waited_ns = after.since(before);
+        let worst = |all_ns: &Vec<u64>| {
+            all_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e9 / after.between_s(before))
+        };
         let not_counted = || Missing::because("this kernel does not count run-queue wait");
-        let starved_ratio =
-            waited_ns.as_ref().map(|w| w.iter().max().map_or(0.0, |worst| *worst as f64 / 1e9 / between_s));
+        let starved_ratio = waited_ns.as_ref().map(worst);
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();
         for worker in &usages {
@@ -235,7 +236,7 @@ impl Cost {
                 }),
             })
         };
-        let busiest_ratio = usages.iter().map(Usage::cpu_s).fold(0.0, f64::max) / measured_s;
+        let busiest_ratio = after.on_cpu_since(before).as_ref().map(worst);
         Self { usage, starved_ratio, busiest_ratio, client }
     }
 }

@@ -192,8 +192,7 @@ fn worker_thread(
                 let _ = priority::real_time().and_then(|()| keep());
             }
             let ledger = member.work(engine);
-            let waited_ns = client::run_queue_wait_ns(post.thread_id.load(Ordering::SeqCst));
-            post.run_queue_wait_ns.store(waited_ns.unwrap_or(0), Ordering::SeqCst);
+            let _ = post.scheduled.set(client::scheduled(post.thread_id.load(Ordering::SeqCst)));
             engine.usages.lock().unwrap_or_else(PoisonError::into_inner).extend(ledger.usage());
             engine.working.fetch_sub(1, Ordering::SeqCst);
         }

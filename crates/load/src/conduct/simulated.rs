@@ -21,6 +21,7 @@ use record::target::Target;
 use record::verdict::Validity;
 
 use super::*;
+use crate::client::Scheduled;
 use crate::control::RateAsk;
 use crate::driver::{Attempt, Connection, Cut, Idle, Look, OperationShare};
 use crate::latency::Recorder;
@@ -247,7 +248,8 @@ fn play_by(
     books.close();
     let timeline = engine.timeline();
     let until_ns = engine.end_ns();
-    let waits = || RunQueueWaits { of_each_ns: vec![Some(0)], ..RunQueueWaits::default() };
+    let of_each = || vec![Some(Scheduled::default())];
+    let waits = || RunQueueWaits { from_ns: 0, until_ns: SECOND, of_each: of_each() };
     let measured = Measured {
         until_ns,
         looked_until_ns: over_ns.max(until_ns),
@@ -255,7 +257,7 @@ fn play_by(
         gave_up_for: None,
         is_interrupted: false,
         waits: (waits(), waits()),
-        open_sockets: None,
+        open_sockets: Err(Missing::because("simulated")),
         in_system: None,
         awake_cpu: None,
     };

@@ -80,8 +80,14 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         written: None,
     };
     let look = Set { looks: true, ..Set::new(vec![look], &site) };
-    let requests = Set { keeps_cookies: settings.http.cookies, data, ..Set::new(requests, &site) };
-    let version = settings.http.version;
+    let (version, streams) = (settings.http.version, settings.http.streams);
+    if streams > 1 && (version == HttpVersion::One || !site.is_secure && version == HttpVersion::Any) {
+        return Err(wrong(
+            "--streams is for HTTP/2: name an https: target, or add --http-version 2".to_owned(),
+        ));
+    }
+    let streams = streams as usize;
+    let requests = Set { keeps_cookies: settings.http.cookies, data, streams, ..Set::new(requests, &site) };
     let tls = site.tls(&settings.http).map_err(wrong)?;
     Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))
 }
@@ -194,6 +200,8 @@ struct Set {
     is_secure: bool,
     /// Where values come from that differ from event to event.
     data: Option<Arc<Data>>,
+    /// Requests that a connection has in flight at a time.
+    streams: usize,
 }
 
 impl Set {
@@ -208,6 +216,7 @@ impl Set {
             keeps_cookies: false,
             data: None,
             is_secure: site.is_secure,
+            streams: 1,
         }
     }
 
@@ -219,9 +228,13 @@ impl Set {
             data: self.data.clone(),
             body: Vec::new(),
         };
+        if self.streams > 1 && !is_two {
+            let text = "the server does not speak HTTP/2: leave --streams out";
+            return Err(Failure::new(FailureClass::Configuration, text));
+        }
         if is_two {
             let asks = self.asks.clone().map_err(|text| Failure::new(FailureClass::Configuration, text))?;
-            return Ok(Box::new(AskerTwo::new(requests, asks, writer, self.is_secure)));
+            return Ok(Box::new(AskerTwo::new(requests, asks, writer, self.is_secure, self.streams)));
         }
         Ok(Box::new(Asker::new(requests, self.looks, writer)))
     }

@@ -430,6 +430,14 @@ impl Dialogue for Secured {
         }
     }
 
+    fn cancel(&mut self, out: &mut Vec<u8>) -> bool {
+        let mut said = std::mem::take(&mut self.said);
+        let is_well = self.dialogue().cancel(&mut said);
+        self.said = said;
+        self.seal(out);
+        is_well
+    }
+
     fn begin(&mut self, start_ns: u64) {
         self.dialogue().begin(start_ns);
     }

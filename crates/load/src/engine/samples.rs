@@ -35,7 +35,7 @@ impl FailureClass {
     fn index(self) -> usize {
         match self {
             Self::Transient => 0,
-            Self::Connection => 1,
+            Self::Connection | Self::Unprocessed => 1,
             Self::Application | Self::Configuration | Self::Machine => 2,
             Self::Verify => 3,
             Self::Timeout => 4,

@@ -142,7 +142,7 @@ impl EventLoop {
         // server's end; what comes after a read that did not fill it, makes the connection ready again.
         while matches!(
             self.links[first].state,
-            State::Greeting | State::Free | State::Resting | State::Asking | State::Pausing
+            State::Greeting | State::Free | State::Resting | State::Asking | State::Draining | State::Pausing
         ) && self.receive(carrier) >= if flags.intersects(GONE) { 1 } else { self.input.len() }
         {}
     }
@@ -231,7 +231,8 @@ impl EventLoop {
             }
         }
         self.answers = answers;
-        if bytes == 0 && !is_lost {
+        // With the last answer it may have been replaced.
+        if bytes == 0 && !is_lost && self.carriers[carrier].socket.is_some() {
             self.lose(carrier, &closed());
         }
     }
@@ -263,6 +264,10 @@ impl EventLoop {
         let made_ns = self.carriers[carrier].made_ns;
         let mut carried = 0;
         for number in self.links_of(carrier) {
+            if self.links[number].state == State::Draining {
+                // The server has not begun it.
+                continue;
+            }
             let may_repeat = !self.links[number].is_sent || self.dialogue(number).may_repeat();
             let Some(event) = &mut self.links[number].event else { continue };
             carried += 1;
@@ -280,6 +285,31 @@ impl EventLoop {
             self.ledger.note_lost(failure, made_ns, at_ns, None);
         }
         self.replace(carrier);
+    }
+
+    /// The link's connection takes no more requests: it is replaced when none is in flight on it. An event in hand was not begun by the server,
+    /// and is asked on the next connection, which is no retry.
+    pub(super) fn drain(&mut self, number: usize) {
+        let carrier = self.links[number].carrier;
+        self.links[number].state = State::Draining;
+        if let Some(event) = &mut self.links[number].event {
+            event.is_tried = false;
+        }
+        if !self.links_of(carrier).any(|n| matches!(self.links[n].state, State::Asking | State::Pausing)) {
+            self.replace(carrier);
+        }
+    }
+
+    /// Gives up a request alone; false if its connection is of no use then.
+    pub(super) fn cancel(&mut self, number: usize) -> bool {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        let is_well = self.dialogue(number).cancel(&mut out);
+        self.out = out;
+        if is_well && !self.out.is_empty() {
+            self.say(self.links[number].carrier);
+        }
+        is_well
     }
 
     /// Drops a connection and makes another: at once, as a client does that finds its connection dead, but after a pause
@@ -401,7 +431,7 @@ impl EventLoop {
         let it = &mut self.carriers[carrier];
         it.made_ns = now_ns;
         (it.attempts, it.has_answered) = (0, false);
-        let first = self.first_of(carrier);
+        let (first, is_open) = (self.first_of(carrier), self.engine.timeline().due.is_some());
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {
             // What one link does may end the connection again.
@@ -409,8 +439,11 @@ impl EventLoop {
                 return;
             }
             if let Some(event) = &mut self.links[number].event {
-                // What it waited for this connection is wait, as on a thread.
-                event.started = event.started.on_new_connection(now_ns);
+                // What it waited for this connection is wait, as on a thread. In a closed loop there is none, and an event that the server had
+                // not begun goes on.
+                if is_open || event.is_tried {
+                    event.started = event.started.on_new_connection(now_ns);
+                }
                 self.ledger.begun(self.first_hand + number, &event.started);
                 self.try_again(number);
             } else {

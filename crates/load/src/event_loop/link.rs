@@ -65,6 +65,8 @@ pub(super) enum State {
     /// Closed loop: it rests until its timer.
     Resting,
     Asking,
+    /// Its connection takes no more requests, and ends with the answers to those in flight; an event in hand is asked on the next.
+    Draining,
     /// Its event rests until its timer.
     Pausing,
 }

@@ -1,7 +1,7 @@
 //! The keys of `[load]`.
 
 use record::load::{DataCheck, Distribution, OltpMix, Schedule, Workload};
-use record::requests::{HttpVersion, KvSettings};
+use record::requests::{HttpSettings, HttpVersion, KvSettings};
 
 use super::{ANY_TIME, DATA, Key, Kind, Need, Placeholders, WITHOUT_IT_NONE, key};
 
@@ -279,6 +279,14 @@ pub(super) const KEYS: &[Key] = &[
         Need::Optional("false"),
         "true",
         "each connection to a web server sends the cookies that it was given",
+    )
+    .with(Placeholders::Any),
+    key(
+        "streams",
+        Kind::Integer { min: 1, max: HttpSettings::STREAMS_MAX as i64 },
+        Need::Optional("1"),
+        "10",
+        "requests that a connection of HTTP/2 may have in flight at a time",
     )
     .with(Placeholders::Any),
     key(

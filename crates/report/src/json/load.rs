@@ -48,7 +48,7 @@ pub fn load(
         .with("workload", settings.workload.word())
         .with("threads", settings.threads)
         .with("connections", settings.connections_in_all())
-        .with("connected", record.connected)
+        .maybe("connected", record.connected.clone())
         .with("seed", settings.seed)
         .with("arrivals", settings.arrivals.to_string())
         .with("schedule", settings.schedule.word())

@@ -191,6 +191,8 @@ struct Http {
     cookies: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<String>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    streams: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -521,6 +523,7 @@ impl Http {
             timeout,
             cookies,
             data,
+            streams,
         } = http.clone();
         let version = Some(version.word().to_owned());
         let (cert, key) = identity.map(|files| (files.cert, files.key)).unzip();
@@ -540,44 +543,30 @@ impl Http {
             timeout_ns,
             cookies,
             data,
+            streams,
         }
     }
 
     fn read(self) -> Result<HttpSettings, Wrong> {
-        let Self {
-            method,
-            headers,
-            body,
-            expected_status,
-            requests,
-            version,
-            ca,
-            insecure,
-            cert,
-            key,
-            unix_socket,
-            timeout_ns,
-            cookies,
-            data,
-        } = self;
-        let version = match &version {
+        let version = match &self.version {
             Some(version) => word("HTTP version", version, HttpVersion::from_word)?,
             None => HttpVersion::One,
         };
         Ok(HttpSettings {
-            method,
-            headers,
-            body,
-            expected_status,
-            requests,
+            method: self.method,
+            headers: self.headers,
+            body: self.body,
+            expected_status: self.expected_status,
+            requests: self.requests,
             version,
-            ca,
-            insecure,
-            identity: cert.zip(key).map(|(cert, key)| ClientFiles { cert, key }),
-            unix_socket,
-            timeout: timeout_ns.map(Duration::from_nanos),
-            cookies,
-            data,
+            ca: self.ca,
+            insecure: self.insecure,
+            identity: self.cert.zip(self.key).map(|(cert, key)| ClientFiles { cert, key }),
+            unix_socket: self.unix_socket,
+            timeout: self.timeout_ns.map(Duration::from_nanos),
+            cookies: self.cookies,
+            data: self.data,
+            streams: self.streams,
         })
     }
 }

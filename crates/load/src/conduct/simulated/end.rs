@@ -88,7 +88,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             in_system: None,
             service_count: done,
             never_ended: 0,
-            open_sockets: None,
+            open_sockets: Err(Missing::because("simulated")),
             recount: None,
             measured_s: planned as f64 / per_s,
             drained,
@@ -99,7 +99,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             waits_for_server: true,
             connection_errors: 0,
             preemptions: 0,
-            busiest_ratio: 0.0,
+            busiest_ratio: Some(0.0),
             operations: &[],
         };
         let checks = crate::verdict::checks(&findings);

@@ -1,4 +1,4 @@
-//! HTTP/2: one request at a time on a connection, by the library `h2`.
+//! HTTP/2: one request at a time on a connection, or several, each on a stream, by the library `h2`.
 //!
 //! The library wants a stream of bytes to read and to write asynchronously. It gets one in memory, and is polled when bytes have come or a
 //! request begins: no runtime, no thread, no timer, and the stamps of an event are taken where they are taken for HTTP/1.1.
@@ -17,12 +17,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::requests::Request;
 use super::{Checksum, Writer, choose, judge, path_of};
-use crate::driver::net::{Dialogue, Go, Heard};
+use crate::driver::net::{Answer, Dialogue, Go, Heard};
 use crate::driver::{Failure, FailureClass};
 use crate::random::Random;
 
 /// Windows so large that no answer waits for us to open them.
 const WINDOW_BYTES: u32 = 16 << 20;
+/// The same of all answers of a connection together.
+const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 /// The longest head of an answer that is accepted.
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 
@@ -35,20 +37,32 @@ pub(super) struct AskerTwo {
     pipe: Pipe,
     connection: Option<Connection<Pipe, Bytes>>,
     send: Option<SendRequest<Bytes>>,
+    /// Requests that may be in flight together, each on a stream.
+    lanes: Vec<Lane>,
+    /// The one that is asked next.
+    turned_to: usize,
+    /// The one that was answered last.
+    answered: usize,
+    server: Option<String>,
+    writer: Writer,
+    scheme: &'static str,
+    /// Room for a request that differs from event to event.
+    room: Vec<u8>,
+    /// Why the handshake failed.
+    problem: Option<Failure>,
+    /// The connection has ended, or the server takes no more requests on it.
+    is_over: bool,
+}
+
+/// One request in flight.
+#[derive(Default)]
+struct Lane {
     asked: usize,
     answer: Part,
     status: u16,
     body: Checksum,
-    server: Option<String>,
-    writer: Writer,
-    scheme: &'static str,
     /// The path that was asked for last, if its answer may give cookies.
     path: Vec<u8>,
-    /// Room for a request that differs from event to event.
-    room: Vec<u8>,
-    /// What went wrong while nobody could be told.
-    problem: Option<Failure>,
-    is_over: bool,
 }
 
 /// A request as the library takes it.
@@ -59,8 +73,12 @@ pub(super) struct Ask {
 }
 
 /// Which part of an answer comes next.
+#[derive(Default)]
 enum Part {
+    #[default]
     None,
+    /// It could not be asked.
+    Failed(Failure),
     Head(ResponseFuture),
     Body(RecvStream),
 }
@@ -101,6 +119,7 @@ impl AskerTwo {
         asks: Arc<Vec<Ask>>,
         writer: Writer,
         is_secure: bool,
+        streams: usize,
     ) -> Self {
         let weights = requests.iter().map(|r| r.weight).sum();
         Self {
@@ -110,14 +129,12 @@ impl AskerTwo {
             pipe: Pipe::default(),
             connection: None,
             send: None,
-            asked: 0,
-            answer: Part::None,
-            status: 0,
-            body: Checksum::default(),
+            lanes: (0..streams).map(|_| Lane::default()).collect(),
+            turned_to: 0,
+            answered: 0,
             server: None,
             writer,
             scheme: if is_secure { "https" } else { "http" },
-            path: Vec::new(),
             room: Vec::new(),
             problem: None,
             is_over: false,
@@ -127,91 +144,118 @@ impl AskerTwo {
     /// Lets the library work on what has come and what is to go.
     fn turn(&mut self) -> Result<(), Failure> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
-        match Pin::new(connection).poll(&mut context()) {
-            Poll::Pending => Ok(()),
-            Poll::Ready(result) => {
-                self.is_over = true;
-                result.map_err(|e| failure(&e))
-            }
+        let turned = Pin::new(connection).poll(&mut context());
+        // After GOAWAY the streams that the server has begun go on, and no other can be opened.
+        let takes_more =
+            self.send.as_mut().is_some_and(|s| !matches!(s.poll_ready(&mut context()), Poll::Ready(Err(_))));
+        self.is_over |= !takes_more || turned.is_ready();
+        match turned {
+            Poll::Pending | Poll::Ready(Ok(())) => Ok(()),
+            Poll::Ready(Err(e)) => Err(failure(&e)),
         }
     }
 
     fn begin(&mut self, random: &mut Random) -> Result<(), Failure> {
         let Ask { head, body } = self.next_ask(random)?;
-        let Some(send) = &mut self.send else { return Err(over()) };
+        let send = self.send.as_mut().filter(|_| !self.is_over).ok_or_else(over)?;
+        let allowed = send.current_max_send_streams();
         match send.poll_ready(&mut context()) {
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(e)) => return Err(failure(&e)),
-            Poll::Pending => {
-                let text = "the server allows no request at a time on a connection of HTTP/2";
-                return Err(Failure::new(FailureClass::Connection, text));
-            }
+            Poll::Pending => return Err(Failure::new(FailureClass::Connection, too_few_streams(allowed))),
         }
         let (response, mut sending) = send.send_request(head, body.is_empty()).map_err(|e| failure(&e))?;
         if !body.is_empty() {
             sending.send_data(body, true).map_err(|e| failure(&e))?;
         }
-        self.answer = Part::Head(response);
+        self.lanes[self.turned_to].answer = Part::Head(response);
         self.turn()
     }
 
     /// What the event asks.
     fn next_ask(&mut self, random: &mut Random) -> Result<Ask, Failure> {
-        let request = &self.requests[self.asked];
+        let lane = &mut self.lanes[self.turned_to];
+        let request = &self.requests[lane.asked];
         if self.writer.is_plain(request) {
-            return Ok(self.asks[self.asked].clone());
+            return Ok(self.asks[lane.asked].clone());
         }
         self.room.clear();
         let written = self.writer.write(request, random, &mut self.room);
         let ask = written.and_then(|()| Ask::of(&self.room, self.scheme));
-        self.path.clear();
-        self.path.extend_from_slice(path_of(&self.room));
+        lane.path.clear();
+        lane.path.extend_from_slice(path_of(&self.room));
         ask.map_err(|text| Failure::new(FailureClass::Application, format!("{}: {text}", request.name)))
     }
 
-    /// Takes what of the answer has come; true where it is whole.
-    fn take(&mut self) -> Result<bool, Failure> {
+    /// Takes what has come of the answer of one lane; true where it is whole.
+    fn take(&mut self, number: usize) -> Result<bool, Failure> {
+        let lane = &mut self.lanes[number];
         loop {
-            // An answer may be there also where the connection has ended with it.
-            let turned = self.turn();
-            match &mut self.answer {
-                Part::None => return turned.map(|()| false),
+            match &mut lane.answer {
+                Part::None => return Ok(false),
+                Part::Failed(failure) => return Err(failure.clone()),
                 Part::Head(response) => match pin!(response).poll(&mut context()) {
-                    Poll::Pending => return turned.map(|()| false),
+                    Poll::Pending => return Ok(false),
                     Poll::Ready(Err(e)) => return Err(failure(&e)),
                     Poll::Ready(Ok(response)) => {
-                        self.status = response.status().as_u16();
+                        lane.status = response.status().as_u16();
                         if self.server.is_none() {
                             let server = response.headers().get(http::header::SERVER);
                             self.server = server.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
                         }
                         if let Some(jar) = &mut self.writer.jar {
                             for cookie in response.headers().get_all(http::header::SET_COOKIE) {
-                                jar.take(cookie.as_bytes(), &self.path);
+                                jar.take(cookie.as_bytes(), &lane.path);
                             }
                         }
-                        self.answer = Part::Body(response.into_body());
+                        lane.answer = Part::Body(response.into_body());
                     }
                 },
                 Part::Body(body) => match body.poll_data(&mut context()) {
-                    Poll::Pending => return turned.map(|()| false),
+                    Poll::Pending => return Ok(false),
                     Poll::Ready(Some(Err(e))) => return Err(failure(&e)),
                     Poll::Ready(Some(Ok(bytes))) => {
-                        if self.requests[self.asked].body_checksum.is_some() {
-                            self.body.add(&bytes);
+                        if self.requests[lane.asked].body_checksum.is_some() {
+                            lane.body.add(&bytes);
                         }
                         // The window opens again for as much as was read.
                         let _ = body.flow_control().release_capacity(bytes.len());
                     }
                     Poll::Ready(None) => {
-                        self.answer = Part::None;
-                        // Whether the server goes away with this answer, the library says when nothing is open any more.
-                        let _ = self.turn();
+                        lane.answer = Part::None;
                         return Ok(true);
                     }
                 },
             }
         }
+    }
+
+    /// The next answer that is whole, or failed alone; `None` if more has to come.
+    fn next_answer(&mut self) -> Option<Result<Answer, Failure>> {
+        // An answer may be there also where the connection has ended with it.
+        let turned = self.turn();
+        let mut lost = turned.err();
+        // From behind the last one on: asked again and again, it looks at each lane a few times in all.
+        for step in 1..=self.lanes.len() {
+            let number = (self.answered + step) % self.lanes.len();
+            match self.take(number) {
+                Ok(false) => {}
+                Ok(true) => {
+                    // Windows that were opened again, and whether the server goes away with this answer.
+                    let _ = self.turn();
+                    self.answered = number;
+                    let lane = &self.lanes[number];
+                    return Some(judge(&self.requests, lane.asked, lane.status, lane.body));
+                }
+                // It ends all others too: first those that are whole.
+                Err(failure) if failure.class == FailureClass::Connection => lost = Some(failure),
+                Err(failure) => {
+                    (self.lanes[number].answer, self.answered) = (Part::None, number);
+                    return Some(Err(failure));
+                }
+            }
+        }
+        lost.map(Err)
     }
 }
 
@@ -219,8 +263,9 @@ impl Dialogue for AskerTwo {
     fn greet(&mut self, out: &mut Vec<u8>) {
         let handshake = client::Builder::new()
             .initial_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .enable_push(false)
+            .initial_max_send_streams(self.lanes.len())
             .max_header_list_size(HEADERS_BYTES_MAX)
             .handshake(self.pipe.clone());
         // It writes the preface, and waits for nothing.
@@ -244,41 +289,67 @@ impl Dialogue for AskerTwo {
         }
         self.pipe.put(input);
         let turned = self.problem.take().map_or_else(|| self.turn(), Err);
+        let allowed = self.send.as_ref().map_or(0, SendRequest::current_max_send_streams);
         match turned {
+            Ok(()) if allowed < self.lanes.len() => {
+                Heard::failure(taken, FailureClass::Configuration, too_few_streams(allowed))
+            }
             Ok(()) => Heard::well(taken, 0, None),
             Err(failure) => Heard { taken, answer: Some(Err(failure)) },
         }
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
-        self.asked = choose(&self.requests, self.weights, &mut random);
-        self.body = Checksum::default();
-        if let Err(problem) = self.begin(&mut random) {
-            self.problem = Some(problem);
+        let asked = choose(&self.requests, self.weights, &mut random);
+        let lane = &mut self.lanes[self.turned_to];
+        (lane.asked, lane.body, lane.answer) = (asked, Checksum::default(), Part::None);
+        match self.begin(&mut random) {
+            Ok(()) => self.reply(out),
+            // Nothing is written: who asks looks at once what became of it.
+            Err(problem) => self.lanes[self.turned_to].answer = Part::Failed(problem),
         }
-        self.reply(out);
     }
 
     fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
-        let taken = input.len();
         self.pipe.put(input);
         if is_end {
             self.pipe.close();
         }
-        let answer = match self.problem.take().map_or_else(|| self.take(), Err) {
-            Ok(false) => None,
-            Ok(true) => Some(judge(&self.requests, self.asked, self.status, self.body)),
-            Err(failure) => Some(Err(failure)),
-        };
-        Heard { taken, answer }
+        Heard { taken: input.len(), answer: self.next_answer() }
     }
 
     fn go_on(&mut self, _: &mut Vec<u8>) -> Go {
-        self.problem.take().map_or(Go::Wait, |problem| Go::Ended(Err(problem)))
+        let lane = &mut self.lanes[self.turned_to];
+        match std::mem::take(&mut lane.answer) {
+            Part::Failed(problem) => Go::Ended(Err(problem)),
+            other => {
+                lane.answer = other;
+                Go::Wait
+            }
+        }
+    }
+
+    fn turn_to(&mut self, lane: usize) {
+        self.turned_to = lane;
+    }
+
+    fn answered(&self) -> usize {
+        self.answered
+    }
+
+    fn cancel(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.lanes.len() == 1 {
+            return false;
+        }
+        // Its handle resets the stream.
+        self.lanes[self.turned_to].answer = Part::None;
+        let is_well = self.turn().is_ok();
+        self.reply(out);
+        is_well
     }
 
     fn has_left(&self) -> bool {
-        self.problem.is_some()
+        self.lanes.iter().any(|lane| matches!(lane.answer, Part::Failed(_)))
     }
 
     fn hear_unasked(&mut self, input: &[u8]) -> Heard {
@@ -292,11 +363,11 @@ impl Dialogue for AskerTwo {
     }
 
     fn asked(&self) -> Option<usize> {
-        Some(self.asked)
+        Some(self.lanes[self.turned_to].asked)
     }
 
     fn may_repeat(&self) -> bool {
-        self.requests[self.asked].may_repeat
+        self.requests[self.lanes[self.turned_to].asked].may_repeat
     }
 
     fn closes(&self) -> bool {
@@ -314,14 +385,21 @@ fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
+/// It was not sent.
 fn over() -> Failure {
-    Failure::new(FailureClass::Connection, "the connection of HTTP/2 is over")
+    Failure::new(FailureClass::Unprocessed, "the connection of HTTP/2 is over")
+}
+
+fn too_few_streams(allowed: usize) -> String {
+    format!("the server allows {allowed} requests at a time on a connection of HTTP/2: fewer --streams")
 }
 
 /// What an error of the library means.
 fn failure(error: &h2::Error) -> Failure {
     let class = match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => FailureClass::Transient,
+        // The stream is above the last one that the server will answer (RFC 9113, section 6.8), or was never opened.
+        Some(h2::Reason::NO_ERROR) if error.is_go_away() && error.is_remote() => FailureClass::Unprocessed,
         Some(_) if error.is_reset() => FailureClass::Application,
         _ => FailureClass::Connection,
     };

@@ -1,0 +1,133 @@
+//! Several streams on a connection of HTTP/2: whose answer is whose, and what becomes of those that the server does not begin any more.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test binary; clippy only knows its test functions"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use bakeoff_load as load;
+
+use load::{ErrorClass, Stop};
+use record::load::{LoadSettings, Rate};
+use record::requests::{HttpSettings, HttpVersion};
+use support::web::Nginx;
+use support::{assert_books, check_of, run, settings};
+
+/// `/answer` takes any method; a connection ends after 50 requests, with GOAWAY; it has 64 streams at most.
+fn start() -> Option<(Nginx, u16)> {
+    let port = support::port::free();
+    let server = Nginx::start_beside(|root| {
+        format!(
+            "server {{
+                 listen 127.0.0.1:{port} http2; http2_max_concurrent_streams 64; root {root};
+                 location = /answer {{ return 200 hello; }}
+                 location = /slow {{ limit_rate 1000; alias {root}/long; }}
+             }}"
+        )
+    })?;
+    Some((server, port))
+}
+
+fn asked(port: u16, path: &str, streams: u32) -> LoadSettings {
+    let http = HttpSettings {
+        version: HttpVersion::Two,
+        // What the server may have carried out is not sent twice: its event would fail.
+        method: "POST".to_owned(),
+        body: "1".to_owned(),
+        streams,
+        ..HttpSettings::plain()
+    };
+    LoadSettings {
+        http,
+        rate: Rate::Max,
+        events_max: Some(3_000),
+        warmup: Duration::ZERO,
+        time: Duration::from_mins(10),
+        threads: 2,
+        connections: Some(3),
+        ..settings(format!("http://127.0.0.1:{port}{path}"))
+    }
+}
+
+#[test]
+fn each_request_is_answered_once_though_the_server_ends_connections_with_requests_in_flight() {
+    let Some((server, port)) = start() else { return };
+    let mut answered = 0;
+    for streams in [2, 10, 64] {
+        let closed = asked(port, "/answer", streams);
+        let open = LoadSettings {
+            rate: Rate::PerSecond(1_000.0),
+            events_max: None,
+            time: Duration::from_secs(2),
+            ..closed.clone()
+        };
+        for settings in [closed, open] {
+            let record = run(&settings);
+            assert_books(&record);
+            let counts = record.counts;
+            assert_eq!(counts.done, counts.planned - counts.unfinished, "{:?}", record.error_samples);
+            assert_eq!((counts.failed, counts.retries), (0, 0), "{:?}", record.error_samples);
+            assert_eq!(record.errors.connection, 0, "{:?}", record.error_samples);
+            assert_eq!(record.outcomes["2xx"], counts.done);
+            assert!(record.outages.is_empty(), "{:?}", record.outages);
+            answered += usize::try_from(counts.done).unwrap();
+        }
+    }
+    // The server's own account: none was carried out twice, and none that it did not answer was counted. In an open loop a few may be in
+    // flight when the load ends.
+    let logged = server.logged("\"POST /answer", answered);
+    assert!((answered..=answered + 3 * 64 * 6).contains(&logged), "{logged} of {answered}");
+}
+
+#[test]
+fn a_closed_loop_keeps_all_streams_of_all_connections_busy() {
+    let Some((_server, port)) = start() else { return };
+    let settings = LoadSettings {
+        events_max: None,
+        time: Duration::from_secs(2),
+        interval: Duration::from_millis(100),
+        // 100 s each.
+        ..asked(port, "/slow", 10)
+    };
+    let http = HttpSettings { method: "GET".to_owned(), body: String::new(), ..settings.http.clone() };
+    let record = run(&LoadSettings { http: http.clone(), drain: Duration::ZERO, ..settings.clone() });
+    assert_eq!((record.counts.done, record.counts.unfinished), (0, 30), "{:?}", record.counts);
+    // A time-out ends its own stream: the others go on, and no connection is made again.
+    let http = HttpSettings { timeout: Some(Duration::from_millis(300)), ..http };
+    let record = run(&LoadSettings { http, errors_ratio_max: 1.0, ..settings });
+    assert_books(&record);
+    assert_eq!((record.counts.done, record.errors.connection), (0, 0), "{:?}", record.error_samples);
+    assert_eq!(record.errors.timeout, record.counts.failed);
+    assert!(record.counts.failed >= 30, "{:?}", record.counts);
+}
+
+#[test]
+fn more_streams_than_the_server_allows_and_a_server_without_http_2_are_refused_in_words() {
+    let Some((server, port)) = start() else { return };
+    let refused = |settings: &LoadSettings| {
+        let error = load::run(settings, &Stop::new(), &mut |_| {}).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Usage);
+        error.to_string()
+    };
+    let text = refused(&asked(port, "/answer", 65));
+    assert!(text.contains("64 requests at a time") && text.contains("fewer --streams"), "{text}");
+    let one = HttpSettings { streams: 2, ..HttpSettings::plain() };
+    let text = refused(&LoadSettings { http: one, ..asked(server.port, "/page", 1) });
+    assert!(text.contains("--streams is for HTTP/2"), "{text}");
+}
+
+#[test]
+fn littles_law_holds_with_many_requests_in_flight() {
+    let Some((_server, port)) = start() else { return };
+    let settings =
+        LoadSettings { events_max: None, time: Duration::from_secs(3), ..asked(port, "/answer", 8) };
+    let record = run(&settings);
+    assert_books(&record);
+    assert!(check_of(&record, "connected").ok);
+    let check = check_of(&record, "littles-law");
+    assert!(check.ok, "{}", check.text);
+}
