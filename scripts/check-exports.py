@@ -57,7 +57,7 @@ def expected(row, start_ms):
     labels |= {name: row[name] for name in ("block", "bakeoff") if row[name] != ""}
     if row["t_ms"] != "" and row["host"]:
         labels["host"] = row["host"]
-    labels |= {"run": row["run"], "kind": row["kind"]}
+    labels |= {"run": row["run"], "kind": row["kind"], "run_state": row["state"]}
     ms = start_ms[row["run"]] + (int(row["t_ms"]) if row["t_ms"] != "" else 0)
     return (family, frozenset(labels.items()), ms), value
 

@@ -23,6 +23,8 @@ pub struct Scale {
     pub cpus: Maybe<u32>,
     /// What one copy says against what all say, in a sentence or two.
     pub seduction: Maybe<String>,
+    /// What makes the numbers doubtful, each a sentence.
+    pub caveats: Vec<String>,
 }
 
 /// One number of copies.
@@ -56,6 +58,12 @@ pub struct Level {
     pub invalid: Vec<String>,
 }
 
+/// Efficiency that levels of too few rounds for an interval may have by chance.
+const EFFICIENCY_MAX: f64 = 1.05;
+/// The series that says how far the weights of units may be off.
+const UNIT_WORK_ERROR: &str = "unit_work_error_ratio";
+/// Two ratios that differ by less than this, surely, agree.
+const AGREE: f64 = 1.05;
 /// Probability outside an interval, on one side.
 const TAIL: f64 = 0.025;
 /// CPUs' worth of time that a copy of one thread has when nothing holds it up.
@@ -82,7 +90,46 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
     // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
     let scaling = scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1)));
     let seduction = seduction(&levels);
-    Scale { levels, scaling, cpus, seduction }
+    let caveats = weighed(bakeoff).into_iter().chain(too_efficient(&levels)).collect();
+    Scale { levels, scaling, cpus, seduction, caveats }
+}
+
+/// How far the weights of units may be off, the largest of all valid rounds.
+fn weights_error(runs: impl Iterator<Item = f64>) -> f64 {
+    runs.fold(0.0, f64::max)
+}
+
+/// That copies do different work, and how well that is known.
+fn weighed(bakeoff: &Bakeoff) -> Option<String> {
+    let of_run = |run| values(run, UNIT_WORK_ERROR).next();
+    let all: Vec<f64> = bakeoff.sealed().filter_map(|(_, run)| of_run(run)).collect();
+    (!all.is_empty()).then(|| {
+        format!(
+            "copies do different work, counted by what each takes alone, which is known to {}; intervals of work include that, \
+             those of the laws do not",
+            share(weights_error(all.into_iter()))
+        )
+    })
+}
+
+/// That a level does more than so many times what one copy does, which copies of the same work cannot.
+fn too_efficient(levels: &[Level]) -> Option<String> {
+    let one = levels.first().filter(|l| l.copies == 1)?.work_per_s.as_ref().ok()?;
+    let is_over = |level: &&Level| {
+        let Ok((work, interval)) = &level.work_per_s else { return false };
+        let times = f64::from(level.copies);
+        match (interval, &one.1) {
+            (Ok((low, _)), Ok((_, high))) => *low > times * high,
+            _ => *work > times * one.0 * EFFICIENCY_MAX,
+        }
+    };
+    let level = levels.iter().filter(|level| level.copies > 1).find(is_over)?;
+    let efficiency = share(*level.efficiency.as_ref().ok()?);
+    Some(format!(
+        "{} copies have an efficiency of {efficiency}: over 100 % is no parallel speed. Copies do different work that the command does \
+         not name (`{{copy}}`, --units), or something slowed one copy alone",
+        level.copies
+    ))
 }
 
 fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
@@ -121,7 +168,8 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
         let all: Vec<f64> = values(run, name).collect();
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     };
-    let work_per_s = work(&rounds).ok_or_else(none);
+    let unit_error = weights_error(valid.iter().flat_map(|(_, run)| values(run, UNIT_WORK_ERROR)));
+    let work_per_s = work(&rounds, unit_error).ok_or_else(none);
     let machines: Vec<crate::Machine> = valid.iter().map(|(_, run)| watched(run)).collect();
     let busy: Maybe<Vec<f64>> = machines.iter().map(|m| m.busy_ratio.clone()).collect();
     let saturated: Maybe<Vec<Vec<u32>>> = machines.iter().map(|m| m.saturated_cpus.clone()).collect();
@@ -165,7 +213,8 @@ fn watched(run: &Run) -> crate::Machine {
     machine_between(from, until, &run.cpu)
 }
 
-fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
+/// - `unit_error`: how far the weights of the copies may be off, as a share; the interval is wider by it.
+fn work(rounds: &[(u32, f64)], unit_error: f64) -> Option<(f64, Maybe<(f64, f64)>)> {
     if rounds.is_empty() {
         return None;
     }
@@ -175,7 +224,7 @@ fn work(rounds: &[(u32, f64)]) -> Option<(f64, Maybe<(f64, f64)>)> {
         let why = format!("valid rounds: {}, {SERIES_MIN} needed", logs.len());
         return Some((mean.exp(), Err(Missing::because(why))));
     }
-    let half = t_above(0.025, logs.len() as f64 - 1.0) * error;
+    let half = t_above(0.025, logs.len() as f64 - 1.0) * error + unit_error.ln_1p();
     Some((mean.exp(), Ok(((mean - half).exp(), (mean + half).exp()))))
 }
 
@@ -357,9 +406,21 @@ fn verdict(one: &Ratio, all: &Ratio) -> String {
     } else if one.high < all.low || all.high < one.low {
         "one copy misleads: the machines differ by another ratio when they are full"
     } else {
-        "one copy and all copies agree"
+        return format!("by one copy, {}; by all copies, {}: {}", says(one), says(all), agreement(one, all));
     };
     format!("by one copy, {}; by all copies, {}: {end}", says(one), says(all))
+}
+
+/// Whether the two ratios surely differ by little: that no difference was found says nothing where intervals are wide.
+fn agreement(one: &Ratio, all: &Ratio) -> String {
+    let ln = |r: &Ratio| Greatest { value: r.ratio.ln(), low: r.low.ln(), high: r.high.ln() };
+    let Ratio { low, high, .. } = ratio_of(&ln(all), &ln(one));
+    let bound = share(AGREE - 1.0);
+    if low > 1.0 / AGREE && high < AGREE {
+        format!("one copy and all copies agree within {bound}")
+    } else {
+        format!("whether all copies say the same as one to {bound} cannot be told [x {low:.3}, x {high:.3}]")
+    }
 }
 
 fn values<'a>(run: &'a Run, name: &'a str) -> impl Iterator<Item = f64> + 'a {

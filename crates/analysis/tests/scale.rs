@@ -75,7 +75,49 @@ fn a_fast_single_copy_seduces() {
     assert!((versus.all.unwrap().ratio - 0.3).abs() < 0.01);
     assert!(versus.sentence.ends_with("one copy seduces: it names the wrong machine"), "{}", versus.sentence);
     let same = analysis::scale::versus(&a, &a);
-    assert!(same.sentence.ends_with("one copy and all copies agree"), "{}", same.sentence);
+    assert!(same.sentence.ends_with("one copy and all copies agree within 5.00 %"), "{}", same.sentence);
+}
+
+#[test]
+fn intervals_that_overlap_are_no_agreement() {
+    // Noise of 20 %: the machines may differ by far more when they are full, and nothing would show it.
+    let noisy = |seed: u32| {
+        let mut run = machine(16, &[1, 2, 4, 8, 16], |n| 10.0 * f64::from(n), true);
+        for (index, attempt) in (0_u32..).zip(run.attempts.iter_mut()) {
+            let factor = 1.0 + 0.2 * (f64::from((index * 7919 + seed * 104_729) % 1000) / 500.0 - 1.0);
+            let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
+            series.filter(|s| s.name == "work_per_s").for_each(|s| s.value *= factor);
+        }
+        analysis::scale::scale(&run)
+    };
+    for seed in 0..20 {
+        let versus = analysis::scale::versus(&noisy(seed), &noisy(seed + 100));
+        assert!(!versus.sentence.contains("agree within"), "{}", versus.sentence);
+    }
+}
+
+#[test]
+fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_the_interval() {
+    let faster = machine(16, &[1, 2, 4], |n| f64::from(n) * if n == 2 { 11.25 } else { 10.0 }, true);
+    let scale = analysis::scale::scale(&faster);
+    let [caveat] = &scale.caveats[..] else { panic!("{:?}", scale.caveats) };
+    assert!(
+        caveat.starts_with("2 copies have an efficiency of 112 %")
+            || caveat.starts_with("2 copies have an efficiency of 113 %"),
+        "{caveat}"
+    );
+    let mut weighed = machine(16, &[1, 2, 4], |n| 10.0 * f64::from(n), true);
+    let without = analysis::scale::scale(&weighed);
+    assert_eq!(without.caveats, Vec::<String>::new());
+    for run in weighed.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
+        let mut sample = run.series[0].clone();
+        (sample.name, sample.labels, sample.value) = ("unit_work_error_ratio".into(), String::new(), 0.1);
+        run.series.push(sample);
+    }
+    let with = analysis::scale::scale(&weighed);
+    let ends = |scale: &analysis::scale::Scale| scale.levels[1].work_per_s.clone().unwrap().1.unwrap();
+    assert!((ends(&with).1 / ends(&without).1 - 1.1).abs() < 1e-9 && ends(&with).0 < ends(&without).0);
+    assert!(with.caveats[0].contains("known to 10.0 %"), "{:?}", with.caveats);
 }
 
 #[test]

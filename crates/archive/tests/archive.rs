@@ -477,6 +477,28 @@ fn exports_hold_what_was_measured() {
         let text = String::from_utf8(export(id, Format::OpenMetrics)).unwrap();
         assert!(text.ends_with("# EOF\n"));
         assert!(text.contains("# TYPE bakeoff_events gauge\n"));
+        // As many samples as rows, each with the state of its run.
+        let state = format!(",run_state=\"{}\"", run.header.state.word());
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(samples.len(), csv.lines().count() - 1);
+        assert!(samples.iter().all(|sample| sample.contains(&state)), "{text}");
+        // Values are those of the table, in seconds where the table has nanoseconds.
+        let of = |family: &str, labels: &str| -> f64 {
+            let is_it =
+                |sample: &&&str| sample.starts_with(&format!("{family}{{")) && sample.contains(labels);
+            let found: Vec<&&str> = samples.iter().filter(is_it).collect();
+            assert_eq!(found.len(), 1, "{family} {labels}: {text}");
+            found[0].rsplit_once("} ").unwrap().1.split(' ').next().unwrap().parse().unwrap()
+        };
+        let same = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b.abs();
+        assert!(same(of("bakeoff_events", "fate=\"done\""), done as f64));
+        let load = run.load.as_ref().unwrap();
+        assert!(same(of("bakeoff_achieved_per_second", ""), load.achieved_per_s));
+        assert!(same(of("bakeoff_measured_seconds", ""), load.measured.as_secs_f64()));
+        if let Ok(Some(summary)) = load.lateness.as_ref().map(record::histogram::Histogram::summary) {
+            assert!(same(of("bakeoff_lateness_seconds", "stat=\"mean\""), summary.mean_ns * 1e-9));
+            assert!(same(of("bakeoff_lateness_samples", "stat=\"count\""), summary.count as f64));
+        }
         assert!(export(id, Format::Parquet).starts_with(b"PAR1"));
     }
 }

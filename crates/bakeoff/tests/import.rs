@@ -287,7 +287,8 @@ fn samples_over_a_change_of_the_clock_are_kept_a_second_apart() {
         (with("Sun Nov  2", autumn, ["PDT", "PDT", "PST", "PST"]), &[], ""),
         (with("Sun Mar  9", spring, none), la, ""),
         (with("Sun Nov  2", autumn, none), la, "this hour comes twice in the zone"),
-        // Without any zone, a clock that goes back is the end of daylight saving.
+        // Without any zone, a clock that goes back is the end of daylight saving, and a second that reads as an hour the beginning.
+        (with("Sun Mar  9", spring, none), &[], "the beginning of daylight saving"),
         (with("Sun Nov  2", autumn, none), &[], "the clock went back"),
         (
             iso([
@@ -332,6 +333,8 @@ fn two_snapshots_over_a_change_of_the_clock_are_a_second_apart() {
         ("Sun Nov  2 01:59:59 PDT 2008", "Sun Nov  2 01:00:00 PST 2008", &[]),
         ("Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008", &["--zone", "America/Los_Angeles"]),
         ("2008-10-26T02:59:59+0200", "2008-10-26T02:00:00+0100", &[]),
+        // Without any zone, the ticks give away that the hour was none.
+        ("Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008", &[]),
     ] {
         let text = format!("{before}\n{}{after}\n{}", snapshot(0, 0), snapshot(50, 50));
         let file = written(&folder, "vmstat.txt", &text);
@@ -345,6 +348,24 @@ fn two_snapshots_over_a_change_of_the_clock_are_a_second_apart() {
             "{before}: {document}"
         );
     }
+}
+
+#[test]
+fn snapshots_without_a_zone_that_may_be_an_hour_less_apart_are_not_believed_in_silence() {
+    // The ticks are those of neither a second nor an hour and a second: the hour stays, and is doubted.
+    let folder = tempfile::tempdir().unwrap();
+    let snapshot = |idle: u32| format!("0 user   cpu\n0 system cpu\n{idle} idle   cpu\n0 wait   cpu\n");
+    let dates = ["Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
+    let text = format!("{}\n{}{}\n{}", dates[0], snapshot(0), dates[1], snapshot(90_000));
+    let file = written(&folder, "vmstat.txt", &text);
+    for words in [&["-n", "1"][..], &[]] {
+        let output = bakeoff().args(["import", "vmstat"]).args(words).arg(&file).output().unwrap();
+        assert!(err(&output).contains("1 s if daylight saving began"), "{}", err(&output));
+    }
+    let dates: Vec<&str> = dates.to_vec();
+    let (at_s, told) = kept_at(&dates, &[]);
+    assert_eq!(at_s, [0.0, 3601.0]);
+    assert!(told.contains("1 s if daylight saving began"), "{told}");
 }
 
 #[test]

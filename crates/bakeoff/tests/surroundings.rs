@@ -259,3 +259,29 @@ fn root_a_quota_that_takes_effect_makes_everything_invalid() {
     assert!(check["ok"] == false && said(check["text"].as_str().unwrap_or_default()), "{check}");
     assert!(load["throttled"]["periods"].as_u64() > Some(0), "{load}");
 }
+
+#[test]
+fn root_a_quota_that_takes_effect_leaves_a_search_and_a_sweep_without_an_answer() {
+    // A twentieth of a CPU: starting programs uses it up, at any rate that the search tries.
+    let Some(group) = Group::with_quota("search", 5_000, 100_000) else {
+        return eprintln!("skipped: needs root and a control group with the CPU controller");
+    };
+    let lab = Lab::new();
+    let words = ["load", "exec:true", "--search", "p90<5s", "--rate", "40", "--time", "1s", "--warmup", "0"];
+    let search = group.run(&lab, &[&words[..], &["--json", "--observe", "none"]].concat());
+    assert_eq!(search.code, Some(3), "{}{}", search.out, search.err);
+    let search = json(&search);
+    assert_eq!(search["answer"], "invalid", "{search}");
+    let probes = search["probes"].as_array().expect("probes");
+    assert!(probes.iter().all(|probe| probe["end"] == "invalid"), "{search}");
+    assert!(probes[0]["found"].as_str().is_some_and(|found| found.contains("CPU quota")), "{search}");
+
+    let dir = lab.path("data");
+    fs::create_dir_all(&dir).expect("a folder");
+    let words =
+        ["dder", "--json", "--data", "64KiB", "--max", "6KiB", "--point", "1ms", "--rounds", "1", "--dir"];
+    let sweep = group.run(&lab, &[&words[..], &[dir.to_str().expect("UTF-8")]].concat());
+    assert_eq!(sweep.code, Some(3), "{}{}", sweep.out, sweep.err);
+    let sweep = json(&sweep);
+    assert!(sweep["throttled"]["periods"].as_u64() > Some(0), "{sweep}");
+}

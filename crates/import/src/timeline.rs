@@ -3,7 +3,9 @@
 //! A date says what a clock on a wall showed. Between two such dates the clock may have been set forward or back by the
 //! hour, for daylight saving, so that a second reads as an hour or as nothing. A date with a zone's abbreviation or offset is
 //! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back by an hour is
-//! taken for the end of daylight saving, since the lines of a log are in order; that is reported.
+//! taken for the end of daylight saving, since the lines of a log are in order; that is reported. A step of an hour more than
+//! the one before it, over a moment at which a zone began daylight saving, is taken for the beginning. Between the first two
+//! dates there is no step before: then the step stays as it reads, and what it may be instead is reported.
 //!
 //! # Source
 //!
@@ -27,6 +29,10 @@ pub struct Timeline {
     zone: Option<TimeZone>,
     /// The moment of the last date.
     last_s: Option<i64>,
+    /// The step to the last date from the one before it.
+    step_s: Option<i64>,
+    /// That a step may be an hour too long was reported.
+    doubted: bool,
     /// What was added to dates without a zone since the clock went back.
     shift_s: i64,
     /// Offsets of abbreviations that were looked up, by abbreviation and day.
@@ -45,6 +51,14 @@ pub struct Placed {
     pub unix_s: i64,
     /// What had to be assumed, if anything.
     pub assumed: Option<String>,
+    /// The step to this date may be an hour too long: in some zone, the clock was set forward meanwhile.
+    pub may_be_hour_less: bool,
+}
+
+impl Placed {
+    fn at(unix_s: i64) -> Self {
+        Self { unix_s, assumed: None, may_be_hour_less: false }
+    }
 }
 
 impl Timeline {
@@ -70,11 +84,11 @@ impl Timeline {
     pub fn place(&mut self, when: &When) -> Maybe<Placed> {
         let naive_s = when.clock_seconds().cast_signed();
         let placed = match &when.zone {
-            Zone::Utc => Placed { unix_s: naive_s, assumed: None },
+            Zone::Utc => Placed::at(naive_s),
             Zone::Named(name) => {
                 let (offset_s, assumed) = self.offset(name, naive_s)?;
                 let assumed = assumed.filter(|_| self.told.insert(name.clone()));
-                Placed { unix_s: naive_s - offset_s, assumed }
+                Placed { assumed, ..Placed::at(naive_s - offset_s) }
             }
             Zone::Unsaid => match self.zone.clone() {
                 Some(zone) => self.local(&zone, naive_s)?,
@@ -86,31 +100,64 @@ impl Timeline {
                 "the dates do not rise: {when} lies before the date above it"
             )));
         }
+        self.step_s = self.last_s.map(|last_s| placed.unix_s - last_s);
         self.last_s = Some(placed.unix_s);
         Ok(placed)
     }
 
-    /// A clock without a zone that goes back by up to an hour was set back for the end of daylight saving.
+    /// The clock was set forward by an hour before the last date: something other than dates says so. Yields its moment.
+    pub fn hour_less(&mut self) -> Option<i64> {
+        self.shift_s -= STEP_S;
+        self.step_s = self.step_s.map(|step_s| step_s - STEP_S);
+        self.last_s = self.last_s.map(|last_s| last_s - STEP_S);
+        self.last_s
+    }
+
+    /// A clock without a zone that goes back by up to an hour was set back for the end of daylight saving; one whose step is an
+    /// hour longer than the step before it was set forward, if any zone's was.
     fn in_order(&mut self, naive_s: i64) -> Placed {
         let unix_s = naive_s + self.shift_s;
-        let back_s = self.last_s.map_or(0, |last_s| last_s - unix_s);
-        if !(1..=STEP_S).contains(&back_s) {
-            return Placed { unix_s, assumed: None };
+        let step_s = self.last_s.map_or(0, |last_s| unix_s - last_s);
+        if (-STEP_S..=-1).contains(&step_s) {
+            self.shift_s += STEP_S;
+            let text = "the clock went back: taken for the end of daylight saving, an hour later than it reads from here on \
+                        (--zone says which zone it is)";
+            return Placed { assumed: Some(text.into()), ..Placed::at(unix_s + STEP_S) };
         }
-        self.shift_s += STEP_S;
-        let text = "the clock went back: taken for the end of daylight saving, an hour later than it reads from here on \
-                    (--zone says which zone it is)";
-        Placed { unix_s: unix_s + STEP_S, assumed: Some(text.into()) }
+        // As long as the step before it, such as hours between all dates.
+        let is_usual = self.step_s.is_some_and(|before_s| (step_s - before_s).abs() <= 1 + before_s / 10);
+        if step_s < STEP_S || is_usual || !clock_was_set_forward(naive_s - step_s, naive_s) {
+            return Placed::at(unix_s);
+        }
+        match self.step_s {
+            Some(before_s) if (step_s - STEP_S - before_s).abs() <= 1 + before_s / 10 => {
+                self.shift_s -= STEP_S;
+                let text = format!(
+                    "a step of {step_s} s after one of {before_s} s: taken for the beginning of daylight saving, an hour earlier than it \
+                     reads from here on (--zone says which zone it is)"
+                );
+                Placed { assumed: Some(text), ..Placed::at(unix_s - STEP_S) }
+            }
+            _ => {
+                let text = format!(
+                    "{step_s} s since the date before, as it reads; {} s if daylight saving began between them (--zone says which \
+                     zone it is)",
+                    step_s - STEP_S
+                );
+                let assumed = (!std::mem::replace(&mut self.doubted, true)).then_some(text);
+                Placed { unix_s, assumed, may_be_hour_less: true }
+            }
+        }
     }
 
     fn local(&self, zone: &TimeZone, naive_s: i64) -> Maybe<Placed> {
         let civil = civil(naive_s)?;
         let at = |offset: jiff::tz::Offset| naive_s - i64::from(offset.seconds());
         Ok(match zone.to_ambiguous_zoned(civil).offset() {
-            AmbiguousOffset::Unambiguous { offset } => Placed { unix_s: at(offset), assumed: None },
+            AmbiguousOffset::Unambiguous { offset } => Placed::at(at(offset)),
             AmbiguousOffset::Gap { before, .. } => {
                 let text = "this hour does not exist in the zone: the clock was not yet set forward";
-                Placed { unix_s: at(before), assumed: Some(text.into()) }
+                Placed { assumed: Some(text.into()), ..Placed::at(at(before)) }
             }
             AmbiguousOffset::Fold { before, after } => {
                 let first = self.last_s.is_none_or(|last_s| at(before) >= last_s);
@@ -118,7 +165,7 @@ impl Timeline {
                 let text = format!(
                     "this hour comes twice in the zone: taken for the {which} time, by the order of the lines"
                 );
-                Placed { unix_s: at(offset), assumed: Some(text) }
+                Placed { assumed: Some(text), ..Placed::at(at(offset)) }
             }
         })
     }
@@ -132,6 +179,27 @@ impl Timeline {
         let zone = self.zone.clone();
         self.known.entry(key).or_insert_with(|| abbreviation(name, naive_s, zone.as_ref())).clone()
     }
+}
+
+/// Whether the clock of any zone skipped an hour between these two readings of it.
+fn clock_was_set_forward(from_s: i64, until_s: i64) -> bool {
+    let database = TimeZoneDatabase::bundled();
+    let skipped = |zone: &TimeZone| {
+        // Half a day around, since the readings are of a clock whose offset is not known.
+        let start = Timestamp::from_second(from_s - 14 * STEP_S).ok();
+        let end_s = until_s + 14 * STEP_S;
+        start.is_some_and(|start| {
+            let mut before = zone.to_offset(start);
+            zone.following(start).take_while(|change| change.timestamp().as_second() <= end_s).any(|change| {
+                let (old, new) = (i64::from(before.seconds()), i64::from(change.offset().seconds()));
+                before = change.offset();
+                // What the clock showed when it was set, and after.
+                let shown_s = change.timestamp().as_second() + old;
+                new - old == STEP_S && from_s < shown_s && shown_s + STEP_S <= until_s
+            })
+        })
+    };
+    database.available().filter_map(|zone| database.get(zone.as_str()).ok()).any(|zone| skipped(&zone))
 }
 
 /// Seconds between two dates if both can be placed without a zone from the reader, and rise.
@@ -270,6 +338,35 @@ mod tests {
         timeline.place(&at("Sun Oct 26 12:00:00 2008")).unwrap();
         let why = timeline.place(&at("Sun Oct 26 10:00:00 2008")).unwrap_err();
         assert!(why.reason.starts_with("the dates do not rise"), "{why}");
+    }
+
+    #[test]
+    fn a_clock_without_a_zone_that_may_have_been_set_forward_is_not_believed_in_silence() {
+        // After a step of a second, one of 3601 s is a second.
+        let forward = ["Sun Mar  9 01:59:58 2008", "Sun Mar  9 01:59:59 2008", "Sun Mar  9 03:00:00 2008"];
+        let (seconds, assumed) = placed(None, &[&forward[..], &["Sun Mar  9 03:00:01 2008"]].concat());
+        assert_eq!((seconds, assumed.len()), (vec![0, 1, 2, 3], 1), "{assumed:?}");
+        assert!(assumed[0].contains("the beginning of daylight saving"), "{assumed:?}");
+        // Nothing tells the step before the first: it is as it reads, and doubted.
+        let (seconds, assumed) = placed(None, &forward[1..]);
+        assert_eq!(seconds, [0, 3601]);
+        assert!(assumed[0].contains("1 s if daylight saving began"), "{assumed:?}");
+        let mut timeline = Timeline::default();
+        let all: Vec<Placed> = forward[1..].iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
+        assert!(all[1].may_be_hour_less);
+        assert_eq!(timeline.hour_less(), Some(all[0].unix_s + 1));
+        // An hour that is one: in June, or in a log with a line each hour.
+        let june = ["Mon Jun  9 01:59:59 2008", "Mon Jun  9 03:00:00 2008"];
+        assert_eq!(placed(None, &june), (vec![0, 3601], vec![]));
+        let hourly = [
+            "Sun Mar  9 00:30:00 2008",
+            "Sun Mar  9 01:30:00 2008",
+            "Sun Mar  9 03:30:00 2008",
+            "Sun Mar  9 04:30:00 2008",
+        ];
+        assert_eq!(placed(None, &hourly).0, [0, 3600, 7200, 10_800]);
+        let spring = ["Sat Mar  8 23:30:00 2008", "Sun Mar  9 00:30:00 2008", "Sun Mar  9 01:30:00 2008"];
+        assert_eq!(placed(None, &spring).0, [0, 3600, 7200]);
     }
 
     #[test]

@@ -263,6 +263,7 @@ impl Interval {
 const TICKS_MAX: u128 = 1000 * 65_536 * 100 * 31_557_600;
 /// Surplus of ticks that reading the counters one after the other explains.
 const SURPLUS_RATIO: f64 = 0.01;
+const HOUR_S: f64 = 3600.0;
 /// Ticks by which guests' time may exceed the user's: one on each of some CPUs.
 const GUEST_EDGE_TICKS: u128 = 64;
 
@@ -383,6 +384,16 @@ fn elapsed(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> Maybe<
         (None, None) => Err(Missing::because("no dates tell: give --elapsed SECONDS")),
         _ => Err(Missing::because("only one of the snapshots has a date: give --elapsed SECONDS")),
     }
+}
+
+/// Whether the ticks are those of an hour less than the dates are apart: a clock was set forward between them.
+pub fn lacks_an_hour(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> bool {
+    let elapsed_s = elapsed(before, after, clockwork).ok().filter(|s| *s > HOUR_S).map(|s| s - HOUR_S);
+    let ticks = after.ticks.since(&before.ticks).map(|ticks| ticks.sum() as f64);
+    elapsed_s.zip(ticks).is_some_and(|(elapsed_s, ticks)| {
+        let due = due(&Ok(elapsed_s), clockwork);
+        due.is_ok_and(|due| (1.0 - ticks / due).abs() <= surplus_max(before, &Ok(elapsed_s), clockwork))
+    })
 }
 
 /// The ticks that should have come.

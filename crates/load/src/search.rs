@@ -28,9 +28,11 @@ const UPPER_END_KEPT: u32 = 2;
 const LUCK: f64 = 1.15;
 /// Runs after which it is given up.
 const PROBES_MAX: u32 = 64;
-/// A rate at which the generator seems to be in the way is tried so often.
+/// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often.
 const TRIES_UNCLEAR: u32 = 3;
 
+/// Checks that, if they fail, leave a run without evidence, whether it kept the promise or broke it.
+const NO_EVIDENCE: [&str; 2] = ["throttled", "cache-steady"];
 /// Events of which a run can tell anything.
 const EVENTS_MIN: u64 = 10;
 /// A run that fell behind is the generator's doing where connections were in service for less of the phase than this:
@@ -166,6 +168,8 @@ impl Search {
     /// Takes note of the run that [`Self::next`] asked for.
     pub fn note(&mut self, end: ProbeEnd) {
         self.probes += 1;
+        // A run without evidence is tried again, and stops the search in the same way.
+        let end = if end == ProbeEnd::Invalid { ProbeEnd::Unclear } else { end };
         self.unclear = if end == ProbeEnd::Unclear { self.unclear + 1 } else { 0 };
         if self.stage == Stage::Recheck {
             return self.rechecked(end);
@@ -174,8 +178,8 @@ impl Search {
             ProbeEnd::Kept if self.is_upper_end() => self.upper_end_kept(),
             // It broke it before: that it is the generator this time changes nothing.
             ProbeEnd::Broken | ProbeEnd::Unclear if self.is_upper_end() => self.upper_end_broken(),
-            ProbeEnd::Unclear if self.unclear < TRIES_UNCLEAR => {}
-            ProbeEnd::Unclear => {
+            ProbeEnd::Unclear | ProbeEnd::Invalid if self.unclear < TRIES_UNCLEAR => {}
+            ProbeEnd::Unclear | ProbeEnd::Invalid => {
                 let (kept_per_s, at_per_s) = (self.kept.last().copied(), self.rate_per_s);
                 self.answer = Some(Answer::GeneratorLimit { kept_per_s, at_per_s });
             }
@@ -215,7 +219,9 @@ impl Search {
         self.answer = Some(match end {
             ProbeEnd::Broken => Answer::Changed { kept_per_s: at_per_s, broken_at_per_s },
             ProbeEnd::Kept => Answer::Unsettled { kept_per_s: at_per_s, broken_at_per_s },
-            ProbeEnd::Unclear => Answer::GeneratorLimit { kept_per_s: Some(at_per_s), at_per_s },
+            ProbeEnd::Unclear | ProbeEnd::Invalid => {
+                Answer::GeneratorLimit { kept_per_s: Some(at_per_s), at_per_s }
+            }
         });
     }
 
@@ -296,6 +302,8 @@ impl Search {
 
 /// Whether a run kept the promise, and what was found of it in words.
 ///
+/// A run that a quota stopped, or whose cache was not steady, is INVALID, and no evidence either way.
+///
 /// A run that did not keep it tells nothing of the target where the generator was in the way: its worker was hardly ever
 /// off its CPU, or it was late (over all, or at a percentile that breaks the promise) while neither the service time nor the wait for a worker break the promise by themselves.
 /// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service.
@@ -313,6 +321,11 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let behind = fails("achieved-rate");
     found.extend(behind.then(|| "it did not keep up".to_owned()));
     found.extend(fails("errors").then(|| "too many events failed".to_owned()));
+    let is_worthless = |check: &&Check| !check.ok && NO_EVIDENCE.contains(&check.name);
+    if let Some(check) = record.verdict.checks.iter().find(is_worthless) {
+        found.push(check.text.clone());
+        return (ProbeEnd::Invalid, found.join(", "));
+    }
     if holds(&response) && !behind && !fails("errors") {
         return (ProbeEnd::Kept, found.join(", "));
     }

@@ -139,6 +139,15 @@ impl ScalePlan {
         words
     }
 
+    /// How many copies from the first on do work that may differ: all if the command names the copy's number, and otherwise the
+    /// number of units.
+    pub fn kinds_of_work(&self) -> u32 {
+        let most = self.copies.last().copied().unwrap_or(1);
+        let tells = |word: &String| word.contains("{copy}") || word.contains("BAKEOFF_COPY");
+        let units = u32::try_from(self.units.len().max(1)).unwrap_or(u32::MAX);
+        if self.command.iter().any(tells) { most } else { units.min(most) }
+    }
+
     pub(crate) fn cells(&self) -> Vec<Levels> {
         self.copies.iter().map(|n| Levels::from([(Self::COPIES.to_owned(), n.to_string())])).collect()
     }
@@ -258,6 +267,14 @@ mod tests {
         assert_eq!([words(0), words(1), words(2)], ["gzip|-c|a \"b\"", "gzip|-c|c", "gzip|-c|a \"b\""]);
         let appended = ScalePlan { command: vec!["sort{copy}".into()], ..plan() };
         assert_eq!(appended.command_of(1).join("|"), "sort1|c");
+        // Two units, and as many commands as copies.
+        assert_eq!((plan().kinds_of_work(), appended.kinds_of_work()), (2, 4));
+        for (word, kinds) in
+            [("sleep 1", 1), ("sleep {copy}", 4), ("sleep $BAKEOFF_COPY", 4), ("$BAKEOFF_COPIES", 1)]
+        {
+            let plan = ScalePlan { command: vec![word.into()], units: Vec::new(), ..plan() };
+            assert_eq!(plan.kinds_of_work(), kinds, "{word}");
+        }
     }
 
     #[test]

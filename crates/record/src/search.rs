@@ -105,9 +105,11 @@ pub enum ProbeEnd {
     Broken,
     /// It was broken, and the generator may be the one who did it.
     Unclear,
+    /// The run is INVALID whatever it found: a quota stopped the processes, or the cache was not steady.
+    Invalid,
 }
 
-words!(ProbeEnd { Kept = "kept", Broken = "broken", Unclear = "unclear" });
+words!(ProbeEnd { Kept = "kept", Broken = "broken", Unclear = "unclear", Invalid = "invalid" });
 
 /// One run of a search.
 #[derive(Debug, Clone, PartialEq)]
@@ -141,7 +143,7 @@ pub enum Answer {
         /// That rate.
         at_per_s: f64,
     },
-    /// The generator cannot offer more on time: the target may be able to.
+    /// The generator cannot offer more on time, or runs there are INVALID: the target may be able to.
     GeneratorLimit {
         /// Highest rate at which the promise was kept; `None` where it never was.
         kept_per_s: Option<f64>,

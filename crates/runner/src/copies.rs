@@ -7,8 +7,9 @@
 
 mod judge;
 mod room;
+mod weights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -23,10 +24,15 @@ use nix::unistd::Pid;
 use plan::{Machine, ScalePlan};
 use record::bakeoff::Trial;
 use record::clock::{Clock as _, Monotonic};
+use record::environment::Environment;
+use record::limits::Throttled;
+use record::missing::Maybe;
 use record::series::Sample;
 
 use self::judge::{others_sentence, strays_sentence, unfair, used_cpu_s};
 use self::room::{machine, over_the_limits};
+use self::weights::{SOLO_RUNS, Weights};
+use crate::beside::Beside;
 use crate::control_group::ControlGroup;
 use crate::error::RunnerError;
 use crate::log;
@@ -41,8 +47,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// In less time than this, copies differ by when they were started.
 const FAIR_FROM: Duration = Duration::from_millis(200);
-/// Runs of each unit alone, of which the shortest counts.
-const SOLO_RUNS: u32 = 3;
+/// The fact that has what each copy's command takes alone.
+const UNIT_WORK: &str = "scale.unit_work";
 
 /// How the copies are found again if this process dies.
 #[derive(Debug, Clone)]
@@ -71,15 +77,17 @@ pub(crate) struct Copies {
     machine: Machine,
     /// CPUs that can be busy all the time under the quota.
     cpus: u32,
-    /// How much work each unit is, the first one's being 1; of one unit or none, 1.
-    weights: Vec<f64>,
+    weights: Weights,
 }
 
 impl Copies {
     /// Looks whether so many copies can be, and whether the command does its work at all.
+    ///
+    /// - `begun`: the machine as it was when the run began, if it is resumed: all its rounds have the same weights.
     pub(crate) fn prepare(
         plan: &ScalePlan,
         confined: Confined,
+        begun: Option<&Environment>,
         folder: &Path,
         stop: &Stop,
     ) -> Result<Self, RunnerError> {
@@ -100,32 +108,48 @@ impl Copies {
             return Err(not_fit(problem));
         }
         strays::adopt().map_err(|e| not_fit(format!("cannot adopt what copies leave behind: {e}")))?;
-        let mut ready = Self { confined, plan: plan.clone(), machine, cpus, weights: vec![1.0] };
+        let mut ready = Self { confined, plan: plan.clone(), machine, cpus, weights: Weights::even() };
         ready.rehearse(0, folder, stop)?;
-        ready.weigh(folder, stop)?;
+        let known = begun.and_then(|environment| environment.fact(UNIT_WORK));
+        let known = known.and_then(|text| Weights::read(text, plan.kinds_of_work()));
+        ready.weights = known.map_or_else(|| ready.weigh(folder, stop), Ok)?;
         ready.confined.end_strays().map_err(not_fit)?;
         Ok(ready)
     }
 
-    /// Measures each unit alone: how much more work it is than the first.
-    fn weigh(&mut self, folder: &Path, stop: &Stop) -> Result<(), RunnerError> {
-        let copies = *self.plan.copies.last().expect("checked");
-        let units = u32::try_from(self.plan.units.len()).unwrap_or(u32::MAX).min(copies);
-        if units < 2 {
-            return Ok(());
-        }
-        let mut shortest = Vec::new();
-        for unit in 0..units {
-            let runs = (0..SOLO_RUNS).map(|_| self.rehearse(unit, folder, stop));
-            let spans = runs.collect::<Result<Vec<_>, _>>()?;
-            shortest.push(spans.into_iter().min().expect("there are runs").as_secs_f64());
-        }
-        self.weights = shortest.iter().map(|s| s / shortest[0]).collect();
-        Ok(())
+    /// What the rounds of a resumed run must not measure again.
+    pub(crate) fn facts(&self) -> BTreeMap<String, Maybe<String>> {
+        let weights = (self.weights.each.len() > 1).then(|| (UNIT_WORK.to_owned(), Ok(self.weights.text())));
+        weights.into_iter().collect()
     }
 
-    fn weight(&self, copy: u32) -> f64 {
-        self.weights[copy as usize % self.weights.len()]
+    /// Measures each kind of work alone: how much more it is than the first. Other work, or a quota, would be part of it.
+    fn weigh(&self, folder: &Path, stop: &Stop) -> Result<Weights, RunnerError> {
+        let kinds = self.plan.kinds_of_work();
+        if kinds < 2 {
+            return Ok(Weights::even());
+        }
+        let mut beside = Beside::new(self.plan.observe);
+        let used = used_cpu_s();
+        beside.open_books();
+        let began_ns = Monotonic.now_ns();
+        let runs = |kind| -> Result<Vec<Duration>, RunnerError> {
+            (0..SOLO_RUNS).map(|_| self.rehearse(kind, folder, stop)).collect()
+        };
+        let alone: Vec<Vec<Duration>> = (0..kinds).map(runs).collect::<Result<_, _>>()?;
+        let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
+        beside.close_interval();
+        let used_s = used_cpu_s() - used;
+        let places: BTreeSet<u32> = self.machine.places.keys().copied().collect();
+        let others = beside.busy_s(&places).map(|busy_s| (busy_s - used_s) / (wall_s * places.len() as f64));
+        let quota =
+            beside.take_throttled().ok().filter(Throttled::is_any).map(|throttled| throttled.to_string());
+        match quota.or_else(|| others_sentence(others.unwrap_or(0.0), places.len())) {
+            Some(why) => {
+                Err(RunnerError::NotFit { problems: vec![format!("while each unit ran alone, {why}")] })
+            }
+            None => Ok(Weights::of(&alone)),
+        }
     }
 
     /// One run alone: the command works, and what it reads is in memory. Yields how long it took.
@@ -150,9 +174,7 @@ impl Copies {
             Waited::Done => {}
         }
         let took = Duration::from_nanos(Monotonic.now_ns() - began_ns);
-        let status = process.finish();
-        strays::bury_group(process.pid());
-        match status {
+        match strays::end_group(&mut process) {
             Ok(status) if status.success() => Ok(took),
             Ok(status) => {
                 Err(RunnerError::Rehearsal { what: format!("it ended with {status}{}", last_words(&log)) })
@@ -163,10 +185,12 @@ impl Copies {
 
     /// Waits for the end of a run to the moment, since its time is a measure of its work.
     fn wait_alone(&self, process: &Process, stop: &Stop) -> Result<Waited, RunnerError> {
-        if self.plan.units.len() < 2 {
+        if self.plan.kinds_of_work() < 2 {
             return Ok(process.wait(self.plan.timeout, stop));
         }
-        process.watch(stop).map_err(|e| RunnerError::Rehearsal { what: format!("lost sight of it: {e}") })
+        process
+            .watch(self.plan.timeout, stop)
+            .map_err(|e| RunnerError::Rehearsal { what: format!("lost sight of it: {e}") })
     }
 
     fn start(&self, copy: u32, copies: u32, log: &Path) -> io::Result<Process> {
@@ -231,7 +255,7 @@ impl Copies {
         let others_s = bench.beside.busy_s(&places).map(|busy_s| busy_s - used_s);
         let others_ratio = others_s.map(|s| s / (wall_s * places.len() as f64));
         let rates: Vec<f64> =
-            (0..).zip(&tallies).map(|(copy, tally)| tally.rate() * self.weight(copy)).collect();
+            (0..).zip(&tallies).map(|(copy, tally)| tally.rate() * self.weights.of_copy(copy)).collect();
         let invalid = invalid
             .or_else(|| strays.map_or_else(Some, |count| (count > 0).then(|| strays_sentence(count))))
             .or_else(|| others_sentence(others_ratio.clone().unwrap_or(0.0), places.len()))
@@ -259,10 +283,13 @@ impl Copies {
         };
         add("cpus", String::new(), f64::from(self.cpus));
         add("wall_s", String::new(), wall_s);
+        if self.weights.each.len() > 1 {
+            add("unit_work_error_ratio", String::new(), self.weights.error_ratio);
+        }
         for (copy, tally) in (0..).zip(tallies) {
-            let (label, weight) = (|| format!("copy={copy}"), self.weight(copy));
+            let (label, weight) = (|| format!("copy={copy}"), self.weights.of_copy(copy));
             add("runs", label(), tally.runs as f64);
-            if self.weights.len() > 1 {
+            if self.weights.each.len() > 1 {
                 add("unit_work_ratio", label(), weight);
             }
             if tally.runs > 0 {
@@ -289,14 +316,15 @@ impl Copies {
                 }
             };
             if !floor.enter(copy, process.pid()) {
+                // What it has started by now must be gone before the level's strays are counted.
+                let _ = strays::end_group(&mut process);
                 return tally;
             }
             let cpu = process.watch_cpu_time();
             let now_ns = Monotonic.now_ns();
             // From here on nobody else kills it, so that its number may become another's.
             let over = floor.leave(copy);
-            let status = process.finish();
-            strays::bury_group(process.pid());
+            let status = strays::end_group(&mut process);
             if over {
                 return tally;
             }
@@ -452,11 +480,12 @@ fn last_words(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use plan::{Bind, Experiment, Scheduler};
     use record::clock::WallAnchor;
 
     use super::*;
-    use crate::beside::Beside;
 
     fn plan(script: &str) -> ScalePlan {
         ScalePlan {
@@ -483,7 +512,7 @@ mod tests {
     fn measured(plan: &ScalePlan, stop: &Stop) -> Result<Measured, Shortfall> {
         let _alone = strays::alone();
         let folder = tempfile::tempdir().unwrap();
-        let ready = Copies::prepare(plan, unconfined(), folder.path(), &Stop::new()).unwrap();
+        let ready = Copies::prepare(plan, unconfined(), None, folder.path(), &Stop::new()).unwrap();
         let trial = Experiment::Scale(plan.clone()).trials().remove(0);
         let mut beside = Beside::new(false);
         let mut bench = Bench { stop, beside: &mut beside, folder: folder.path(), anchor: WallAnchor::now() };
@@ -530,12 +559,23 @@ mod tests {
         let _alone = strays::alone();
         let folder = tempfile::tempdir().unwrap();
         let hangs = ScalePlan { timeout: Duration::from_millis(20), ..plan("exec sleep 1000") };
-        let why =
-            Copies::prepare(&hangs, unconfined(), folder.path(), &Stop::new()).err().map(|e| e.to_string());
+        let why = Copies::prepare(&hangs, unconfined(), None, folder.path(), &Stop::new())
+            .err()
+            .map(|e| e.to_string());
         assert_eq!(
             why.as_deref(),
             Some("one run of the command, before any is measured: it did not end within 20ms (--timeout)")
         );
+    }
+
+    #[test]
+    fn a_command_that_hangs_alone_is_told_where_each_copy_has_its_own() {
+        let _alone = strays::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan("exec sleep 100$BAKEOFF_COPY");
+        let hangs = ScalePlan { timeout: Duration::from_millis(20), ..plan };
+        let prepared = Copies::prepare(&hangs, unconfined(), None, folder.path(), &Stop::new());
+        assert!(prepared.err().is_some_and(|e| e.to_string().contains("did not end within 20ms")));
     }
 
     #[test]
@@ -577,7 +617,7 @@ mod tests {
     #[test]
     fn units_of_different_size_count_by_what_they_take_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let units: Vec<String> = [("small", "0.02"), ("big", "0.4")]
+        let units: Vec<String> = [("small", "0.2"), ("big", "1")]
             .map(|(name, seconds)| {
                 let path = folder.path().join(name);
                 fs::write(&path, seconds).unwrap();
@@ -591,13 +631,77 @@ mod tests {
             ..plan("")
         };
         let done = measured(&plan, &Stop::new()).unwrap();
-        // However busy the machine: sleeping twenty times as long is never less than three times the work.
+        // Each takes as much longer as a shell starts, and on a busy machine is woken late: the ratio of 5 gets smaller.
         let weights = of(&done, "unit_work_ratio");
         assert!(
-            weights[0].to_bits() == 1.0_f64.to_bits() && weights[1] > 3.0 && weights[1] < 25.0,
+            weights[0].to_bits() == 1.0_f64.to_bits() && weights[1] > 3.3 && weights[1] < 5.6,
             "{weights:?}"
         );
+        assert!(of(&done, "unit_work_error_ratio")[0] > 0.0);
         let (runs, rates) = (of(&done, "runs"), of(&done, "work_per_s"));
         assert!(runs.iter().all(|n| *n > 0.0) && rates.len() == 2, "{runs:?} {rates:?}");
+    }
+
+    #[test]
+    fn copies_whose_commands_differ_by_their_number_count_by_what_they_take_alone() {
+        // The first sleeps 0.6 s, the third 0.2 s.
+        let done = measured(&plan("exec sleep 0.$((6-2*BAKEOFF_COPY))"), &Stop::new()).unwrap();
+        let weights = of(&done, "unit_work_ratio");
+        assert!(weights.len() == 3 && weights[1] < 0.9 && weights[2] < 0.6, "{weights:?}");
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_the_weights_that_it_began_with() {
+        let _alone = strays::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan("exec sleep 0.0$BAKEOFF_COPY");
+        let mut begun = probes::environment::read(Path::new("/"));
+        begun.facts.insert(UNIT_WORK.to_owned(), Ok("0.5: 1,7,9".to_owned()));
+        let prepare =
+            |begun| Copies::prepare(&plan, unconfined(), begun, folder.path(), &Stop::new()).unwrap();
+        let resumed = prepare(Some(&begun));
+        assert_eq!(resumed.weights.each, [1.0, 7.0, 9.0]);
+        assert_eq!(resumed.facts()[UNIT_WORK], begun.facts[UNIT_WORK]);
+    }
+
+    #[test]
+    fn a_copy_that_the_end_of_the_level_stops_leaves_nothing_behind() {
+        let _alone = strays::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("ready");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // Each of its children tells that it is there, and stays in its group. It needs a CPU to die, and has the last claim
+        // to one.
+        let child = format!(r#"nice -n 19 sh -c 'echo >"{}"; while :; do :; done'"#, fifo.display());
+        let script = format!("i=0; while [ $i -lt 30 ]; do {child} & i=$((i+1)); done; wait");
+        let (ready, floor) = (copies_of(&plan(&script)), one_copy());
+        let log = folder.path().join("log");
+        // Open for writing too, so that it has no end.
+        let mut told = File::options().read(true).write(true).open(&fifo).unwrap();
+        for _ in 0..3 {
+            // The level ends while the copy starts: it waits at the door with all its children.
+            let mut door = floor.lock();
+            door.end = Some(End::Reached);
+            std::thread::scope(|scope| {
+                let copy = scope.spawn(|| ready.work(0, 1, &log, &floor));
+                told.read_exact(&mut [0; 30]).unwrap();
+                drop(door);
+                assert_eq!(copy.join().unwrap().runs, 0);
+            });
+            assert_eq!(ready.confined.end_strays(), Ok(0), "what stays in its group has not left it");
+        }
+    }
+
+    fn copies_of(plan: &ScalePlan) -> Copies {
+        let (machine, cpus) = machine(plan).unwrap();
+        strays::adopt().unwrap();
+        Copies { confined: unconfined(), plan: plan.clone(), machine, cpus, weights: Weights::even() }
+    }
+
+    fn one_copy() -> Floor {
+        Floor {
+            state: Mutex::new(State { running: vec![None], reached: 0, end: None }),
+            changed: Condvar::new(),
+        }
     }
 }

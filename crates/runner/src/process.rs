@@ -129,7 +129,8 @@ impl Process {
     }
 
     /// Waits until it ends, to the moment, as a measurement needs it; it stays a zombie.
-    pub(crate) fn watch(&self, stop: &Stop) -> io::Result<Waited> {
+    pub(crate) fn watch(&self, at_most: Duration, stop: &Stop) -> io::Result<Waited> {
+        let began_ns = Monotonic.now_ns();
         // SAFETY: the call takes two numbers and yields a file descriptor that nobody else has.
         let fd = Errno::result(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid.as_raw(), 0) })?;
         let fd = i32::try_from(fd).map_err(|_| io::Error::from(Errno::EBADF))?;
@@ -141,6 +142,11 @@ impl Process {
             match Errno::result(unsafe { libc::poll(&raw mut polled, 1, 100) }) {
                 Ok(1..) => return Ok(Waited::Done),
                 Ok(_) | Err(Errno::EINTR) if stop.is_requested() => return Ok(Waited::Stopped),
+                Ok(_) | Err(Errno::EINTR)
+                    if u128::from(Monotonic.now_ns() - began_ns) > at_most.as_nanos() =>
+                {
+                    return Ok(Waited::TimedOut);
+                }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -345,7 +351,7 @@ mod tests {
         let spin = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3";
         let log = Log::make(folder.path(), "log", None).unwrap();
         let mut process = sh(spin, &log);
-        assert_eq!(process.watch(&Stop::new()).unwrap(), Waited::Done);
+        assert_eq!(process.watch(Duration::MAX, &Stop::new()).unwrap(), Waited::Done);
         assert!(
             process.watch_cpu_time().unwrap() > Duration::from_millis(1),
             "twenty thousand rounds take more"
@@ -354,7 +360,7 @@ mod tests {
         let slept = sh("exec sleep 1000", &log);
         let stop = Stop::new();
         stop.request();
-        assert_eq!(slept.watch(&stop).unwrap(), Waited::Stopped);
+        assert_eq!(slept.watch(Duration::MAX, &stop).unwrap(), Waited::Stopped);
     }
 
     #[test]

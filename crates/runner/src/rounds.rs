@@ -73,7 +73,7 @@ pub fn experiment(
     let id = RunId::fresh(anchor);
     let held = Held::take(options)?;
     let (layout, workspace) = open_workspace()?;
-    let work = Work::prepare(plan, &workspace, stop, on_event)?;
+    let work = Work::prepare(plan, &workspace, None, stop, on_event)?;
     let mut bakeoff = planned(plan, id, anchor);
     bakeoff.header.labels.extend(held.mark());
     bakeoff.environment.facts.extend(work.facts());
@@ -114,7 +114,7 @@ pub(crate) fn resume(
     let held = Held::take(options)?;
     let (layout, workspace) = open_workspace()?;
     ledger.journal.say(layout)?;
-    let work = Work::prepare(&plan, &workspace, stop, on_event)?;
+    let work = Work::prepare(&plan, &workspace, Some(&bakeoff.environment), stop, on_event)?;
     let mut environment = probes::environment::read(Path::new("/"));
     environment.facts.extend(work.facts());
     let changed = bakeoff.environment.differing(&environment);
@@ -279,13 +279,20 @@ impl Work {
     fn prepare(
         plan: &Experiment,
         workspace: &Workspace,
+        begun: Option<&Environment>,
         stop: &Stop,
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<Self, RunnerError> {
         match plan {
             Experiment::Scale(plan) => {
-                on_event(&Event::Doing("one run of the command, not measured"));
-                Copies::prepare(plan, Confined::to(workspace), workspace.folder(), stop).map(Self::Copies)
+                let each = plan.kinds_of_work() > 1;
+                on_event(&Event::Doing(if each {
+                    "each unit alone"
+                } else {
+                    "one run of the command, not measured"
+                }));
+                Copies::prepare(plan, Confined::to(workspace), begun, workspace.folder(), stop)
+                    .map(Self::Copies)
             }
             Experiment::Sweep(plan) => {
                 on_event(&Event::Doing("making the files"));
@@ -297,7 +304,7 @@ impl Work {
     /// What is known of it besides the machine.
     fn facts(&self) -> BTreeMap<String, record::missing::Maybe<String>> {
         match self {
-            Self::Copies(_) => BTreeMap::new(),
+            Self::Copies(copies) => copies.facts(),
             Self::Sweep(sweep) => sweep.facts(),
         }
     }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use load::Stop;
@@ -19,7 +20,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, geteuid, getpid, getsid};
 
-use crate::process::{Stat, Waited, wait_for};
+use crate::process::{Process, Stat, Waited, wait_for};
 
 /// The variable that marks a process, also within a control group.
 pub(crate) const VARIABLE: &str = "BAKEOFF_SERIES";
@@ -31,10 +32,13 @@ pub(crate) fn adopt() -> io::Result<()> {
     Ok(set_child_subreaper(true)?)
 }
 
-/// Waits for what is left of a group whose leader has ended and that was killed: this process is its parent now.
-pub(crate) fn bury_group(leader: Pid) {
-    let group = Pid::from_raw(-leader.as_raw());
+/// Kills what is left of a process's group and waits until all of it is gone: once its leader has ended, this process is the
+/// parent of the others.
+pub(crate) fn end_group(leader: &mut Process) -> io::Result<ExitStatus> {
+    let status = leader.finish();
+    let group = Pid::from_raw(-leader.pid().as_raw());
     while matches!(waitpid(group, None), Ok(_) | Err(Errno::EINTR)) {}
+    status
 }
 
 /// The processes with one mark, and their descendants.

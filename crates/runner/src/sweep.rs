@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use load::Stop;
 use load::dd::{Call, Reader};
@@ -22,6 +23,7 @@ use record::bakeoff::Trial;
 use record::clock::{Clock as _, Monotonic};
 use record::series::Sample;
 
+use self::place::Below;
 use crate::error::RunnerError;
 use crate::process::{Placement, Process, Waited};
 use crate::rounds::{Bench, Measured, Shortfall};
@@ -93,11 +95,13 @@ impl Sweep {
 
     /// Whether direct reads read the device: what reads memory must not be printed as that.
     fn check_direct(&self) -> Result<(), RunnerError> {
+        let below = place::below(Path::new(&self.plan.folder));
         for (data, file) in &self.files {
-            let refused = match place::is_direct(file) {
-                Ok(true) => continue,
-                Ok(false) => "the kernel took the flag and read through memory".to_owned(),
-                Err(missing) => missing.reason,
+            let refused = match (&below, place::is_direct(file)) {
+                (_, Err(missing)) => missing.reason,
+                (Below::Cache(why), _) => why.clone(),
+                (_, Ok(true)) => continue,
+                (_, Ok(false)) => "the kernel took the flag and read through memory".to_owned(),
             };
             let facts = place::facts(Path::new(&self.plan.folder));
             let fact = |name: &str| facts[name].clone().unwrap_or_else(|_| "unknown".to_owned());
@@ -117,7 +121,12 @@ impl Sweep {
     pub(crate) fn facts(&self) -> std::collections::BTreeMap<String, record::missing::Maybe<String>> {
         let mut facts = place::facts(Path::new(&self.plan.folder));
         if self.plan.how.contains(&How::Direct) {
-            facts.insert("data.direct".to_owned(), Ok("past the page cache, as tested".to_owned()));
+            let tested = "past the page cache, as tested".to_owned();
+            let direct = match place::below(Path::new(&self.plan.folder)) {
+                Below::Unknown(why) => format!("{tested}; {why}"),
+                Below::Device | Below::Cache(_) => tested,
+            };
+            facts.insert("data.direct".to_owned(), Ok(direct));
         }
         facts
     }
@@ -201,7 +210,7 @@ fn dd(file: &File, bytes: u64, size: u64, stop: &Stop) -> Result<f64, Shortfall>
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let began_ns = Monotonic.now_ns();
     let mut process = Process::spawn(command, &Placement::ANYWHERE).map_err(failed)?;
-    let waited = process.watch(stop).map_err(failed)?;
+    let waited = process.watch(Duration::MAX, stop).map_err(failed)?;
     let took_ns = Monotonic.now_ns() - began_ns;
     if waited == Waited::Stopped {
         return Err(Shortfall::Stopped);
@@ -314,7 +323,6 @@ fn frequency_hz() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
-    use std::time::Duration;
 
     use plan::Experiment;
     use record::clock::WallAnchor;

@@ -51,7 +51,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// `run="...",kind="..."`, each name once.
+/// `run="...",kind="...",run_state="..."`, each name once.
 fn label_set(line: &Line<'_>, copy: u32) -> String {
     let header = &line.run.header;
     let mut all: BTreeMap<String, String> = BTreeMap::new();
@@ -67,9 +67,14 @@ fn label_set(line: &Line<'_>, copy: u32) -> String {
     all.extend(
         (line.t_ms.is_some() && !line.host.is_empty()).then(|| ("host".to_owned(), line.host.to_owned())),
     );
-    let first = [("run", header.id.to_string()), ("kind", header.kind.word().to_owned())];
-    let first = first.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let rest = all.into_iter().filter(|(name, _)| name != "run" && name != "kind");
+    // `state` alone is a label that samples have, of a CPU or a task.
+    let first = [
+        ("run", header.id.to_string()),
+        ("kind", header.kind.word().to_owned()),
+        ("run_state", header.state.word().to_owned()),
+    ];
+    let rest = all.into_iter().filter(|(name, _)| first.iter().all(|(known, _)| name != known));
+    let first = first.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     first
         .chain(rest)
         .map(|(name, value)| format!("{name}=\"{}\"", escaped(&value)))

@@ -47,7 +47,7 @@ Examples:
   bakeoff prove                everything; leave the machine alone meanwhile
   bakeoff prove cpu            the CPU's instruments, and mpstat, vmstat, pidstat and top beside them
   bakeoff prove load           the load generator against a target that does nothing
-Ends with 1 where an instrument of ours errs by more than its limit, with 4 where the machine was too busy to tell.";
+Ends with 1 where an instrument of ours errs by more than its limit, with 3 where a CPU quota took effect, with 4 where the\nmachine was too busy to tell.";
 
 /// What can be proved: the probes' subjects, and the load generator.
 #[derive(Debug, Clone, Copy)]
@@ -74,22 +74,26 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     signals::stop_on_interrupt()?;
     let mut screen = Screen::new();
     let mut proofs = Vec::new();
+    let quota = probes::limits::Limits::of_self().watch();
     for one in what {
         match one {
             What::Probe(subject) => probe(subject, args, &mut screen, &mut proofs)?,
             What::Load => generator(args, &mut screen, &mut proofs)?,
         }
     }
+    let throttled = quota.so_far();
     screen.clear();
 
     let interrupted = signals::STOP.is_requested();
-    let (state, reason) = if interrupted {
-        (RunState::Interrupted, Some("stopped by its user".into()))
-    } else {
-        (RunState::Sealed, None)
+    // A quota that takes effect is an error of every instrument's truth.
+    let quota = throttled.as_ref().ok().filter(|throttled| throttled.is_any()).map(ToString::to_string);
+    let (state, reason) = match (interrupted, &quota) {
+        (true, _) => (RunState::Interrupted, Some("stopped by its user".into())),
+        (false, Some(said)) => (RunState::Invalid, Some(said.clone())),
+        (false, None) => (RunState::Sealed, None),
     };
     let run = Run {
-        throttled: Err(record::limits::not_watched()),
+        throttled,
         header: RunHeader { state, reason, ..header },
         environment: probes::environment::read(Path::new("/")),
         load: None,
@@ -107,7 +111,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Some(folder) = kept? {
         screen.line(&format!("kept as {} in {}", run.header.id, folder.display()));
     }
-    Ok(if interrupted { Exit::Interrupted } else { exit_of(&run.proofs) })
+    Ok(match quota {
+        _ if interrupted => Exit::Interrupted,
+        Some(said) => {
+            screen.line(&format!("INVALID: {said}"));
+            Exit::Invalid
+        }
+        None => exit_of(&run.proofs),
+    })
 }
 
 /// Prints the proofs of a run.

@@ -90,6 +90,8 @@ pub enum Subject {
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
+    /// Its line, counted from 1.
+    pub line: u64,
     /// Whether `id` is a CPU's or a set's.
     pub subject: Subject,
     /// The CPU's or the set's number.
@@ -184,10 +186,8 @@ impl Sample {
     /// A share over 100 %, shares that do not sum to 100 % (four that are rounded may be off by two), more events than a CPU
     /// can count.
     pub fn impossible(&self) -> Vec<Note> {
-        (self.line..)
-            .zip(&self.rows)
-            .filter_map(|(line, row)| Some(Note { line, text: row.impossible(self.columns)? }))
-            .collect()
+        let of_row = |row: &Row| Some(Note { line: row.line, text: row.impossible(self.columns)? });
+        self.rows.iter().filter_map(of_row).collect()
     }
 
     /// The rows that were busy (neither idle nor waiting) for at least `least_pct` of the interval.
@@ -257,6 +257,14 @@ mod tests {
             let found: Vec<String> = samples(&text)[0].impossible().iter().map(ToString::to_string).collect();
             assert_eq!(found.first().map(String::as_str), said);
         }
+    }
+
+    #[test]
+    fn what_no_cpu_can_have_is_named_with_its_line_among_lines_that_are_no_rows() {
+        let bad = row(1, 1, 0).replace(" 100\n", " 7000\n");
+        let text = HEADER.to_owned() + &row(0, 1, 0) + "\nlogin: root\n" + &bad;
+        let found: Vec<u64> = samples(&text)[0].impossible().iter().map(|note| note.line).collect();
+        assert_eq!(found, [5], "{text}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -> Value
         .with("levels", scale.levels.iter().map(level).collect::<Vec<_>>())
         .with("fit", fit(scale))
         .maybe("seduction", scale.seduction.clone())
+        .with("caveats", json!(scale.caveats))
         .maybe("throttled", super::throttled::of_all(bakeoff));
     match versus {
         Some(versus) => object.with("compared", compared(versus)).finish(),

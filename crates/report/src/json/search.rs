@@ -1,7 +1,7 @@
 //! `bakeoff.search/1`: the highest rate that keeps a promise.
 
 use record::missing::{Maybe, Missing};
-use record::search::{Answer, Probe, SearchRecord};
+use record::search::{Answer, Probe, ProbeEnd, SearchRecord};
 use serde_json::Value;
 
 use super::object::Object;
@@ -12,11 +12,13 @@ pub fn search(search: &SearchRecord) -> Value {
     let (word, kept, broken) = match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => ("found", Ok(*rate_per_s), Ok(*broken_at_per_s)),
         Answer::Unreachable { at_per_s } => ("unreachable", unknown("it was never kept"), Ok(*at_per_s)),
-        Answer::GeneratorLimit { kept_per_s, .. } => (
-            "generator-limit",
-            kept_per_s.ok_or_else(|| Missing::because("it was never kept")),
-            unknown("the generator was the limit"),
-        ),
+        Answer::GeneratorLimit { kept_per_s, .. } => {
+            let (word, why) = match search.probes.last() {
+                Some(Probe { end: ProbeEnd::Invalid, .. }) => ("invalid", "runs were INVALID"),
+                _ => ("generator-limit", "the generator was the limit"),
+            };
+            (word, kept_per_s.ok_or_else(|| Missing::because("it was never kept")), unknown(why))
+        }
         Answer::Unsettled { kept_per_s, broken_at_per_s } => {
             ("unsettled", Ok(*kept_per_s), Ok(*broken_at_per_s))
         }

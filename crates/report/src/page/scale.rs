@@ -27,6 +27,7 @@ pub(crate) fn scale(bakeoff: &Bakeoff, scale: &Scale, versus: Option<&Versus>) -
         scale.seduction.clone().unwrap_or_else(|missing| format!("what one copy says is unknown: {missing}"));
     let mut caveats = invalid;
     caveats.extend(beside_others(bakeoff));
+    caveats.extend(scale.caveats.iter().map(|caveat| format!("{}.", upper(caveat))));
     caveats.extend(scale.scaling.cliff.as_ref().map(cliff_sentence));
     caveats.extend(versus.map(|v| format!("{}.", v.sentence)));
     Page {

@@ -41,6 +41,9 @@ pub fn scale(
     if valid.peek().is_some() && valid.all(|level| level.others_ratio.is_err()) {
         paragraph(out, "Whether other work slowed the copies is unknown: it was not watched.", 2, style)?;
     }
+    for caveat in &scale.caveats {
+        paragraph(out, &capital(caveat), 2, style)?;
+    }
     if let Some(cliff) = &scale.scaling.cliff {
         paragraph(out, &cliff_sentence(cliff), 2, style)?;
     }

@@ -51,6 +51,8 @@ pub fn per_second(per_s: f64) -> String {
 
 fn answer(search: &SearchRecord) -> (String, Tint) {
     let promise = &search.promise;
+    let invalid = search.probes.last().is_some_and(|probe| probe.end == ProbeEnd::Invalid);
+    let limit = if invalid { "runs were INVALID" } else { "the generator was the limit" };
     match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => (
             format!(
@@ -69,23 +71,23 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
         ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } if kept >= at_per_s => (
             format!(
-                "{promise} holds at {}/s, and no higher rate is tried: what the target can do is not known",
-                rate(*kept)
+                "{promise} holds at {}/s, and {}: what the target can do is not known",
+                rate(*kept),
+                if invalid { "later runs were INVALID" } else { "no higher rate is tried" }
             ),
             Tint::Doubt,
         ),
         Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } => (
             format!(
-                "{promise} holds at {}/s; at {}/s the generator was the limit, and what the target can do is not known",
+                "{promise} holds at {}/s; at {}/s {limit}, and what the target can do is not known",
                 rate(*kept),
                 rate(*at_per_s)
             ),
             Tint::Doubt,
         ),
-        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => (
-            format!("nothing was found: at {}/s the generator was the limit already", rate(*at_per_s)),
-            Tint::Doubt,
-        ),
+        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
+            (format!("nothing was found: at {}/s {limit} already", rate(*at_per_s)), Tint::Doubt)
+        }
         Answer::Unsettled { kept_per_s, broken_at_per_s } => (
             format!(
                 "not settled: {promise} held at {}/s and was broken at {}/s, and runs contradict each other",
@@ -110,6 +112,6 @@ fn tint_of(end: ProbeEnd) -> Tint {
     match end {
         ProbeEnd::Kept => Tint::Good,
         ProbeEnd::Broken => Tint::Bad,
-        ProbeEnd::Unclear => Tint::Doubt,
+        ProbeEnd::Unclear | ProbeEnd::Invalid => Tint::Doubt,
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! `open(2)` with `O_DIRECT` succeeds on file systems that have nothing to pass by: tmpfs, since Linux 6.6, takes it and
 //! reads memory. So the flag's success says nothing. What counts is whether a read leaves the file's pages in memory.
+//!
+//! That test sees the page cache of this system alone. A file system with a cache besides it (ZFS, a server's), or a device that
+//! is memory or a file, passes it and reads memory all the same: they are told by their names.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -35,6 +38,76 @@ pub(super) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
         ("data.file_system".to_owned(), mount.clone().map(|(kind, _)| kind)),
         ("data.device".to_owned(), mount.map(|(_, device)| device)),
     ])
+}
+
+/// What a read that passes the page cache by may still meet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Below {
+    /// A disk's file system on a block device.
+    Device,
+    /// A cache: why.
+    Cache(String),
+    /// Nothing is known of it: why.
+    Unknown(String),
+}
+
+/// File systems on block devices whose direct reads end at the device.
+const ON_DEVICES: [&str; 12] =
+    ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "nilfs2", "gfs2", "ocfs2", "bcachefs", "vfat"];
+/// File systems that have a cache of their own, or whose files another program or machine reads.
+const WITH_CACHES: [&str; 11] =
+    ["zfs", "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "tmpfs", "ramfs", "squashfs"];
+
+/// What lies below the page cache in `folder`.
+pub(super) fn below(folder: &Path) -> Below {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    match fs::canonicalize(folder) {
+        Ok(folder) => below_of(&folder, &mounts, Path::new("/sys/block"), 0),
+        Err(e) => Below::Unknown(e.to_string()),
+    }
+}
+
+/// - `depth`: loop devices that were gone through.
+fn below_of(folder: &Path, mountinfo: &str, sys_block: &Path, depth: u32) -> Below {
+    let Some((kind, device)) = mount_of(folder, mountinfo) else {
+        return Below::Unknown("no mount in /proc/self/mountinfo has it".to_owned());
+    };
+    if WITH_CACHES.contains(&kind.as_str())
+        || kind == "fuse"
+        || kind == "fuseblk"
+        || kind.starts_with("fuse.")
+    {
+        return Below::Cache(format!(
+            "{kind} has a cache of its own, or another program or machine reads the file"
+        ));
+    }
+    let name = device.rsplit('/').next().unwrap_or_default();
+    if ["ram", "zram", "pmem"].iter().any(|memory| is_numbered(name, memory)) {
+        return Below::Cache(format!("{device} is memory"));
+    }
+    if is_numbered(name, "loop") {
+        let number: String = name[4..].chars().take_while(char::is_ascii_digit).collect();
+        let disk = format!("loop{number}");
+        let of_loop = |file: &str| fs::read_to_string(sys_block.join(&disk).join("loop").join(file));
+        return match (of_loop("dio"), of_loop("backing_file")) {
+            (Ok(dio), _) if dio.trim() == "0" => {
+                Below::Cache(format!("{device} reads its file through the page cache (losetup --direct-io)"))
+            }
+            (Ok(_), Ok(file)) if depth < 8 => {
+                below_of(Path::new(file.trim_end_matches('\n')), mountinfo, sys_block, depth + 1)
+            }
+            _ => Below::Unknown(format!("what {device} reads is unknown")),
+        };
+    }
+    if ON_DEVICES.contains(&kind.as_str()) {
+        return Below::Device;
+    }
+    Below::Unknown(format!("what {kind} has below the page cache is unknown"))
+}
+
+/// `loop7`, `loop7p1`, `ram0`.
+fn is_numbered(name: &str, kind: &str) -> bool {
+    name.strip_prefix(kind).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Type and device of the last mount with the longest path above `folder`.
@@ -107,6 +180,49 @@ mod tests {
         assert_eq!(of("/dev/shm/x"), ("tmpfs".into(), "shm".into()));
         assert_eq!(of("/dev/shmx"), ("ext4".into(), "/dev/sda1".into()));
         assert_eq!(of("/mnt/a b"), ("xfs".into(), "/dev/sdb".into()));
+    }
+
+    #[test]
+    fn what_has_a_cache_below_the_page_cache_is_not_direct() {
+        let sys = tempfile::tempdir().unwrap();
+        for (disk, dio, file) in
+            [("loop0", "1", "/images/disk"), ("loop1", "0", "/images/disk"), ("loop2", "1", "/shm/disk")]
+        {
+            let folder = sys.path().join(disk).join("loop");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("dio"), format!("{dio}\n")).unwrap();
+            fs::write(folder.join("backing_file"), format!("{file}\n")).unwrap();
+        }
+        let below = |kind: &str, device: &str| {
+            let text = format!(
+                "1 0 8:1 / / rw - xfs /dev/vda rw\n2 1 0:5 / /shm rw - tmpfs shm rw\n3 1 0:9 / /data rw shared:1 - {kind} {device} rw\n"
+            );
+            below_of(Path::new("/data/x"), &text, sys.path(), 0)
+        };
+        for (kind, device) in [
+            ("ext4", "/dev/vda1"),
+            ("btrfs", "/dev/mapper/a"),
+            ("ext4", "/dev/loop0p1"),
+            ("xfs", "/dev/root"),
+        ] {
+            assert_eq!(below(kind, device), Below::Device, "{kind} on {device}");
+        }
+        for (kind, device) in [
+            ("zfs", "tank/data"),
+            ("fuse.sshfs", "host:/"),
+            ("fuseblk", "/dev/vdb"),
+            ("virtiofs", "share"),
+            ("nfs4", "host:/"),
+            ("ext4", "/dev/loop1"),
+            ("ext4", "/dev/loop2"),
+            ("ext4", "/dev/ram0"),
+            ("xfs", "/dev/zram1"),
+        ] {
+            assert!(matches!(below(kind, device), Below::Cache(_)), "{kind} on {device}");
+        }
+        for (kind, device) in [("overlay", "overlay"), ("somefs", "/dev/vdb"), ("ext4", "/dev/loop9")] {
+            assert!(matches!(below(kind, device), Below::Unknown(_)), "{kind} on {device}");
+        }
     }
 
     #[test]

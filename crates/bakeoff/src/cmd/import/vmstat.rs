@@ -98,7 +98,7 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
             match found {
                 Found::Note(note) => notes.note(&note),
                 Found::Snapshot(after) => {
-                    let by_dates = by_dates(&mut timeline, after, &mut notes);
+                    let by_dates = by_dates(&mut timeline, (&before, after), args, &mut notes);
                     let since_s = placed_s.zip(by_dates).map(|(from, to): (i64, i64)| (to - from) as f64);
                     placed_s = by_dates;
                     let known_s = args.elapsed.or(since_s.filter(|s| *s > 0.0));
@@ -146,11 +146,25 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
 }
 
 /// The moment of a snapshot that has a date; what had to be assumed for it, and why it has none, is noted.
-fn by_dates(timeline: &mut Timeline, snapshot: &Snapshot, notes: &mut Notes) -> Option<i64> {
+fn by_dates(
+    timeline: &mut Timeline,
+    (before, snapshot): (&Option<Snapshot>, &Snapshot),
+    args: &Args,
+    notes: &mut Notes,
+) -> Option<i64> {
     let mut note = |text: String| notes.note(&Note { line: snapshot.line, text });
     match timeline.place(snapshot.at.as_ref()?) {
         Ok(placed) => {
             placed.assumed.into_iter().for_each(&mut note);
+            let clockwork = Clockwork { hz: args.hz, cpus: args.cpus, elapsed_s: None };
+            let hour_less = |before: &Snapshot| vmstat_s::lacks_an_hour(before, snapshot, &clockwork);
+            if placed.may_be_hour_less && before.as_ref().is_some_and(hour_less) {
+                note(
+                    "the ticks are an hour's fewer than the dates allow: daylight saving began between them"
+                        .into(),
+                );
+                return timeline.hour_less();
+            }
             Some(placed.unix_s)
         }
         Err(missing) => {

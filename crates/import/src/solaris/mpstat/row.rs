@@ -44,7 +44,14 @@ pub(super) fn parse_row(line: Line<'_>, at: usize, header: &Header) -> Result<Ro
             "the number of a CPU or set, below 65536",
         )
     })?;
-    let mut row = Row { subject: header.subject, id, set: None, cpus: 1, values: [0; COLUMNS.len()] };
+    let mut row = Row {
+        line: line.number,
+        subject: header.subject,
+        id,
+        set: None,
+        cpus: 1,
+        values: [0; COLUMNS.len()],
+    };
     for &cell in &header.cells {
         match cell {
             Cell::Value(column) => row.values[column] = cursor.number(COLUMNS[column])?,

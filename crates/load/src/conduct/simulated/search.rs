@@ -1,6 +1,7 @@
 //! The search for a rate, on servers whose capacity is known.
 
 use record::search::{Answer, ProbeEnd, Promise};
+use record::verdict::Check;
 
 use super::*;
 use crate::random::Random;
@@ -80,7 +81,7 @@ fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> 
         ends[match judge(&promise, &record).0 {
             ProbeEnd::Kept => 0,
             ProbeEnd::Broken => 1,
-            ProbeEnd::Unclear => 2,
+            ProbeEnd::Unclear | ProbeEnd::Invalid => 2,
         }] += 1;
     }
     ends
@@ -121,4 +122,34 @@ fn a_target_that_keeps_its_promise_is_not_accused_beside_a_late_generator() {
     }
     assert_eq!(ends(quick, on_time), [100, 0, 0]);
     assert_eq!(ends(quick, one_in_30_late)[0], 0, "a wait of 24 ms breaks the promise");
+}
+
+#[test]
+fn a_run_that_a_quota_stopped_or_whose_cache_was_not_steady_says_nothing_of_a_promise() {
+    // The promise is kept, or broken, and neither is the target's doing.
+    for promise in ["p99<5ms", "p99<1ms"] {
+        let promise = Promise::parse(promise).unwrap();
+        for name in ["throttled", "cache-steady"] {
+            let mut record = simulate(settings(Rate::PerSecond(100.0), 3), |_| (2 * MS, Ok(())));
+            record.verdict.checks.iter_mut().for_each(|check| check.ok = true);
+            record.verdict.add(Check { name, ok: false, found: 1.0, limit: 0.0, text: "its reason".into() });
+            let (end, found) = judge(&promise, &record);
+            assert_eq!(end.word(), "invalid", "{name}: {found}");
+            assert!(found.contains("its reason"), "{found}");
+        }
+    }
+}
+
+#[test]
+fn a_search_of_which_every_run_is_invalid_finds_nothing() {
+    let promise = Promise::parse("p99<5ms").unwrap();
+    let mut search = Search::new(10.0, Room::above_floor(&promise, 30.0, 1e6));
+    let mut record = simulate(settings(Rate::PerSecond(100.0), 3), |_| (2 * MS, Ok(())));
+    let text = "a quota".to_owned();
+    record.verdict.add(Check { name: "throttled", ok: false, found: 1.0, limit: 0.0, text });
+    while let Next::Probe { .. } = search.next() {
+        search.note(judge(&promise, &record).0);
+    }
+    let Next::Done(answer) = search.next() else { unreachable!() };
+    assert_eq!(answer, Answer::GeneratorLimit { kept_per_s: None, at_per_s: 10.0 });
 }
