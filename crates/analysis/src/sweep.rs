@@ -66,7 +66,8 @@ pub struct Cell {
     pub speed: Maybe<Speed>,
     /// What is left of 100 when the size curve's own roughness is taken away, in percent of the curve.
     pub smoothness: Maybe<f64>,
-    /// The same of the machine: how still the reference stood.
+    /// The same of the machine: how still the reference stood. Missing if the machine changed its speed: the middle deviation
+    /// does not see a change in less than half of the time.
     pub quietness: Maybe<f64>,
     /// Spread of a size's values over the rounds, median over sizes, as a share.
     pub spread_ratio: Maybe<f64>,
@@ -207,6 +208,13 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     let none = || Missing::because("too few sizes, or no round, were measured");
     let off: Vec<f64> = detrended.iter().map(|p| p.1).collect();
     let references: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|(_, ns)| ns.ln()).collect();
+    let quietness = match speed.as_ref().ok().and_then(Speed::sentence) {
+        Some(_) => Err(Missing::because("the machine changed its speed")),
+        None => mad(&references)
+            .filter(|_| references.len() > 2)
+            .map(|m| 100.0 * (1.0 - m).max(0.0))
+            .ok_or_else(|| Missing::because("there was no reference")),
+    };
     Cell {
         rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
         multiples: multiples::multiples(&points, half_points.as_ref()),
@@ -215,10 +223,7 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
         time_shifts,
         speed,
         smoothness: mad(&off).map(|m| 100.0 * (1.0 - m).max(0.0)).ok_or_else(none),
-        quietness: mad(&references)
-            .filter(|_| references.len() > 2)
-            .map(|m| 100.0 * (1.0 - m).max(0.0))
-            .ok_or_else(|| Missing::because("there was no reference")),
+        quietness,
         spread_ratio: spread(&steady),
         correlations: correlations(rounds, cost.as_ref().ok(), &detrended, of_halves.as_ref()),
         how,

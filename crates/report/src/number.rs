@@ -35,6 +35,8 @@ pub(crate) fn count(n: u64) -> String {
 /// `499.98`, `12,345`: events per second, five significant digits.
 pub(crate) fn rate(per_s: f64) -> String {
     match per_s.abs() {
+        // An event an hour is not none.
+        v if v > 0.0 && v < 0.0005 => format!("{per_s:.2e}"),
         v if v < 99.995 => format!("{per_s:.3}"),
         v if v < 999.995 => format!("{per_s:.2}"),
         v if v < 9_999.95 => grouped(&format!("{per_s:.1}")),
@@ -172,6 +174,11 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(write(*value), *text, "{value}");
         }
+    }
+
+    #[test]
+    fn a_rate_above_nothing_is_not_printed_as_nothing() {
+        assert_eq!([rate(1.0 / 3_600.0), rate(0.0005), rate(0.0)], ["2.78e-4", "0.001", "0.000"]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub struct Shape {
     /// The size with the most, by the middle of about five neighbours; its interval spans the sizes that are not surely below it.
     pub peak_bytes: Estimate,
     /// What it has: each round's own, at the place that the other rounds name. A round's own maximum would be its luck.
-    /// It has no interval.
+    /// It has no interval, and is at least the plateau.
     pub peak_bytes_per_s: Estimate,
     /// Whether the curve still rises at the end: half the largest size has less than 97 % of the plateau.
     pub still_rises: bool,
@@ -67,7 +67,9 @@ pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
     }
     let halfway = of(|o| o.halfway)?.value;
     let plateau = of(|o| o.plateau)?;
-    let (peak_bytes, peak_bytes_per_s) = peak(&rounds)?;
+    let (peak_bytes, mut peak_bytes_per_s) = peak(&rounds)?;
+    // The largest sizes have the plateau, so the most is no less: rounds that disagree about the place put it too low.
+    peak_bytes_per_s.value = peak_bytes_per_s.value.max(plateau.value);
     Ok(Shape {
         plateau_bytes_per_s: plateau,
         knee_bytes: of(|o| o.knee)?,
@@ -190,5 +192,22 @@ mod tests {
         assert!((shape.knee_bytes.value / 29_500.0 - 1.0).abs() < 0.02, "{shape:?}");
         assert!((shape.plateau_bytes_per_s.value / 9.5e9 - 1.0).abs() < 0.01, "{shape:?}");
         assert!(shape.still_rises && shape.knee_bytes.interval.is_some());
+    }
+
+    #[test]
+    fn the_peak_is_not_below_the_plateau_however_noisy_rounds_are() {
+        let mut state = 1_u64;
+        let mut noise = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1_u32 << 31)
+        };
+        for _ in 0..50 {
+            let mut round = || -> BTreeMap<u64, f64> {
+                (1..=100).map(|i| (i * 1_000, i as f64 * 100.0 * (0.5 + 2.0 * noise()))).collect()
+            };
+            let rounds: Vec<_> = (0..6).map(|_| round()).collect();
+            let shape = shape(&rounds).unwrap();
+            assert!(shape.peak_bytes_per_s.value >= shape.plateau_bytes_per_s.value, "{shape:?}");
+        }
     }
 }

@@ -73,6 +73,9 @@ fn walk(name: &str, value: &Value, labels: &[(String, String)], found: &mut Vec<
                     // The list's own name says no more than the rows' names do.
                     walk(name, value, &labels, found);
                 } else {
+                    // `latency_ns` of `max_ns` is one time with one unit.
+                    let name =
+                        if key.ends_with("_ns") { name.strip_suffix("_ns").unwrap_or(name) } else { name };
                     walk(&format!("{name}_{key}"), value, &labels, found);
                 }
             }
@@ -102,6 +105,7 @@ mod tests {
                       "missing": {"switches": "why"}}],
             "size_bytes": {"512": 2, "1024": 1},
             "stack": ["a", "b"],
+            "latency_ns": {"count": 4, "max_ns": 8},
         });
         let found: Vec<String> = leaves("cpu", &tree)
             .into_iter()
@@ -116,6 +120,8 @@ mod tests {
             [
                 "cpu_event_ratio{rung=bpf,stack=a;b,cpu=3} 0.5",
                 "cpu_top_ratio{rung=bpf,stack=a;b,cpu=3,comm=x,tid=9} 0.25",
+                "cpu_latency_ns_count{rung=bpf,stack=a;b} 4",
+                "cpu_latency_max_ns{rung=bpf,stack=a;b} 8",
                 "cpu_size_bytes{rung=bpf,stack=a;b,bucket=1024} 1",
                 "cpu_size_bytes{rung=bpf,stack=a;b,bucket=512} 2",
             ]
