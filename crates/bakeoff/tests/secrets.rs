@@ -145,9 +145,11 @@ fn stars(all: &[(String, String)], name: &str) -> usize {
 #[test]
 fn secrets_of_a_plan_are_in_nothing_that_is_stored_or_shown() {
     let (lab, planted, port) = (Lab::new(), planted(), web_server());
-    let comments: String =
+    let comments: Vec<String> =
         planted.iter().filter(|p| !p.text.contains('\n')).map(|p| format!("# {}\n", p.text)).collect();
-    let texts: String = planted.iter().map(|p| format!("{}\n", p.text)).collect();
+    let comments = comments.concat();
+    let texts: Vec<&str> = planted.iter().flat_map(|p| [p.text.as_str(), "\n"]).collect();
+    let texts = texts.concat();
     let secret = |spelling: &str| {
         let found = planted.iter().find(|p| p.text.starts_with(spelling));
         found.unwrap_or_else(|| panic!("no {spelling}")).secret.clone()
@@ -205,7 +207,8 @@ fn secrets_that_servers_and_commands_print_are_in_nothing_that_is_stored_or_show
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // A log is masked line by line.
     let lines: Vec<&Planted> = planted.iter().filter(|p| !p.text.contains('\n')).collect();
-    let texts: String = lines.iter().map(|p| format!("{}\n", p.text)).collect();
+    let texts: Vec<&str> = lines.iter().flat_map(|p| [p.text.as_str(), "\n"]).collect();
+    let texts = texts.concat();
     let said = open.path().join("said");
     fs::write(&said, format!("control-77 --port 11211\n{texts}")).unwrap();
     let said = said.to_str().unwrap();

@@ -17,7 +17,7 @@ use record::load::{ClientSettings, LoadSettings, Rate};
 
 use support::{run, settings};
 
-/// What a process sees of how it was started; without SigQ, which counts signals of all processes of the user.
+/// What a process sees of how it was started; without `SigQ`, which counts signals of all processes of the user.
 const SEEN: &str = "cat /proc/self/timerslack_ns; cut -d' ' -f18,19,40,41 /proc/self/stat; grep ^Sig[^Q] /proc/self/status; \
                     cat /proc/self/limits; ls /proc/self/fd; taskset -p $$ | sed 's/.*mask/mask/'";
 

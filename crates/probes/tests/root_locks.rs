@@ -63,7 +63,7 @@ fn root_a_signal_ends_no_hold_early() {
         done.store(true, Ordering::Relaxed);
         match held {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                eprintln!("skipped: userfaultfd is not for us ({e})")
+                eprintln!("skipped: userfaultfd is not for us ({e})");
             }
             held => assert!(held.unwrap().waits > 0),
         }

@@ -70,7 +70,7 @@ fn carry(mut tunnel: File, truth: &Truth) {
     let mut under_way: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     // How far each direction of each connection got, by its two ports.
     let mut reached: HashMap<[u8; 4], u32> = HashMap::new();
-    let (mut buffer, mut fresh) = ([0; 65_536], 0);
+    let (mut buffer, mut fresh) = (vec![0; 65_536], 0);
     loop {
         let mut wait = libc::pollfd { fd: tunnel.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one element, which lives through the call.

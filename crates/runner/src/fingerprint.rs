@@ -136,7 +136,9 @@ fn find(name: &str) -> Option<PathBuf> {
 
 /// The checksum of a file; one that is the same by inode, size and time is read once.
 fn checksum(path: &Path) -> io::Result<String> {
-    static KNOWN: Mutex<BTreeMap<(u64, u64, u64, i64, i64), String>> = Mutex::new(BTreeMap::new());
+    /// Device, inode, size, seconds and nanoseconds of the last change.
+    type Key = (u64, u64, u64, i64, i64);
+    static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());
     let mut file = File::open(path)?;
     let found = file.metadata()?;
     let key = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());

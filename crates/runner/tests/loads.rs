@@ -92,7 +92,7 @@ instruments = []
     ));
     for load in loads {
         assert_eq!(load.settings.workload, Workload::Kv);
-        assert!(load.connected == 8 || load.connected == 40, "{}", load.connected);
+        assert!(matches!(load.connected, Ok(8 | 40)), "{:?}", load.connected);
         assert!(load.outcomes["hit"] > 0 && load.outcomes["stored"] > 0, "{:?}", load.outcomes);
     }
 }

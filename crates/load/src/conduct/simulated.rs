@@ -201,18 +201,18 @@ fn play(
     keeping: Keeping,
     serve: Box<Behaviour>,
 ) -> LoadRecord {
-    play_by(Arc::new(HandClock::default()), settings, down_ns, keeping, serve)
+    play_by(&Arc::new(HandClock::default()), settings, down_ns, keeping, serve)
 }
 
 fn play_by(
-    clock: Arc<HandClock>,
+    clock: &Arc<HandClock>,
     settings: LoadSettings,
     down_ns: std::ops::Range<u64>,
     keeping: Keeping,
     serve: Box<Behaviour>,
 ) -> LoadRecord {
     let simulation = Arc::new(Simulation {
-        clock: Arc::clone(&clock),
+        clock: Arc::clone(clock),
         engine: OnceLock::new(),
         serve,
         down_ns,
@@ -222,7 +222,7 @@ fn play_by(
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
     let is_open = settings.rate != Rate::Max;
     let engine =
-        Arc::new(Engine::new(settings, Arc::from([]), Arc::clone(&driver), Arc::<HandClock>::clone(&clock)));
+        Arc::new(Engine::new(settings, Arc::from([]), Arc::clone(&driver), Arc::<HandClock>::clone(clock)));
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
 

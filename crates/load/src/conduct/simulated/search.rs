@@ -77,7 +77,8 @@ fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> 
             let number = served.fetch_add(1, Ordering::SeqCst);
             (service_ns(&mut Random::of(2 * seed + 1, number)), Ok(()))
         };
-        let record = play_by(clock, settings(Rate::PerSecond(200.0), 5), 0..0, Keeping::ALL, Box::new(serve));
+        let record =
+            play_by(&clock, settings(Rate::PerSecond(200.0), 5), 0..0, Keeping::ALL, Box::new(serve));
         ends[match judge(&promise, &record).0 {
             ProbeEnd::Kept => 0,
             ProbeEnd::Broken => 1,
