@@ -29,6 +29,14 @@ fn big_machine(root: &Path, ticks: u64) {
     fs::rename(root.join("proc/stat.new"), root.join("proc/stat")).unwrap();
 }
 
+struct SetAtEnd<'d>(&'d AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the fixture's clock must be the machine's")]
 fn of_256_cpus_the_full_one_is_named_in_one_line() {
@@ -45,6 +53,8 @@ fn of_256_cpus_the_full_one_is_named_in_one_line() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         });
+        // Also where an assertion fails: the scope waits for the thread.
+        let _done = SetAtEnd(&done);
         let mut command = lab.command(&["cpu", "500ms", "--root", root.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -64,7 +74,6 @@ fn of_256_cpus_the_full_one_is_named_in_one_line() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        done.store(true, Ordering::Relaxed);
     });
 }
 

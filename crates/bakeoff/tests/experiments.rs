@@ -51,13 +51,16 @@ fn copies_that_die_or_hang_are_said_and_their_level_is_invalid() {
     let lab = Lab::new();
     let dies = "test $BAKEOFF_COPY = 0 || { echo no room >&2; exit 3; }";
     let hangs = "test $BAKEOFF_COPY = 0 || exec sleep 1000";
+    // In a file: copies whose command names its number are weighed alone before, and would end there.
+    let file = lab.path("script");
     // Who dies is not to be taken for hung, however long it had to wait for a CPU.
     for (script, timeout, said) in [
         (dies, "5m", "copy 2 of 2 ended with exit status: 3; it said: no room"),
         (hangs, "6s", "copy 2 of 2 did not end within 6s (--timeout)"),
     ] {
-        let words =
-            [&["scale", "--json", "--timeout", timeout], &FEW[..], &["--", "sh", "-c", script]].concat();
+        std::fs::write(&file, script).expect("a script");
+        let command = ["--", "sh", file.to_str().expect("a plain path")];
+        let words = [&["scale", "--json", "--timeout", timeout], &FEW[..], &command].concat();
         let ended = lab.run(&words);
         assert_eq!(ended.code, Some(3), "{}", ended.err);
         let run = json(&ended);
@@ -227,7 +230,8 @@ fn one_experiment_at_a_time_has_the_machine_and_one_beside_it_is_marked() {
         let refused = lab.run(&words);
         assert_eq!(refused.code, Some(6), "{words:?}: {}", refused.err);
         assert!(
-            refused.err.contains("The first") && refused.err.contains("--beside-others"),
+            refused.err.contains(&format!("process {}, ", first.id()))
+                && refused.err.contains("--beside-others"),
             "{}",
             refused.err
         );
