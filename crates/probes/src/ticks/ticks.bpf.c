@@ -51,9 +51,9 @@ static __always_inline bool is_sample(const struct cpu_ticks *t, const struct hr
 }
 
 /* A sample of an idle CPU comes late, and not by chance: one that is due while the CPU wakes up for
- * another interrupt comes between that one's handler and the softirq that it raised, and one that is
- * due in a short softirq of a virtual machine comes behind it. So it counts for what ran when it was
- * due. */
+ * another interrupt comes between that one's handler and the softirq that it raised, and one that
+ * is due in a short softirq of a virtual machine comes behind it. So it counts for what ran when it
+ * was due. */
 static __always_inline bool was_in_softirq(const struct cpu_ticks *t, __u64 due_ns)
 {
 	__u64 began_ns = t->softirq_began_ns;
@@ -70,8 +70,8 @@ static __always_inline void take_sample(struct cpu_ticks *t, __u64 due_ns)
 		t->sampled++;
 }
 
-/* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on an
- * idle CPU it expires, and some kernels (6.18) do not go on to the event. */
+/* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on
+ * an idle CPU it expires, and some kernels (6.18) do not go on to the event. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick, struct hrtimer *timer)
 {

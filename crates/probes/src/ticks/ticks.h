@@ -7,17 +7,18 @@ enum {
 };
 
 /* What one CPU's ticks and samples found since the programs were attached. Written by that CPU
- * alone, interrupts off, but for the event; read by others without a lock: each count by itself is whole. */
+ * alone, interrupts off, but for the event; read by others without a lock: each count by itself is
+ * whole. */
 struct cpu_ticks {
-	__u64 ticks;	  /* ticks of the scheduler's timer that fired */
-	__u64 before;	  /* ... that found a task running as they came */
-	__u64 ends;	  /* interrupts of such ticks that we saw end */
-	__u64 after;	  /* ... with a task runnable */
-	__u64 in_tick;	  /* 1: between a tick and the end of its interrupt */
-	__u64 due_ns;	  /* when the last tick was due */
-	__u64 period_ns;  /* shortest time between two ticks; 0: none seen in a row */
-	__u64 samples;	  /* phase-free samples that came */
-	__u64 sampled;	  /* ... that found a task or a softirq running */
+	__u64 ticks;	 /* ticks of the scheduler's timer that fired */
+	__u64 before;	 /* ... that found a task running as they came */
+	__u64 ends;	 /* interrupts of such ticks that we saw end */
+	__u64 after;	 /* ... with a task runnable */
+	__u64 in_tick;	 /* 1: between a tick and the end of its interrupt */
+	__u64 due_ns;	 /* when the last tick was due */
+	__u64 period_ns; /* shortest time between two ticks; 0: none seen in a row */
+	__u64 samples;	 /* phase-free samples that came */
+	__u64 sampled;	 /* ... that found a task or a softirq running */
 	__u64 sample_id; /* of the event whose timer takes the samples; 0: not sampled */
 	/* Of an idle CPU's last softirq. */
 	__u64 softirq_began_ns;
