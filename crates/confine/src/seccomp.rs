@@ -151,7 +151,7 @@ const ERRNO: u32 = 0x0005_0000;
 /// Numbers from here on are of the x32 calls, which have the same meaning and would slip through.
 const X32: u32 = 0x4000_0000;
 
-/// From now on the calls of [`REFUSED`] end with EPERM in this thread and those it starts.
+/// From now on the calls of `REFUSED` end with EPERM in this thread and those it starts.
 ///
 /// # Errors
 ///

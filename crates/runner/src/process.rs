@@ -396,7 +396,10 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut child = Command::new(&program).arg("1000").spawn().unwrap();
         let pid = child.id();
-        assert!(std::fs::read(format!("/proc/{pid}/comm")).unwrap().starts_with(b"\x9b"));
+        // It may still be on its way through exec.
+        while !std::fs::read(format!("/proc/{pid}/comm")).unwrap().starts_with(b"\x9b") {
+            std::thread::yield_now();
+        }
         let stat = Stat::of(pid.cast_signed());
         let found = process_time::find(pid);
         child.kill().unwrap();
