@@ -12,8 +12,8 @@
 //! Lambda is the throughput of the machine as it was, hiccups included. If slow values are more frequent than even noise
 //! explains ([`Scaling::slow_tail`]), the machine does more while nothing disturbs it, and no interval here holds that.
 //!
-//! The law is the one that the information criterion prefers, among those whose last parameter surely is not 0: the criterion
-//! alone calls an Amdahl machine a USL in up to 9 %. So there is no law under six series.
+//! The law is the one that the information criterion prefers, of those whose last parameter is surely not 0. By the criterion
+//! alone, up to 9 % of Amdahl machines are called a USL. Under six series no interval can tell, so no law is chosen.
 //!
 //! A peak is named only if kappa is surely over 0 and the peak lies within 1.5 times what was measured. A fall that is
 //! steeper than any such law allows is a *cliff*, and then no law is believed.

@@ -196,7 +196,7 @@ pub(crate) struct Story {
     pub(crate) state: RunState,
     pub(crate) reason: Option<String>,
     pub(crate) attempts: Vec<Told>,
-    /// What is wrong with the journal.
+    /// Where the journal is damaged, if it is.
     damage: Option<String>,
 }
 

@@ -192,7 +192,7 @@ pub(crate) struct Told {
     /// What a dying process left after it.
     pub(crate) torn_bytes: u64,
     link: String,
-    /// What is wrong with it: the first place where it is not what was written, and how many lines do not read.
+    /// If the journal is damaged: the first damaged place, and the number of lines that cannot be read.
     pub(crate) damage: Option<String>,
 }
 
@@ -255,9 +255,9 @@ struct Read {
     body: Option<String>,
 }
 
-/// What a line may continue that follows a damaged one: the checksum in that, or the one that follows from its text.
+/// The checksums that the line after a damaged one may hold: the one stored in the damaged line, or the one computed from its text.
 fn after_damage(line: &[u8], before: &Read) -> Vec<Read> {
-    // By their places: what stands around them may be what is damaged.
+    // The digits are found by position, because the text around them may be damaged.
     let digits = line.len().checked_sub(LINK_DIGITS + LINK_ENDS.len());
     let stored = digits.map(|at| String::from_utf8_lossy(&line[at..at + LINK_DIGITS]).into_owned());
     let open = digits.and_then(|at| line.get(..at.checked_sub(LINK_BEGINS.len())?));

@@ -68,7 +68,8 @@ pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
     let halfway = of(|o| o.halfway)?.value;
     let plateau = of(|o| o.plateau)?;
     let (peak_bytes, mut peak_bytes_per_s) = peak(&rounds)?;
-    // The largest sizes have the plateau, so the most is no less: rounds that disagree about the place put it too low.
+    // The plateau is a bandwidth that was reached, so the peak is at least that. Where rounds disagree about the place of the
+    // peak, its estimate comes out lower.
     peak_bytes_per_s.value = peak_bytes_per_s.value.max(plateau.value);
     Ok(Shape {
         plateau_bytes_per_s: plateau,
