@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::time::{ClockId, clock_gettime};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_getres, clock_gettime};
 use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
 
@@ -52,7 +53,7 @@ pub enum HogError {
         /// What the kernel said.
         source: nix::Error,
     },
-    /// No regular interruption was found.
+    /// The kernel's coarse clock did not move as ticks move it.
     #[error(
         "the tick was not found in {looked:?} of spinning on CPU {cpu}: too much else runs there, or ticks are off"
     )]
@@ -62,6 +63,9 @@ pub enum HogError {
         /// For how long.
         looked: Duration,
     },
+    /// Each CPU has its tick at another moment, and nothing tells which.
+    #[error("ticks cannot be found on a kernel that was started with skew_tick=1: each CPU has its own moment")]
+    SkewedTicks,
     /// A pipe or a thread could not be had.
     #[error("cannot set up the work")]
     System(#[from] io::Error),
@@ -155,20 +159,31 @@ pub fn usable() -> BTreeSet<u32> {
     (0..).take(CpuSet::count()).filter(|cpu| allowed.is_set(*cpu as usize).unwrap_or(false)).collect()
 }
 
-/// Looks for the scheduler's tick on a CPU: spins there for `look` and finds what interrupts it regularly.
+/// Looks for the scheduler's tick: spins on a CPU for `look` and sees when ticks move `CLOCK_MONOTONIC_COARSE` on.
 ///
-/// Where others want the CPU too much for that, it looks again, five times in all.
+/// Gaps in a spinner's time do not tell it: on a virtual machine the host's ticks make as many. The ticks of all CPUs
+/// come at the same moment, and one of them moves the clock. Where others want the CPU too much, it looks again, five
+/// times in all.
 ///
 /// # Errors
 ///
-/// [`HogError::NoTick`] where no period stands out, [`HogError::Cpu`].
+/// [`HogError::NoTick`] where most steps of the clock come at no one moment of its period, [`HogError::SkewedTicks`],
+/// [`HogError::Cpu`].
 pub fn find_tick(cpu: u32, look: Duration) -> Result<Tick, HogError> {
     const LOOKS: u32 = 5;
     let find = || -> Result<Tick, HogError> {
         pin(cpu)?;
-        let mut looks = (0..LOOKS).map(|_| regular(&gaps_until(Monotonic.now_ns() + nanoseconds(look))));
+        let period_ns = ns_of(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_err(io::Error::from)?);
+        let mut looks = (0..LOOKS).map(|_| {
+            let steps_ns = steps_until(Monotonic.now_ns() + nanoseconds(look));
+            phase(&steps_ns, period_ns).map(|phase_ns| Tick { period_ns, phase_ns })
+        });
         looks.find_map(|tick| tick).ok_or(HogError::NoTick { cpu, looked: look * LOOKS })
     };
+    let started_with = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    if started_with.split_ascii_whitespace().any(|word| word == "skew_tick=1") {
+        return Err(HogError::SkewedTicks);
+    }
     // On a thread of its own: the caller stays where it may run.
     thread::scope(|scope| scope.spawn(find).join().expect("it does not panic"))
 }
@@ -306,65 +321,52 @@ impl Began {
 }
 
 fn process_cpu_ns() -> u64 {
-    let t = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux always has it");
-    t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
-}
-
-/// A stretch of time in which a spinning thread did not run.
-#[derive(Debug, Clone, Copy)]
-struct Gap {
-    at_ns: u64,
-    for_ns: u64,
+    ns_of(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux always has it"))
 }
 
 /// A reading of the clock takes some 50 ns, the shortest interrupt ten times that.
 const SHORTEST_GAP_NS: u64 = 500;
 
-fn gaps_until(end_ns: u64) -> Vec<Gap> {
-    let mut gaps = Vec::with_capacity(1 << 14);
-    let mut last_ns = Monotonic.now_ns();
-    while last_ns < end_ns && gaps.len() < gaps.capacity() {
+/// The moments at which a spinning thread saw the coarse clock stepped on: just after the tick.
+fn steps_until(end_ns: u64) -> Vec<u64> {
+    let coarse = || clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).map(ns_of).ok();
+    let mut steps_ns = Vec::new();
+    let mut last = coarse();
+    loop {
+        let now = coarse();
         let now_ns = Monotonic.now_ns();
-        if now_ns - last_ns >= SHORTEST_GAP_NS {
-            gaps.push(Gap { at_ns: last_ns, for_ns: now_ns - last_ns });
+        if now != last {
+            steps_ns.push(now_ns);
         }
-        last_ns = now_ns;
+        last = now;
+        if now_ns >= end_ns {
+            return steps_ns;
+        }
     }
-    gaps
 }
 
-/// The longest period, among those that Linux can be built with, at one phase of which the gaps crowd.
-///
-/// Gaps of other causes are spread evenly over any period, so they thin the crowd without moving it. A period that is a
-/// part of the true one crowds as well, one that is not crowds less: hence the longest of the good ones.
-fn regular(gaps: &[Gap]) -> Option<Tick> {
-    /// 100, 250, 300 and 1,000 Hz.
-    const PERIODS_NS: [u64; 4] = [10_000_000, 4_000_000, 3_333_333, 1_000_000];
-    /// Three of [`BINS`] hold 3 % by chance.
-    const CROWD_RATIO: f64 = 0.12;
-    let crowds = PERIODS_NS.map(|period_ns| crowd(gaps, period_ns));
-    let best = crowds.iter().map(|(_, ratio)| *ratio).fold(0.0, f64::max);
-    let good = crowds.into_iter().find(|(_, ratio)| best >= CROWD_RATIO && *ratio >= 0.7 * best);
-    good.map(|(tick, _)| tick)
+/// Where in the period the clock is stepped on, as a tenth of a period holds at least half of the steps; the first
+/// hundredth of a period that holds many is nearest to the tick, as a step is seen late and never early.
+fn phase(steps_ns: &[u64], period_ns: u64) -> Option<u64> {
+    const BINS: usize = 100;
+    const TENTH: usize = BINS / 10;
+    const FEWEST: usize = 10;
+    let mut counts = [0_usize; BINS];
+    for step_ns in steps_ns {
+        let bin = step_ns % period_ns * BINS as u64 / period_ns;
+        counts[usize::try_from(bin).expect("less than BINS")] += 1;
+    }
+    let held = |from: usize| (from..from + TENTH).map(|bin| counts[bin % BINS]).sum::<usize>();
+    let from = (0..BINS).max_by_key(|from| held(*from)).filter(|from| held(*from) >= FEWEST)?;
+    if 2 * held(from) < steps_ns.len() {
+        return None;
+    }
+    let first = (from..from + TENTH).map(|bin| bin % BINS).find(|bin| 10 * counts[*bin] >= held(from))?;
+    Some(first as u64 * period_ns / BINS as u64)
 }
 
-const BINS: usize = 100;
-
-/// Where in that period the gaps crowd most, and which share of them lies there.
-fn crowd(gaps: &[Gap], period_ns: u64) -> (Tick, f64) {
-    // One long gap is a preemption and says no more than a short one; many of a few microseconds are the tick.
-    const LONGEST_NS: u64 = 5_000;
-    let mut weight = [0_u64; BINS];
-    for gap in gaps {
-        let bin = gap.at_ns % period_ns * BINS as u64 / period_ns;
-        weight[usize::try_from(bin).expect("less than BINS")] += gap.for_ns.min(LONGEST_NS);
-    }
-    let bins = weight.len();
-    let three = |bin: usize| weight[(bin + bins - 1) % bins] + weight[bin] + weight[(bin + 1) % bins];
-    let best = (0..bins).max_by_key(|bin| three(*bin)).unwrap_or(0);
-    let all = weight.iter().sum::<u64>().max(1);
-    let bin_ns = period_ns / BINS as u64;
-    (Tick { period_ns, phase_ns: best as u64 * bin_ns + bin_ns / 2 }, three(best) as f64 / all as f64)
+fn ns_of(t: TimeSpec) -> u64 {
+    t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
 }
 
 fn nanoseconds(span: Duration) -> u64 {
@@ -385,21 +387,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tick_is_found_among_twice_as_many_other_interruptions() {
-        let ticks =
-            (0..100).map(|k| Gap { at_ns: 7_000_000 + k * 4_000_000 + k * 37 % 2_000, for_ns: 3_000 });
-        let others = (0..200).map(|k| Gap { at_ns: 7_100_000 + k * 1_876_543, for_ns: 3_500 });
-        let gaps: Vec<Gap> = ticks.chain(others).collect();
-        let tick = regular(&gaps).unwrap();
-        assert_eq!(tick.period_ns, 4_000_000);
-        assert!(tick.phase_ns.abs_diff(3_000_000) <= 60_000, "{tick:?}");
+    fn the_tick_is_where_most_steps_of_the_clock_are_seen_first() {
+        // Seen 5 to 40 us late, in every fifth case 1 ms late, because another thread had the CPU.
+        let seen = |phase_ns: u64| -> Vec<u64> {
+            let late_ns = |k: u64| if k % 5 == 0 { 1_000_000 } else { 5_000 + k * 37 % 35 * 1_000 };
+            (0..100).map(|k| 7_000_000_000 + k * 4_000_000 + phase_ns + late_ns(k)).collect()
+        };
+        for phase_ns in [0, 730_000, 3_999_000] {
+            let found_ns = phase(&seen(phase_ns), 4_000_000).unwrap();
+            let off_ns = (found_ns + 4_000_000 - phase_ns) % 4_000_000;
+            assert!(off_ns <= 40_000 || off_ns >= 3_960_000, "{found_ns} for {phase_ns}");
+        }
     }
 
     #[test]
-    fn without_a_tick_none_is_found() {
-        let gaps: Vec<Gap> = (0..400).map(|k| Gap { at_ns: k * k * 7_919, for_ns: 1_000 }).collect();
-        assert_eq!(regular(&gaps), None);
-        assert_eq!(regular(&[]), None);
+    fn steps_of_no_one_moment_are_no_tick() {
+        let steps_ns: Vec<u64> = (0..400).map(|k| k * k * 7_919).collect();
+        assert_eq!(phase(&steps_ns, 4_000_000), None);
+        assert_eq!(phase(&[], 4_000_000), None);
     }
 
     #[test]

@@ -547,10 +547,12 @@ struct Shares {
     /// The scheduler's clock, which starts at the wake-up, inside of the interval.
     least: f64,
     /// The same around the interval: the books open and close between two readings, however long this thread waits.
+    /// And what the host took of that CPU: the scheduler's clock leaves it out, a switch cannot.
     most: f64,
 }
 
 fn watched(probe: &mut CpuProbe, hog: &mut Hog, time: Duration) -> (CpuInterval, Shares) {
+    let stolen_before_ns = stolen_ns(last_cpu());
     let before_start_ns = hog.cpu_ns();
     probe.start();
     let (seen_after_start_ns, after_start_ns) = (hog.seen_ns(), hog.cpu_ns());
@@ -558,13 +560,21 @@ fn watched(probe: &mut CpuProbe, hog: &mut Hog, time: Duration) -> (CpuInterval,
     let (before_read_ns, seen_before_read_ns) = (hog.cpu_ns(), hog.seen_ns());
     let interval = probe.read();
     let after_read_ns = hog.cpu_ns();
+    let stolen_ns = stolen_ns(last_cpu()) - stolen_before_ns;
     let of_interval = |ns: u64| ns as f64 / (interval.until_ns - interval.from_ns) as f64;
     let shares = Shares {
         seen: of_interval(seen_before_read_ns - seen_after_start_ns),
         least: of_interval(before_read_ns - after_start_ns),
-        most: of_interval(after_read_ns - before_start_ns),
+        most: of_interval(after_read_ns - before_start_ns + stolen_ns),
     };
     (interval, shares)
+}
+
+/// What the host took of that CPU so far, to the 10 ms of `/proc/stat`.
+fn stolen_ns(cpu: u32) -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    let line = stat.lines().find_map(|l| l.strip_prefix(&format!("cpu{cpu} "))).unwrap();
+    line.split_ascii_whitespace().nth(7).map_or(0, |ticks| ticks.parse::<u64>().unwrap() * 10_000_000)
 }
 
 /// What a process had of one CPU's time.
