@@ -199,7 +199,8 @@ fn a_crash_and_a_restart_cost_no_event() {
     // A worker looks again at least every second and a half; a busy machine may add to that.
     assert!(outage.for_s > 1.0 && outage.for_s < down_s + 3.0, "{outage:?}, down for {down_s} s");
     let due_in_it = outage.for_s * 100.0;
-    assert!((outage.affected as f64 - due_in_it).abs() < 10.0, "{outage:?}");
+    // And what a busy machine had not yet begun when the server fell.
+    assert!((outage.affected as f64 - due_in_it).abs() < 10.0 + 0.05 * due_in_it, "{outage:?}");
 }
 
 #[test]

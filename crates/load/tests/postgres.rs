@@ -117,7 +117,8 @@ fn a_crash_and_a_restart_cost_no_event() {
     let Some(mut server) = Postgres::start() else { return };
     let settings = LoadSettings {
         rate: Rate::PerSecond(100.0),
-        time: Duration::from_secs(5),
+        // A server that recovers from its crash on a busy disk takes its time.
+        time: Duration::from_secs(12),
         retries_max: 100,
         ..settings(server.url())
     };
@@ -127,9 +128,9 @@ fn a_crash_and_a_restart_cost_no_event() {
         server.crash();
         server.restart();
     });
-    assert_eq!((record.counts.planned, record.counts.failed), (500, 0), "{:?}", record.error_samples);
-    assert!(record.errors.connection > 0 && record.counts.retries > 0);
-    assert!(!record.outages.is_empty());
+    assert_eq!((record.counts.planned, record.counts.failed), (1_200, 0), "{:?}", record.error_samples);
+    assert!(record.errors.connection > 0 && record.counts.retries > 0, "{:?}", record.counts);
+    assert!(!record.outages.is_empty(), "{:?}", record.counts);
 }
 
 #[test]
