@@ -64,7 +64,9 @@ pub enum HogError {
         looked: Duration,
     },
     /// Each CPU has its tick at another moment, and nothing tells which.
-    #[error("ticks cannot be found on a kernel that was started with skew_tick=1: each CPU has its own moment")]
+    #[error(
+        "ticks cannot be found on a kernel that was started with skew_tick=1: each CPU has its own moment"
+    )]
     SkewedTicks,
     /// A pipe or a thread could not be had.
     #[error("cannot set up the work")]
@@ -390,7 +392,7 @@ mod tests {
     fn the_tick_is_where_most_steps_of_the_clock_are_seen_first() {
         // Seen 5 to 40 us late, in every fifth case 1 ms late, because another thread had the CPU.
         let seen = |phase_ns: u64| -> Vec<u64> {
-            let late_ns = |k: u64| if k % 5 == 0 { 1_000_000 } else { 5_000 + k * 37 % 35 * 1_000 };
+            let late_ns = |k: u64| if k.is_multiple_of(5) { 1_000_000 } else { 5_000 + k * 37 % 35 * 1_000 };
             (0..100).map(|k| 7_000_000_000 + k * 4_000_000 + phase_ns + late_ns(k)).collect()
         };
         for phase_ns in [0, 730_000, 3_999_000] {

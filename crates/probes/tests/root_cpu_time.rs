@@ -432,7 +432,8 @@ fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
         not_idle * 1e9 / per_s.max(1.0)
     );
     assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
-    // Three standard errors of a window's samples; the median of eight is closer. Handlers of interrupts are not sampled.
+    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's interrupt, of which most
+    // are, is not sampled: the sample comes in one.
     let p = event(&whole);
     let error = 3.0 * (p * (1.0 - p) / 997.0).sqrt() / (WINDOWS as f64).sqrt() * 1.25;
     let missed = whole.irq_ratio.clone().unwrap();

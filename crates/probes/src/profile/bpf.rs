@@ -147,7 +147,7 @@ impl Bpf {
         }
         let cpus = online.iter().copied().filter(|cpu| (*cpu as usize) < CPUS);
         let refused = |cpu, why| Err(format!("CPU {cpu} cannot be sampled: {why}"));
-        self.sampler = Some(Sampler::start(cpus, &self.skel.progs.on_sample, refused)?);
+        self.sampler = Some(Sampler::start(cpus, |_| SAMPLE_PERIOD_NS, &self.skel.progs.on_sample, refused)?);
         Ok(())
     }
 

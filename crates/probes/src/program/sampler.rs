@@ -8,8 +8,6 @@ use libbpf_rs::{Link, ProgramMut};
 use perf_event::Builder;
 use perf_event::events::Software;
 
-use crate::ticks::SAMPLE_PERIOD_NS;
-
 /// The events; they end when it is dropped.
 pub(crate) struct Sampler {
     /// The kernel's number of the event, by CPU.
@@ -20,6 +18,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Samples each of the CPUs, from now on, by that program.
     ///
+    /// - `period_ns`: between two samples of a CPU.
     /// - `refused`: what to do about a CPU that cannot be sampled: go on without it, or give up.
     ///
     /// # Errors
@@ -27,12 +26,13 @@ impl Sampler {
     /// What `refused` says.
     pub(crate) fn start(
         cpus: impl IntoIterator<Item = u32>,
+        period_ns: impl Fn(u32) -> u64,
         program: &ProgramMut<'_>,
         refused: impl Fn(u32, io::Error) -> Result<(), String>,
     ) -> Result<Self, String> {
         let (mut ids, mut links) = (BTreeMap::new(), Vec::new());
         for cpu in cpus {
-            match sample(cpu, program) {
+            match sample(cpu, period_ns(cpu), program) {
                 Ok((link, id)) => {
                     links.push(link);
                     ids.insert(cpu, id);
@@ -55,9 +55,9 @@ impl fmt::Debug for Sampler {
     }
 }
 
-fn sample(cpu: u32, program: &ProgramMut<'_>) -> io::Result<(Link, u64)> {
+fn sample(cpu: u32, period_ns: u64, program: &ProgramMut<'_>) -> io::Result<(Link, u64)> {
     let mut event = Builder::new(Software::CPU_CLOCK);
-    event.any_pid().one_cpu(cpu as usize).sample_period(SAMPLE_PERIOD_NS);
+    event.any_pid().one_cpu(cpu as usize).sample_period(period_ns);
     event.include_kernel().include_hv().exclude_idle(false).enabled(false);
     let event = event.build()?;
     let id = event.id();

@@ -10,7 +10,7 @@ use record::clock::{Clock, Monotonic};
 
 use self::skel::types::cpu_ticks;
 use self::skel::{TicksSkel, TicksSkelBuilder};
-use super::{Counts, Tally};
+use super::{Counts, Tally, sample_period_ns};
 use crate::program::Sampler;
 
 #[allow(
@@ -51,7 +51,8 @@ impl Ticks {
         let mut ticks = loaded.map_err(|e| format!("ticks cannot be watched: {e}"))?;
         // A CPU that cannot be sampled says so in its place.
         let go_on = |_, _| Ok(());
-        let sampler = Sampler::start(online.iter().copied(), &ticks.skel.progs.on_sample, go_on);
+        let sampler =
+            Sampler::start(online.iter().copied(), sample_period_ns, &ticks.skel.progs.on_sample, go_on);
         ticks.sample_by(sampler?);
         Ok(ticks)
     }
@@ -64,9 +65,18 @@ impl Ticks {
         let skel = open.load()?;
         let mut links = vec![
             skel.progs.on_tick.attach()?,
+            skel.progs.on_switch.attach()?,
             skel.progs.on_softirq_entry.attach()?,
             skel.progs.on_softirq_exit.attach()?,
         ];
+        // Ends first: a beginning without an end would last. Only x86 has more than the first kind.
+        for kind in ["irq_handler", "local_timer", "call_function_single", "call_function", "irq_work"] {
+            let end = skel.progs.on_handler_exit.attach_raw_tracepoint(format!("{kind}_exit"));
+            if let Ok(end) = end {
+                links.push(end);
+                links.push(skel.progs.on_handler_entry.attach_raw_tracepoint(format!("{kind}_entry"))?);
+            }
+        }
         if sees_ends {
             links.push(skel.progs.on_tick_end.attach()?);
         }

@@ -3,10 +3,10 @@
 //! Not for their own sake: held against the events, they show what the tools that sample are blind to.
 //!
 //! *Traces* the expiry of the scheduler's tick (`hrtimer_expire_entry`), the end of its interrupt (`local_timer_exit`, which
-//! only x86 has) and a `cpu-clock` perf event every 1/997 s on each CPU.
+//! only x86 has) and a `cpu-clock` perf event about every 1/997 s on each CPU.
 //! *Yields* three shares of time (ratio) per CPU and interval: of ticks that found a task running, of ticks after which one
 //! was runnable, each divided by how many ticks there would be in that time, since none come while a CPU idles; of the
-//! samples that came, those that found a task or a softirq running.
+//! samples that came, those that found a task, a softirq or an interrupt's handler running.
 //! *Differs from* `/proc/stat` in that no tick is left out or booked twice.
 //! *Blind to* ticks in low-resolution timer mode, which no hrtimer drives.
 //! *Costs* some 0.1 to 0.25 us a tick and a sample, and a look at each expiring hrtimer.
@@ -23,6 +23,13 @@ pub(crate) use self::bpf::Ticks;
 
 /// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
+
+/// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU was about to do
+/// some 10 us later, also to others; samples of others that stayed in step with it would see too much of that, or nothing.
+pub(crate) fn sample_period_ns(cpu: u32) -> u64 {
+    const KINDS: u64 = 101;
+    SAMPLE_PERIOD_NS + 1_000 * (u64::from(cpu) * 37 % KINDS) - 1_000 * (KINDS / 2)
+}
 
 /// Fewer samples than this share of those that were due say nothing of the time in between.
 const CAME_AT_LEAST: f64 = 0.5;

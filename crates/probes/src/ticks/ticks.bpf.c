@@ -18,6 +18,24 @@ extern const void perf_swevent_hrtimer __ksym __weak;
 
 struct cpu_ticks ticks[TICKS_CPUS];
 
+enum {
+	/* A sample comes up to some 100 us late where a host has to wake the CPU up, and interrupts
+	 * may come every 10 us. */
+	SPANS = 16,
+};
+
+/* When a CPU last left idle for tasks, and when softirqs and handlers of interrupts last ran on it
+ * while it was idle. None nests in its own kind. */
+struct spans {
+	__u64 number; /* of the present one; the last SPANS are kept */
+	__u64 began_ns[SPANS];
+	__u64 ended_ns[SPANS]; /* 0: it has not ended */
+};
+
+static struct spans tasks[TICKS_CPUS];
+static struct spans softirqs[TICKS_CPUS];
+static struct spans handlers[TICKS_CPUS];
+
 static __always_inline struct cpu_ticks *here(void)
 {
 	__u64 cpu = bpf_get_smp_processor_id();
@@ -50,24 +68,76 @@ static __always_inline bool is_sample(const struct cpu_ticks *t, const struct hr
 	return BPF_CORE_READ(event, id) == t->sample_id;
 }
 
-/* A sample of an idle CPU comes late, and not by chance: one that is due while the CPU wakes up for
- * another interrupt comes between that one's handler and the softirq that it raised, and one that
- * is due in a short softirq of a virtual machine comes behind it. So it counts for what ran when it
- * was due. */
-static __always_inline bool was_in_softirq(const struct cpu_ticks *t, __u64 due_ns)
+static __always_inline int begin(struct spans all[])
 {
-	__u64 began_ns = t->softirq_began_ns;
+	__u64 cpu = bpf_get_smp_processor_id();
+	struct spans *s;
+	__u32 i;
 
-	if (began_ns == 0 || due_ns < began_ns)
-		return false;
-	return t->softirq_ended_ns < began_ns || due_ns < t->softirq_ended_ns;
+	if (cpu >= TICKS_CPUS)
+		return 0;
+	s = &all[at_most_last(cpu, TICKS_CPUS)];
+	i = ++s->number % SPANS;
+	s->ended_ns[i] = 0;
+	s->began_ns[i] = bpf_ktime_get_ns();
+	return 0;
 }
 
+static __always_inline int end(struct spans all[])
+{
+	__u64 cpu = bpf_get_smp_processor_id();
+	struct spans *s;
+	__u32 i;
+
+	if (cpu >= TICKS_CPUS)
+		return 0;
+	s = &all[at_most_last(cpu, TICKS_CPUS)];
+	i = s->number % SPANS;
+	if (s->began_ns[i] != 0 && s->ended_ns[i] == 0)
+		s->ended_ns[i] = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A span whose end a kernel hid tells nothing. */
+static __always_inline bool was_in(const struct spans *s, __u64 due_ns, bool lasts)
+{
+	for (__u32 i = 0; i < SPANS; i++) {
+		if (s->began_ns[i] == 0 || due_ns < s->began_ns[i])
+			continue;
+		if (s->ended_ns[i] == 0 ? lasts && i == s->number % SPANS : due_ns < s->ended_ns[i])
+			return true;
+	}
+	return false;
+}
+
+/* A sample of an idle CPU comes late, and not by chance: one that is due while the CPU wakes up for
+ * another interrupt comes between that one's handler and the softirq that it raised, or behind the
+ * task that it woke up, and one that is due in a short softirq of a virtual machine comes behind
+ * it, or behind several. So it counts for what ran when it was due. */
 static __always_inline void take_sample(struct cpu_ticks *t, __u64 due_ns)
 {
+	__u64 cpu = at_most_last(bpf_get_smp_processor_id(), TICKS_CPUS);
+	const struct spans *last = &tasks[cpu];
+	/* Before the first change, or where a kernel hid one, nothing is known but the present. */
+	bool unseen =
+		last->number == 0 || (!is_idle() && last->ended_ns[last->number % SPANS] != 0);
+	bool task = unseen ? !is_idle() : was_in(last, due_ns, !is_idle());
+
 	t->samples++;
-	if (!is_idle() || was_in_softirq(t, due_ns))
+	if (task || was_in(&softirqs[cpu], due_ns, true) || was_in(&handlers[cpu], due_ns, true))
 		t->sampled++;
+}
+
+SEC("raw_tp/sched_switch")
+int on_switch(struct bpf_raw_tracepoint_args *ctx)
+{
+	const struct task_struct *next = (const void *)ctx->args[2];
+
+	if (is_idle())
+		return begin(tasks);
+	if (BPF_CORE_READ(next, pid) == 0)
+		return end(tasks);
+	return 0;
 }
 
 /* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on
@@ -118,21 +188,26 @@ int BPF_PROG(on_tick_end)
 SEC("raw_tp/softirq_entry")
 int on_softirq_entry(void *ctx)
 {
-	struct cpu_ticks *t = here();
-
-	if (t && is_idle())
-		t->softirq_began_ns = bpf_ktime_get_ns();
-	return 0;
+	return is_idle() ? begin(softirqs) : 0;
 }
 
 SEC("raw_tp/softirq_exit")
 int on_softirq_exit(void *ctx)
 {
-	struct cpu_ticks *t = here();
+	return end(softirqs);
+}
 
-	if (t && is_idle())
-		t->softirq_ended_ns = bpf_ktime_get_ns();
-	return 0;
+/* Attached to each kind of interrupt. */
+SEC("raw_tp")
+int on_handler_entry(void *ctx)
+{
+	return is_idle() ? begin(handlers) : 0;
+}
+
+SEC("raw_tp")
+int on_handler_exit(void *ctx)
+{
+	return end(handlers);
 }
 
 /* Where the kernel does not name the timer of samples. While another interrupt's handler runs, none

@@ -18,12 +18,9 @@ struct cpu_ticks {
 	__u64 due_ns;	 /* when the last tick was due */
 	__u64 period_ns; /* shortest time between two ticks; 0: none seen in a row */
 	__u64 samples;	 /* phase-free samples that came */
-	__u64 sampled;	 /* ... that found a task or a softirq running */
+	__u64 sampled;	 /* ... that found a task, a softirq or an interrupt's handler running */
 	__u64 sample_id; /* of the event whose timer takes the samples; 0: not sampled */
-	/* Of an idle CPU's last softirq. */
-	__u64 softirq_began_ns;
-	__u64 softirq_ended_ns; /* before it began: it has not ended */
-	__u64 unused[4];
+	__u64 unused[6];
 };
 _Static_assert(sizeof(struct cpu_ticks) == 128, "bpf.rs expects 128 bytes: two cache lines");
 
