@@ -108,6 +108,59 @@ fn a_link_that_takes_the_place_of_an_input_leads_nowhere() {
     assert!(scratch.ok("-dc named/link.zst") == scratch.read("sample"));
 }
 
+/// Stops the command while it works on `tree/d/a`, puts a link to `elsewhere` in the place of `tree/d`, and lets it go on.
+fn with_a_folder_swapped(line: &str, scratch: &Scratch) -> Option<i32> {
+    let signal = |child: &Child, name: &str| {
+        let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+    };
+    let mut child = scratch.command(line).stderr(Stdio::null()).spawn().unwrap();
+    let is_at_work = || {
+        let names = fs::read_dir(scratch.path("tree/d")).unwrap();
+        names.map(|entry| entry.unwrap().file_name()).any(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    wait_until(is_at_work);
+    signal(&child, "-STOP");
+    fs::rename(scratch.path("tree/d"), scratch.path("tree/moved")).unwrap();
+    symlink(scratch.path("elsewhere"), scratch.path("tree/d")).unwrap();
+    signal(&child, "-CONT");
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_a_folder_leads_nowhere() {
+    for (line, from, to) in [("-r -T1 tree", "b", "b.zst"), ("-d -r tree", "b.zst", "b")] {
+        let scratch = Scratch::new();
+        for folder in ["tree", "tree/d", "elsewhere"] {
+            fs::create_dir(scratch.path(folder)).unwrap();
+        }
+        // Long enough at work, and no load for the disk.
+        let long = fs::File::create(scratch.path("tree/d/a")).unwrap();
+        long.set_len(1 << 30).unwrap();
+        if line.contains("-d") {
+            scratch.ok("tree/d/a");
+            scratch.ok("-k -o b.zst sample");
+            fs::rename(scratch.path("b.zst"), scratch.path("sample")).unwrap();
+        }
+        fs::copy(scratch.path("sample"), scratch.path("tree/d").join(from)).unwrap();
+        fs::copy(scratch.path("sample"), scratch.path("elsewhere").join(from)).unwrap();
+        let code = with_a_folder_swapped(line, &scratch);
+        let names = |folder: &str| {
+            let names = fs::read_dir(scratch.path(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+            let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("elsewhere"), [from], "{line}: not touched");
+        // The control: the files of the folder that was entered are worked on to the end.
+        assert!(
+            names("tree/moved").contains(&to.to_owned()) && !names("tree/moved").contains(&from.to_owned()),
+            "{line}"
+        );
+        assert_eq!(code, Some(0), "{line}");
+    }
+}
+
 #[test]
 fn each_place_of_input_and_output_is_still_reached() {
     let scratch = Scratch::new();

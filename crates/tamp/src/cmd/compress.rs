@@ -17,9 +17,10 @@ use tamp::{Error, FrameOptions, Options, Places, Reader, Writer};
 const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
 
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
-    let output = match (&args.output, &input.path) {
+    let output = match (&args.output, &input.entry) {
         (Some(path), _) => Output::create(path, args, input)?,
-        (None, Some(path)) if !args.stdout => {
+        (None, Some(entry)) if !args.stdout => {
+            let path = entry.path();
             let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
             if (COMPRESSED.contains(&suffix) || suffix == args.suffix()) && !args.force {
                 if input.found == Found::Below {
@@ -30,7 +31,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
                     &format_args!("{} already has .{suffix} suffix -- unchanged", path.display()),
                 ));
             }
-            Output::create(&named(path, args.suffix()), args, input)?
+            Output::create_beside(entry, named(path, args.suffix()), args, input)?
         }
         _ => Some(Output::stdout(args, Holds::Compressed, input)?),
     };
@@ -69,7 +70,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
         frame.content_bytes = extent.map(|(_, bytes)| bytes);
         one_frame(args, input, &output, &frame, options.verify, &watch)?;
     } else if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
-        if args.direct && input.path.is_some() {
+        if args.direct && input.entry.is_some() {
             input.read_directly();
         }
         let places =
@@ -97,7 +98,7 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
 
 /// Whether it goes to standard output behind other files.
 fn is_another(args: &Args, input: &Input) -> bool {
-    args.stdout && args.files.len() > 1 && input.path.as_ref() != args.files.first()
+    args.stdout && args.files.len() > 1 && input.path() != args.files.first().map(PathBuf::as_path)
 }
 
 /// Through a writer, block by block.
@@ -165,7 +166,7 @@ fn one_frame(
 pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
     let is_kept =
         args.keep || args.stdout || args.test || args.salvage || (args.output.is_some() && !args.rm);
-    input.path.is_some() && !is_kept
+    input.entry.is_some() && !is_kept
 }
 
 /// The compressed file's name.

@@ -30,14 +30,15 @@ const SUFFIXES: [(&str, &str); 8] = [
 ];
 
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
-    let output = match (&args.output, &input.path) {
+    let output = match (&args.output, &input.entry) {
         _ if args.test => Some(Output::None),
         (Some(path), _) => Output::create(path, args, input)?,
-        (None, Some(path)) if !args.stdout => {
+        (None, Some(entry)) if !args.stdout => {
+            let path = entry.path();
             let Some(named) = named(path, args.own_suffix.as_deref()) else {
                 return Ok(warn(args, &format_args!("{}: unknown suffix -- ignored", path.display())));
             };
-            Output::create(&named, args, input)?
+            Output::create_beside(entry, named, args, input)?
         }
         _ => Some(Output::stdout(args, Holds::Content, input)?),
     };

@@ -1,15 +1,16 @@
 //! What is read: files that may be, and standard input.
 
 use super::args::Args;
+use super::entry::{self, Entry};
 use super::printable::printable;
 use super::warn;
 use crate::descriptors;
 use anyhow::{Context, bail};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{OFlags, Stat};
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 /// An open input.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Input {
     pub(crate) file: File,
     pub(crate) metadata: Metadata,
     /// `None`: standard input.
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) entry: Option<Entry>,
     pub(crate) found: Found,
 }
 
@@ -45,17 +46,17 @@ impl Input {
         if metadata.is_dir() {
             bail!("is a directory");
         }
-        Ok(Self { file, metadata, path: None, found: Found::Named })
+        Ok(Self { file, metadata, entry: None, found: Found::Named })
     }
 
     /// A file; `None`: passed over with a warning, as gzip does.
-    pub(crate) fn open(path: &Path, found: Found, args: &Args) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn open(entry: Entry, found: Found, args: &Args) -> anyhow::Result<Option<Self>> {
         let replaces = args.rm || !(args.stdout || args.output.is_some() || args.test || args.list);
         let pass_over = |why: &str| {
-            warn(args, &format_args!("{}: {why}", path.display()));
+            warn(args, &format_args!("{}: {why}", entry.path().display()));
             Ok(None)
         };
-        let link = std::fs::symlink_metadata(path)?;
+        let link = entry::kind(&entry.link_state()?);
         if link.is_dir() {
             return pass_over("is a directory -- ignored");
         }
@@ -64,8 +65,10 @@ impl Input {
         }
         // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a writer
         // that is done before it is opened again would be waited for in vain.
-        let waits = found == Found::Named && !replaces && !path.metadata()?.is_file();
-        let file = open(path, if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
+        let waits = found == Found::Named && !replaces && !entry::kind(&entry.state()?).is_file();
+        // What was no link may be one by now.
+        let follows = if link.is_symlink() { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let file = entry.open(follows | if waits { OFlags::empty() } else { OFlags::NONBLOCK })?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return pass_over("is a directory -- ignored");
@@ -78,7 +81,12 @@ impl Input {
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }
         enlarge_pipe(&file);
-        Ok(Some(Self { file, metadata, path: Some(path.to_owned()), found }))
+        Ok(Some(Self { file, metadata, entry: Some(entry), found }))
+    }
+
+    /// Its path; `None`: standard input.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.entry.as_ref().map(Entry::path)
     }
 
     /// Where it stands and how much follows, if it is a regular file; `None` for a pipe.
@@ -97,12 +105,12 @@ impl Input {
 
     /// Moves standard input to behind what was read of it by place: the next reader goes on from there.
     pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
-        if self.path.is_none() { (&self.file).seek(SeekFrom::Start(end)).map(drop) } else { Ok(()) }
+        if self.entry.is_none() { (&self.file).seek(SeekFrom::Start(end)).map(drop) } else { Ok(()) }
     }
 
     /// Whether `found` is of this very file.
-    pub(crate) fn is(&self, found: &Metadata) -> bool {
-        (found.dev(), found.ino()) == (self.metadata.dev(), self.metadata.ino())
+    pub(crate) fn is(&self, found: &Stat) -> bool {
+        (found.st_dev, found.st_ino) == (self.metadata.dev(), self.metadata.ino())
     }
 
     /// From now on reads go around the page cache, whole pages at a time; not where the file system cannot.
@@ -124,12 +132,8 @@ impl Input {
 
     /// For programs. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn real_name(&self) -> String {
-        self.path.as_ref().map_or_else(|| "standard input".into(), |path| path.display().to_string())
+        self.path().map_or_else(|| "standard input".into(), |path| path.display().to_string())
     }
-}
-
-fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    Ok(rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?.into())
 }
 
 /// A pipe of 1 MiB moves data at more than twice the speed of one of 64 KiB.
@@ -138,37 +142,25 @@ pub(crate) fn enlarge_pipe(file: &File) {
     let _ = rustix::pipe::fcntl_setpipe_size(file, 1 << 20);
 }
 
+/// What is done with each file that is found.
+type Each<'a> = dyn FnMut(&Path, io::Result<(Entry, Found)>) + 'a;
+
 /// Calls `each` for `path`, or with `--recursive` for every file below it in the order of names. A folder that cannot be read is passed
 /// with its error.
-pub(crate) fn walk(path: &Path, args: &Args, each: &mut dyn FnMut(&Path, io::Result<Found>)) {
-    walk_from(path, Found::Named, args, each);
-}
-
-fn walk_from(path: &Path, found: Found, args: &Args, each: &mut dyn FnMut(&Path, io::Result<Found>)) {
-    if !(args.recursive && path.is_dir() && !path.is_symlink()) {
-        return each(path, Ok(found));
-    }
-    let below = std::fs::read_dir(path).and_then(|entries| {
-        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()
-    });
-    match below {
-        Ok(mut below) => {
-            below.sort();
-            for path in below {
-                walk_from(&path, Found::Below, args, each);
-            }
-        }
+pub(crate) fn walk(path: &Path, args: &Args, each: &mut Each<'_>) {
+    match Entry::named(path) {
+        Ok(entry) => walk_from(entry, Found::Named, args, each),
         Err(error) => each(path, Err(error)),
     }
 }
 
-/// For files that are read once from end to end.
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+fn walk_from(entry: Entry, found: Found, args: &Args, each: &mut Each<'_>) {
+    let path = entry.path().to_owned();
+    if !(args.recursive && entry.is_folder()) {
+        return each(&path, Ok((entry, found)));
+    }
+    match entry.entries() {
+        Ok(below) => below.into_iter().for_each(|entry| walk_from(entry, Found::Below, args, each)),
+        Err(error) => each(&path, Err(error)),
+    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod args;
 mod attributes;
 mod compress;
 mod decompress;
+mod entry;
 mod generate;
 mod input;
 mod list;
@@ -19,9 +20,8 @@ use input::{Found, Input};
 use list::List;
 use printable::printable;
 use std::fmt::Display;
-use std::fs::Metadata;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::MetadataExt as _;
 
 /// Something failed.
 const EXIT_FAILED: u8 = 1;
@@ -77,15 +77,15 @@ pub(crate) fn run(args: &Args) -> u8 {
             continue;
         }
         input::walk(path, args, &mut |path, walked| {
-            let found = walked.context("reading the folder");
-            if matches!(found, Ok(Found::Below))
+            let walked = walked.context("reading the folder");
+            if matches!(walked, Ok((_, Found::Below)))
                 && args.reads_compressed()
                 && !decompress::is_named(path, args)
             {
                 // gzip skips it in silence, too.
                 return;
             }
-            run_one(found.and_then(|found| Input::open(path, found, args)), &path.display());
+            run_one(walked.and_then(|(entry, found)| Input::open(entry, found, args)), &path.display());
         });
     }
     if let Err(error) = list.finish(args) {
@@ -108,17 +108,18 @@ fn file(args: &Args, input: &Input, list: &mut List) -> anyhow::Result<Outcome> 
 
 /// The input goes, now that its successor is whole and on disk.
 fn remove_input(input: &Input) -> anyhow::Result<()> {
-    let Some(path) = &input.path else { return Ok(()) };
-    // Only the file that was read, not one that replaced it. If the path is a link, the link is removed.
-    let found = std::fs::metadata(path).context("checking the input before removing it")?;
+    let Some(entry) = &input.entry else { return Ok(()) };
+    // Only the file that was read, not one that replaced it. If it is a link, the link is removed.
+    let found = entry.state().context("checking the input before removing it")?;
     if !input.is(&found) {
         anyhow::bail!("it was replaced while it was read, so it is not removed");
     }
-    let state = |metadata: &Metadata| (metadata.len(), metadata.mtime(), metadata.mtime_nsec());
-    if state(&found) != state(&input.metadata) {
+    let of = &input.metadata;
+    let changed = (found.st_size, found.st_mtime, i64::try_from(found.st_mtime_nsec));
+    if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec())) {
         anyhow::bail!("it changed while it was read, so it is not removed");
     }
-    std::fs::remove_file(path).context("removing the input")
+    entry.remove().context("removing the input")
 }
 
 /// Prints a line on standard error. Errors are ignored: standard error may be closed.
@@ -144,7 +145,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let args = Args::from_command_line(["tamp", "log"].map(OsString::from)).unwrap();
-        let open = || Input::open(&path, Found::Named, &args).unwrap().unwrap();
+        let open = || Input::open(entry::Entry::named(&path).unwrap(), Found::Named, &args).unwrap().unwrap();
         std::fs::write(&path, b"a line\n").unwrap();
 
         let input = open();

@@ -1,16 +1,16 @@
 //! What is written: a new file that gets its name only when it is whole, or standard output.
 
 use super::args::Args;
-use super::input::{Input, create_new, enlarge_pipe};
+use super::entry::{self, Entry};
+use super::input::{Input, enlarge_pipe};
 use super::{attributes, warn};
 use crate::{descriptors, signal};
 use anyhow::{Context, bail};
-use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::fs::{OFlags, Stat};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, IsTerminal, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Where output goes.
@@ -34,7 +34,10 @@ impl Output {
             bail!("compressed data not written to a terminal; use -f to force compression");
         }
         let file = File::from(rustix::io::dup(rustix::stdio::stdout()).context("opening standard output")?);
-        refuse_input(&file.metadata()?, input)?;
+        let found = rustix::fs::fstat(&file)?;
+        if entry::kind(&found).is_file() && input.is(&found) {
+            bail!("the output is the input itself");
+        }
         enlarge_pipe(&file);
         Ok(Self::Existing(file))
     }
@@ -44,27 +47,32 @@ impl Output {
         if is_standard_output(path) {
             return Self::stdout(args, Holds::Content, input).map(Some);
         }
-        if let Ok(metadata) = path.metadata() {
-            refuse_input(&metadata, input)?;
-            if metadata.is_dir() {
-                bail!("{} is a directory", path.display());
-            }
-            let is_device = !metadata.is_file() || is_descriptor(path);
-            // A longer file would keep its end behind the output.
-            let is_overwritten = metadata.is_file() && metadata.len() > 0;
-            if is_device && args.output.is_some() && is_ours(path) && (args.force || !is_overwritten) {
-                let mut options = File::options();
-                options.write(true).truncate(is_overwritten);
-                let file = options.open(path).context("opening the output")?;
-                return Ok(Some(Self::Existing(file)));
-            }
+        let entry = Entry::named(path).with_context(|| format!("creating {}", path.display()))?;
+        if let Some(file) = existing(&entry, args, input)? {
+            return Ok(Some(Self::Existing(file)));
         }
-        if !args.force && path.symlink_metadata().is_ok() {
-            warn(args, &format_args!("{} already exists; use -f to overwrite it", path.display()));
+        Self::new_file(entry, args)
+    }
+
+    /// The same in the folder of the input.
+    pub(crate) fn create_beside(
+        input_entry: &Entry,
+        path: PathBuf,
+        args: &Args,
+        input: &Input,
+    ) -> anyhow::Result<Option<Self>> {
+        let entry = input_entry.beside(path);
+        refuse(&entry, input)?;
+        Self::new_file(entry, args)
+    }
+
+    fn new_file(entry: Entry, args: &Args) -> anyhow::Result<Option<Self>> {
+        if !args.force && entry.link_state().is_ok() {
+            warn(args, &format_args!("{} already exists; use -f to overwrite it", entry.path().display()));
             return Ok(None);
         }
-        let context = || format!("creating {}", path.display());
-        NewFile::create(path).map(|file| Some(Self::New(file))).with_context(context)
+        let context = format!("creating {}", entry.path().display());
+        NewFile::create(entry).map(|file| Some(Self::New(file))).context(context)
     }
 
     /// The file and where to write in it, if bytes can be put at any place of it.
@@ -133,7 +141,7 @@ impl Output {
     /// Gives a new file its attributes and its name.
     pub(crate) fn finish(self, input: &Input, args: &Args) -> anyhow::Result<()> {
         let Self::New(new) = self else { return Ok(()) };
-        if input.path.is_some() {
+        if input.entry.is_some() {
             attributes::copy(&input.file, &input.metadata, &new.file);
         } else {
             attributes::usual(&new.file)?;
@@ -149,19 +157,39 @@ impl Output {
     }
 }
 
-/// Whether root or this user owns what stands at `path`, be it a link: another user's pipe, or link to a device, is no
-/// place for this user's bytes.
-fn is_ours(path: &Path) -> bool {
+/// Opens what stands at `entry`, if it is written to as it is: a device, a pipe, or what an open descriptor leads to. Another user's
+/// pipe, or link to a device, is no place for this user's bytes.
+fn existing(entry: &Entry, args: &Args, input: &Input) -> anyhow::Result<Option<File>> {
+    let Some(found) = refuse(entry, input)? else { return Ok(None) };
+    let is_file = entry::kind(&found).is_file();
+    // A longer file would keep its end behind the output.
+    let is_overwritten = is_file && found.st_size > 0;
+    if is_file && !is_descriptor(entry) || is_overwritten && !args.force {
+        return Ok(None);
+    }
     let me = rustix::process::geteuid().as_raw();
-    path.symlink_metadata().is_ok_and(|found| found.uid() == 0 || found.uid() == me)
+    let Some(file) = entry.open_own(me).context("opening the output")? else { return Ok(None) };
+    let opened = rustix::fs::fstat(&file)?;
+    if (opened.st_dev, opened.st_ino) != (found.st_dev, found.st_ino) {
+        bail!("the output was replaced while it was opened");
+    }
+    if is_overwritten {
+        file.set_len(0).context("emptying the output")?;
+    }
+    Ok(Some(file))
 }
 
-/// A file that is written while it is read is neither the old one nor the new.
-fn refuse_input(output: &Metadata, input: &Input) -> anyhow::Result<()> {
-    if output.is_file() && input.is(output) {
+/// Refuses a folder and the input itself: a file that is written while it is read is neither the old one nor the new. Yields what
+/// stands there, if something does.
+fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
+    let Ok(found) = entry.state() else { return Ok(None) };
+    if entry::kind(&found).is_file() && input.is(&found) {
         bail!("the output is the input itself");
     }
-    Ok(())
+    if entry::kind(&found).is_dir() {
+        bail!("{} is a directory", entry.path().display());
+    }
+    Ok(Some(found))
 }
 
 /// What a stream holds.
@@ -175,20 +203,20 @@ pub(crate) enum Holds {
 #[derive(Debug)]
 pub(crate) struct NewFile {
     file: File,
-    temporary: PathBuf,
-    path: PathBuf,
+    temporary: Entry,
+    entry: Entry,
     is_named: bool,
 }
 
 impl NewFile {
-    fn create(path: &Path) -> io::Result<Self> {
-        let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
+    fn create(entry: Entry) -> io::Result<Self> {
+        let Some(name) = entry.path().file_name() else { return Err(io::ErrorKind::InvalidFilename.into()) };
         for _ in 0..TEMPORARY_NAMES {
-            let temporary = path.with_file_name(temporary_name(name));
-            match create_new(&temporary) {
+            let temporary = entry.beside(entry.path().with_file_name(temporary_name(name)));
+            match temporary.create_new() {
                 Ok(file) => {
-                    signal::set_unfinished(Some(&temporary));
-                    return Ok(Self { file, temporary, path: path.to_owned(), is_named: false });
+                    signal::set_unfinished(Some(temporary.path()));
+                    return Ok(Self { file, temporary, entry, is_named: false });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -198,18 +226,13 @@ impl NewFile {
     }
 
     fn rename(mut self, args: &Args) -> anyhow::Result<()> {
-        let context = || format!("naming the output {}", self.path.display());
-        if args.force {
-            std::fs::rename(&self.temporary, &self.path).with_context(context)?;
-        } else {
-            rename_new(&self.temporary, &self.path).with_context(context)?;
-        }
+        let (from, to) = (&self.temporary, &self.entry);
+        let renamed = if args.force { from.replace(to) } else { from.rename_new(to) };
+        renamed.with_context(|| format!("naming the output {}", self.entry.path().display()))?;
         self.is_named = true;
         if !args.no_sync {
             // The name, too, must be on disk before the input may go.
-            let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
-            match synced {
+            match self.entry.sync_folder() {
                 // Some file systems sync no folders, and one may be writable but not readable.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
@@ -220,33 +243,19 @@ impl NewFile {
     }
 }
 
-/// Renames `from` to `to`; an error if `to` exists.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    let renamed = rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE);
-    match renamed.map_err(io::Error::from) {
-        // The file system does not support it.
-        Err(error)
-            if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP)) => {}
-        renamed => return renamed,
-    }
-    match std::fs::hard_link(from, to) {
-        Ok(()) => std::fs::remove_file(from),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // The file system has no hard links.
-        Err(_) => std::fs::rename(from, to),
-    }
-}
-
 /// Whether `path` names this process's standard output.
 fn is_standard_output(path: &Path) -> bool {
     ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|known| path == Path::new(known))
 }
 
-/// Whether `path` is a link to an open file, in `/dev` or in a folder of `/proc`.
-fn is_descriptor(path: &Path) -> bool {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-    is_link && folder.is_some_and(|folder| folder == Path::new("/dev") || folder.starts_with("/proc"))
+/// Whether `entry` leads to an open file: it is in a folder of `/proc`, or a link of `/dev` to there.
+fn is_descriptor(entry: &Entry) -> bool {
+    let is_link = entry.link_state().is_ok_and(|found| entry::kind(&found).is_symlink());
+    let is_device = || {
+        let folder = entry.path().parent().and_then(|folder| folder.canonicalize().ok());
+        folder.is_some_and(|folder| folder == Path::new("/dev"))
+    };
+    is_link && (entry.is_of_the_kernel() || is_device())
 }
 
 /// Tried before it is given up.
@@ -270,7 +279,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_named {
             // Whatever failed before has been reported; this is only tidying up.
-            let _ = std::fs::remove_file(&self.temporary);
+            let _ = self.temporary.remove();
         }
         signal::set_unfinished(None);
     }

@@ -42,9 +42,9 @@ fn paths(args: &Args, makes_files: bool) -> (Vec<PathBuf>, Vec<PathBuf>) {
     }
     if makes_files {
         let beside = args.output.is_none() || args.rm;
-        writes.extend(args.files.iter().filter(|_| beside).flat_map(|path| {
+        writes.extend(args.files.iter().filter(|_| beside).map(|path| {
             let inside = args.recursive && path.is_dir();
-            [Some(folder_of(path)), inside.then(|| path.clone())].into_iter().flatten()
+            if inside { path.clone() } else { folder_of(path) }
         }));
         if let Some(output) = &args.output {
             writes.insert(folder_of(output));

@@ -1,0 +1,232 @@
+//! An entry of an open folder.
+//!
+//! The folder is opened once. What is done with the entry later is done in that folder, whatever has taken the place of the
+//! folder's own name: another user who owns a tree that root works through could put a link to `/etc` there at any moment.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The longest path, in bytes, as the kernel limits it: a deeper tree is not entered.
+const PATH_BYTES_MAX: usize = 4_095;
+
+/// A name in an open folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    folder: Arc<OwnedFd>,
+    name: OsString,
+    /// As the command line led to it.
+    path: PathBuf,
+}
+
+impl Entry {
+    /// The entry that the user named. Links among the folders of `path` are followed.
+    pub(crate) fn named(path: &Path) -> io::Result<Self> {
+        let (folder, name) = split(path);
+        // Without the right to read the folder, its files can be reached all the same.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+        Ok(Self { folder: Arc::new(folder), name, path: path.to_owned() })
+    }
+
+    /// Another name in the same folder. Only the last part of `path` counts.
+    pub(crate) fn beside(&self, path: PathBuf) -> Self {
+        Self { folder: Arc::clone(&self.folder), name: split(&path).1, path }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The entries of this folder, in the order of their names; an error if it is none, or a link.
+    pub(crate) fn entries(&self) -> io::Result<Vec<Self>> {
+        if self.path.as_os_str().len() > PATH_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = Arc::new(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?);
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&folder)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                let path = self.path.join(&name);
+                found.push(Self { folder: Arc::clone(&folder), name, path });
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// What stands here, be it a link.
+    pub(crate) fn link_state(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// What it is or leads to.
+    pub(crate) fn state(&self) -> io::Result<Stat> {
+        Ok(rustix::fs::statat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Whether it is a folder, and not a link to one.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.link_state().is_ok_and(|found| kind(&found) == FileType::Directory)
+    }
+
+    /// Opens what it is or leads to.
+    pub(crate) fn open(&self, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?.into())
+    }
+
+    /// Opens what this user or root has put here, a device or a pipe, to write to it; a link is read once, so that what
+    /// it led to is what is opened. `None`: another user has put it here.
+    pub(crate) fn open_own(&self, me: u32) -> io::Result<Option<File>> {
+        if self.is_of_the_kernel() {
+            return self.open(OFlags::WRONLY).map(Some);
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&held)?;
+        if found.st_uid != 0 && found.st_uid != me {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        if kind(&found) == FileType::Symlink {
+            let target = rustix::fs::readlinkat(&held, "", Vec::new())?;
+            return Ok(Some(rustix::fs::openat(&self.folder, target, flags, Mode::empty())?.into()));
+        }
+        let file = File::from(rustix::fs::openat(
+            &self.folder,
+            &self.name,
+            flags | OFlags::NOFOLLOW,
+            Mode::empty(),
+        )?);
+        let opened = rustix::fs::fstat(&file)?;
+        Ok(((opened.st_dev, opened.st_ino) == (found.st_dev, found.st_ino)).then_some(file))
+    }
+
+    /// Whether its folder is one of `/proc`, where nobody can put anything.
+    pub(crate) fn is_of_the_kernel(&self) -> bool {
+        rustix::fs::fstatfs(&self.folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
+    }
+
+    /// Makes a file that was not there.
+    pub(crate) fn create_new(&self) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.folder, &self.name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Takes the name `to` in the same folder, in place of what has it.
+    pub(crate) fn replace(&self, to: &Self) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.folder, &self.name, &to.folder, &to.name)?)
+    }
+
+    /// Takes the name `to` in the same folder; an error if something has it.
+    pub(crate) fn rename_new(&self, to: &Self) -> io::Result<()> {
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&self.folder, &self.name, &to.folder, &to.name, flags) {
+            // The file system does not support it.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            renamed => return Ok(renamed?),
+        }
+        match rustix::fs::linkat(&self.folder, &self.name, &to.folder, &to.name, AtFlags::empty()) {
+            Ok(()) => self.remove(),
+            Err(Errno::EXIST) => Err(Errno::EXIST.into()),
+            // The file system has no hard links.
+            Err(_) => self.replace(to),
+        }
+    }
+
+    /// Removes it; a link, not what it leads to.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty())?)
+    }
+
+    /// Waits until the names in its folder are on disk.
+    pub(crate) fn sync_folder(&self) -> io::Result<()> {
+        let folder = rustix::fs::openat(
+            &self.folder,
+            ".",
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(rustix::fs::fsync(folder)?)
+    }
+}
+
+/// What kind of file it is.
+pub(crate) fn kind(found: &Stat) -> FileType {
+    FileType::from_raw_mode(found.st_mode)
+}
+
+/// The folder and the name in it; of a path that has no name, such as `..`, the folder itself.
+fn split(path: &Path) -> (&Path, OsString) {
+    let Some(name) = path.file_name() else { return (path, ".".into()) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut name = name.to_owned();
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        // Only a folder may be named so.
+        name.push("/");
+    }
+    (folder, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_folder_and_a_name() {
+        for (path, folder, name) in [
+            ("a", ".", "a"),
+            ("a/b", "a", "b"),
+            ("a/b/", "a", "b/"),
+            ("a/b/./", "a", "b/"),
+            ("/a", "/", "a"),
+            ("..", "..", "."),
+            ("/", "/", "."),
+        ] {
+            assert_eq!(split(Path::new(path)), (Path::new(folder), name.into()), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_entry_stays_in_its_folder_when_a_link_takes_the_folders_name() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for folder in ["tree", "tree/d", "elsewhere"] {
+            std::fs::create_dir(at(folder)).unwrap();
+            std::fs::write(at(folder).join("file"), folder).unwrap();
+        }
+        let below = Entry::named(&at("tree")).unwrap().entries().unwrap();
+        assert_eq!(below.iter().map(Entry::path).collect::<Vec<_>>(), [at("tree/d"), at("tree/file")]);
+        let file = below[0].entries().unwrap().remove(0);
+        std::fs::rename(at("tree/d"), at("moved")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("tree/d")).unwrap();
+        assert_eq!(io::read_to_string(file.open(OFlags::RDONLY).unwrap()).unwrap(), "tree/d");
+        file.beside(at("tree/d/new")).create_new().unwrap();
+        file.remove().unwrap();
+        assert!(at("moved/new").exists() && !at("moved/file").exists());
+        assert!(at("elsewhere/file").exists() && !at("elsewhere/new").exists());
+        assert!(!below[0].is_folder() && below[0].entries().is_err(), "a link is not entered");
+    }
+
+    #[test]
+    fn what_stands_at_a_name_is_opened_only_if_this_user_put_it_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let me = rustix::process::geteuid().as_raw();
+        std::os::unix::fs::symlink("/dev/null", scratch.path().join("null")).unwrap();
+        let null = Entry::named(&scratch.path().join("null")).unwrap();
+        assert!(null.open_own(me).unwrap().is_some());
+        if me == 0 {
+            std::os::unix::fs::lchown(scratch.path().join("null"), Some(65_534), None).unwrap();
+            assert!(null.open_own(me).unwrap().is_none());
+        }
+    }
+}
