@@ -1,6 +1,6 @@
 //! Where blocks end when the content decides it.
 //!
-//! A hash over the last 64 bytes runs along; a block ends where its top bits are zero. The same bytes
+//! A hash over the last 64 bytes runs along; a block ends where it is small. The same bytes
 //! give the same ends wherever they stand, so what follows an insertion is cut as before.
 //!
 //! # Source
@@ -13,16 +13,16 @@ pub(crate) struct Cutter {
     hash: u64,
     /// No end before this, lest blocks become too small to compress.
     bytes_min: usize,
-    /// An end is where these bits of the hash are zero.
-    mask: u64,
+    /// An end is where the hash is not above this.
+    hash_max: u64,
 }
 
 impl Cutter {
     /// Blocks of at most `bytes_max`, half that on average where the content varies.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        // Beyond the least size, an end comes once in 2^bits bytes.
-        let bits = (bytes_max / 4).max(2).ilog2();
-        Self { hash: 0, bytes_min: bytes_max / 8, mask: !(u64::MAX >> bits) }
+        // An end comes once in m bytes behind the least size n. With n = max / 8 and m = 0.43 max, the mean of min(n + m, max) is half of max.
+        let between = (bytes_max as u64 * 43 / 100).max(1);
+        Self { hash: 0, bytes_min: bytes_max / 8, hash_max: u64::MAX / between }
     }
 
     /// The end of the block that `bytes` begin, looked for in the last `added` of them.
@@ -30,7 +30,7 @@ impl Cutter {
         let from = bytes.len() - added;
         for (at, &byte) in bytes.iter().enumerate().skip(from) {
             self.hash = (self.hash << 1).wrapping_add(GEAR[usize::from(byte)]);
-            if self.hash & self.mask == 0 && at + 1 >= self.bytes_min {
+            if self.hash <= self.hash_max && at + 1 >= self.bytes_min {
                 self.hash = 0;
                 return Some(at + 1);
             }
@@ -60,11 +60,11 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    fn blocks(mut content: &[u8]) -> Vec<&[u8]> {
-        let mut cutter = Cutter::new(64 << 10);
+    fn blocks(mut content: &[u8], bytes_max: usize) -> Vec<&[u8]> {
+        let mut cutter = Cutter::new(bytes_max);
         let mut blocks = Vec::new();
         while !content.is_empty() {
-            let held = &content[..content.len().min(64 << 10)];
+            let held = &content[..content.len().min(bytes_max)];
             let end = cutter.find(held, held.len()).unwrap_or(held.len());
             blocks.push(&content[..end]);
             content = &content[end..];
@@ -73,11 +73,23 @@ mod tests {
     }
 
     #[test]
+    fn blocks_have_half_of_their_largest_size_on_average() {
+        let content: Vec<u8> = (0..800_000_u32)
+            .flat_map(|n| format!("row {}\n", n.wrapping_mul(0x9E37_79B1)).into_bytes())
+            .collect();
+        for bytes_max in [16_000, 32 << 10, 50_000] {
+            let found = blocks(&content, bytes_max);
+            let mean = content.len() / found.len();
+            assert!((bytes_max * 45 / 100..=bytes_max * 55 / 100).contains(&mean), "{mean} of {bytes_max}");
+        }
+    }
+
+    #[test]
     fn an_insertion_changes_the_blocks_around_it_and_no_others() {
         let before: Vec<u8> = (0..400_000_u32).flat_map(|n| format!("row {n}\n").into_bytes()).collect();
         let mut after = before.clone();
         after.splice(2_000_000..2_000_000, *b"inserted");
-        let (before, after) = (blocks(&before), blocks(&after));
+        let (before, after) = (blocks(&before, 64 << 10), blocks(&after, 64 << 10));
         let known: HashSet<_> = before.iter().collect();
         let new = after.iter().filter(|block| !known.contains(block)).count();
         assert!(before.len() > 50 && new <= 3, "{new} of {} blocks are new", after.len());

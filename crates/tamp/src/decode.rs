@@ -58,14 +58,19 @@ impl<'a> Block<'a> {
 }
 
 /// Decodes blocks of all formats. One for each thread: it holds the codecs' contexts.
-pub(crate) struct Decoder {
-    zst: zst::Decoder,
+pub(crate) struct Decoder<'a> {
+    zst: zst::Decoder<'a>,
     deflate: libdeflater::Decompressor,
 }
 
-impl Decoder {
+impl<'a> Decoder<'a> {
     pub(crate) fn new(dictionary: Option<&Dictionary>) -> Self {
         Self { zst: zst::Decoder::new(dictionary), deflate: libdeflater::Decompressor::new() }
+    }
+
+    /// Each Zstandard frame may refer to `reference`.
+    pub(crate) fn over(reference: &'a [u8]) -> Self {
+        Self { zst: zst::Decoder::over(reference), deflate: libdeflater::Decompressor::new() }
     }
 
     /// Decodes `block` and appends it to `content`.
@@ -84,14 +89,14 @@ impl Decoder {
     }
 
     /// For a Zstandard frame that is too large to be a block.
-    pub(crate) fn zst_stream(&mut self) -> &mut zst::Decoder {
+    pub(crate) fn zst_stream(&mut self) -> &mut zst::Decoder<'a> {
         &mut self.zst
     }
 }
 
 /// Decodes units; one for each thread.
 pub(crate) struct UnitDecoder {
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     spare: Arc<Spare>,
     /// Cleared for all threads by the first that meets a segment that cannot be decoded alone.
     segments_independent: Arc<AtomicBool>,

@@ -371,7 +371,7 @@ struct Decompress<'a> {
 }
 
 struct DecompressWorker {
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     packed: Buffer,
     content: Buffer,
 }

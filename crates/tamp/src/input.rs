@@ -114,6 +114,21 @@ impl<R: Read> Input<R> {
         Ok(true)
     }
 
+    /// Whether nothing but zeros is left: a file may be filled up to the length of a page. It takes them.
+    pub(crate) fn take_zeros_to_end(&mut self) -> io::Result<bool> {
+        loop {
+            let shown = self.show(1)?;
+            let bytes = shown.len();
+            if shown.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            if bytes == 0 {
+                return Ok(true);
+            }
+            self.take(bytes);
+        }
+    }
+
     pub(crate) fn into_source(self) -> R {
         self.source
     }

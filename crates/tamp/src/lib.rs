@@ -38,13 +38,14 @@ mod writer;
 pub use dictionary::Dictionary;
 pub use error::Error;
 pub use file::{Places, Watch, compress_file, decompress_file};
+pub use format::suffix::Suffix;
 pub use holes::SparseWriter;
 pub use level::{BLOCK_BYTES_MAX, Format, Level, Options};
 pub use list::{Listing, list, list_frame};
 pub use meter::{Meter, Reading};
-pub use one_frame::{FrameOptions, compress_frame, decompress_frame, salvage_frame};
+pub use one_frame::{FrameOptions, compress_frame, decompress_frame};
 pub use reader::{Content, ReadOptions, Reader};
-pub use salvage::{Loss, Lost, salvage};
+pub use salvage::{Loss, Lost, salvage, salvage_frame};
 pub use seek::SeekReader;
 pub use writer::Writer;
 

@@ -47,9 +47,9 @@ pub fn list_frame<R: Read + Seek>(
     let meter = Meter::new();
     let (from, to) = (&mut source, &mut io::sink());
     let decoded = crate::decompress_frame(from, to, reference, options.memory_bytes, &meter, &mut || {});
-    let (mut unfinished, mut index_damaged) = (None, None);
+    let (mut unfinished, mut index_damaged, mut trailing_garbage) = (None, None, None);
     match decoded {
-        Ok(_) => {}
+        Ok(garbage) => trailing_garbage = garbage,
         Err(Error::Unfinished { offset }) => unfinished = Some(offset),
         Err(Error::Index { offset, .. }) => index_damaged = Some(offset),
         Err(error) => return Err(error),
@@ -63,7 +63,7 @@ pub fn list_frame<R: Read + Seek>(
         is_seekable: false,
         unfinished,
         index_damaged,
-        trailing_garbage: None,
+        trailing_garbage,
     })
 }
 

@@ -7,7 +7,7 @@ use crate::ending::Ending;
 use crate::format::{Container, Magic, Setting, zst};
 use crate::input::{Input, read_full};
 use crate::meter::{Doing, Meter, now};
-use crate::{Dictionary, Error, Level, Loss, Lost};
+use crate::{Dictionary, Error, Level};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,6 +31,8 @@ pub struct FrameOptions {
     pub dictionary: Option<Dictionary>,
     /// Reference that content may refer to. A reader needs the same bytes.
     pub reference: Option<Arc<[u8]>>,
+    /// Decode the frame again as it is written, and compare checksums. It takes the window's memory a second time.
+    pub verify: bool,
 }
 
 impl FrameOptions {
@@ -40,7 +42,7 @@ impl FrameOptions {
     /// A frame at `level` with the usual window.
     pub fn new(level: Level) -> Self {
         let window_log = Self::WINDOW_LOG_USUAL;
-        Self { level, window_log, content_bytes: None, dictionary: None, reference: None }
+        Self { level, window_log, content_bytes: None, dictionary: None, reference: None, verify: false }
     }
 
     /// The window that covers the larger of reference and content, as `zstd --patch-from` chooses it.
@@ -69,13 +71,53 @@ impl FrameOptions {
         }
         Ok(context)
     }
+
+    /// What reads the frame again.
+    fn check(&self) -> Result<Check<'_>, Error> {
+        let mut context = decoder()?;
+        if let Some(dictionary) = &self.dictionary {
+            context.load_dictionary(dictionary.bytes()).map_err(codec)?;
+        }
+        if let Some(reference) = &self.reference {
+            context.ref_prefix(reference).map_err(codec)?;
+        }
+        Ok(Check { context, room: vec![0; STEP_BYTES], has_ended: false })
+    }
 }
+
+/// Decodes a frame as it is made.
+struct Check<'a> {
+    context: DCtx<'a>,
+    room: Vec<u8>,
+    /// All content came, and its checksum is right.
+    has_ended: bool,
+}
+
+impl Check<'_> {
+    /// Goes on with `packed`.
+    fn take(&mut self, packed: &[u8]) -> Result<(), Error> {
+        if packed.is_empty() {
+            return Ok(());
+        }
+        let mut from = InBuffer::around(packed);
+        loop {
+            let mut to = OutBuffer::around(&mut self.room[..]);
+            let hint = self.context.decompress_stream(&mut to, &mut from);
+            self.has_ended = hint.map_err(|_| NOT_VERIFIED)? == 0;
+            if self.has_ended || (from.pos() == packed.len() && to.pos() < STEP_BYTES) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+const NOT_VERIFIED: Error = Error::Verify { offset: 0 };
 
 /// Compresses all of `source` to one frame, on the calling thread.
 ///
 /// # Errors
 ///
-/// [`Error::Options`]; [`Error::SizeHint`] if the stated size proves wrong; errors of `source` and `out`.
+/// [`Error::Options`]; [`Error::SizeHint`] if the stated size proves wrong; [`Error::Verify`]; errors of `source` and `out`.
 pub fn compress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,
@@ -87,6 +129,7 @@ pub fn compress_frame(
         return Err(Error::Options("a window has 2^10 to 2^31 bytes"));
     }
     let mut context = options.context()?;
+    let mut check = if options.verify { Some(options.check()?) } else { None };
     let (mut content, mut packed) = (vec![0; STEP_BYTES], vec![0; STEP_BYTES]);
     let mut found = 0;
     meter.worker_began();
@@ -108,6 +151,9 @@ pub fn compress_frame(
             let directive = if is_last { ZSTD_e_end } else { ZSTD_e_continue };
             let left = context.compress_stream2(&mut output, &mut input, directive).map_err(codec)?;
             let made = output.pos();
+            if let Some(check) = &mut check {
+                check.take(&packed[..made])?;
+            }
             meter.worked(begun);
             let coded = meter.charge(Doing::Codec, begun);
             out.write_all(&packed[..made])?;
@@ -121,12 +167,13 @@ pub fn compress_frame(
         meter.in_bytes.fetch_add(read as u64, Relaxed);
         if is_last {
             meter.worker_ended();
-            return Ok(());
+            return if check.is_some_and(|check| !check.has_ended) { Err(NOT_VERIFIED) } else { Ok(()) };
         }
     }
 }
 
-/// Decompresses frames that may refer to `reference`, on the calling thread; yields the number of content bytes.
+/// Decompresses frames that may refer to `reference`, on the calling thread; yields the offset of trailing garbage, which it ignores:
+/// zeros behind the frames.
 ///
 /// It allocates a frame's window: at most `memory_bytes`, or four times `reference` if that is more.
 ///
@@ -141,52 +188,9 @@ pub fn decompress_frame(
     memory_bytes: u64,
     meter: &Meter,
     watch: &mut dyn FnMut(),
-) -> Result<u64, Error> {
-    let (mut input, mut frames) = (Input::new(source), Frames::new(reference, out, meter, watch));
-    frames.all(&mut input, memory_bytes)?;
-    Ok(frames.written)
-}
-
-/// Writes what can be decoded of frames that may refer to `reference`, up to the first damage. A frame refers to all before it, so nothing
-/// behind the damage can be decoded.
-///
-/// # Errors
-///
-/// As [`decompress_frame`], but damage is not an error: it is what is returned.
-pub fn salvage_frame(
-    source: &mut dyn Read,
-    out: &mut dyn Write,
-    reference: &[u8],
-    memory_bytes: u64,
-) -> Result<Vec<Loss>, Error> {
-    let (meter, mut watch) = (Meter::new(), || {});
-    let (mut input, mut frames) = (Input::new(source), Frames::new(reference, out, &meter, &mut watch));
-    frames.by_block = true;
-    let result = frames.all(&mut input, memory_bytes);
-    let (begun, written) = (frames.begun, frames.written);
-    let mut losses = Vec::new();
-    let mut lose = |file, content_at, content_bytes, what| {
-        losses.push(Loss { file, content_at, content_bytes, what });
-    };
-    match result {
-        Ok(()) => {}
-        Err(Error::Unfinished { offset }) => lose(offset..offset, written, None, Lost::Unfinished),
-        Err(Error::Index { offset, what }) => lose(offset..input.offset(), written, None, Lost::Index(what)),
-        Err(Error::Damaged { offset, .. } | Error::Truncated { offset, .. }) => {
-            input.skip(u64::MAX)?;
-            let file = offset..input.offset();
-            if written > begun {
-                lose(file.clone(), begun, Some(written - begun), Lost::Unproven);
-            }
-            lose(file, written, None, Lost::Gone);
-        }
-        Err(Error::UnknownFormat { offset }) if offset > 0 => {
-            input.skip(u64::MAX)?;
-            lose(offset..input.offset(), written, None, Lost::Gone);
-        }
-        Err(error) => return Err(error),
-    }
-    Ok(losses)
+) -> Result<Option<u64>, Error> {
+    let mut frames = Frames { reference, room: vec![0; STEP_BYTES], out, meter, watch, written: 0 };
+    frames.all(&mut Input::new(source), memory_bytes)
 }
 
 /// Decodes frames that may refer to `reference`.
@@ -197,35 +201,13 @@ struct Frames<'a> {
     meter: &'a Meter,
     watch: &'a mut dyn FnMut(),
     written: u64,
-    /// Where the content of the last frame begins.
-    begun: u64,
-    /// Whether the decoder gets one block at a time. Of a call that fails nothing is written, so it must not hold a block that is right.
-    by_block: bool,
 }
 
-impl<'a> Frames<'a> {
-    fn new(
-        reference: &'a [u8],
-        out: &'a mut dyn Write,
-        meter: &'a Meter,
-        watch: &'a mut dyn FnMut(),
-    ) -> Self {
-        Self {
-            reference,
-            room: vec![0; STEP_BYTES],
-            out,
-            meter,
-            watch,
-            written: 0,
-            begun: 0,
-            by_block: false,
-        }
-    }
-
-    /// Decodes all of `input`.
-    fn all(&mut self, input: &mut Input<&mut dyn Read>, memory_bytes: u64) -> Result<(), Error> {
+impl Frames<'_> {
+    /// Decodes all of `input`; yields the offset of trailing garbage.
+    fn all(&mut self, input: &mut Input<&mut dyn Read>, memory_bytes: u64) -> Result<Option<u64>, Error> {
         let granted_bytes = memory_bytes.max(4 * self.reference.len() as u64);
-        let mut ending = Ending::new();
+        let (mut ending, mut garbage) = (Ending::new(), None);
         loop {
             let offset = input.offset();
             let shown = input.show(zst::END_BYTES)?;
@@ -240,7 +222,6 @@ impl<'a> Frames<'a> {
                         return Err(Error::Memory { offset, needed_bytes, granted_bytes });
                     }
                     ending.zst(offset, header.is_own);
-                    self.begun = self.written;
                     let seek = self.decode(input, offset)?;
                     if header.is_own {
                         ending.own(seek);
@@ -248,26 +229,25 @@ impl<'a> Frames<'a> {
                 }
                 _ if input.take_tail(&mut ending)? => {}
                 Some(Magic::Skippable) => input.skip_frame()?,
+                None if offset > 0 && input.take_zeros_to_end()? => {
+                    ending.other(offset);
+                    garbage = Some(offset);
+                }
                 _ => return Err(Error::UnknownFormat { offset }),
             }
         }
-        ending.finish(input.offset()).map_or(Ok(()), |problem| Err(problem.into()))
+        ending.finish(input.offset()).map_or(Ok(garbage), |problem| Err(problem.into()))
     }
 
     /// Decodes the frame at `frame_at`; yields its entry in a list of frames.
     fn decode(&mut self, input: &mut Input<&mut dyn Read>, frame_at: u64) -> Result<zst::Seek, Error> {
-        let mut context = DCtx::create();
-        context.set_parameter(DParameter::WindowLogMax(zst::WINDOW_LOG_MAX)).map_err(codec)?;
+        let mut context = decoder()?;
         // The reference is for one frame.
         context.ref_prefix(self.reference).map_err(codec)?;
         let (mut last, written_before) = ([0; 4], self.written);
-        let mut wanted = zst::HEADER_BYTES_MIN;
         loop {
-            let mut shown = input.show(1)?;
+            let shown = input.show(1)?;
             let at_end = shown.is_empty();
-            if self.by_block {
-                shown = &shown[..shown.len().min(wanted)];
-            }
             let begun = now();
             let (mut from, mut to) = (InBuffer::around(shown), OutBuffer::around(&mut self.room[..]));
             let hint = context.decompress_stream(&mut to, &mut from).map_err(|_| {
@@ -288,8 +268,6 @@ impl<'a> Frames<'a> {
             self.meter.out_bytes.fetch_add(made as u64, Relaxed);
             self.meter.charge(Doing::Blocked, coded);
             (self.watch)();
-            // It asks for a block and the next one's header.
-            wanted = if hint > zst::BLOCK_HEADER_BYTES { hint - zst::BLOCK_HEADER_BYTES } else { hint };
             if hint == 0 {
                 // Only frames of tamp are listed, and their content fits.
                 let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -304,6 +282,13 @@ impl<'a> Frames<'a> {
             }
         }
     }
+}
+
+/// It accepts any window.
+fn decoder<'a>() -> Result<DCtx<'a>, Error> {
+    let mut context = DCtx::create();
+    context.set_parameter(DParameter::WindowLogMax(zst::WINDOW_LOG_MAX)).map_err(codec)?;
+    Ok(context)
 }
 
 fn codec(code: zstd_safe::ErrorCode) -> Error {

@@ -15,7 +15,7 @@ pub(crate) struct Packer {
 /// What decodes a block again right after it was compressed, while it is still in the cache.
 struct Verifier {
     container: &'static dyn Container,
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     again: Buffer,
 }
 

@@ -32,7 +32,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 pub struct SeekReader<R> {
     source: R,
     index: Index,
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     packed: Buffer,
     content: Buffer,
     /// The entry that `content` holds.

@@ -48,7 +48,7 @@ pub(crate) struct Hashed(pub(crate) bool);
 pub(crate) struct Splitter<R> {
     input: Input<R>,
     inside: Inside,
-    decoder: Decoder,
+    decoder: Decoder<'static>,
     spare: Arc<Spare>,
     /// Whether it is worth while to look for segments in gzip.
     parallel: bool,
@@ -161,7 +161,7 @@ impl<R: Read> Splitter<R> {
         if matches!(magic, None | Some(Magic::Skippable)) && self.input.take_tail(&mut self.ending)? {
             return Ok(None);
         }
-        if magic.is_none() && self.behind_zst && self.is_zeros_to_the_end()? {
+        if magic.is_none() && self.behind_zst && self.input.take_zeros_to_end()? {
             self.ending.other(offset);
             self.trailing_garbage = Some(offset);
             return Ok(None);
@@ -191,21 +191,6 @@ impl<R: Read> Splitter<R> {
                 Ok(None)
             }
             None => Err(Error::UnknownFormat { offset }),
-        }
-    }
-
-    /// Whether nothing but zeros is left: a file may be filled up to the length of a page. It takes them.
-    fn is_zeros_to_the_end(&mut self) -> Result<bool, Error> {
-        loop {
-            let shown = self.input.show(1)?;
-            let bytes = shown.len();
-            if shown.iter().any(|&byte| byte != 0) {
-                return Ok(false);
-            }
-            if bytes == 0 {
-                return Ok(true);
-            }
-            self.input.take(bytes);
         }
     }
 

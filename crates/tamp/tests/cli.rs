@@ -119,12 +119,12 @@ fn the_input_is_never_the_output() {
 }
 
 #[test]
-fn a_file_that_grows_is_read_as_long_as_it_was_and_one_that_shrinks_is_an_error() {
+fn a_file_that_grows_or_shrinks_is_an_error_and_of_one_that_grows_all_that_was_there_is_written() {
     let scratch = Scratch::new();
     let content: Vec<u8> =
         (0..1_500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
     for format in ["--zst", "--lz4", "--bgzf"] {
-        for (length, code) in [(content.len() as u64 + 1000, 0), (1000, 1)] {
+        for length in [content.len() as u64 + 1000, 1000] {
             let path = scratch.path("log");
             fs::write(&path, &content).unwrap();
             let mut command = scratch.command(&format!("-c {format} log"));
@@ -137,14 +137,87 @@ fn a_file_that_grows_is_read_as_long_as_it_was_and_one_that_shrinks_is_an_error(
             stdout.read_to_end(&mut packed).unwrap();
             let output = child.wait_with_output().unwrap();
             let said = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(code), "{format}: {said}");
-            if code == 0 {
+            assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+            assert!(said.contains("while it was read"), "{format}: {said}");
+            if length > 1000 {
                 assert!(scratch.tamp_with("-d", &packed).stdout == content, "{format}");
-            } else {
-                assert!(said.contains("while it was read"), "{format}: {said}");
             }
         }
     }
+}
+
+#[test]
+fn a_file_that_is_written_to_while_it_is_compressed_is_an_error_wherever_the_output_goes() {
+    let scratch = Scratch::new();
+    let content: Vec<u8> =
+        (0..1_500_000_u32).flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect();
+    for line in ["-c log", "-c --long log", "-c --keep-up log", "-c", "-c --lz4 -T1 log"] {
+        let path = scratch.path("log");
+        fs::write(&path, &content).unwrap();
+        let mut command = scratch.command(line);
+        command.stdin(fs::File::open(&path).unwrap());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Much more comes than a pipe holds, so with the first byte out it is still at it.
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0]).unwrap();
+        fs::OpenOptions::new().write(true).open(&path).unwrap().write_all_at(b"new", 5_999_000).unwrap();
+        std::io::copy(&mut stdout, &mut std::io::sink()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("it changed while it was read"), "{line}: {said}");
+    }
+    // One that is only read stays what it is.
+    scratch.ok("-k sample");
+    scratch.ok("-c sample");
+}
+
+#[test]
+fn all_begin_where_standard_input_stands() {
+    let scratch = Scratch::new();
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    for (format, name) in [("--zst", "sample.zst"), ("--lz4", "sample.lz4"), ("--bgzf", "sample.gz")] {
+        scratch.ok(&format!("-k {format} sample"));
+        fs::write(scratch.path("x"), [&b"0123456789"[..], &scratch.read(name)].concat()).unwrap();
+        let run = |line: &str| {
+            let line = format!("{{ dd bs=10 count=1 status=none >skipped; {tamp} {line}; }} <x");
+            let output =
+                Command::new("sh").args(["-c", &line]).current_dir(scratch.folder.path()).output().unwrap();
+            assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+            output.stdout
+        };
+        assert!(run("-dc") == sample(), "{name}");
+        run("-t");
+        assert!(run("--range 1000:300000") == sample()[1000..300_000], "{name}");
+        assert!(run("--memory 1MiB --range 1000:300000") == sample()[1000..300_000], "{name}");
+        assert!(run("--salvage") == sample(), "{name}");
+        let listed: serde_json::Value = serde_json::from_slice(&run("-l --json")).unwrap();
+        assert_eq!(listed["files"][0]["content_bytes"], 3_200_000, "{name}");
+        assert_eq!(listed["files"][0]["compressed_bytes"], scratch.read(name).len(), "{name}");
+    }
+}
+
+#[test]
+fn compressed_data_goes_to_a_terminal_only_by_force() {
+    let scratch = Scratch::new();
+    let tamp = env!("CARGO_BIN_EXE_tamp");
+    fs::write(scratch.path("small"), b"content").unwrap();
+    let on_terminal = |line: &str| {
+        let mut script = Command::new("script");
+        let line = format!("{tamp} {line}");
+        script.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).current_dir(scratch.folder.path());
+        script.output()
+    };
+    for line in ["-c small", "-k -o /dev/stdout small", "-k -o /dev/fd/1 small", "-k -o /dev/tty small"] {
+        let Ok(output) = on_terminal(line) else { return eprintln!("skipped: script is not installed") };
+        let said = text(&output.stdout);
+        assert!(said.contains("not written to a terminal"), "{line}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        let forced = on_terminal(&format!("-f {line}")).unwrap();
+        assert!(forced.status.success(), "{line}: {}", text(&forced.stdout));
+    }
+    scratch.ok("-k small");
+    assert_eq!(text(&on_terminal("-d -o /dev/stdout small.zst").unwrap().stdout), "content");
 }
 
 #[test]
@@ -356,9 +429,21 @@ fn several_lz4_in_a_row_are_warned_of_because_old_lz4_reads_the_first_only() {
     assert_eq!(warned("-c --lz4 sample", open()), 1);
     assert_eq!(warned("-qc --lz4 sample", open()), 0);
     assert_eq!(warned("-c --zst sample", open()), 0);
-    assert_eq!(text(&scratch.tamp("-c --lz4 sample sample").stderr).matches(says).count(), 0);
     fs::copy(scratch.path("sample"), scratch.path("other")).unwrap();
-    assert_eq!(text(&scratch.tamp("-c --lz4 sample other").stderr).matches(says).count(), 1);
+    fs::create_dir(scratch.path("folder")).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::copy(scratch.path("sample"), scratch.path(&format!("folder/{name}"))).unwrap();
+    }
+    for (line, count) in [
+        ("-c --lz4 sample sample", 1),
+        ("-c --lz4 sample other", 1),
+        ("-rc --lz4 folder", 2),
+        ("-rc --lz4 folder/a", 0),
+        ("-c --lz4 missing sample", 0),
+        ("-k --lz4 sample other", 0),
+    ] {
+        assert_eq!(text(&scratch.tamp(line).stderr).matches(says).count(), count, "{line}");
+    }
     assert!(scratch.ok("-dc row.lz4") == sample().repeat(4));
 }
 

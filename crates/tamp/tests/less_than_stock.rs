@@ -9,9 +9,9 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod specimens;
 
-use specimens::{Random, Specimen, common, content, filter, is_refused, specimens};
+use specimens::{Random, Specimen, common, content, is_refused, specimens};
 use std::io::Cursor;
-use tamp::{Loss, ReadOptions};
+use tamp::Loss;
 
 /// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage with zeros. A few bytes may fit by
 /// chance.
@@ -52,15 +52,16 @@ fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, Stri
     let mut file = specimen.file.clone();
     let how = damage(&mut file, &mut Random(seed));
     let mut output = Vec::new();
-    let losses = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut output);
-    let stock = filter(specimen.stock, &file).unwrap_or_default();
+    let losses = specimen.with.salvage(Cursor::new(&file), &mut output);
+    let stock = specimen.with.filter(specimen.stock, &file);
     let (ours, theirs) = (right(content, &output), right(content, &stock));
     if ours + BY_CHANCE >= theirs {
         return Ok(if ours > theirs + 1000 { Found::More } else { Found::Same });
     }
     let is_zst = specimen.stock.starts_with("zstd");
     let (our_beginning, their_beginning) = (common(content, &output), common(content, &stock));
-    if is_zst && (is_refused(&file, our_beginning, their_beginning, &stock) || is_whole(losses.as_deref())) {
+    let is_refused = || is_refused(&file, &specimen.with, our_beginning, their_beginning, &stock);
+    if is_zst && (is_refused() || is_whole(losses.as_deref())) {
         return Ok(Found::Refused);
     }
     Err(format!(

@@ -1,6 +1,7 @@
 //! Files of all formats and of stock tools, damaged at random: never a wrong byte without a word.
 //!
-//! `TAMP_MUTATIONS` says how many (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` a single one to look at. The counts are printed.
+//! `TAMP_MUTATIONS` says how many (`scripts/prove-tamp` tries 20,000), `TAMP_MUTATION` the first of them: alone, it is the only one. The counts
+//! are printed.
 //! What must hold of each:
 //!
 //! - What the reader calls whole is the content, and salvage of it yields the same bytes without a loss.
@@ -16,14 +17,15 @@
 
 mod specimens;
 
-use specimens::{Random, Specimen, common, content, filter, is_refused, specimens};
+use specimens::{Random, Specimen, With, common, content, is_refused, specimens};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use tamp::{Loss, Lost, Meter, Places, ReadOptions, Reader, SeekReader};
+use std::sync::Arc;
+use tamp::{Error, Loss, Lost, Meter, Places, Reader, SeekReader};
 
 /// Damages `file` in one of several ways; yields how.
 fn mutate(file: &mut Vec<u8>, random: &mut Random) -> &'static str {
@@ -82,17 +84,31 @@ struct Read1 {
     has_garbage: bool,
 }
 
-fn read(file: &[u8], threads: usize) -> Read1 {
+fn read(file: &[u8], with: &With, threads: usize) -> Read1 {
     let mut content = Vec::new();
-    let mut reader = Reader::new(file, threads);
-    let read = reader.read_to_end(&mut content);
-    let is_whole = read.is_ok();
-    let is_unfinished = read.is_err_and(|error| {
-        let error = error.get_ref().and_then(|inner| inner.downcast_ref());
-        matches!(error, Some(tamp::Error::Unfinished { .. }))
-    });
-    let has_garbage = reader.trailing_garbage().is_some();
-    Read1 { content, is_whole, is_unfinished, has_garbage }
+    let (result, garbage) = if let Some(reference) = &with.reference {
+        let memory = with.options(1).memory_bytes;
+        let found = tamp::decompress_frame(
+            &mut &file[..],
+            &mut content,
+            reference,
+            memory,
+            &Meter::new(),
+            &mut || {},
+        );
+        let garbage = found.as_ref().ok().copied().flatten();
+        (found.map(drop), garbage)
+    } else {
+        let mut reader = Reader::with_options(file, &with.options(threads), Arc::default());
+        let read = reader.read_to_end(&mut content);
+        let error = read.map(drop).map_err(|error| match error.downcast() {
+            Ok(error) => error,
+            Err(error) => Error::Io(error),
+        });
+        (error, reader.trailing_garbage())
+    };
+    let is_unfinished = matches!(result, Err(Error::Unfinished { .. }));
+    Read1 { content, is_whole: result.is_ok(), is_unfinished, has_garbage: garbage.is_some() }
 }
 
 /// Whether all that stands outside of the losses is content.
@@ -164,16 +180,24 @@ impl<'a> Truth<'a> {
 }
 
 /// What random access and the list find; yields whether there is random access.
-fn check_access(file: &[u8], truth: &Truth<'_>, random: &mut Random) -> Result<bool, String> {
-    let options = ReadOptions::new(1);
-    if let Ok(listed) = tamp::list(Cursor::new(file), &options)
+fn check_access(file: &[u8], with: &With, truth: &Truth<'_>, random: &mut Random) -> Result<bool, String> {
+    let options = with.options(1);
+    let listed = match &with.reference {
+        Some(reference) => tamp::list_frame(Cursor::new(file), reference, &options),
+        None => tamp::list(Cursor::new(file), &options),
+    };
+    if let Ok(listed) = listed
         && truth.is_all
         && listed.unfinished.is_none()
         && listed.content_bytes != truth.bytes.len() as u64
     {
         return Err(format!("the list states {} bytes", listed.content_bytes));
     }
-    let Ok(mut reader) = SeekReader::new(Cursor::new(file)) else { return Ok(false) };
+    if with.reference.is_some() {
+        // A patch has no random access; a part of it is decoded from the beginning.
+        return Ok(true);
+    }
+    let Ok(mut reader) = SeekReader::with_options(Cursor::new(file), &options) else { return Ok(false) };
     for _ in 0..3 {
         let (at, mut found) = (random.below(truth.bytes.len()), Vec::new());
         reader.seek(SeekFrom::Start(at as u64)).unwrap();
@@ -194,6 +218,7 @@ struct Place {
     folder: tempfile::TempDir,
     packed: PathBuf,
     content: PathBuf,
+    with: With,
 }
 
 impl Place {
@@ -207,17 +232,26 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         let (packed, content) = (folder.path().join(format!("x.{suffix}")), folder.path().join("x"));
         fs::write(&packed, file).unwrap();
-        Self { folder, packed, content }
+        Self { folder, packed, content, with: specimen.with.clone() }
     }
 
     /// What `tamp` with these arguments and the file's name does.
     fn tamp(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tamp"));
-        command.args(arguments).arg(&self.packed).current_dir(self.folder.path()).output().unwrap()
+        command
+            .args(arguments)
+            .args(&self.with.arguments)
+            .arg(&self.packed)
+            .current_dir(self.folder.path())
+            .output()
+            .unwrap()
     }
 
     /// `decompress_file` decodes what the reader does, or yields nothing.
     fn check_file(&self, found: &Read1, threads: usize) -> Result<(), String> {
+        if self.with.reference.is_some() {
+            return Ok(());
+        }
         let (input, output) = (File::open(&self.packed).unwrap(), tempfile::tempfile().unwrap());
         let input_bytes = input.metadata().unwrap().len();
         let places = Places {
@@ -228,7 +262,7 @@ impl Place {
             output_at: 0,
             sparse: false,
         };
-        match tamp::decompress_file(&places, &ReadOptions::new(threads), &Meter::new(), &|| {}) {
+        match tamp::decompress_file(&places, &self.with.options(threads), &Meter::new(), &|| {}) {
             Ok(None) => Ok(()),
             Ok(Some(bytes)) => {
                 let mut written = vec![0; usize::try_from(bytes).unwrap()];
@@ -291,9 +325,10 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
     let mut file = specimen.file.clone();
     let how = mutate(&mut file, &mut random);
     let fail = |what: &str| Err(format!("TAMP_MUTATION={seed}: {}, {how}: {what}", specimen.name));
-    let one = read(&file, 1);
+    let with = &specimen.with;
+    let one = read(&file, with, 1);
     if seed.is_multiple_of(4) {
-        let three = read(&file, 3);
+        let three = read(&file, with, 3);
         if one.is_whole != three.is_whole {
             return fail("one thread and three disagree on whether it is whole");
         }
@@ -302,7 +337,7 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
         }
     }
     let mut output = Vec::new();
-    let salvaged = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut output);
+    let salvaged = with.salvage(Cursor::new(&file), &mut output);
     let is_told = !matches!(&salvaged, Ok(losses) if losses.is_empty());
     counts.tried += 1;
     if one.is_whole && !one.has_garbage {
@@ -333,7 +368,8 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
     }
     let truth = Truth::new(specimen, content, &one);
     let place = Place::new(specimen, &file);
-    let is_seekable = check_access(&file, &truth, &mut random).or_else(|what| fail(&what).map(|()| false))?;
+    let is_seekable =
+        check_access(&file, with, &truth, &mut random).or_else(|what| fail(&what).map(|()| false))?;
     counts.seekable += u32::from(is_seekable);
     if is_seekable {
         place.check_range(&truth, &mut random).or_else(|what| fail(&what))?;
@@ -348,9 +384,9 @@ fn check(specimen: &Specimen, content: &[u8], seed: u64, counts: &mut Counts) ->
         return fail("the reader ignores garbage, and salvage does not report it");
     }
     place.check_command(&file, &one, salvage_code).or_else(|what| fail(&what))?;
-    let stock = filter(specimen.stock, &file).unwrap_or_default();
+    let stock = with.filter(specimen.stock, &file);
     let (ours, theirs) = (common(content, &output), common(content, &stock));
-    if ours < theirs && specimen.stock == "zstd -dcq" && is_refused(&file, ours, theirs, &stock) {
+    if ours < theirs && specimen.stock == "zstd -dcq" && is_refused(&file, with, ours, theirs, &stock) {
         counts.refused += 1;
     } else if ours < theirs {
         return fail(&format!(
@@ -370,17 +406,16 @@ fn a_damaged_file_is_never_wrong_without_a_word() {
     let content = content();
     let specimens = specimens(&content);
     for specimen in &specimens {
-        let found = read(&specimen.file, 1);
+        let found = read(&specimen.file, &specimen.with, 1);
         assert!(found.is_whole && found.content == content, "{}", specimen.name);
         let mut output = Vec::new();
-        let losses = tamp::salvage(Cursor::new(&specimen.file), &ReadOptions::new(1), &mut output).unwrap();
+        let losses = specimen.with.salvage(Cursor::new(&specimen.file), &mut output).unwrap();
         assert!(losses.is_empty() && output == content, "{}: {losses:?}", specimen.name);
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("TAMP_MUTATION") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TAMP_MUTATIONS").unwrap_or(200),
-    };
+    let first = number("TAMP_MUTATION");
+    let tried = number("TAMP_MUTATIONS").unwrap_or(if first.is_some() { 1 } else { 200 });
+    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + tried;
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
     let mut failures = Vec::new();
     for seed in seeds {

@@ -86,6 +86,86 @@ fn a_large_window_is_read_only_with_the_memory_for_it() {
 }
 
 #[test]
+fn a_long_range_is_verified_wherever_it_goes() {
+    let scratch = Scratch::new();
+    let content = noise(600_000).repeat(3);
+    fs::write(scratch.path("x"), &content).unwrap();
+    for line in ["--long --verify -c x", "--long=20 --verify -c -9 x", "--patch-from sample --verify -c x"] {
+        let piped = scratch.ok(line);
+        let file = fs::File::create(scratch.path("out")).unwrap();
+        let output = scratch.command(line).stdout(file).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{line}: {}", text(&output.stderr));
+        assert!(scratch.read("out") == piped, "{line}");
+        let patch = if line.contains("patch") { "--patch-from sample" } else { "" };
+        assert!(scratch.ok(&format!("-dc {patch} out")) == content, "{line}");
+    }
+    let empty = scratch.tamp_with("--long --verify", b"");
+    assert!(empty.status.success() && scratch.tamp_with("-d", &empty.stdout).stdout.is_empty());
+}
+
+#[test]
+fn a_suffix_that_names_a_format_chooses_it_unless_an_option_does() {
+    let scratch = Scratch::new();
+    for (suffix, magic) in [
+        ("lz4", [4, 0x22, 0x4d, 0x18]),
+        (".tlz4", [4, 0x22, 0x4d, 0x18]),
+        ("old.gz", [0x1f, 0x8b, 8, 4]),
+        ("zst", [0x28, 0xb5, 0x2f, 0xfd]),
+        ("packed", [0x28, 0xb5, 0x2f, 0xfd]),
+    ] {
+        scratch.ok(&format!("-k -S {suffix} sample"));
+        assert_eq!(
+            scratch.read(&format!("sample.{}", suffix.trim_start_matches('.')))[..4],
+            magic,
+            "{suffix}"
+        );
+    }
+    for line in ["--zst -S lz4", "--long -S lz4", "--lz4 -S gz"] {
+        let output = scratch.tamp(&format!("-f -k {line} sample"));
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains("but its name is that of a"), "{line}: {said}");
+    }
+    // Only the name of the file that is written counts.
+    assert_eq!(scratch.ok("-c -S lz4 sample")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
+    scratch.ok("-k -f -S lz4 -o x.zst sample");
+    assert_eq!(scratch.read("x.zst")[..4], [0x28, 0xb5, 0x2f, 0xfd]);
+}
+
+#[test]
+fn suffixes_of_compressed_files_are_known_in_both_directions() {
+    let scratch = Scratch::new();
+    for (suffix, content) in [
+        ("zst", "x"),
+        ("tzst", "x.tar"),
+        ("lz4", "x"),
+        ("tlz4", "x.tar"),
+        ("gz", "x"),
+        ("tgz", "x.tar"),
+        ("bgz", "x"),
+        ("GZ", "x"),
+    ] {
+        let name = format!("x.{suffix}");
+        scratch.ok(&format!("-f -o {name} sample"));
+        scratch.fails(&name, 2, "already has");
+        scratch.ok(&format!("-d -f {name}"));
+        assert!(scratch.read(content) == sample(), "{name}");
+    }
+    fs::write(scratch.path("y.a.b"), b"").unwrap();
+    scratch.fails("-S a.b y.a.b", 2, "already has .a.b suffix");
+}
+
+#[test]
+fn a_folder_does_not_go_to_one_file() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("folder")).unwrap();
+    for name in ["a", "b"] {
+        fs::write(scratch.path(&format!("folder/{name}")), name).unwrap();
+    }
+    scratch.fails("-r -f --rm -o out folder", 2, "--output takes the output of one FILE");
+    assert!(scratch.exists("folder/a") && scratch.exists("folder/b") && !scratch.exists("out"));
+}
+
+#[test]
 fn dictionaries_of_zstd_work_both_ways() {
     let scratch = Scratch::new();
     if !has("zstd") {

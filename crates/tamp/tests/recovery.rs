@@ -268,18 +268,8 @@ fn one_flipped_bit_in_a_header_loses_one_block_at_most() {
 #[test]
 fn a_flipped_bit_in_a_dictionary_id_loses_one_block_at_most() {
     let scratch = Scratch::new();
-    fs::create_dir(scratch.path("rows")).unwrap();
-    for number in 0..500 {
-        let row = format!("{{\"id\": {number}, \"name\": \"customer {}\"}}\n", number * 7919 % 1000);
-        fs::write(scratch.path(&format!("rows/{number}")), row).unwrap();
-    }
-    let mut zstd = Command::new("sh");
-    zstd.args(["-c", "zstd -q --train rows/* -o d --maxdict=4096 2>/dev/null"]);
-    zstd.current_dir(scratch.folder.path()).status().unwrap();
-    if !scratch.exists("d") {
-        println!("skipped: zstd: not installed");
-        return;
-    }
+    let Some(dictionary) = dictionary(&scratch) else { return };
+    fs::write(scratch.path("d"), dictionary).unwrap();
     let content = &sample()[..60_000];
     fs::write(scratch.path("x"), content).unwrap();
     scratch.ok("-D d --block-size 16KiB x");
@@ -304,6 +294,141 @@ fn a_flipped_bit_in_a_dictionary_id_loses_one_block_at_most() {
     // Without any dictionary its number is named.
     fs::write(scratch.path("x.zst"), &whole).unwrap();
     scratch.fails("--salvage -f -o out x.zst", 1, "needs the dictionary with the number");
+}
+
+#[test]
+fn a_frame_that_needs_a_dictionary_does_not_take_the_others_with_it() {
+    let scratch = Scratch::new();
+    let Some(dictionary) = dictionary(&scratch) else { return };
+    fs::write(scratch.path("d"), dictionary).unwrap();
+    let part = |from: usize| sample()[from..from + 60_000].to_vec();
+    let with = |from: usize, line: &str| {
+        fs::write(scratch.path("part"), part(from)).unwrap();
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        let output = command.args(words).arg("part").current_dir(scratch.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        output.stdout
+    };
+    let tamp = concat!(env!("CARGO_BIN_EXE_tamp"), " -c");
+    for (plain, needy) in [("zstd -qc", "zstd -qc -D d"), (tamp, &*format!("{tamp} -D d"))] {
+        let parts = [with(0, plain), with(100_000, needy), with(200_000, plain)];
+        for order in [[0, 1, 2], [1, 0, 2], [0, 2, 1]] {
+            let file: Vec<u8> = order.iter().flat_map(|&number| parts[number].clone()).collect();
+            fs::write(scratch.path("x.zst"), &file).unwrap();
+            let says = "unreadable without the dictionary with the number";
+            scratch.fails("--salvage -f -o out x.zst", 1, says);
+            let zeros = vec![0; 60_000];
+            let expected = order
+                .iter()
+                .flat_map(|&number| if number == 1 { zeros.clone() } else { part(number * 100_000) });
+            assert!(scratch.read("out") == expected.collect::<Vec<_>>(), "{plain}, {order:?}");
+            let all: Vec<u8> = order.iter().flat_map(|&number| part(number * 100_000)).collect();
+            assert!(scratch.ok("--salvage -c -D d x.zst") == all, "{plain}, {order:?}");
+        }
+        // Of a file that needs it for all its content nothing is written.
+        fs::write(scratch.path("x.zst"), &parts[1]).unwrap();
+        let output = scratch.tamp("--salvage -c x.zst");
+        assert!(output.stdout.is_empty() && text(&output.stderr).contains("-D"), "{}", text(&output.stderr));
+    }
+}
+
+/// A dictionary; `None`, with a printed skip, if zstd is not installed.
+fn dictionary(scratch: &Scratch) -> Option<Vec<u8>> {
+    let rows = scratch.path("rows");
+    fs::create_dir(&rows).unwrap();
+    for number in 0..500 {
+        let row = format!("{{\"id\": {number}, \"name\": \"customer {}\"}}\n", number * 7919 % 1000);
+        fs::write(rows.join(number.to_string()), row).unwrap();
+    }
+    let mut zstd = Command::new("sh");
+    zstd.args(["-c", "zstd -q --train rows/* -o trained --maxdict=4096 2>/dev/null"]);
+    zstd.current_dir(scratch.folder.path()).status().unwrap();
+    let found = fs::read(scratch.path("trained")).ok();
+    #[expect(clippy::print_stdout, reason = "a skip is printed, not passed over")]
+    if found.is_none() {
+        println!("skipped: zstd: not installed");
+    }
+    found
+}
+
+#[test]
+fn a_member_behind_a_damaged_one_is_found_wherever_the_damage_is() {
+    let (first, second) = (&sample()[..100_000], &sample()[200_000..260_000]);
+    let (Some(damaged), Some(good)) = (stock("gzip -nc", first), stock("gzip -nc", second)) else { return };
+    for at in (0..damaged.len()).step_by(97) {
+        for noise in [0x55, 0xff, 0] {
+            let mut file = [&damaged[..], &good].concat();
+            file[at..(at + 12).min(damaged.len())].fill(noise);
+            let mut found = Vec::new();
+            let losses = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut found).unwrap();
+            assert!(!losses.is_empty() && found.ends_with(second), "{noise:x} at {at}: {losses:?}");
+        }
+    }
+}
+
+#[test]
+fn no_more_is_invented_than_the_file_can_hold() {
+    // 8 bytes are listed as a frame with 4 GiB, and the list is proven.
+    let entry = [8_u32.to_le_bytes(), u32::MAX.to_le_bytes(), [0; 4]].concat();
+    let hash = twox_hash::XxHash64::oneshot(0, &entry);
+    let mut file = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0, 0, 0];
+    file.extend([0x5d, 0x2a, 0x4d, 0x18, 20, 0, 0, 0]);
+    file.extend(b"tamp");
+    file.extend(1_u64.to_le_bytes());
+    file.extend(hash.to_le_bytes());
+    file.extend([0x5e, 0x2a, 0x4d, 0x18, 21, 0, 0, 0]);
+    file.extend(&entry);
+    file.extend([1, 0, 0, 0, 0x80, 0xb1, 0xea, 0x92, 0x8f]);
+    assert_eq!(file.len(), 65);
+    let mut counted = Counted(0);
+    let salvaged = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut counted);
+    assert!(salvaged.map_or(true, |losses| !losses.is_empty()));
+    assert!(counted.0 <= 1 << 20, "{} bytes", counted.0);
+    assert!(tamp::list(Cursor::new(&file), &ReadOptions::new(1)).is_err());
+    // A frame whose header states 16 MB, and whose first block does not decode.
+    let mut file = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+    file.extend(16_000_000_u32.to_le_bytes());
+    file.extend([0x05, 0, 0, 0]);
+    // The header of an LZ4 frame without blocks states 16 MB.
+    let descriptor = [&[0x68, 0x70][..], &16_000_000_u64.to_le_bytes()].concat();
+    let check = twox_hash::XxHash32::oneshot(0, &descriptor).to_le_bytes()[1];
+    let lz4 = [&[0x04, 0x22, 0x4d, 0x18][..], &descriptor, &[check], &[0; 4]].concat();
+    for file in [file, lz4] {
+        let mut counted = Counted(0);
+        let _ = tamp::salvage(Cursor::new(&file), &ReadOptions::new(1), &mut counted);
+        assert!(counted.0 <= 1 << 20, "{} bytes", counted.0);
+    }
+}
+
+/// Counts what is written.
+struct Counted(u64);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        assert!(self.0 < 64 << 20, "it writes without end");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn zeros_in_the_place_of_lost_blocks_take_no_room() {
+    let scratch = Scratch::new();
+    let content = vec![b'a'; 64 << 20];
+    let mut file = packed(&content, Format::Zst, 16 << 20);
+    file[40] ^= 0xff;
+    fs::write(scratch.path("x.zst"), &file).unwrap();
+    scratch.fails("--salvage -o out x.zst", 1, "");
+    let found = fs::metadata(scratch.path("out")).unwrap();
+    assert_eq!(found.len(), 64 << 20);
+    assert!(found.blocks() * 512 <= 49 << 20, "{} sectors", found.blocks());
+    scratch.fails("--salvage -f --no-sparse -o out x.zst", 1, "");
+    assert!(fs::metadata(scratch.path("out")).unwrap().blocks() * 512 >= 64 << 20);
 }
 
 #[test]

@@ -8,21 +8,18 @@ use super::{Outcome, warn};
 use crate::signal;
 use anyhow::Context;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tamp::{Error, FrameOptions, Options, Places, Reader, Writer};
+use tamp::{Error, FrameOptions, Options, Places, Suffix, Writer};
 
-/// Names that say a file is compressed already.
-const COMPRESSED: [&str; 6] = ["zst", "lz4", "gz", "tgz", "tzst", "bgz"];
-
-pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
+/// Compresses a file; `on_stdout` counts those that went to standard output.
+pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::Result<Outcome> {
     let output = match (&args.output, &input.entry) {
-        (Some(path), _) => Output::create(path, args, input)?,
+        (Some(path), _) => Output::create(path, args, Holds::Compressed, input)?,
         (None, Some(entry)) if !args.stdout => {
             let path = entry.path();
-            let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
-            if (COMPRESSED.contains(&suffix) || suffix == args.suffix()) && !args.force {
+            if let Some(suffix) = compressed_suffix(path, args.suffix()).filter(|_| !args.force) {
                 if input.found == Found::Below {
                     return Ok(Outcome::Done);
                 }
@@ -40,11 +37,13 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let replaces = replaces(args, input) && output.is_new();
 
     if let Some(what) = args.format().warns_of_rows()
-        && (is_another(args, input) || output.continues()?)
+        && (*on_stdout > 0 || output.continues()?)
     {
         let (name, suffix) = (input.name(), args.format().suffix());
         warn(args, &format_args!("{name}: the output has several .{suffix} files in a row: {what}"));
     }
+
+    *on_stdout += u64::from(args.stdout);
 
     if let Some(asked) = args.format_of_output().filter(|&asked| asked != args.format()) {
         let (name, written) = (input.name(), args.format().suffix());
@@ -68,7 +67,8 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     if let Some(mut frame) = args.frame(extent.map(|(_, bytes)| bytes))? {
         // A hint may be wrong: the frame states only the size of a file.
         frame.content_bytes = extent.map(|(_, bytes)| bytes);
-        one_frame(args, input, &output, &frame, options.verify, &watch)?;
+        frame.verify = options.verify;
+        one_frame(input, &output, &frame, &watch)?;
     } else if let Some(((to, output_at), (input_at, input_bytes))) = in_place {
         if args.direct && input.entry.is_some() {
             input.read_directly();
@@ -92,13 +92,10 @@ pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     watch.finish(args, None);
     if replaces {
         super::remove_input(input)?;
+    } else if extent.is_some() {
+        input.check_unchanged()?;
     }
     Ok(Outcome::Done)
-}
-
-/// Whether it goes to standard output behind other files.
-fn is_another(args: &Args, input: &Input) -> bool {
-    args.stdout && args.files.len() > 1 && input.path() != args.files.first().map(PathBuf::as_path)
 }
 
 /// Through a writer, block by block.
@@ -130,36 +127,14 @@ fn stream(
     writer.finish().map(drop)
 }
 
-/// Compresses to one frame. With `verify`, reads it again before the input may be removed.
-fn one_frame(
-    args: &Args,
-    input: &Input,
-    output: &Output,
-    frame: &FrameOptions,
-    verify: bool,
-    watch: &Arc<Watch>,
-) -> anyhow::Result<()> {
+/// Compresses to one frame.
+fn one_frame(input: &Input, output: &Output, frame: &FrameOptions, watch: &Arc<Watch>) -> anyhow::Result<()> {
     let mut to = output.stream()?.context("there is always an output")?;
     let from = &mut (&input.file).take(frame.content_bytes.unwrap_or(u64::MAX));
     match tamp::compress_frame(from, &mut to, frame, &watch.meter, &mut || watch.look_up()) {
-        Err(Error::SizeHint { found, .. }) => return Err(Error::Changed { offset: found }.into()),
-        compressed => compressed?,
+        Err(Error::SizeHint { found, .. }) => Err(Error::Changed { offset: found }.into()),
+        compressed => Ok(compressed?),
     }
-    let Some((file, at)) = output.place()?.filter(|_| verify) else { return Ok(()) };
-    let mut packed = file.try_clone()?;
-    packed.seek(SeekFrom::Start(at))?;
-    // The frame ends with the checksum of the content that was read.
-    let meter = Arc::default();
-    if let Some(reference) = &frame.reference {
-        tamp::decompress_frame(&mut packed, &mut io::sink(), reference, u64::MAX, &meter, &mut || {
-            watch.look_up();
-        })?;
-    } else {
-        let mut reading = args.reading().clone();
-        reading.memory_bytes = u64::MAX;
-        io::copy(&mut Reader::with_options(packed, &reading, meter), &mut io::sink())?;
-    }
-    Ok(())
 }
 
 /// Whether the input is to go when all is done.
@@ -167,6 +142,14 @@ pub(crate) fn replaces(args: &Args, input: &Input) -> bool {
     let is_kept =
         args.keep || args.stdout || args.test || args.salvage || (args.output.is_some() && !args.rm);
     input.entry.is_some() && !is_kept
+}
+
+/// The suffix of a name that says the file is compressed: one that is known, or `own`.
+fn compressed_suffix<'a>(path: &'a Path, own: &'a str) -> Option<&'a str> {
+    let name = path.file_name()?.to_str()?;
+    let has_own = name.strip_suffix(own).is_some_and(|stem| stem.len() > 1 && stem.ends_with('.'));
+    let known = || path.extension()?.to_str().filter(|suffix| Suffix::of(suffix).is_some());
+    if has_own { Some(own) } else { known() }
 }
 
 /// The compressed file's name.

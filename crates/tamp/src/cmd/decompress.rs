@@ -15,24 +15,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use tamp::{Content, Error, Loss, Lost, Meter, Places, Reader, SeekReader, SparseWriter};
-
-/// Suffixes, and what takes their place.
-const SUFFIXES: [(&str, &str); 8] = [
-    ("zst", ""),
-    ("lz4", ""),
-    ("gz", ""),
-    ("bgz", ""),
-    ("zz", ""),
-    ("zlib", ""),
-    ("tgz", "tar"),
-    ("tzst", "tar"),
-];
+use tamp::{Content, Error, Loss, Lost, Meter, Places, Reader, SeekReader, SparseWriter, Suffix};
 
 pub(crate) fn file(args: &Args, input: &Input) -> anyhow::Result<Outcome> {
     let output = match (&args.output, &input.entry) {
         _ if args.test => Some(Output::None),
-        (Some(path), _) => Output::create(path, args, input)?,
+        (Some(path), _) => Output::create(path, args, Holds::Content, input)?,
         (None, Some(entry)) if !args.stdout => {
             let path = entry.path();
             let Some(named) = named(path, args.own_suffix.as_deref()) else {
@@ -111,7 +99,10 @@ fn patch(
     let (from, meter) = (&mut &input.file, &watch.meter);
     match tamp::decompress_frame(from, to, reference, memory, meter, &mut || watch.look_up()) {
         Err(error) if error.is_behind_content() => Ok(behind_content(args, input, watch, &error)),
-        decoded => decoded.map(|_| Outcome::Done).map_err(Into::into),
+        decoded => Ok(decoded?.map_or(Outcome::Done, |at| {
+            watch.clear();
+            warn_of_garbage(args, input, at)
+        })),
     }
 }
 
@@ -310,6 +301,8 @@ fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()>
     Ok(())
 }
 
+/// Written at once by `--range` and `--salvage`.
+const WRITE_BYTES: usize = 256 << 10;
 /// Largest block that an index leads to.
 const INDEXED_BYTES_MAX: u64 = 16 << 20;
 
@@ -321,7 +314,8 @@ fn range(
     reference: Option<&[u8]>,
     args: &Args,
 ) -> anyhow::Result<Outcome> {
-    let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
+    let mut to =
+        BufWriter::with_capacity(WRITE_BYTES, output.stream()?.context("there is always an output")?);
     if let Some(reference) = reference {
         let mut slice = Slice { to: &mut to, range: range.clone(), at: 0 };
         let memory = args.reading().memory_bytes;
@@ -336,7 +330,7 @@ fn range(
     }
     // A block that is found by the index has up to 16 MiB. With less memory the frame's window decides.
     if input.metadata.is_file() && args.reading().memory_bytes >= INDEXED_BYTES_MAX {
-        match SeekReader::with_options(&input.file, args.reading()) {
+        match SeekReader::with_options(input.rest()?, args.reading()) {
             Ok(mut reader) => {
                 let content_bytes = reader.content_bytes();
                 reader.seek(SeekFrom::Start(range.start))?;
@@ -344,9 +338,7 @@ fn range(
                 to.flush()?;
                 return Ok(begins_inside(input, range, content_bytes, args));
             }
-            Err(Error::Unsupported { .. }) => {
-                (&input.file).seek(SeekFrom::Start(0))?;
-            }
+            Err(Error::Unsupported { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -407,13 +399,26 @@ fn salvage(input: &Input, output: &Output, reference: Option<&[u8]>, args: &Args
     if !input.metadata.is_file() {
         bail!("a pipe cannot be searched for blocks; save it to a file first");
     }
-    let mut to = BufWriter::with_capacity(256 << 10, output.stream()?.context("there is always an output")?);
-    let losses = if let Some(reference) = reference {
-        tamp::salvage_frame(&mut &input.file, &mut to, reference, args.reading().memory_bytes)?
-    } else {
-        tamp::salvage(&input.file, args.reading(), &mut to)?
+    let from = input.rest()?;
+    let salvaged = |to: &mut dyn Write| match reference {
+        Some(reference) => tamp::salvage_frame(from, reference, args.reading(), to),
+        None => tamp::salvage(from, args.reading(), to),
     };
-    to.flush()?;
+    let losses = match output.place()? {
+        Some((file, at)) if output.may_be_sparse(args, at)? => {
+            let mut to = BufWriter::with_capacity(WRITE_BYTES, SparseWriter::new(file, at));
+            let losses = salvaged(&mut to)?;
+            output.pass(to.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?)?;
+            losses
+        }
+        _ => {
+            let to = output.stream()?.context("there is always an output")?;
+            let mut to = BufWriter::with_capacity(WRITE_BYTES, to);
+            let losses = salvaged(&mut to)?;
+            to.flush()?;
+            losses
+        }
+    };
     let mut outcome = Outcome::Done;
     for loss in &losses {
         if loss.what == Lost::Trailing {
@@ -453,6 +458,19 @@ impl std::fmt::Display for Told<'_> {
                     "bytes {start}..{end}: found by searching; bytes {at}..{to} of the output may be a compressed file that was \
                      part of the lost content"
                 )
+            }
+            (Lost::NeedsDictionary { id }, Some(bytes)) => write!(
+                f,
+                "bytes {start}..{end}: unreadable without the dictionary with the number {id}; {bytes} bytes of content are lost, with \
+                 zeros from byte {at} of the output"
+            ),
+            (Lost::NeedsDictionary { id }, None) => write!(
+                f,
+                "bytes {start}..{end}: unreadable without the dictionary with the number {id}; an unknown amount of content is lost \
+                 at byte {at} of the output"
+            ),
+            (Lost::Unreadable, _) => {
+                write!(f, "bytes {start}..{end}: the file cannot be read here; zeros were decoded instead")
             }
             (Lost::Index(what), _) => {
                 write!(f, "bytes {start}..{end}: {what} is damaged; all content is intact")
@@ -494,9 +512,8 @@ fn named(path: &Path, own: Option<&str>) -> Option<PathBuf> {
             return Some(path.with_file_name(stem));
         }
     }
-    let suffix = path.extension()?.to_str()?;
-    let (_, instead) = SUFFIXES.iter().find(|(known, _)| known.eq_ignore_ascii_case(suffix))?;
-    Some(path.with_extension(instead))
+    let suffix = Suffix::of(path.extension()?.to_str()?)?;
+    Some(path.with_extension(suffix.content))
 }
 
 #[cfg(test)]
@@ -508,6 +525,7 @@ mod tests {
         let name = |path: &str| named(Path::new(path), Some("x.y")).map(|path| path.display().to_string());
         assert_eq!(name("a/b.sql.zst").as_deref(), Some("a/b.sql"));
         assert_eq!(name("b.TGZ").as_deref(), Some("b.tar"));
+        assert_eq!(name("b.tlz4").as_deref(), Some("b.tar"));
         assert_eq!((name("b.txt"), name("zst"), name(".zst")), (None, None, None));
         assert_eq!((name("a/b.x.y").as_deref(), name(".x.y")), (Some("a/b"), None));
     }

@@ -8,7 +8,7 @@ use crate::descriptors;
 use anyhow::{Context, bail};
 use rustix::fs::{OFlags, Stat};
 use std::fs::{File, Metadata};
-use std::io::{self, IsTerminal, Seek, SeekFrom};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -103,6 +103,19 @@ impl Input {
         Ok(Some((at, bytes)))
     }
 
+    /// A regular file from where it stands on: standard input may stand behind what others read.
+    pub(crate) fn rest(&self) -> io::Result<Rest<'_>> {
+        Ok(Rest { file: &self.file, begin: (&self.file).stream_position()?, at: 0 })
+    }
+
+    /// Fails if a regular file was written to since it was opened.
+    pub(crate) fn check_unchanged(&self) -> anyhow::Result<()> {
+        if state(&self.file.metadata()?) != state(&self.metadata) {
+            bail!("it changed while it was read, so the output may hold a state that it never had");
+        }
+        Ok(())
+    }
+
     /// Moves standard input to behind what was read of it by place: the next reader goes on from there.
     pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
         if self.entry.is_none() { (&self.file).seek(SeekFrom::Start(end)).map(drop) } else { Ok(()) }
@@ -133,6 +146,41 @@ impl Input {
     /// For programs. Bytes that are not UTF-8 become U+FFFD.
     pub(crate) fn real_name(&self) -> String {
         self.path().map_or_else(|| "standard input".into(), |path| path.display().to_string())
+    }
+}
+
+/// What changes if a file is written to.
+fn state(metadata: &Metadata) -> (u64, i64, i64) {
+    (metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// A file without what is before a place. It does not move the file's own position.
+#[derive(Debug)]
+pub(crate) struct Rest<'a> {
+    file: &'a File,
+    begin: u64,
+    at: u64,
+}
+
+impl Read for Rest<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(to, self.begin.saturating_add(self.at))?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl Seek for Rest<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let found = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => {
+                self.file.metadata()?.len().saturating_sub(self.begin).checked_add_signed(by)
+            }
+        };
+        self.at = found.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }
 

@@ -27,8 +27,8 @@ impl List {
             bail!("a pipe cannot be listed; save it to a file first");
         }
         let listing = match args.reference()? {
-            Some(reference) => tamp::list_frame(&input.file, &reference, args.reading())?,
-            None => tamp::list(&input.file, args.reading())?,
+            Some(reference) => tamp::list_frame(input.rest()?, &reference, args.reading())?,
+            None => tamp::list(input.rest()?, args.reading())?,
         };
         let (packed, content) = (listing.file_bytes, listing.content_bytes);
         if args.json {

@@ -51,12 +51,12 @@ pub(crate) fn run(args: &Args) -> u8 {
         rights::give_up(args);
     }
     let mut codes = Vec::new();
-    let mut list = List::default();
+    let (mut list, mut on_stdout) = (List::default(), 0);
     let mut run_one = |input: anyhow::Result<Option<Input>>, name: &dyn Display| {
         codes.push(
-            match input
-                .and_then(|input| input.map_or(Ok(Outcome::Warned), |input| file(args, &input, &mut list)))
-            {
+            match input.and_then(|input| {
+                input.map_or(Ok(Outcome::Warned), |input| file(args, &input, &mut list, &mut on_stdout))
+            }) {
                 Ok(Outcome::Done) => 0,
                 Ok(Outcome::Warned) => EXIT_USAGE,
                 Ok(Outcome::Bad) => EXIT_FAILED,
@@ -96,13 +96,13 @@ pub(crate) fn run(args: &Args) -> u8 {
     worst.unwrap_or(0)
 }
 
-fn file(args: &Args, input: &Input, list: &mut List) -> anyhow::Result<Outcome> {
+fn file(args: &Args, input: &Input, list: &mut List, on_stdout: &mut u64) -> anyhow::Result<Outcome> {
     if args.list {
         rights::decode(|| list.file(args, input))
     } else if args.decompress || args.test {
         decompress::file(args, input)
     } else {
-        compress::file(args, input)
+        compress::file(args, input, on_stdout)
     }
 }
 

@@ -30,9 +30,7 @@ impl Output {
         if descriptors::was_closed(1) {
             bail!("standard output is closed");
         }
-        if holds == Holds::Compressed && !args.force && io::stdout().is_terminal() {
-            bail!("compressed data not written to a terminal; use -f to force compression");
-        }
+        refuse_terminal(&io::stdout(), args, holds)?;
         let file = File::from(rustix::io::dup(rustix::stdio::stdout()).context("opening standard output")?);
         let found = rustix::fs::fstat(&file)?;
         if entry::kind(&found).is_file() && input.is(&found) {
@@ -43,12 +41,18 @@ impl Output {
     }
 
     /// A file that will be named `path`; `None`: it exists, and a warning was printed.
-    pub(crate) fn create(path: &Path, args: &Args, input: &Input) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn create(
+        path: &Path,
+        args: &Args,
+        holds: Holds,
+        input: &Input,
+    ) -> anyhow::Result<Option<Self>> {
         if is_standard_output(path) {
-            return Self::stdout(args, Holds::Content, input).map(Some);
+            return Self::stdout(args, holds, input).map(Some);
         }
         let entry = Entry::named(path).with_context(|| format!("creating {}", path.display()))?;
         if let Some(file) = existing(&entry, args, input)? {
+            refuse_terminal(&file, args, holds)?;
             return Ok(Some(Self::Existing(file)));
         }
         Self::new_file(entry, args)
@@ -190,6 +194,14 @@ fn refuse(entry: &Entry, input: &Input) -> anyhow::Result<Option<Stat>> {
         bail!("{} is a directory", entry.path().display());
     }
     Ok(Some(found))
+}
+
+/// Compressed data does strange things to a terminal.
+fn refuse_terminal(output: &impl IsTerminal, args: &Args, holds: Holds) -> anyhow::Result<()> {
+    if holds == Holds::Compressed && !args.force && output.is_terminal() {
+        bail!("compressed data not written to a terminal; use -f to force compression");
+    }
+    Ok(())
 }
 
 /// What a stream holds.

@@ -32,10 +32,6 @@ impl Container for Bgzf {
         "bgzf"
     }
 
-    fn suffixes(&self) -> &'static [&'static str] {
-        &["gz", "bgz", "tgz"]
-    }
-
     fn block_bytes_usual(&self, _level: Level) -> usize {
         4 * BLOCK_CONTENT_BYTES
     }

@@ -40,10 +40,6 @@ impl Container for Lz4 {
         "lz4"
     }
 
-    fn suffixes(&self) -> &'static [&'static str] {
-        &["lz4"]
-    }
-
     fn warns_of_rows(&self) -> Option<&'static str> {
         Some("lz4 before 1.10 reads only the first")
     }

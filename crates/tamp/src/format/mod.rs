@@ -5,6 +5,7 @@ pub(crate) mod bgzf;
 pub(crate) mod gz;
 pub(crate) mod inflate;
 pub(crate) mod lz4;
+pub(crate) mod suffix;
 pub(crate) mod zst;
 
 use crate::buffer::Buffer;
@@ -18,9 +19,6 @@ use zst::Seek;
 pub(crate) trait Container: std::fmt::Debug + Sync {
     /// Its name for users.
     fn name(&self) -> &'static str;
-
-    /// Suffixes of its files, without the dot; the first is the usual one.
-    fn suffixes(&self) -> &'static [&'static str];
 
     /// Block sizes that the format knows; `None`: any.
     fn block_sizes(&self) -> Option<&'static [usize]> {
@@ -110,16 +108,6 @@ impl Format {
     /// The format that a user calls `name`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.container().name() == name)
-    }
-
-    /// The format of files with this suffix, given without its dot.
-    pub fn of_suffix(suffix: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.container().suffixes().contains(&suffix))
-    }
-
-    /// How its files are named.
-    pub fn suffix(self) -> &'static str {
-        self.container().suffixes()[0]
     }
 
     /// What goes wrong if several of its files stand in a row; `None`: nothing.

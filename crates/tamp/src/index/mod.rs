@@ -163,7 +163,7 @@ impl Index {
     pub(crate) fn decode(
         &self,
         number: usize,
-        decoder: &mut Decoder,
+        decoder: &mut Decoder<'_>,
         packed: &[u8],
         content: &mut Buffer,
     ) -> Result<(), &'static str> {

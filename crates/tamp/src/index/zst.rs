@@ -100,7 +100,9 @@ impl List {
             hash.write(&seek.entry());
             at += u64::from(seek.frame_bytes);
             // No frame is shorter than a skippable one. This bounds the entries by the length of the file.
-            Ok(seek.frame_bytes as usize >= zst::SKIPPABLE_HEADER_BYTES && at <= frames_end)
+            let is_frame = seek.frame_bytes as usize >= zst::SKIPPABLE_HEADER_BYTES;
+            let holds = zst::content_bytes_max(seek.frame_bytes.into());
+            Ok(is_frame && u64::from(seek.content_bytes) <= holds && at <= frames_end)
         })?;
         Ok((fits && at == frames_end).then(|| hash.finish()))
     }

@@ -1,6 +1,6 @@
 //! Zstandard frames: decoded and written block by block, up to the end or the damage.
 
-use super::walk::{self, Kind, Reach};
+use super::walk::{self, Reach};
 use super::{Behind, Loss, Lost, Salvage, Stop};
 use crate::Error;
 use crate::format::{le32, zst};
@@ -26,10 +26,14 @@ impl Salvage<'_> {
         let known_end = self.listed_end(at)?.or(structural_end);
         if ![0, self.dictionary_id].contains(&header.dictionary_id) {
             let next = self.next(known_end, at, at + 1)?;
-            if structural_end.is_some() && !self.fits_dictionary(next)? {
-                return Err(Error::NeedsDictionary { offset: at, id: header.dictionary_id });
+            if structural_end.is_none() {
+                return self.lose_up_to(next, at, at);
             }
-            return self.lose_up_to(next, at, at);
+            // Its blocks can hold what it states.
+            let missing = self.hints.missing(next, self.output.written).or(header.content_bytes);
+            let what = Lost::NeedsDictionary { id: header.dictionary_id };
+            self.output.lose_as(what, at..next, missing);
+            return Ok(next);
         }
         let begun = self.output.written;
         let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
@@ -54,22 +58,13 @@ impl Salvage<'_> {
         self.zst_damaged(header, &damaged)
     }
 
-    /// Whether frames before `next`, or the one there, were compressed with the dictionary at hand.
-    fn fits_dictionary(&mut self, next: u64) -> Result<bool, Error> {
-        if self.dictionary_id == 0 || self.output.written > 0 {
-            return Ok(self.dictionary_id != 0);
-        }
-        let kind = walk::at(&mut self.file, next)?.kind;
-        Ok(matches!(kind, Kind::Zst(header) if header.dictionary_id == self.dictionary_id))
-    }
-
     /// Passes a frame whose header states that reading it takes more memory than was granted.
     fn zst_too_large(&mut self, at: u64, known_end: Option<u64>, needed_bytes: u64) -> Result<u64, Error> {
         let next = self.next(known_end, at, at + 1)?;
         let content_at = self.output.written;
         if let Some(missing) = self.hints.missing(next, content_at) {
             // The table says that the frame is small, so its header is damaged.
-            self.output.lose(at..next, Some(missing))?;
+            self.output.lose(at..next, Some(missing));
         } else {
             let what = Lost::TooLarge { needed_bytes };
             self.output.losses.push(Loss { file: at..next, content_at, content_bytes: None, what });
@@ -112,13 +107,14 @@ impl Salvage<'_> {
             .and_then(|stated| stated.checked_sub(produced))
             // A damaged header may state anything.
             .filter(|&missing| missing <= (UNIT_BYTES_MAX as u64).max(64 * next.saturating_sub(damage_at)))
+            .filter(|&missing| missing <= zst::content_bytes_max(next - at))
             .filter(|_| {
                 let bound = header.content_bytes.and_then(|bytes| usize::try_from(bytes).ok());
                 let bound = bound.map(zstd_safe::compress_bound);
                 known_end.is_some() || bound.is_some_and(|bound| next - at <= bound as u64 + 64)
             });
         let missing = self.hints.missing(next, self.output.written).or(stated);
-        self.output.lose(damage_at.min(next)..next, missing)?;
+        self.output.lose(damage_at.min(next)..next, missing);
         Ok(next)
     }
 

@@ -57,7 +57,7 @@ impl Salvage<'_> {
         }
         let missing = stated.map(|stated| (stated - content.len()) as u64);
         if missing.map_or(!is_right && pos < end, |missing| missing > 0) || content.is_empty() {
-            self.output.lose(pos.min(end)..end, missing)?;
+            self.output.lose(pos.min(end)..end, missing);
         }
         self.pass_zeros(end)
     }
@@ -79,20 +79,26 @@ impl Salvage<'_> {
         if stop == Stop::Whole {
             return self.pass_zeros(pos);
         }
-        if self.output.written > begun {
-            self.output.doubt(at..pos, begun);
+        if wrapper == Wrapper::Zlib && stop == Stop::Damage && begun == self.output.written {
+            return Err(Error::UnknownFormat { offset: at });
         }
-        if matches!(stop, Stop::Cut { .. }) {
+        let trailer_end = pos + gz::TRAILER_BYTES as u64;
+        // Where all decodes and only the checksum is wrong, the member ends behind it.
+        let is_decoded = stop == Stop::Damage && self.output.written > begun && trailer_end <= file_bytes;
+        let known_end = self.confirmed(is_decoded.then_some(trailer_end))?;
+        // What follows a damage may decode to nonsense, beyond the member's end. So the next one may begin before `pos`.
+        let next = self.next(known_end, at, at + 1)?;
+        if self.output.written > begun {
+            self.output.doubt(at..pos.min(next), begun);
+        }
+        if matches!(stop, Stop::Cut { .. }) && next == file_bytes {
             self.output.end(file_bytes);
             return Ok(file_bytes);
         }
-        if wrapper == Wrapper::Zlib && begun == self.output.written {
-            return Err(Error::UnknownFormat { offset: at });
-        }
-        let next = self.next(None, at, pos.max(at + 1))?;
-        if self.output.written == begun || (pos < next && pos + gz::TRAILER_BYTES as u64 != next) {
+        if self.output.written == begun || (pos < next && trailer_end != next) {
             // Not only the checksum is wrong.
-            self.output.lose(pos.min(next)..next, None)?;
+            let from = if pos < next { pos } else { at };
+            self.output.lose(from..next, None);
         }
         Ok(next)
     }

@@ -87,9 +87,10 @@ impl Salvage<'_> {
             // The checksums of blocks prove their bytes, not what they refer to.
             self.output.doubt(file_at..next, content_at);
         } else if !is_proven && is_whole {
-            // The header or the checksum states content, and no block has any.
-            let stated = header.content_bytes.filter(|&stated| stated <= UNIT_BYTES_MAX as u64);
-            self.output.lose(at..next, stated)?;
+            // The header or the checksum states content, and no block has any. All that follows may have held it.
+            let most = (self.file.file_bytes - at) * EXPANSION_MAX;
+            let stated = header.content_bytes.filter(|&stated| stated <= most.min(UNIT_BYTES_MAX as u64));
+            self.output.lose(at..next, stated);
         }
         Ok(next)
     }
@@ -115,7 +116,7 @@ impl Salvage<'_> {
         }
         let missing = size.map(|size| size - remains.len() as u64);
         if missing != Some(0) || remains.is_empty() {
-            self.output.lose(part.clone(), missing)?;
+            self.output.lose(part.clone(), missing);
         }
         Ok(())
     }
@@ -286,7 +287,7 @@ fn lost_sizes(parts: &[Part], header: &Header, end: End) -> Vec<Option<u64>> {
                 .filter_map(|(_, size)| *size)
                 .sum::<u64>();
         let file = &parts[number].file;
-        let most = ((file.end - file.start) * EXPANSION_MAX).max(UNIT_BYTES_MAX as u64);
+        let most = (file.end - file.start) * EXPANSION_MAX;
         sizes[number] = stated.checked_sub(others).filter(|&missing| missing <= most);
     }
     sizes

@@ -11,6 +11,7 @@ mod frame;
 mod gzip;
 mod lz4;
 mod search;
+mod source;
 mod walk;
 
 use crate::buffer::Buffer;
@@ -19,10 +20,11 @@ use crate::ending::{Ending, Problem};
 use crate::format::{Magic, zst};
 use crate::index::zst::Table;
 use crate::index::{self, Entry, Hops};
-use crate::seek::read_at;
 use crate::{Dictionary, Error, ReadOptions};
 use gzip::Wrapper;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use source::Source;
+use std::cell::RefCell;
+use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
 use walk::{Found, Kind, Reach};
 
@@ -64,6 +66,14 @@ pub enum Lost {
         /// The frame's window.
         needed_bytes: u64,
     },
+    /// The frame was compressed with a dictionary that is not at hand; zeros replace its content if the size is known.
+    NeedsDictionary {
+        /// The dictionary's number.
+        id: u32,
+    },
+    /// The disk does not give this part of the file, or the file became shorter. Zeros were decoded in its place; what came of them is
+    /// another loss.
+    Unreadable,
 }
 
 /// Writes all content of `source` that can be read to `out`, zeros in the place of what cannot, as
@@ -74,30 +84,59 @@ pub enum Lost {
 ///
 /// # Errors
 ///
-/// What reading `source` and writing `out` say; [`Error::Empty`], [`Error::UnknownFormat`] if nothing in the file is
-/// readable, [`Error::NeedsDictionary`]. Damage is not an error here: it is what is returned.
+/// What reading `source` says, but for parts that a disk cannot read, and what writing `out` says; [`Error::Empty`],
+/// [`Error::UnknownFormat`] if nothing in the file is readable, [`Error::NeedsDictionary`] if nothing is without a
+/// dictionary. Damage is not an error here: it is what is returned.
 pub fn salvage<R: Read + Seek>(
-    mut source: R,
+    source: R,
     options: &ReadOptions,
     out: &mut dyn Write,
 ) -> Result<Vec<Loss>, Error> {
-    let file_bytes = source.seek(SeekFrom::End(0))?;
+    let dictionary = options.dictionary.as_ref();
+    with_decoder(source, options, Decoder::new(dictionary), out)
+}
+
+/// Like [`salvage`], of frames that may refer to `reference`. It raises the limit of memory to four times its size.
+///
+/// # Errors
+///
+/// As [`salvage`].
+pub fn salvage_frame<R: Read + Seek>(
+    source: R,
+    reference: &[u8],
+    options: &ReadOptions,
+    out: &mut dyn Write,
+) -> Result<Vec<Loss>, Error> {
+    let memory_bytes = options.memory_bytes.max(4 * reference.len() as u64);
+    let options = ReadOptions { memory_bytes, dictionary: None, ..options.clone() };
+    with_decoder(source, &options, Decoder::over(reference), out)
+}
+
+fn with_decoder<R: Read + Seek>(
+    source: R,
+    options: &ReadOptions,
+    decoder: Decoder<'_>,
+    out: &mut dyn Write,
+) -> Result<Vec<Loss>, Error> {
+    let source = RefCell::new(Source::new(source)?);
+    let file_bytes = source.borrow().file_bytes();
     if file_bytes == 0 {
         return Err(Error::Empty);
     }
-    let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
+    let mut read_at = |buffer: &mut [u8], at: u64| source.borrow_mut().read_at(buffer, at);
+    let unreadable = |from: u64, to: u64| source.borrow().unreadable(from, to);
     let mut file = Hops::new(file_bytes, &mut read_at);
     let hints = Hints::read(&mut file)?;
     // Zeros after a proven seek table are not part of the file.
     let padding = file.file_bytes..file_bytes;
-    let dictionary = options.dictionary.as_ref();
     let salvage = Salvage {
         file,
+        unreadable: &unreadable,
         hints,
         options: ReadOptions { threads: 1, ..options.clone() },
-        dictionary_id: dictionary.map_or(0, Dictionary::id),
-        output: Output { out, written: 0, losses: Vec::new() },
-        decoder: Decoder::new(dictionary),
+        dictionary_id: options.dictionary.as_ref().map_or(0, Dictionary::id),
+        output: Output { out, written: 0, zeros: 0, losses: Vec::new() },
+        decoder,
         content: Buffer::default(),
         ending: Ending::new(),
         found: None,
@@ -105,16 +144,25 @@ pub fn salvage<R: Read + Seek>(
         behind: Behind::Other,
         padding,
     };
-    salvage.run()
+    match salvage.run() {
+        // What is there may be of any format.
+        Err(Error::UnknownFormat { offset }) => {
+            let error = source.borrow().error();
+            Err(error.map_or(Error::UnknownFormat { offset }, Error::Io))
+        }
+        salvaged => salvaged,
+    }
 }
 
 struct Salvage<'a> {
     file: Hops<'a>,
+    /// Places between two others that cannot be read, as far as was tried.
+    unreadable: &'a dyn Fn(u64, u64) -> Vec<Range<u64>>,
     hints: Hints,
     options: ReadOptions,
     dictionary_id: u32,
     output: Output<'a>,
-    decoder: Decoder,
+    decoder: Decoder<'a>,
     content: Buffer,
     ending: Ending,
     /// Where the search found the next thing.
@@ -148,7 +196,10 @@ impl Salvage<'_> {
                 self.end_searched(at);
                 self.searched = is_found.then_some((at, written));
             }
-            at = self.thing(at)?;
+            let losses = self.output.losses.len();
+            let next = self.thing(at)?;
+            self.tell_unreadable(at..next, written, losses);
+            at = next;
             if noted.map(|(problem, _)| problem) != self.ending.noted() {
                 noted = self.ending.noted().map(|problem| (problem, written));
             }
@@ -156,8 +207,13 @@ impl Salvage<'_> {
         self.end_searched(file_bytes);
         if !self.padding.is_empty() {
             let padding = self.padding.clone();
+            self.tell_unreadable(padding.clone(), self.output.written, 0);
             self.output.trailing(padding);
         }
+        if let Some(id) = self.needs_dictionary_only() {
+            return Err(Error::NeedsDictionary { offset: self.output.losses[0].file.start, id });
+        }
+        self.output.finish()?;
         // If something is lost, the list of frames cannot match the rest.
         if self.output.losses.iter().any(|loss| loss.what != Lost::Trailing) {
             return Ok(self.output.losses);
@@ -181,6 +237,26 @@ impl Salvage<'_> {
         });
         self.output.losses.extend(loss);
         Ok(self.output.losses)
+    }
+
+    /// Reports what could not be read of `part`, whose content begins at `content_at`. What came of the zeros in its place is not proven,
+    /// unless it is reported since there were `losses`.
+    fn tell_unreadable(&mut self, part: Range<u64>, content_at: u64, losses: usize) {
+        let unreadable = (self.unreadable)(part.start, part.end);
+        if !unreadable.is_empty() && self.output.written > content_at && self.output.losses.len() == losses {
+            self.output.doubt(part, content_at);
+        }
+        let what = Lost::Unreadable;
+        let losses = unreadable.into_iter().map(|file| Loss { file, content_at, content_bytes: None, what });
+        self.output.losses.extend(losses);
+    }
+
+    /// The dictionary that the first frame needs, if nothing is readable without.
+    fn needs_dictionary_only(&self) -> Option<u32> {
+        match self.output.losses.first()?.what {
+            Lost::NeedsDictionary { id } if self.output.zeros == self.output.written => Some(id),
+            _ => None,
+        }
     }
 
     /// Writes what begins at `at`; yields where the next thing begins.
@@ -270,7 +346,7 @@ impl Salvage<'_> {
             return Err(Error::UnknownFormat { offset: 0 });
         }
         let missing = self.hints.missing(next, self.output.written);
-        self.output.lose(from.min(next)..next, missing)?;
+        self.output.lose(from.min(next)..next, missing);
         Ok(next)
     }
 }
@@ -368,21 +444,36 @@ impl Hints {
 struct Output<'a> {
     out: &'a mut dyn Write,
     written: u64,
+    /// The last bytes written are so many zeros. They go out with what follows: without it, perhaps there was nothing to write.
+    zeros: u64,
     losses: Vec<Loss>,
 }
 
 impl Output<'_> {
     fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        if content.is_empty() {
+            return Ok(());
+        }
+        self.finish()?;
         self.written += content.len() as u64;
         self.out.write_all(content)
     }
 
-    /// `file` could not be read; of `content_bytes`, if they are known, zeros are written.
-    fn lose(&mut self, file: Range<u64>, content_bytes: Option<u64>) -> io::Result<()> {
-        self.losses.push(Loss { file, content_at: self.written, content_bytes, what: Lost::Gone });
-        let zeros = io::copy(&mut io::repeat(0).take(content_bytes.unwrap_or(0)), self.out)?;
-        self.written += zeros;
-        Ok(())
+    /// Puts out the last zeros.
+    fn finish(&mut self) -> io::Result<()> {
+        io::copy(&mut io::repeat(0).take(std::mem::take(&mut self.zeros)), self.out).map(drop)
+    }
+
+    /// `file` is damaged; of `content_bytes`, if they are known, zeros are written.
+    fn lose(&mut self, file: Range<u64>, content_bytes: Option<u64>) {
+        self.lose_as(Lost::Gone, file, content_bytes);
+    }
+
+    /// `file` is not decoded, and `what` says why; of `content_bytes`, if they are known, zeros are written.
+    fn lose_as(&mut self, what: Lost, file: Range<u64>, content_bytes: Option<u64>) {
+        self.losses.push(Loss { file, content_at: self.written, content_bytes, what });
+        self.zeros += content_bytes.unwrap_or(0);
+        self.written += content_bytes.unwrap_or(0);
     }
 
     /// `file` is ignored.

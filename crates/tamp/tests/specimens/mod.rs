@@ -1,8 +1,9 @@
 //! Files of all formats and of stock tools, to be damaged.
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::process::{Command, Stdio};
-use tamp::{Format, Level, Options, Writer};
+use std::sync::Arc;
+use tamp::{Dictionary, Error, Format, FrameOptions, Level, Loss, Meter, Options, ReadOptions, Writer};
 
 /// splitmix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -40,10 +41,20 @@ pub(crate) fn content() -> Vec<u8> {
 }
 
 pub(crate) fn packed(content: &[u8], format: Format, block_bytes: usize) -> Vec<u8> {
+    packed_with(None, content, format, block_bytes)
+}
+
+fn packed_with(
+    dictionary: Option<Dictionary>,
+    content: &[u8],
+    format: Format,
+    block_bytes: usize,
+) -> Vec<u8> {
     let mut options = Options::of(format, Level::USUAL);
     options.threads = 1;
     options.block_bytes = if format == Format::Lz4 { 64 << 10 } else { block_bytes };
     options.content_bytes = Some(content.len() as u64);
+    options.dictionary = dictionary;
     let mut writer = Writer::new(Vec::new(), &options).unwrap();
     writer.write_all(content).unwrap();
     writer.finish().unwrap()
@@ -78,15 +89,83 @@ pub(crate) struct Specimen {
     pub(crate) stock: &'static str,
     /// Whether its checksums cover which blocks there are, and in which order.
     pub(crate) is_proven: bool,
+    pub(crate) with: With,
+}
+
+/// What a file is read with.
+#[derive(Clone, Default)]
+pub(crate) struct With {
+    pub(crate) dictionary: Option<Dictionary>,
+    pub(crate) reference: Option<Arc<[u8]>>,
+    /// The same for `tamp` and for `zstd`.
+    pub(crate) arguments: Vec<String>,
+    /// Where the files are that these arguments name.
+    folder: Option<Arc<tempfile::TempDir>>,
+}
+
+impl With {
+    fn dictionary(bytes: &'static [u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("dictionary");
+        std::fs::write(&path, bytes).unwrap();
+        Self {
+            dictionary: Some(Dictionary::new(bytes).unwrap()),
+            reference: None,
+            arguments: vec!["-D".into(), path.display().to_string()],
+            folder: Some(Arc::new(folder)),
+        }
+    }
+
+    fn reference(bytes: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("reference");
+        std::fs::write(&path, bytes).unwrap();
+        Self {
+            dictionary: None,
+            reference: Some(bytes.into()),
+            arguments: vec![format!("--patch-from={}", path.display())],
+            folder: Some(Arc::new(folder)),
+        }
+    }
+
+    pub(crate) fn options(&self, threads: usize) -> ReadOptions {
+        let mut options = ReadOptions::new(threads);
+        options.dictionary.clone_from(&self.dictionary);
+        options
+    }
+
+    pub(crate) fn salvage(&self, source: impl Read + Seek, out: &mut Vec<u8>) -> Result<Vec<Loss>, Error> {
+        match &self.reference {
+            Some(reference) => tamp::salvage_frame(source, reference, &self.options(1), out),
+            None => tamp::salvage(source, &self.options(1), out),
+        }
+    }
+
+    /// What the stock tool makes of `file`.
+    pub(crate) fn filter(&self, stock: &str, file: &[u8]) -> Vec<u8> {
+        let line = [&[stock.to_owned()], &self.arguments[..]].concat().join(" ");
+        filter(&line, file).unwrap_or_default()
+    }
+
+    /// `content` in one frame.
+    fn one_frame(&self, content: &[u8]) -> Vec<u8> {
+        let (mut options, mut file) = (FrameOptions::new(Level::USUAL), Vec::new());
+        options.reference.clone_from(&self.reference);
+        options.content_bytes = Some(content.len() as u64);
+        tamp::compress_frame(&mut &content[..], &mut file, &options, &Meter::new(), &mut || {}).unwrap();
+        file
+    }
 }
 
 pub(crate) fn specimens(content: &[u8]) -> Vec<Specimen> {
     let own = |format| packed(content, format, 48 << 10);
     let (zst, lz4, bgzf) = (own(Format::Zst), own(Format::Lz4), own(Format::Bgzf));
+    let plain =
+        |name, file, stock, is_proven| Specimen { name, file, stock, is_proven, with: With::default() };
     let mut found = vec![
-        Specimen { name: "tamp --zst", file: zst.clone(), stock: "zstd -dcq", is_proven: true },
-        Specimen { name: "tamp --lz4", file: lz4, stock: "lz4 -dcq", is_proven: false },
-        Specimen { name: "tamp --bgzf", file: bgzf.clone(), stock: "gzip -dcq", is_proven: false },
+        plain("tamp --zst", zst, "zstd -dcq", true),
+        plain("tamp --lz4", lz4, "lz4 -dcq", false),
+        plain("tamp --bgzf", bgzf, "gzip -dcq", false),
     ];
     for (name, stock, is_proven) in [
         ("zstd -qc", "zstd -dcq", true),
@@ -107,7 +186,7 @@ pub(crate) fn specimens(content: &[u8]) -> Vec<Specimen> {
         ("pigz -cz", "pigz -dcq", true),
     ] {
         match filter(name, content).filter(|file| !file.is_empty()) {
-            Some(file) => found.push(Specimen { name, file, stock, is_proven }),
+            Some(file) => found.push(plain(name, file, stock, is_proven)),
             None => println!("skipped: {name}: not installed"),
         }
     }
@@ -128,7 +207,42 @@ pub(crate) fn specimens(content: &[u8]) -> Vec<Specimen> {
     ];
     for (name, parts, stock) in rows {
         if parts.iter().all(|part| !part.is_empty()) {
-            found.push(Specimen { name, file: parts.concat(), stock, is_proven: false });
+            found.push(plain(name, parts.concat(), stock, false));
+        }
+    }
+    found.extend(with_references(content));
+    found
+}
+
+/// Files that refer far back, to a dictionary, or to another file.
+fn with_references(content: &[u8]) -> Vec<Specimen> {
+    let dictionary = With::dictionary(include_bytes!("../../testdata/formats/dictionary"));
+    let mut random = Random(3);
+    let noise: Vec<u8> = (0..50_000).map(|_| random.next().to_le_bytes()[0]).collect();
+    let reference = With::reference(&[&noise, &content[..content.len() * 2 / 3]].concat());
+    let halves = content.split_at(content.len() / 2);
+    let own = packed_with(dictionary.dictionary.clone(), content, Format::Zst, 48 << 10);
+    let patch = reference.one_frame(content);
+    let patches = [reference.one_frame(halves.0), reference.one_frame(halves.1)].concat();
+    let specimen = |name, file, is_proven, with: &With| {
+        let stock = "zstd -dcq";
+        Specimen { name, file, stock, is_proven, with: with.clone() }
+    };
+    let mut found = vec![
+        specimen("tamp --long", With::default().one_frame(content), true, &With::default()),
+        specimen("tamp -D", own, true, &dictionary),
+        specimen("tamp --patch-from", patch, true, &reference),
+        specimen("tamp --patch-from, twice", patches, false, &reference),
+    ];
+    let stream = format!("zstd -qc --stream-size={}", content.len());
+    for (name, command, with) in [
+        ("zstd --long", "zstd -qc --long=24", &With::default()),
+        ("zstd -D", "zstd -qc", &dictionary),
+        ("zstd --patch-from", &*stream, &reference),
+    ] {
+        let file = with.filter(command, content);
+        if !file.is_empty() {
+            found.push(specimen(name, file, true, with));
         }
     }
     found
@@ -143,8 +257,15 @@ pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
 const ZSTD_BLOCK_BYTES: usize = 128 << 10;
 
 /// How much the linked libzstd yields of `file` before the block that it refuses; `None`: it refuses none.
-fn linked_zstd(file: &[u8]) -> Option<usize> {
+fn linked_zstd(file: &[u8], with: &With) -> Option<usize> {
+    let dictionary = with.folder.as_ref().filter(|_| with.dictionary.is_some());
+    let dictionary = dictionary.map(|folder| std::fs::read(folder.path().join("dictionary")).unwrap());
     let (mut context, mut room) = (zstd_safe::DCtx::create(), vec![0; ZSTD_BLOCK_BYTES]);
+    if let Some(dictionary) = &dictionary {
+        context.load_dictionary(dictionary).unwrap();
+    }
+    let reference = with.reference.as_deref();
+    reference.map(|reference| context.ref_prefix(reference).unwrap());
     let (mut at, mut step, mut made) = (0, 1, 0);
     while at < file.len() {
         // No more than it asks for: one block, so that none of a call that fails was decoded right.
@@ -152,15 +273,19 @@ fn linked_zstd(file: &[u8]) -> Option<usize> {
         let mut output = zstd_safe::OutBuffer::around(&mut room[..]);
         let Ok(wanted) = context.decompress_stream(&mut output, &mut input) else { return Some(made) };
         (at, made, step) = (at + input.pos(), made + output.pos(), wanted.max(1));
+        if wanted == 0 {
+            // The reference is for one frame.
+            reference.map(|reference| context.ref_prefix(reference).unwrap());
+        }
     }
     None
 }
 
 /// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode wrong content from a block
 /// that the linked libzstd refuses; salvage then yields at least all before that block, and the older `zstd` goes wrong inside it.
-pub(crate) fn is_refused(file: &[u8], ours: usize, theirs: usize, stock: &[u8]) -> bool {
+pub(crate) fn is_refused(file: &[u8], with: &With, ours: usize, theirs: usize, stock: &[u8]) -> bool {
     // The next byte of the stock tool is wrong: `theirs` are right, and it has more.
-    linked_zstd(file).is_some_and(|made| {
+    linked_zstd(file, with).is_some_and(|made| {
         (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && ours >= made && theirs < stock.len()
     })
 }

@@ -250,7 +250,8 @@ impl Args {
             (args.stdout, args.output) = (true, None);
         }
         args.stdout |= args.range.is_some() && args.output.is_none();
-        if args.output.is_some() && args.files.len() > 1 {
+        let is_folder = |path: &PathBuf| args.recursive && path.is_dir();
+        if args.output.is_some() && (args.files.len() > 1 || args.files.iter().any(is_folder)) {
             return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
         }
         let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -301,9 +302,13 @@ impl Args {
         self.chosen.unwrap_or(Format::Zst)
     }
 
-    /// The format that the name of `--output` asks for.
+    /// The format that the name of the output asks for, by `--output` or by `--suffix`.
     pub(crate) fn format_of_output(&self) -> Option<Format> {
-        Format::of_suffix(self.output.as_ref()?.extension()?.to_str()?)
+        match (&self.output, &self.own_suffix) {
+            (Some(path), _) => Format::of_suffix(path.extension()?.to_str()?),
+            (None, Some(suffix)) if !self.stdout => Format::of_suffix(suffix.rsplit('.').next()?),
+            _ => None,
+        }
     }
 
     /// The suffix of compressed files, without its dot.
@@ -358,16 +363,16 @@ impl Args {
         options.rsyncable = self.rsyncable;
         options.content_bytes = self.size_hint;
         options.dictionary.clone_from(&self.reading.dictionary);
-        if self.rsyncable {
-            // Blocks end where the content says so, on average at half of the largest.
-            options.block_bytes *= 2;
-        }
         if self.keep_up {
             // Small blocks, so that the answer to a full ring comes soon.
             options.block_bytes = Options::of(self.format(), Level::USUAL).block_bytes.min(256 << 10);
         }
         if let Some(bytes) = self.block_size {
             options.block_bytes = usize::try_from(bytes).expect("checked when read");
+        }
+        if self.rsyncable {
+            // Blocks end where the content says so, on average at half of the largest.
+            options.block_bytes = (2 * options.block_bytes).min(BLOCK_BYTES_MAX);
         }
         options
     }
@@ -429,6 +434,15 @@ mod tests {
         assert_eq!(args("tamp -T0 x").threads(), allowed);
         assert_eq!(args("tamp -T 1000000 x").threads(), allowed);
         assert_eq!(args("tamp -T1 x").threads(), 1);
+    }
+
+    #[test]
+    fn of_rsyncable_blocks_the_largest_has_twice_the_size_that_was_asked_for() {
+        let largest = |line: &str| args(line).options().block_bytes;
+        assert_eq!(largest("tamp --rsyncable x"), 512 << 10);
+        assert_eq!(largest("tamp --rsyncable --block-size 1MiB x"), 2 << 20);
+        assert_eq!(largest("tamp --rsyncable --keep-up x"), 512 << 10);
+        assert_eq!(largest("tamp --rsyncable --block-size 128MiB x"), 128 << 20);
     }
 
     #[test]
