@@ -9,13 +9,9 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod specimens;
 
-use specimens::{Random, Specimen, common, content, is_refused, specimens};
+use specimens::{BY_CHANCE, Random, Specimen, common, content, is_refused, specimens};
 use std::io::Cursor;
 use tamp::Loss;
-
-/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage with zeros. A few bytes may fit by
-/// chance.
-const BY_CHANCE: usize = 16;
 
 #[test]
 fn salvage_yields_no_fewer_right_bytes_than_the_stock_tool() {

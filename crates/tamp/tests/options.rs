@@ -120,7 +120,7 @@ fn a_suffix_that_names_a_format_chooses_it_unless_an_option_does() {
             "{suffix}"
         );
     }
-    for line in ["--zst -S lz4", "--long -S lz4", "--lz4 -S gz"] {
+    for line in ["--zst -S lz4", "--long -S lz4", "--lz4 -S gz", "-S zz", "-o x.zlib"] {
         let output = scratch.tamp(&format!("-f -k {line} sample"));
         let said = text(&output.stderr);
         assert!(output.status.success() && said.contains("but its name is that of a"), "{line}: {said}");

@@ -368,6 +368,18 @@ fn a_member_behind_a_damaged_one_is_found_wherever_the_damage_is() {
 }
 
 #[test]
+fn a_file_with_several_names_is_salvaged_by_each_for_it_is_kept() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    fs::hard_link(scratch.path("sample.zst"), scratch.path("twin.zst")).unwrap();
+    std::os::unix::fs::symlink("sample.zst", scratch.path("link.zst")).unwrap();
+    for name in ["twin", "link"] {
+        scratch.ok(&format!("--salvage {name}.zst"));
+        assert!(scratch.read(name) == sample() && scratch.exists(&format!("{name}.zst")), "{name}");
+    }
+}
+
+#[test]
 fn no_more_is_invented_than_the_file_can_hold() {
     // 8 bytes are listed as a frame with 4 GiB, and the list is proven.
     let entry = [8_u32.to_le_bytes(), u32::MAX.to_le_bytes(), [0; 4]].concat();

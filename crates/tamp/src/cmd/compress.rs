@@ -45,14 +45,11 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
 
     *on_stdout += u64::from(args.stdout);
 
-    if let Some(asked) = args.format_of_output().filter(|&asked| asked != args.format()) {
+    if let Some(asked) = args.suffix_of_output().filter(|asked| asked.format != Some(args.format())) {
         let (name, written) = (input.name(), args.format().suffix());
         warn(
             args,
-            &format_args!(
-                "{name}: the output is a .{written}, but its name is that of a .{}",
-                asked.suffix()
-            ),
+            &format_args!("{name}: the output is a .{written}, but its name is that of a .{}", asked.name),
         );
     }
 

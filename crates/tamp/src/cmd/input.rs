@@ -60,7 +60,9 @@ impl Input {
         if link.is_dir() {
             return pass_over("is a directory -- ignored");
         }
-        if link.is_symlink() && (replaces || found == Found::Below) && !args.force {
+        // Salvage keeps its input.
+        let removes = replaces && !args.salvage;
+        if link.is_symlink() && (removes || found == Found::Below) && !args.force {
             return pass_over("is a symbolic link -- ignored");
         }
         // Opening waits for whoever writes into a pipe only where a pipe is wanted. Then it is opened once: a writer
@@ -76,7 +78,7 @@ impl Input {
         if (replaces || found == Found::Below) && !metadata.is_file() {
             return pass_over("is not a directory or a regular file -- ignored");
         }
-        if replaces && metadata.nlink() > 1 && !args.force && !args.keep {
+        if removes && metadata.nlink() > 1 && !args.force && !args.keep {
             let others = metadata.nlink() - 1;
             return pass_over(&format!("has {others} other link(s) -- unchanged"));
         }

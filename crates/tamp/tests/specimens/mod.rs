@@ -248,6 +248,10 @@ fn with_references(content: &[u8]) -> Vec<Specimen> {
     found
 }
 
+/// gzip fills what is referred to before the beginning of a member with what it decoded before, and salvage with zeros. A few bytes may fit by
+/// chance.
+pub(crate) const BY_CHANCE: usize = 16;
+
 /// How many bytes are the same at the beginning of both.
 pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()

@@ -33,7 +33,7 @@ impl Args {
         let typed = [(is_zst, Format::Zst), (self.lz4, Format::Lz4), (self.bgzf, Format::Bgzf)];
         self.chosen = typed.iter().find(|(is_typed, _)| *is_typed).map(|&(_, format)| format);
         if self.chosen.is_none() {
-            self.chosen = self.format_of_output();
+            self.chosen = self.suffix_of_output().and_then(|suffix| suffix.format);
         }
         if let Some(value) = value("TAMP_FORMAT").filter(|_| self.chosen.is_none()) {
             let format = value.to_str().and_then(Format::of_name);

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tamp::{BLOCK_BYTES_MAX, Dictionary, Format, FrameOptions, Level, Options, ReadOptions};
+use tamp::{BLOCK_BYTES_MAX, Dictionary, Format, FrameOptions, Level, Options, ReadOptions, Suffix};
 
 /// Largest file for `--patch-from`: the format's largest window.
 const REFERENCE_BYTES_MAX: u64 = 2 << 30;
@@ -302,11 +302,11 @@ impl Args {
         self.chosen.unwrap_or(Format::Zst)
     }
 
-    /// The format that the name of the output asks for, by `--output` or by `--suffix`.
-    pub(crate) fn format_of_output(&self) -> Option<Format> {
+    /// What the name of the output says that it is, by `--output` or by `--suffix`.
+    pub(crate) fn suffix_of_output(&self) -> Option<Suffix> {
         match (&self.output, &self.own_suffix) {
-            (Some(path), _) => Format::of_suffix(path.extension()?.to_str()?),
-            (None, Some(suffix)) if !self.stdout => Format::of_suffix(suffix.rsplit('.').next()?),
+            (Some(path), _) => Suffix::of(path.extension()?.to_str()?),
+            (None, Some(suffix)) if !self.stdout => Suffix::of(suffix.rsplit('.').next()?),
             _ => None,
         }
     }
