@@ -23,6 +23,8 @@ pub(crate) struct Unfinished {
     pub(crate) wait_at_least: Histogram,
     /// Wait and lateness of each that had begun: these are known. In a closed loop there are none.
     pub(crate) begun_ns: Vec<(u64, u64)>,
+    /// Time of the measured phase that connections spent with events that never ended.
+    pub(crate) held_ns: u64,
     /// Of the warm-up.
     pub(crate) warmup: u64,
     /// Of the measured phase, as they go into the log of events.
@@ -92,6 +94,7 @@ impl Audit<'_> {
     /// An event in a connection's hand.
     fn note_held(&mut self, due_ns: u64, is_measured: bool, begun: Option<Begun>) {
         let found = &mut self.found;
+        found.held_ns += self.counting.inside_ns(due_ns, self.until_ns);
         found.warmup += u64::from(!is_measured && due_ns < self.counting.from_ns);
         if due_ns >= self.until_ns || !self.counting.has_taken(due_ns, is_measured) {
             return;

@@ -99,9 +99,14 @@ impl Counting {
 
     /// The share of an event that lies in the phase, in billionths; 0 for one that took no time.
     pub(crate) fn part_e9(&self, start_ns: u64, end_ns: u64) -> u64 {
-        let inside_ns = end_ns.min(self.until_ns).saturating_sub(start_ns.max(self.from_ns));
+        let inside_ns = self.inside_ns(start_ns, end_ns);
         let part = u128::from(inside_ns) * 1_000_000_000 / u128::from((end_ns - start_ns).max(1));
         u64::try_from(part).expect("at most the whole of it")
+    }
+
+    /// How much of that time lies in the phase.
+    pub(crate) fn inside_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+        end_ns.min(self.until_ns).saturating_sub(start_ns.max(self.from_ns))
     }
 }
 

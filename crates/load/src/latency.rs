@@ -157,6 +157,8 @@ pub(crate) struct Fates {
     pub(crate) ended_late: u64,
     /// Those of them that ended well.
     pub(crate) drained: u64,
+    /// Time of the phase that connections spent with those of them that did not.
+    pub(crate) held_ns: u64,
     /// Events of the falling load that have ended, however.
     pub(crate) after_ended: u64,
 }
@@ -181,6 +183,7 @@ impl Fates {
         self.warmup_done += other.warmup_done;
         self.ended_late += other.ended_late;
         self.drained += other.drained;
+        self.held_ns += other.held_ns;
         self.after_ended += other.after_ended;
     }
 

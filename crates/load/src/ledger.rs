@@ -222,6 +222,7 @@ impl Ledger {
             Place::Cut => return,
             Place::CarriedOut => {
                 note_begun_late(recorder, event, end_ns, counting.by == By::Due);
+                recorder.fates.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
                 note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
             }
             Place::CarriedIn | Place::Within => {

@@ -37,6 +37,8 @@ const LOOK_ERRORS_MAX: f64 = 5.0;
 const LOOKS_MIN: u64 = 10;
 /// Share of events in a closed loop whose end may be unknown.
 const UNKNOWN_MAX: f64 = 0.05;
+/// Share of the connections' time in a closed loop that events without an end may take.
+const HELD_MAX: f64 = 0.02;
 
 /// What the checks look at.
 pub(crate) struct Findings<'a> {
@@ -50,8 +52,10 @@ pub(crate) struct Findings<'a> {
     pub(crate) in_system: Option<InSystem>,
     /// Events whose operations are counted: done, and begun in the phase.
     pub(crate) service_count: u64,
-    /// Events that had not ended when the load was over.
+    /// Events of the phase that had not ended well when the drain was over, and were cut.
     pub(crate) never_ended: u64,
+    /// Time of the phase that connections spent with those, all together.
+    pub(crate) held_s: f64,
     /// Sockets that the connections had open before the first event, by the kernel's account; `None` if they have none.
     pub(crate) open_sockets: Maybe<u32>,
     /// The events counted again from the log of events; `None` if there is none, or it is not whole.
@@ -99,6 +103,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         } else {
             phase_length(findings)
         });
+        checks.extend(stuck(findings));
     }
     checks.extend(little(findings));
     if findings.service_count > 0 {
@@ -188,6 +193,22 @@ fn phase_length(f: &Findings<'_>) -> Check {
         f.measured_s
     );
     at_most("phase-length", mean_s, f.measured_s, text)
+}
+
+/// A closed loop's rate is that of all its connections. Those that wait for an answer that never comes are none.
+fn stuck(f: &Findings<'_>) -> Option<Check> {
+    if f.never_ended == 0 || f.counts.done == 0 {
+        return None;
+    }
+    let found = f.held_s / (f.measured_s * f64::from(f.settings.in_flight_max()));
+    let text = format!(
+        "{} of {} connections' events had not ended after the drain: they took {} of all connections' time, {} allowed",
+        f.never_ended,
+        f.settings.in_flight_max(),
+        percent(found),
+        percent(HELD_MAX)
+    );
+    Some(at_most("stuck", found, HELD_MAX, text))
 }
 
 /// What of events that were in flight when the phase ended, and came back within the drain, does not speak against the

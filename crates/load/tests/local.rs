@@ -200,6 +200,19 @@ fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
 }
 
 #[test]
+fn a_closed_loop_is_not_valid_without_one_of_its_connections() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = dir.path().join("taken");
+    // The first event ends with the run; the others take 5 ms.
+    let target = format!("exec:sh -c 'mkdir {} 2>/dev/null && exec sleep 600; sleep 0.005'", taken.display());
+    let [warmup, time, drain] = [100, 2_000, 200].map(Duration::from_millis);
+    let record = run(&LoadSettings { threads: 8, rate: Rate::Max, warmup, time, drain, ..settings(target) });
+    let check = check_of(&record, "stuck");
+    assert!(!check.ok && (check.found - 0.125).abs() < 0.001, "{check:?}");
+    assert_eq!(record.verdict.state, Validity::Invalid);
+}
+
+#[test]
 fn a_phase_shorter_than_its_events_has_no_rate() {
     let time = Duration::from_millis(200);
     let record = run(&LoadSettings { rate: Rate::Max, time, ..settings("exec:sleep 0.5") });

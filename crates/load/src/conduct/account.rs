@@ -133,7 +133,8 @@ pub(super) fn record(
     // A log that is not whole counts nothing.
     let is_whole = is_logged && books.unlogged + unfinished.unlogged == 0;
     let recount = is_whole.then_some(books.recount);
-    record.verdict = judge(engine, books, &record, measured, (&cost, recount), seen.checks);
+    let held_s = (unfinished.held_ns + books.fates.held_ns) as f64 / 1e9;
+    record.verdict = judge(engine, books, &record, measured, (&cost, recount, held_s), seen.checks);
     Over { record, last, unfinished }
 }
 
@@ -150,7 +151,7 @@ fn judge(
     books: &Books,
     record: &LoadRecord,
     measured: &Measured,
-    (cost, recount): (&Cost, Option<Recount>),
+    (cost, recount, held_s): (&Cost, Option<Recount>, f64),
     seen: Vec<Check>,
 ) -> Verdict {
     let measured_s = seconds(engine.timeline().measured_from_ns, measured.until_ns);
@@ -163,7 +164,8 @@ fn judge(
         achieved_per_s: record.achieved_per_s,
         in_system: measured.in_system,
         service_count: record.service.known.count(),
-        never_ended: record.counts.unfinished.saturating_sub(books.fates.ended_late),
+        never_ended: record.counts.unfinished.saturating_sub(books.fates.drained),
+        held_s,
         open_sockets: measured.open_sockets.clone(),
         recount,
         measured_s,

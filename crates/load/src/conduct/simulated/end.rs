@@ -88,6 +88,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             in_system: None,
             service_count: done,
             never_ended: 0,
+            held_s: 0.0,
             open_sockets: Err(Missing::because("simulated")),
             recount: None,
             measured_s: planned as f64 / per_s,
