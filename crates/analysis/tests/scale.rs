@@ -4,6 +4,8 @@ mod copies;
 
 use bakeoff_analysis as analysis;
 use copies::{cpu, machine};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use record::bakeoff::TrialState;
 
 #[test]
@@ -94,6 +96,41 @@ fn intervals_that_overlap_are_no_agreement() {
         let versus = analysis::scale::versus(&noisy(seed), &noisy(seed + 100));
         assert!(!versus.sentence.contains("agree within"), "{}", versus.sentence);
     }
+}
+
+#[test]
+fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
+    // 1 % that a round shares and 1 % of each level. All copies of the first machine do so many times as much as one would make
+    // one expect.
+    let said_to_agree = |times: f64| {
+        let measured = |of_all: f64, seed: u64| {
+            let work = |n: u32| 10.0 * f64::from(n) * if n > 1 { of_all } else { 1.0 };
+            let mut run = machine(16, &[1, 2, 4, 8, 16], work, true);
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            let mut normal =
+                || (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0;
+            let shared: Vec<f64> = (0..=run.blocks).map(|_| 0.01 * normal()).collect();
+            let blocks: Vec<u32> = run.trials.iter().map(|trial| trial.block).collect();
+            for attempt in &mut run.attempts {
+                let block = run.trials.iter().position(|t| t.index == attempt.trial).map(|at| blocks[at]);
+                let factor = (shared[block.unwrap_or(0) as usize] + 0.01 * normal()).exp();
+                let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
+                series.filter(|s| s.name == "work_per_s").for_each(|s| s.value *= factor);
+            }
+            analysis::scale::scale(&run)
+        };
+        let agree = |seed: &u64| {
+            let versus = analysis::scale::versus(&measured(times, 2 * seed), &measured(1.0, 2 * seed + 1));
+            versus.sentence.contains("agree within")
+        };
+        (0..200_u64).filter(agree).count()
+    };
+    for times in [1.05, 1.0 / 1.05, 1.07] {
+        let count = said_to_agree(times);
+        assert!(count <= 10, "{times}: {count} of 200");
+    }
+    let count = said_to_agree(1.0);
+    assert!(count >= 150, "the same machines: {count} of 200");
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use record::bakeoff::{Attempt, Bakeoff, TrialState};
-use record::run::{RunHeader, RunId, RunState};
+use record::bakeoff::{Attempt, Bakeoff, Levels, TrialState};
+use record::run::{RunHeader, RunId, RunKind, RunState};
 use record::target;
 
 use crate::error::ArchiveError;
 use crate::reader::{check_sum_line, in_file};
+use crate::schema::Wrong;
 use crate::schema::bakeoff::{self as form, Order};
 use crate::schema::document;
 use crate::schema::environment::{self, EnvironmentFile};
@@ -76,12 +77,13 @@ impl Archive {
         let machine: EnvironmentFile =
             environment::FORM.read(&checked(&folder, &order, ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
         let machine = machine.facts.read().map_err(in_file(&folder, ENVIRONMENT))?;
-        let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         let mut story = read_story(&folder)?;
         if story.damage.is_some() {
-            self.complete(&mut story, id, bakeoff.trials.iter().map(|trial| trial.index))?;
+            self.complete(&mut story, id, order.levels().map(|(trial, _)| trial))?;
         }
-        bakeoff.header = story.header(bakeoff.header);
+        let header = story.header(&order).map_err(in_file(&folder, ORDER))?;
+        let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
+        bakeoff.header = header;
         let mut read = BTreeSet::new();
         for told in story.attempts {
             if let Some(run) = told.run.filter(|run| !read.insert(*run)) {
@@ -213,13 +215,41 @@ pub(crate) struct Told {
 }
 
 impl Story {
-    pub(crate) fn header(&self, begun: RunHeader) -> RunHeader {
+    /// - `order`: what was planned.
+    ///
+    /// # Errors
+    ///
+    /// [`Wrong`] if the header in `order` cannot be read.
+    pub(crate) fn header(&self, order: &Order) -> Result<RunHeader, Wrong> {
+        let begun = order.header.read()?;
         let damage = self.damage.as_ref().map(|damage| {
             format!("its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown")
         });
-        let reasons: Vec<String> = damage.into_iter().chain(self.reason.clone()).collect();
+        let is_levels = begun.kind == RunKind::Scale && self.state == RunState::Sealed;
+        let invalid = is_levels.then(|| self.invalid_levels(order)).flatten();
+        let reasons: Vec<String> = damage.into_iter().chain(self.reason.clone()).chain(invalid).collect();
         let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
-        RunHeader { state: self.state, reason, ..begun }
+        Ok(RunHeader { state: self.state, reason, ..begun })
+    }
+
+    /// How many levels have no valid round, and how many lack some; `None` if every round is valid.
+    fn invalid_levels(&self, order: &Order) -> Option<String> {
+        let is_sealed = |trial: u32| {
+            self.attempts.iter().any(|told| told.trial == trial && told.state == TrialState::Sealed)
+        };
+        let mut rounds: BTreeMap<&Levels, Vec<bool>> = BTreeMap::new();
+        for (trial, levels) in order.levels() {
+            rounds.entry(levels).or_default().push(is_sealed(trial));
+        }
+        let none = rounds.values().filter(|sealed| !sealed.contains(&true)).count();
+        let some = rounds.values().filter(|sealed| sealed.contains(&false)).count() - none;
+        let all = rounds.len();
+        match (none, some) {
+            (0, 0) => None,
+            (0, some) => Some(format!("{some} of {all} levels INVALID in some rounds")),
+            (none, 0) => Some(format!("{none} of {all} levels INVALID")),
+            (none, some) => Some(format!("{none} of {all} levels INVALID, {some} more in some rounds")),
+        }
     }
 }
 

@@ -20,8 +20,8 @@ use crate::error::ArchiveError;
 use crate::lock::Hold;
 use crate::{bakeoff, disk, lock, reader};
 
-/// Raised when the tables change: an index of another version is built anew.
-const VERSION: i64 = 1;
+/// Raised when the tables change, or what is read from the folders: an index of another version is built anew.
+const VERSION: i64 = 2;
 /// How long one process waits for another's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -442,8 +442,8 @@ fn header(
 /// A bake-off's header with the state that its journal alone tells; whether it runs is asked when it is listed.
 fn bakeoff_header(folder: &Path, _: RunId) -> Result<RunHeader, ArchiveError> {
     let order = bakeoff::read_order(folder)?;
-    let begun = order.header.read().map_err(reader::in_file(folder, bakeoff::ORDER))?;
-    Ok(bakeoff::read_told(folder)?.header(begun))
+    let story = bakeoff::read_told(folder)?;
+    story.header(&order).map_err(reader::in_file(folder, bakeoff::ORDER))
 }
 
 fn events_bytes(folder: &Path) -> i64 {

@@ -170,9 +170,9 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let begun = bakeoff::read_order(&folder)?.header.read();
-        let begun = begun.map_err(reader::in_file(&folder, bakeoff::ORDER))?;
-        Ok(bakeoff::read_story(&folder)?.header(begun))
+        let order = bakeoff::read_order(&folder)?;
+        let story = bakeoff::read_story(&folder)?;
+        story.header(&order).map_err(reader::in_file(&folder, bakeoff::ORDER))
     }
 
     fn listed(&self, header: RunHeader) -> Listed {

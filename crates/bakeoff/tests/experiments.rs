@@ -67,6 +67,12 @@ fn copies_that_die_or_hang_are_said_and_their_level_is_invalid() {
         assert!(run["levels"][0]["work_per_s"].is_number(), "one copy is well: {run}");
         assert!(run["levels"][1]["work_per_s"].is_null());
         assert_eq!(run["levels"][1]["invalid"][0], format!("round 1: {said}"));
+        let name = run["run"].as_str().expect("the run has a name");
+        let listed = lab.json(&["runs", "list"]);
+        let listed = listed["runs"].as_array().expect("runs").iter().find(|listed| listed["run"] == name);
+        assert_eq!(listed.expect("it is listed")["reason"], "1 of 2 levels INVALID");
+        let listed = lab.run(&["runs", "list"]).out;
+        assert!(listed.contains("1 of 2 levels"), "{listed}");
     }
 }
 
@@ -172,6 +178,26 @@ fn an_interrupted_experiment_leaves_nothing_behind_and_goes_on() {
         let run = lab.json(&["resume", "latest"]);
         assert_eq!(run["state"], "sealed", "{run}");
         assert!(!scratch_left(&lab, &run));
+    }
+}
+
+#[test]
+fn a_run_whose_input_changed_is_not_resumed_as_the_same_work() {
+    let lab = Lab::new();
+    let file = lab.path("input");
+    std::fs::write(&file, "as it was").expect("a file");
+    let few = ["scale", "--no-observe", "--rounds", "1000", "--time", "20ms", "--copies", "1", "--"];
+    let words = [&few[..], &["cat", file.to_str().expect("a plain path")]].concat();
+    let mut child =
+        lab.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_for_a_trial(&lab, "scale");
+    child.kill().expect("a signal to our own child");
+    child.wait().expect("our child");
+    std::fs::write(&file, "as it is now").expect("a file");
+    let refused = lab.run(&["resume", "latest"]);
+    assert_eq!(refused.code, Some(6), "{}", refused.err);
+    for said in ["not the work that the run began with", "12 bytes, sha256 ", "9 bytes, sha256 "] {
+        assert!(refused.err.contains(said), "{}", refused.err);
     }
 }
 

@@ -246,6 +246,46 @@ fn written(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+#[test]
+fn samples_without_a_date_are_not_kept_at_the_beginning_of_those_that_have_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let block = "CPU  intr  usr sys  wt idl\n  0   586   10   5   0  85\n";
+    let (first, second) = ("2008-03-04 09:05:01\n", "2008-03-04 09:05:04\n");
+    for (name, dates, line) in [
+        ("last", [first, second, ""], "7: "),
+        ("first", ["", first, second], "4: "),
+        ("all", ["", "", ""], "the log has no dates"),
+    ] {
+        let file = written(&folder, name, &dates.map(|date| date.to_owned() + block).concat());
+        for words in [&[][..], &["--interval", "3"]] {
+            let archive = folder.path().join("archive");
+            let words = [&["import", "mpstat", "--keep", "--boot"], words, &[file.as_str()]].concat();
+            let kept = bakeoff().arg("--archive").arg(&archive).args(&words).output().unwrap();
+            let is_good = name == "all" && words.contains(&"--interval");
+            assert_eq!(kept.status.code(), Some(if is_good { 0 } else { 2 }), "{name}: {}", err(&kept));
+            assert!(is_good || err(&kept).contains(line), "{name}: {}", err(&kept));
+        }
+    }
+}
+
+#[test]
+fn runs_of_lockstat_whose_length_is_not_known_are_not_kept_at_one_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = "Adaptive mutex spin: 10 events\n\nCount indv cuml rcnt     spin Lock                   Hottest Caller\n\
+                 -------------------------------------------------------------------------------\n   \
+                 10 100% 100% 0.00        3 a                      b\n";
+    for (name, text, code) in [("one", table.to_owned(), 0), ("two", table.repeat(2), 2)] {
+        let file = written(&folder, name, &text);
+        let mut keep = bakeoff();
+        keep.arg("--archive")
+            .arg(folder.path().join("archive"))
+            .args(["import", "lockstat", "--keep", &file]);
+        let kept = keep.output().unwrap();
+        assert_eq!(kept.status.code(), Some(code), "{name}: {}", err(&kept));
+        assert!(code == 0 || err(&kept).contains("--elapsed SECONDS"), "{name}: {}", err(&kept));
+    }
+}
+
 /// The seconds at which `mpstat --keep` stores the samples of blocks with these dates, and what it said.
 fn kept_at(dates: &[&str], words: &[&str]) -> (Vec<f64>, String) {
     let folder = tempfile::tempdir().unwrap();

@@ -87,22 +87,112 @@ fn what_a_copy_leaves_behind_is_ended_and_said() {
     assert_eq!(left.count(), 0, "no process of the level lives on");
 }
 
+/// Six rounds of one copy: what a comparison needs.
+const SIX: [&str; 9] =
+    ["scale", "--json", "--no-observe", "--rounds", "6", "--time", "20ms", "--copies", "1"];
+
 #[test]
 fn runs_of_other_commands_are_not_compared_as_machines() {
     let lab = Lab::new();
-    let few = ["scale", "--json", "--no-observe", "--rounds", "1", "--time", "20ms", "--copies", "1"];
-    assert_eq!(lab.run(&[&few[..], &["--", "true"]].concat()).code, Some(0));
-    let other = [&few[..], &["--cpus", "0", "--compare", "latest", "--", "sh", "-c", "true"]].concat();
+    assert_eq!(lab.run(&[&SIX[..], &["--", "true"]].concat()).code, Some(0));
+    let other = [&SIX[..], &["--cpus", "0", "--compare", "latest", "--", "sh", "-c", "true"]].concat();
     let refused = lab.run(&other);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
     for said in ["command: `sh -c true` here, `true` there", "--cpus: `[0]` here, `all` there", "--force"] {
         assert!(refused.err.contains(said), "{}", refused.err);
     }
     assert_eq!(lab.json(&["runs", "list"])["runs"].as_array().map(Vec::len), Some(1), "nothing was measured");
-    let forced = [&few[..], &["--compare", "latest", "--force", "--", "sh", "-c", "true"]].concat();
+    let forced = [&SIX[..], &["--compare", "latest", "--force", "--", "sh", "-c", "true"]].concat();
     let forced = lab.run(&forced);
     assert_eq!(forced.code, Some(0), "{}", forced.err);
     assert!(forced.err.contains("differ in more than the machine"), "{}", forced.err);
+}
+
+#[test]
+fn the_same_command_on_other_content_is_other_work() {
+    let lab = Lab::new();
+    let file = lab.path("big.log");
+    let name = file.to_str().expect("a plain path");
+    fs::write(&file, "small").expect("a file");
+    let scale = |words: &[&str]| lab.run(&[&SIX[..], words, &["--", "cat", name]].concat());
+    assert_eq!(scale(&[]).code, Some(0));
+    assert_eq!(scale(&["--compare", "latest"]).code, Some(0), "the same file");
+    fs::write(&file, "much larger").expect("a file");
+    let refused = scale(&["--compare", "latest"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    for said in [name, "11 bytes, sha256 ", "5 bytes, sha256 ", "--force"] {
+        assert!(refused.err.contains(said), "{}", refused.err);
+    }
+    assert_eq!(scale(&["--compare", "latest", "--force"]).code, Some(0));
+    let runs = lab.json(&["runs", "list"]);
+    let name_of = |at: usize| runs["runs"][at]["run"].as_str().expect("a name").to_owned();
+    let page = lab.run(&["report", &name_of(0), "--compare", &name_of(1)]);
+    assert!(page.code == Some(2) && page.err.contains("11 bytes, sha256 "), "{}{}", page.out, page.err);
+}
+
+#[test]
+fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
+    let lab = Lab::new();
+    let dir = lab.path("data");
+    fs::create_dir(&dir).expect("a folder");
+    let dir = dir.to_str().expect("a plain path");
+    let scale = |rounds: &str, words: &[&str]| {
+        let few = ["scale", "--no-observe", "--time", "20ms", "--copies", "1", "--rounds", rounds];
+        lab.run(&[&few[..], words, &["--", "true"]].concat())
+    };
+    let sweep = |rounds: &str, words: &[&str]| {
+        let small = ["dder", "--data", "64KiB", "--max", "6KiB", "--point", "20us", "--reference", "1KiB"];
+        lab.run(&[&small[..], &["--dir", dir, "--rounds", rounds], words].concat())
+    };
+    let count = || lab.json(&["runs", "list"])["runs"].as_array().map_or(0, Vec::len);
+    for (run, name) in [
+        (&scale as &dyn Fn(&str, &[&str]) -> Ended, "scale"),
+        (&sweep as &dyn Fn(&str, &[&str]) -> Ended, "dder"),
+    ] {
+        // This run has too few, and then the other one.
+        assert_eq!(run("6", &[]).code, Some(0), "{name}");
+        let before = count();
+        let refused = run("5", &["--compare", "latest"]);
+        assert_eq!(refused.code, Some(2), "{}", refused.err);
+        assert!(
+            refused.err.contains("this run has 5 rounds") && refused.err.contains("6 of each"),
+            "{}",
+            refused.err
+        );
+        assert_eq!(count(), before, "nothing was measured");
+        assert_eq!(run("2", &[]).code, Some(0), "{name}");
+        let refused = run("6", &["--compare", "latest"]);
+        assert_eq!(refused.code, Some(2), "{}", refused.err);
+        assert!(refused.err.contains("latest has 2 rounds"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn sweeps_of_other_file_systems_and_references_are_compared_and_that_is_said() {
+    let lab = Lab::new();
+    let shm = tempfile::tempdir_in("/dev/shm").ok();
+    let dir = lab.path("data");
+    fs::create_dir(&dir).expect("a folder");
+    let small = ["dder", "--data", "64KiB", "--max", "6KiB", "--point", "20us", "--rounds", "6"];
+    let sweep = |folder: &Path, words: &[&str]| {
+        lab.run(&[&small[..], &["--dir", folder.to_str().expect("a plain path")], words].concat())
+    };
+    assert_eq!(sweep(&dir, &["--reference", "1KiB"]).code, Some(0));
+    let compared = sweep(&dir, &["--reference", "2KiB", "--compare", "latest"]);
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    assert!(compared.err.contains("--reference: `2048 bytes` here, `1024 bytes` there"), "{}", compared.err);
+    assert!(!compared.err.contains("file system"), "{}", compared.err);
+    let Some(shm) = shm else { return eprintln!("skipped: /dev/shm cannot be written") };
+    let compared = sweep(shm.path(), &["--reference", "2KiB", "--compare", "latest"]);
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    assert!(compared.err.contains("file system: `tmpfs` here, "), "{}", compared.err);
+    let page = lab.run(&[
+        "report",
+        "latest",
+        "--compare",
+        lab.json(&["runs", "list"])["runs"][1]["run"].as_str().expect("a name"),
+    ]);
+    assert!(page.err.contains("file system: `tmpfs` here, "), "{}", page.err);
 }
 
 #[test]
@@ -258,6 +348,63 @@ fn root_a_quota_that_takes_effect_makes_everything_invalid() {
     let check = checks.iter().find(|check| check["name"] == "throttled").expect("it is checked");
     assert!(check["ok"] == false && said(check["text"].as_str().unwrap_or_default()), "{check}");
     assert!(load["throttled"]["periods"].as_u64() > Some(0), "{load}");
+}
+
+/// Two trials of a load that works all the time.
+const PLAN: &str = r#"
+schema   = 1
+title    = "Under a quota"
+question = "Does a quota pass for a result?"
+
+[factors.threads]
+values    = [1, 2]
+reference = 1
+
+[design]
+blocks = 2
+seed   = 1
+
+[load]
+target  = "exec:true"
+threads = "{threads}"
+rate    = "max"
+
+[phases]
+prepare  = "none"
+warm-up  = { min = "100ms" }
+measure  = { time = "1s", interval = "200ms" }
+cooldown = "0s"
+
+[observe]
+instruments = []
+
+[judge]
+rope   = "5%"
+alpha  = 0.05
+family = "threads vs reference"
+"#;
+
+#[test]
+fn root_a_quota_that_takes_effect_leaves_a_bake_off_without_a_result() {
+    let Some(group) = Group::with_quota("bakeoff", 10_000, 100_000) else {
+        return eprintln!("skipped: needs root and a control group with the CPU controller");
+    };
+    let lab = Lab::new();
+    let plan = lab.path("plan.toml");
+    fs::write(&plan, PLAN).expect("a plan");
+    let words = ["run", plan.to_str().expect("a plain path"), "--json", "--beside-others"];
+    let ended = group.run(&lab, &words);
+    assert_eq!(ended.code, Some(3), "{}{}", ended.out, ended.err);
+    let run = json(&ended);
+    let text = run.to_string();
+    assert!(
+        text.contains("the CPU quota of control group") && text.contains("stopped its processes"),
+        "{run}"
+    );
+    assert_eq!(lab.json(&["runs", "list"])["runs"][0]["state"], "invalid");
+    // The same without the quota is no worse than this machine.
+    let free = lab.run(&words);
+    assert!(!json(&free).to_string().contains("CPU quota of control group"), "{}", free.out);
 }
 
 #[test]

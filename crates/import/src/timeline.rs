@@ -2,8 +2,10 @@
 //!
 //! A date says what a clock on a wall showed. Between two such dates the clock may have been set forward or back by the
 //! hour, for daylight saving, so that a second reads as an hour or as nothing. A date with a zone's abbreviation or offset is
-//! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back by an hour is
-//! taken for the end of daylight saving, since the lines of a log are in order; that is reported. A step of an hour more than
+//! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back at a moment at
+//! which a zone ended daylight saving is taken for that end, since the lines of a log are in order; that is reported. It must go
+//! back by half an hour or more, or so far that the step is as long as the one before it: a clock that is corrected by a second
+//! does neither, and is an error. A step of an hour more than
 //! the one before it, over a moment at which a zone began daylight saving, is taken for the beginning. Between the first two
 //! dates there is no step before: then the step stays as it reads, and what it may be instead is reported.
 //!
@@ -22,6 +24,8 @@ use crate::when::{When, Zone};
 
 /// The largest step back that is taken for the end of daylight saving.
 const STEP_S: i64 = 3600;
+/// The smallest, if it is not told by the step before.
+const STEP_BACK_MIN_S: i64 = 1800;
 
 /// Dates in the order of a log, on one line of time.
 #[derive(Debug, Default)]
@@ -29,6 +33,8 @@ pub struct Timeline {
     zone: Option<TimeZone>,
     /// The moment of the last date.
     last_s: Option<i64>,
+    /// What the clock showed then.
+    last_naive_s: Option<i64>,
     /// The step to the last date from the one before it.
     step_s: Option<i64>,
     /// That a step may be an hour too long was reported.
@@ -101,7 +107,7 @@ impl Timeline {
             )));
         }
         self.step_s = self.last_s.map(|last_s| placed.unix_s - last_s);
-        self.last_s = Some(placed.unix_s);
+        (self.last_s, self.last_naive_s) = (Some(placed.unix_s), Some(naive_s));
         Ok(placed)
     }
 
@@ -118,19 +124,21 @@ impl Timeline {
     fn in_order(&mut self, naive_s: i64) -> Placed {
         let unix_s = naive_s + self.shift_s;
         let step_s = self.last_s.map_or(0, |last_s| unix_s - last_s);
-        if (-STEP_S..=-1).contains(&step_s) {
+        if (-STEP_S..=-1).contains(&step_s)
+            && self.is_end_of_saving(step_s)
+            && clock_was_set(-STEP_S, naive_s - step_s, naive_s)
+        {
             self.shift_s += STEP_S;
             let text = "the clock went back: taken for the end of daylight saving, an hour later than it reads from here on \
                         (--zone says which zone it is)";
             return Placed { assumed: Some(text.into()), ..Placed::at(unix_s + STEP_S) };
         }
         // As long as the step before it, such as hours between all dates.
-        let is_usual = self.step_s.is_some_and(|before_s| (step_s - before_s).abs() <= 1 + before_s / 10);
-        if step_s < STEP_S || is_usual || !clock_was_set_forward(naive_s - step_s, naive_s) {
+        if step_s < STEP_S || self.is_as_before(step_s) || !clock_was_set(STEP_S, naive_s - step_s, naive_s) {
             return Placed::at(unix_s);
         }
         match self.step_s {
-            Some(before_s) if (step_s - STEP_S - before_s).abs() <= 1 + before_s / 10 => {
+            Some(before_s) if self.is_as_before(step_s - STEP_S) => {
                 self.shift_s -= STEP_S;
                 let text = format!(
                     "a step of {step_s} s after one of {before_s} s: taken for the beginning of daylight saving, an hour earlier than it \
@@ -150,6 +158,16 @@ impl Timeline {
         }
     }
 
+    /// Whether a step is as long as the one before it.
+    fn is_as_before(&self, step_s: i64) -> bool {
+        self.step_s.is_some_and(|before_s| (step_s - before_s).abs() <= 1 + before_s / 10)
+    }
+
+    /// Whether a clock that goes back by so much may do so for the end of daylight saving.
+    fn is_end_of_saving(&self, step_s: i64) -> bool {
+        step_s <= -STEP_BACK_MIN_S || self.is_as_before(step_s + STEP_S)
+    }
+
     fn local(&self, zone: &TimeZone, naive_s: i64) -> Maybe<Placed> {
         let civil = civil(naive_s)?;
         let at = |offset: jiff::tz::Offset| naive_s - i64::from(offset.seconds());
@@ -161,6 +179,9 @@ impl Timeline {
             }
             AmbiguousOffset::Fold { before, after } => {
                 let first = self.last_s.is_none_or(|last_s| at(before) >= last_s);
+                let step_s = self.last_naive_s.map_or(0, |last_naive_s| naive_s - last_naive_s);
+                // Back by less, it is a clock that was corrected: the dates do not rise.
+                let first = first || (step_s < 0 && !self.is_end_of_saving(step_s));
                 let (offset, which) = if first { (before, "first") } else { (after, "second") };
                 let text = format!(
                     "this hour comes twice in the zone: taken for the {which} time, by the order of the lines"
@@ -181,13 +202,13 @@ impl Timeline {
     }
 }
 
-/// Whether the clock of any zone skipped an hour between these two readings of it.
-fn clock_was_set_forward(from_s: i64, until_s: i64) -> bool {
+/// Whether the clock of any zone was set by `by_s` between these two readings of it: over 0 forward, below 0 back.
+fn clock_was_set(by_s: i64, from_s: i64, until_s: i64) -> bool {
     let database = TimeZoneDatabase::bundled();
-    let skipped = |zone: &TimeZone| {
+    let was_set = |zone: &TimeZone| {
         // Half a day around, since the readings are of a clock whose offset is not known.
-        let start = Timestamp::from_second(from_s - 14 * STEP_S).ok();
-        let end_s = until_s + 14 * STEP_S;
+        let start = Timestamp::from_second(from_s.min(until_s) - 14 * STEP_S).ok();
+        let end_s = from_s.max(until_s) + 14 * STEP_S;
         start.is_some_and(|start| {
             let mut before = zone.to_offset(start);
             zone.following(start).take_while(|change| change.timestamp().as_second() <= end_s).any(|change| {
@@ -195,11 +216,11 @@ fn clock_was_set_forward(from_s: i64, until_s: i64) -> bool {
                 before = change.offset();
                 // What the clock showed when it was set, and after.
                 let shown_s = change.timestamp().as_second() + old;
-                new - old == STEP_S && from_s < shown_s && shown_s + STEP_S <= until_s
+                new - old == by_s && from_s < shown_s && shown_s + by_s <= until_s
             })
         })
     };
-    database.available().filter_map(|zone| database.get(zone.as_str()).ok()).any(|zone| skipped(&zone))
+    database.available().filter_map(|zone| database.get(zone.as_str()).ok()).any(|zone| was_set(&zone))
 }
 
 /// Seconds between two dates if both can be placed without a zone from the reader, and rise.
@@ -338,6 +359,31 @@ mod tests {
         timeline.place(&at("Sun Oct 26 12:00:00 2008")).unwrap();
         let why = timeline.place(&at("Sun Oct 26 10:00:00 2008")).unwrap_err();
         assert!(why.reason.starts_with("the dates do not rise"), "{why}");
+    }
+
+    #[test]
+    fn a_clock_that_is_corrected_by_a_second_is_no_end_of_daylight_saving() {
+        // Also in the night in which daylight saving ended, and in a zone in which the hour comes twice.
+        for (zone, dates) in [
+            (None, ["2008-06-09 12:00:10", "2008-06-09 12:00:09"]),
+            (None, ["2008-06-09 12:45:10", "2008-06-09 12:00:09"]),
+            (None, ["2008-10-26 02:30:10", "2008-10-26 02:30:09"]),
+            (Some("Europe/Berlin"), ["2008-10-26 02:30:10", "2008-10-26 02:30:09"]),
+        ] {
+            let mut timeline = Timeline::new(zone).unwrap();
+            timeline.place(&at(dates[0])).unwrap();
+            let why = timeline.place(&at(dates[1])).unwrap_err();
+            assert!(why.reason.starts_with("the dates do not rise"), "{zone:?} {dates:?}: {why}");
+        }
+        // A line every 45 minutes over the end of daylight saving goes back by 15.
+        let dates =
+            ["2008-10-26 01:10:00", "2008-10-26 01:55:00", "2008-10-26 02:40:00", "2008-10-26 02:25:00"];
+        for zone in [None, Some("Europe/Berlin")] {
+            assert_eq!(placed(zone, &dates).0, [0, 2700, 5400, 8100], "{zone:?}");
+        }
+        let again =
+            ["2008-10-26 02:10:00", "2008-10-26 02:55:00", "2008-10-26 02:00:00", "2008-10-26 02:45:00"];
+        assert_eq!(placed(Some("Europe/Berlin"), &again).0, [0, 2700, 3000, 5700]);
     }
 
     #[test]

@@ -95,6 +95,8 @@ struct State {
     /// `CLOCK_MONOTONIC`.
     phase_from_ns: u64,
     measured: Duration,
+    /// How long the rate rises before the warm-up, and falls after the measured phase.
+    ramps: [Duration; 2],
     /// How due times are spread.
     arrivals: Arrivals,
     /// The mean at first; `None` in a closed loop.
@@ -112,6 +114,7 @@ impl Default for State {
             phase: None,
             phase_from_ns: 0,
             measured: Duration::ZERO,
+            ramps: [Duration::ZERO; 2],
             arrivals: Arrivals::Period,
             planned_per_s: None,
             rate_per_s: None,
@@ -142,6 +145,7 @@ impl Control {
         let mut desk = self.shared.lock();
         desk.is_manned = true;
         desk.state.measured = settings.time;
+        desk.state.ramps = [settings.ramp_up, settings.ramp_down];
         desk.state.rate_per_s = match settings.rate {
             Rate::Max => None,
             Rate::PerSecond(per_s) => Some(per_s),
@@ -221,17 +225,22 @@ impl Shared {
 }
 
 impl State {
-    /// The rate in force `t_s` into the phase. Arrivals that change their rate have another one at each moment.
+    /// The rate `t_s` into the phase, at which events are due then; `None` in a closed loop.
     fn in_force_per_s(&self, phase: Phase, t_s: f64) -> Option<f64> {
-        let mean_per_s = self.rate_per_s?;
-        let t_s = match phase {
-            Phase::RampUp | Phase::Warmup => 0.0,
-            Phase::Measure => t_s,
-            Phase::RampDown | Phase::Drain => return Some(mean_per_s),
+        let (mean_per_s, planned_per_s) = (self.rate_per_s?, self.planned_per_s?);
+        let share_of = |ramp: Duration| (t_s / ramp.as_secs_f64()).clamp(0.0, 1.0);
+        let opening_per_s =
+            || crate::pace::opening_rate_per_s(&self.arrivals, self.measured).unwrap_or(planned_per_s);
+        let unchanged_per_s = match phase {
+            Phase::RampUp => opening_per_s() * share_of(self.ramps[0]),
+            Phase::Warmup => opening_per_s(),
+            Phase::Measure => {
+                crate::pace::rate_per_s_at(&self.arrivals, self.measured, t_s).unwrap_or(planned_per_s)
+            }
+            Phase::RampDown => planned_per_s * (1.0 - share_of(self.ramps[1])),
+            Phase::Drain => 0.0,
         };
-        let shaped_per_s = crate::pace::rate_per_s_at(&self.arrivals, self.measured, t_s);
-        let shaped_per_s = shaped_per_s.zip(self.planned_per_s);
-        Some(shaped_per_s.map_or(mean_per_s, |(per_s, planned_per_s)| per_s * (mean_per_s / planned_per_s)))
+        Some(unchanged_per_s * (mean_per_s / planned_per_s))
     }
 
     fn line_at(&mut self, now_ns: u64) -> String {
@@ -294,8 +303,43 @@ mod tests {
     }
 
     #[test]
+    fn before_and_after_the_measured_phase_the_rate_is_that_of_the_moment_too() {
+        let told = |arrivals: &str, phase: Phase, at_s: f64| {
+            let mut state = State {
+                phase: Some(phase),
+                measured: Duration::from_secs(6),
+                ramps: [Duration::from_secs(4), Duration::from_secs(2)],
+                arrivals: Arrivals::parse(arrivals).unwrap(),
+                planned_per_s: Some(300.0),
+                rate_per_s: Some(600.0),
+                ..State::default()
+            };
+            let line = state.line_at(crate::engine::to_ns(Duration::from_secs_f64(at_s)));
+            line.split(' ').find_map(|word| word.strip_prefix("rate_per_s=")).unwrap().to_owned()
+        };
+        // Changed to twice the planned rate. A ramp that begins with nothing has its mean rate before.
+        for (arrivals, opening) in [("period", 600.0), ("ramp:0-600", 600.0), ("step:100,500", 200.0)] {
+            for (phase, at_s, per_s) in [
+                (Phase::RampUp, 0.0, 0.0),
+                (Phase::RampUp, 1.0, opening / 4.0),
+                (Phase::Warmup, 1.0, opening),
+                (Phase::RampDown, 0.0, 600.0),
+                (Phase::RampDown, 1.5, 150.0),
+                (Phase::Drain, 1.0, 0.0),
+            ] {
+                assert_eq!(told(arrivals, phase, at_s), per_s.to_string(), "{arrivals} {phase:?} {at_s}");
+            }
+        }
+    }
+
+    #[test]
     fn a_rate_is_told_as_the_next_until_it_is_in_force() {
-        let mut state = State { phase: Some(Phase::Measure), rate_per_s: Some(400.0), ..State::default() };
+        let mut state = State {
+            phase: Some(Phase::Measure),
+            planned_per_s: Some(400.0),
+            rate_per_s: Some(400.0),
+            ..State::default()
+        };
         state.coming.extend([(100, 500.0), (200, 600.0)]);
         assert!(state.line_at(99).ends_with(" rate_per_s=400 next_rate_per_s=600"));
         assert!(state.line_at(100).ends_with(" rate_per_s=500 next_rate_per_s=600"));

@@ -14,7 +14,7 @@
 
 use record::histogram::Histogram;
 use record::load::{LatePolicy, LoadRecord, Schedule};
-use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic};
+use record::search::{Answer, Clause, ProbeEnd, Promise, Stage, Statistic, Try};
 use record::verdict::Check;
 
 /// A rate that keeps the promise and one that breaks it may lie this far apart at the end, or an event of a run, where
@@ -27,7 +27,9 @@ const UPPER_END_KEPT: u32 = 2;
 /// A rate that was kept may lie this far above the answer: near its capacity, a target keeps a promise now and then.
 const LUCK: f64 = 1.15;
 /// Runs after which it is given up.
-const PROBES_MAX: u32 = 64;
+const TRIES_MAX: usize = 64;
+/// A target that kept the promise less often than this, at rates that it broke later, need not have changed.
+const KEPT_BEFORE_MIN: usize = 3;
 /// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often.
 const TRIES_UNCLEAR: u32 = 3;
 
@@ -55,8 +57,10 @@ pub struct Search {
     votes: Votes,
     /// Runs of the confirmation that kept it, at the rate that is the answer or, before, at the one that broke it.
     confirmed: u32,
+    /// Tries in a row, up to the last one, that told nothing.
     unclear: u32,
-    probes: u32,
+    /// Every run so far: its rate and what it told.
+    tries: Vec<(f64, ProbeEnd)>,
     answer: Option<Answer>,
 }
 
@@ -152,7 +156,7 @@ impl Search {
             votes: Votes::default(),
             confirmed: 0,
             unclear: 0,
-            probes: 0,
+            tries: Vec::new(),
             answer: None,
         }
     }
@@ -167,37 +171,55 @@ impl Search {
 
     /// Takes note of the run that [`Self::next`] asked for.
     pub fn note(&mut self, end: ProbeEnd) {
-        self.probes += 1;
-        // A run without evidence is tried again, and stops the search in the same way.
-        let end = if end == ProbeEnd::Invalid { ProbeEnd::Unclear } else { end };
-        self.unclear = if end == ProbeEnd::Unclear { self.unclear + 1 } else { 0 };
-        if self.stage == Stage::Recheck {
-            return self.rechecked(end);
-        }
+        self.tries.push((self.rate_per_s, end));
         match end {
-            ProbeEnd::Kept if self.is_upper_end() => self.upper_end_kept(),
-            // It broke it before: that it is the generator this time changes nothing.
-            ProbeEnd::Broken | ProbeEnd::Unclear if self.is_upper_end() => self.upper_end_broken(),
-            ProbeEnd::Unclear | ProbeEnd::Invalid if self.unclear < TRIES_UNCLEAR => {}
-            ProbeEnd::Unclear | ProbeEnd::Invalid => {
-                let (kept_per_s, at_per_s) = (self.kept.last().copied(), self.rate_per_s);
-                self.answer = Some(Answer::GeneratorLimit { kept_per_s, at_per_s });
+            ProbeEnd::Kept | ProbeEnd::Broken => {
+                self.unclear = 0;
+                self.told(end == ProbeEnd::Kept);
             }
-            ProbeEnd::Kept if self.stage == Stage::Confirm => self.confirmed(),
-            ProbeEnd::Broken if self.stage == Stage::Confirm => self.broken(),
-            ProbeEnd::Kept => self.votes.kept += 1,
-            ProbeEnd::Broken => self.votes.broken += 1,
+            ProbeEnd::Unclear | ProbeEnd::Invalid => {
+                self.unclear += 1;
+                if self.unclear == TRIES_UNCLEAR {
+                    self.answer = Some(self.without_evidence());
+                }
+            }
         }
-        if let Some(is_kept) = self.votes.verdict() {
-            self.votes = Votes::default();
-            if is_kept { self.kept() } else { self.broken() }
+        if self.stage != Stage::Recheck {
+            if self.answer.is_none() && self.tries.len() >= TRIES_MAX {
+                self.answer = Some(self.unsettled());
+            }
+            self.doubt();
         }
-        if self.answer.is_none() && self.probes >= PROBES_MAX {
-            let kept_per_s = self.kept.last().copied().unwrap_or(self.room.floor_per_s);
-            let broken_at_per_s = self.broken_per_s().unwrap_or(self.room.ceiling_per_s);
-            self.answer = Some(Answer::Unsettled { kept_per_s, broken_at_per_s });
+    }
+
+    /// The run told whether the target keeps the promise at this rate.
+    fn told(&mut self, is_kept: bool) {
+        match (self.stage, is_kept) {
+            (Stage::Recheck, _) => self.rechecked(is_kept),
+            (Stage::Confirm, true) if self.is_upper_end() => self.upper_end_kept(),
+            (Stage::Confirm, false) if self.is_upper_end() => self.upper_end_broken(),
+            (Stage::Confirm, true) => self.confirmed(),
+            (Stage::Confirm, false) => self.broken(),
+            (Stage::Ramp | Stage::Bisect, _) => {
+                if is_kept {
+                    self.votes.kept += 1;
+                } else {
+                    self.votes.broken += 1;
+                }
+                if let Some(is_kept) = self.votes.verdict() {
+                    self.votes = Votes::default();
+                    if is_kept { self.kept() } else { self.broken() }
+                }
+            }
         }
-        self.doubt();
+    }
+
+    /// No run at this rate told anything.
+    fn without_evidence(&self) -> Answer {
+        if self.stage == Stage::Recheck {
+            return self.unsettled();
+        }
+        Answer::GeneratorLimit { kept_per_s: self.kept.last().copied(), at_per_s: self.rate_per_s }
     }
 
     /// An answer that rates kept before contradict is not believed.
@@ -205,24 +227,63 @@ impl Search {
         let limit_per_s = match &self.answer {
             Some(Answer::Found { rate_per_s, .. }) => rate_per_s * LUCK,
             Some(Answer::Unreachable { .. }) => 0.0,
+            Some(Answer::GeneratorLimit { .. }) => match self.broken_per_s() {
+                Some(broken_per_s) => broken_per_s * LUCK,
+                None => return,
+            },
             _ => return,
         };
         if let Some(&highest) = self.once_kept.last().filter(|kept| **kept > limit_per_s) {
-            (self.answer, self.stage, self.rate_per_s) = (None, Stage::Recheck, highest);
+            (self.answer, self.stage, self.rate_per_s, self.unclear) = (None, Stage::Recheck, highest, 0);
         }
     }
 
-    /// The highest rate that was ever kept was tried again, last of all.
-    fn rechecked(&mut self, end: ProbeEnd) {
-        let at_per_s = self.rate_per_s;
-        let broken_at_per_s = self.broken_per_s().unwrap_or(at_per_s);
-        self.answer = Some(match end {
-            ProbeEnd::Broken => Answer::Changed { kept_per_s: at_per_s, broken_at_per_s },
-            ProbeEnd::Kept => Answer::Unsettled { kept_per_s: at_per_s, broken_at_per_s },
-            ProbeEnd::Unclear | ProbeEnd::Invalid => {
-                Answer::GeneratorLimit { kept_per_s: Some(at_per_s), at_per_s }
-            }
+    /// The highest rate that was ever kept was tried again, last of all. One try that kept it before may have been luck.
+    fn rechecked(&mut self, is_kept: bool) {
+        let again = Try { number: self.tries.len(), rate_per_s: self.rate_per_s };
+        let before = |tried: &Try| {
+            tried.number < again.number && tried.rate_per_s.total_cmp(&again.rate_per_s).is_eq()
+        };
+        let kept = self.all(ProbeEnd::Kept).rfind(before);
+        let Some(kept) = kept.filter(|_| !is_kept) else {
+            self.answer = Some(self.unsettled());
+            return;
+        };
+        let after = self.all(ProbeEnd::Broken).filter(|tried| tried.number > kept.number);
+        let broken = after.min_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s)).unwrap_or(again);
+        let denied = |tried: &Try| tried.rate_per_s >= broken.rate_per_s && tried.number < broken.number;
+        self.answer = Some(if self.all(ProbeEnd::Kept).filter(denied).count() >= KEPT_BEFORE_MIN {
+            Answer::Changed { kept, broken, again }
+        } else {
+            self.unsettled()
         });
+    }
+
+    /// What the search came to without an answer: rates that contradict each other by the votes of their tries, or else the highest
+    /// rate that any try kept and the lowest that any broke.
+    fn unsettled(&self) -> Answer {
+        let last_at = |end, rate_per_s: f64| {
+            self.all(end).rfind(|tried| tried.rate_per_s.total_cmp(&rate_per_s).is_eq())
+        };
+        let voted = self.once_kept.last().copied().zip(self.broken_per_s());
+        if let Some((kept_per_s, broken_per_s)) = voted.filter(|(kept, broken)| broken <= kept) {
+            let (kept, broken) = (ProbeEnd::Kept, ProbeEnd::Broken);
+            return Answer::Unsettled {
+                kept: last_at(kept, kept_per_s),
+                broken: last_at(broken, broken_per_s),
+            };
+        }
+        let by_rate = |a: &Try, b: &Try| a.rate_per_s.total_cmp(&b.rate_per_s);
+        Answer::Unsettled {
+            kept: self.all(ProbeEnd::Kept).max_by(by_rate),
+            broken: self.all(ProbeEnd::Broken).min_by(by_rate),
+        }
+    }
+
+    /// The tries that ended so, first to last.
+    fn all(&self, end: ProbeEnd) -> impl DoubleEndedIterator<Item = Try> {
+        let of_end = self.tries.iter().enumerate().filter(move |(_, (_, found))| *found == end);
+        of_end.map(|(index, (rate_per_s, _))| Try { number: index + 1, rate_per_s: *rate_per_s })
     }
 
     /// The lowest rate that broke the promise.

@@ -128,7 +128,16 @@ pub struct Probe {
     pub run: Option<RunId>,
 }
 
-/// How a search ended.
+/// A run of a search that its answer names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Try {
+    /// Its number in the search, from 1.
+    pub number: usize,
+    /// The rate that was offered.
+    pub rate_per_s: f64,
+}
+
+/// How a search ended. Each rate in it was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// The promise was kept at this rate, each time, and broken at the other.
@@ -150,20 +159,22 @@ pub enum Answer {
         /// Where the generator was in the way.
         at_per_s: f64,
     },
-    /// The runs contradict each other: it was kept and broken at rates that do not settle.
+    /// The tries do not settle: they contradict each other, or there were too few that told anything.
     Unsettled {
-        /// Highest rate at which it was kept and not broken later.
-        kept_per_s: f64,
-        /// Lowest rate at which it was broken.
-        broken_at_per_s: f64,
+        /// A try that kept it, at the highest rate; `None` if none did.
+        kept: Option<Try>,
+        /// A try that broke it, at the lowest rate; at or below that of `kept`, the two contradict each other. `None` if none did.
+        broken: Option<Try>,
     },
-    /// The target changed during the search: a rate was kept, lower ones were broken later, and it was broken too when it was
-    /// tried again at the end.
+    /// The target changed during the search: a rate was kept, this or a lower one was broken later, and it was broken too when it
+    /// was tried again at the end.
     Changed {
-        /// Highest rate at which it was kept, before.
-        kept_per_s: f64,
-        /// Lowest rate at which it was broken, after.
-        broken_at_per_s: f64,
+        /// Where it was kept at the highest rate.
+        kept: Try,
+        /// Where it was broken at the lowest rate after that.
+        broken: Try,
+        /// The last try, at the rate of `kept`: it broke it.
+        again: Try,
     },
     /// The user stopped it.
     Stopped,
@@ -182,9 +193,66 @@ pub struct SearchRecord {
     pub answer: Answer,
 }
 
+impl SearchRecord {
+    /// Numbers of the tries that speak against the answer, from 1: those that broke the promise at or below a rate that is said to
+    /// keep it, and those that kept it at or above one that is said to break it.
+    pub fn contradicting(&self) -> Vec<usize> {
+        let rate = |tried: &Option<Try>| tried.map(|tried| tried.rate_per_s);
+        let (kept_per_s, broken_per_s) = match &self.answer {
+            Answer::Found { rate_per_s, broken_at_per_s } => (Some(*rate_per_s), Some(*broken_at_per_s)),
+            Answer::Unreachable { at_per_s } => (None, Some(*at_per_s)),
+            Answer::GeneratorLimit { kept_per_s, .. } => (*kept_per_s, None),
+            Answer::Unsettled { kept, broken } => (rate(kept), rate(broken)),
+            Answer::Changed { kept, broken, .. } => (Some(kept.rate_per_s), Some(broken.rate_per_s)),
+            Answer::Stopped => (None, None),
+        };
+        let contradicts = |probe: &Probe| match probe.end {
+            ProbeEnd::Kept => broken_per_s.is_some_and(|broken| probe.rate_per_s >= broken),
+            ProbeEnd::Broken => kept_per_s.is_some_and(|kept| probe.rate_per_s <= kept),
+            ProbeEnd::Unclear | ProbeEnd::Invalid => false,
+        };
+        (1..).zip(&self.probes).filter(|(_, probe)| contradicts(probe)).map(|(number, _)| number).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tries_that_speak_against_an_answer_are_named() {
+        let probe = |(rate_per_s, end)| Probe {
+            rate_per_s,
+            stage: Stage::Ramp,
+            end,
+            found: String::new(),
+            achieved_per_s: rate_per_s,
+            run: None,
+        };
+        let tries = [
+            (100.0, ProbeEnd::Kept),
+            (200.0, ProbeEnd::Kept),
+            (400.0, ProbeEnd::Kept),
+            (200.0, ProbeEnd::Broken),
+            (100.0, ProbeEnd::Unclear),
+            (300.0, ProbeEnd::Broken),
+        ];
+        let against = |answer| {
+            let search = SearchRecord {
+                target: Target::new("null:"),
+                promise: Promise::parse("p99<1ms").unwrap(),
+                probes: tries.map(probe).into(),
+                answer,
+            };
+            search.contradicting()
+        };
+        let found = |rate_per_s, broken_at_per_s| Answer::Found { rate_per_s, broken_at_per_s };
+        assert_eq!(against(found(100.0, 450.0)), [0_usize; 0]);
+        assert_eq!(against(found(200.0, 300.0)), [3, 4]);
+        assert_eq!(against(Answer::Unreachable { at_per_s: 200.0 }), [2, 3]);
+        assert_eq!(against(Answer::GeneratorLimit { kept_per_s: Some(200.0), at_per_s: 800.0 }), [4]);
+        assert_eq!(against(Answer::Stopped), [0_usize; 0]);
+    }
 
     #[test]
     fn promises_read_back_as_they_are_written() {

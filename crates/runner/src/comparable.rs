@@ -1,31 +1,82 @@
-//! What must be the same before two scale runs are held against each other.
+//! What must be the same before two runs of `scale` or `dder` are held against each other.
 
-use plan::{Experiment, ScalePlan};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plan::{Experiment, ScalePlan, SweepPlan};
 use record::bakeoff::Bakeoff;
+use record::environment::Environment;
+use record::missing::Maybe;
 use record::run::Run;
 
+use crate::copies::files::{self, Files};
 use crate::rounds::archived_plan;
+use crate::sweep::place;
 
-/// What differs between two scale runs besides the machine: each is a clause that names both sides. Empty for other kinds,
-/// whose cells are compared one by one.
-///
-/// - `plan`: the plan of the one; `cpus`: the CPUs it may use, if that is known.
-/// - `other`: the other, from the archive.
-pub fn differing(plan: &Experiment, cpus: Option<u32>, other: &Bakeoff) -> Vec<String> {
-    let (Experiment::Scale(this), Ok(Experiment::Scale(that))) = (plan, archived_plan(other)) else {
-        return Vec::new();
-    };
-    let mut found = of_plans(this, &that);
-    let known = other.sealed().find_map(|(_, run)| cpus_of(run));
-    if let (Some(here), Some(there)) = (cpus, known)
-        && here != there
-        && is_this_machine(other)
-    {
-        found.push(format!(
-            "the same machine with {here} CPUs here and {there} there (quota, CPU set or affinity)"
-        ));
+/// Facts about what an experiment would work on here: the files of a command, the file system of a sweep.
+pub fn facts_of(plan: &Experiment) -> BTreeMap<String, Maybe<String>> {
+    match plan {
+        Experiment::Scale(plan) => Files::named_by(plan).facts(),
+        Experiment::Sweep(plan) => place::facts(Path::new(&plan.folder)),
     }
-    found
+}
+
+/// What differs between two runs of a kind besides the machine: each is a clause that names both sides.
+///
+/// - `plan`, `facts`: the plan of the one, and the facts about what it works on; `cpus`: the CPUs it may use, if that is known.
+/// - `other`: the other, from the archive.
+pub fn differing(
+    plan: &Experiment,
+    facts: &BTreeMap<String, Maybe<String>>,
+    cpus: Option<u32>,
+    other: &Bakeoff,
+) -> Vec<String> {
+    let here = Environment { facts: facts.clone(), ..Environment::default() };
+    match (plan, archived_plan(other)) {
+        (Experiment::Scale(this), Ok(Experiment::Scale(that))) => {
+            let mut found = of_plans(this, &that);
+            found.extend(files::differing(&here, &other.environment));
+            found.extend(of_cpus(cpus, other));
+            found
+        }
+        (Experiment::Sweep(this), Ok(Experiment::Sweep(that))) => {
+            of_sweeps((this, &here), (&that, &other.environment))
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn of_cpus(cpus: Option<u32>, other: &Bakeoff) -> Option<String> {
+    let (here, there) = (cpus?, other.sealed().find_map(|(_, run)| cpus_of(run))?);
+    (here != there && is_this_machine(other)).then(|| {
+        format!("the same machine with {here} CPUs here and {there} there (quota, CPU set or affinity)")
+    })
+}
+
+fn of_sweeps(
+    (this, here): (&SweepPlan, &Environment),
+    (that, there): (&SweepPlan, &Environment),
+) -> Vec<String> {
+    let fact = |environment: &Environment, name| environment.fact(name).unwrap_or("unknown").to_owned();
+    let bytes = |bytes: u64| format!("{bytes} bytes");
+    let mut pairs = vec![
+        ("file system", fact(here, "data.file_system"), fact(there, "data.file_system")),
+        ("--reference", bytes(this.reference), bytes(that.reference)),
+        ("--point", format!("{:?}", this.point), format!("{:?}", that.point)),
+        ("--max", bytes(this.size_max), bytes(that.size_max)),
+        ("--full", this.full.to_string(), that.full.to_string()),
+        ("--seed", this.seed.to_string(), that.seed.to_string()),
+    ];
+    for data in &this.data {
+        let other = that.data.iter().find(|other| other.name == data.name);
+        pairs.extend(other.map(|other| (data.name.as_str(), bytes(data.bytes), bytes(other.bytes))));
+    }
+    clauses(pairs)
+}
+
+fn clauses<'a>(pairs: impl IntoIterator<Item = (&'a str, String, String)>) -> Vec<String> {
+    let differ = pairs.into_iter().filter(|(_, here, there)| here != there);
+    differ.map(|(what, here, there)| format!("{what}: `{here}` here, `{there}` there")).collect()
 }
 
 fn of_plans(this: &ScalePlan, that: &ScalePlan) -> Vec<String> {
@@ -37,8 +88,7 @@ fn of_plans(this: &ScalePlan, that: &ScalePlan) -> Vec<String> {
         ("--cpus", list(&this.cpus), list(&that.cpus)),
         ("--sched", this.scheduler.to_string(), that.scheduler.to_string()),
     ];
-    let differ = pairs.into_iter().filter(|(_, here, there)| here != there);
-    differ.map(|(what, here, there)| format!("{what}: `{here}` here, `{there}` there")).collect()
+    clauses(pairs)
 }
 
 /// The CPUs that the copies of a scale trial were allowed.

@@ -115,7 +115,7 @@ const BEFORE_COMMANDS: [&str; 14] = [
 const BUILT_IN: [&str; 9] = ["[", "cd", "echo", "false", "kill", "printf", "pwd", "test", "true"];
 
 /// The words of a shell's text that stand where a command begins; in quotes, too, as those of `sh -c '...'` are.
-fn commands_of(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn commands_of(text: &str) -> impl Iterator<Item = &str> {
     let parts = text.split(['|', '&', ';', '(', ')', '`', '"', '\'', '\n']);
     parts.filter_map(|part| {
         let is_before = |word: &&str| BEFORE_COMMANDS.contains(word) || word.contains('=');
@@ -124,7 +124,8 @@ fn commands_of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+/// The file that a program's name means, by PATH.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let found = if name.contains('/') {
         Some(PathBuf::from(name))
     } else {
@@ -135,7 +136,7 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// The checksum of a file; one that is the same by inode, size and time is read once.
-fn checksum(path: &Path) -> io::Result<String> {
+pub(crate) fn checksum(path: &Path) -> io::Result<String> {
     /// Device, inode, size, seconds and nanoseconds of the last change.
     type Key = (u64, u64, u64, i64, i64);
     static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());

@@ -46,7 +46,7 @@ use record::run::{RunId, RunState};
 
 pub use around::{Around, RecordError, RecordSettings, Recording, record};
 pub use beside::Beside;
-pub use comparable::differing;
+pub use comparable::{differing, facts_of};
 pub use conduct::{resume, run};
 pub use error::RunnerError;
 pub use options::{Foreign, Options};

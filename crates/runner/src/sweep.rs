@@ -4,7 +4,7 @@
 //! points stands a reference size, again and again, as a clock of the machine; and every quarter of a second what could
 //! have disturbed: CPU time of others, time that the hypervisor took, time that this thread waited for a CPU, frequency.
 
-mod place;
+pub(crate) mod place;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

@@ -14,17 +14,22 @@ use crate::{noise, share};
 const LEVELS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// A machine that does `work`, with 2 % of noise that a round shares and 2 % of each level.
-fn measured(work: fn(f64) -> f64, seed: u64) -> Scale {
+fn measured(work: impl Fn(f64) -> f64, seed: u64) -> Scale {
+    with_noise(work, 0.02, seed)
+}
+
+/// The same with a share of each kind of noise.
+fn with_noise(work: impl Fn(f64) -> f64, share: f64, seed: u64) -> Scale {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut run = machine(16, &LEVELS, |n| work(f64::from(n)), false);
-    let rounds: Vec<f64> = (0..=run.blocks).map(|_| 0.02 * noise(&mut random)).collect();
+    let rounds: Vec<f64> = (0..=run.blocks).map(|_| share * noise(&mut random)).collect();
     let blocks: Vec<u32> = run.trials.iter().map(|t| t.block).collect();
     for attempt in &mut run.attempts {
         let Some(index) = run.trials.iter().position(|t| t.index == attempt.trial) else { continue };
         let shared = rounds[blocks[index] as usize];
         // The synthetic machine does a little more in each round; here noise alone makes rounds differ.
         let even = 1.0 + 0.001 * f64::from(blocks[index]);
-        let factor = (shared + 0.02 * noise(&mut random)).exp() / even;
+        let factor = (shared + share * noise(&mut random)).exp() / even;
         let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
         series.filter(|s| s.name == "work_per_s").for_each(|s| s.value *= factor);
     }
@@ -83,5 +88,37 @@ pub(crate) fn two(experiments: u64) {
                 Some(said.contains("one copy seduces") || said.contains("one copy misleads"))
             }),
         );
+    }
+}
+
+/// How often two machines are said to agree, by how much they do: six rounds of each.
+pub(crate) fn agreeing(experiments: u64) {
+    println!(
+        "| all copies over one copy, of the first machine over the second | noise | agree within 5 % | cannot be told | misleads or seduces |"
+    );
+    println!("|---|---|---|---|---|");
+    for times in [1.0, 1.02, 1.04, 1.0 / 1.05, 1.05, 1.06, 1.1, 1.2] {
+        for share_of_noise in [0.005, 0.01, 0.02, 0.05] {
+            let more = |n: f64| rising(n) * if n > 1.0 { times } else { 1.0 };
+            let both = |seed: u64| {
+                versus(
+                    &with_noise(more, share_of_noise, 2 * seed),
+                    &with_noise(rising, share_of_noise, 2 * seed + 1),
+                )
+            };
+            let said: Vec<String> = (0..experiments).map(|seed| both(seed).sentence).collect();
+            let of = |words: &[&str]| {
+                let is = |sentence: &String| words.iter().any(|word| sentence.contains(word));
+                #[expect(clippy::cast_possible_truncation, reason = "one of `experiments`")]
+                share(experiments, |seed| Some(is(&said[seed as usize])))
+            };
+            println!(
+                "| {times:.3} | {:.1} % | {} | {} | {} |",
+                100.0 * share_of_noise,
+                of(&["agree within"]),
+                of(&["cannot be told"]),
+                of(&["misleads", "seduces"]),
+            );
+        }
     }
 }

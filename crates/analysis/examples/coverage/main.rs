@@ -42,10 +42,11 @@ fn main() {
     let wanted = words.split_off(usize::from(number.is_some()));
     let experiments = number.unwrap_or(1_000);
     // A sweep is a hundred times as much work as a law.
-    let tables: [(&str, Print); 7] = [
+    let tables: [(&str, Print); 8] = [
         ("laws", laws::intervals),
         ("alarms", laws::false_alarms),
         ("machines", machines::two),
+        ("agreeing", machines::agreeing),
         ("sweeps", |n| reads_at_every_size::one(n / 5)),
         ("costs", |n| reads_at_every_size::costs(n / 2)),
         ("starts", programs::starts),

@@ -130,9 +130,10 @@ fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
     };
     let interval = (all.len() >= SERIES_MIN).then(|| {
         let within: Vec<usize> = (0..windows.len()).filter(may_be_it).collect();
-        let ends =
-            (within.first().map(|w| windows[*w].0 as f64), within.last().map(|w| windows[*w].1 as f64));
-        (ends.0.unwrap_or(value).min(value), ends.1.unwrap_or(value).max(value))
+        // The middle of a window with the peak at its edge may be below that of its neighbour.
+        let from = within.first().map(|w| windows[w.saturating_sub(1)].0 as f64);
+        let to = within.last().map(|w| windows[(w + 1).min(windows.len() - 1)].1 as f64);
+        (from.unwrap_or(value).min(value), to.unwrap_or(value).max(value))
     });
     // The rounds share their choices: an interval over them would be too narrow.
     Ok((Estimate { value, interval }, Estimate { interval: None, ..estimate(&rates)? }))
@@ -209,6 +210,75 @@ mod tests {
             let rounds: Vec<_> = (0..6).map(|_| round()).collect();
             let shape = shape(&rounds).unwrap();
             assert!(shape.peak_bytes_per_s.value >= shape.plateau_bytes_per_s.value, "{shape:?}");
+        }
+    }
+
+    /// Ways in which bandwidth goes over the sizes: its name, the bandwidth, and the smallest and largest size that has most of it.
+    type Truth = (&'static str, fn(f64) -> f64, [f64; 2]);
+
+    const SIZES: u64 = 400;
+    const STEP: u64 = 256;
+    const TRUTHS: [Truth; 6] = [
+        ("rises to the end", |size| size / (350.0 + 0.01 * size), [102_400.0; 2]),
+        (
+            "rises to 51,200, then falls",
+            |size| size / (350.0 + 0.01 * size + 0.01 * (size - 51_200.0).max(0.0)),
+            [51_200.0; 2],
+        ),
+        (
+            "rises to 51,200, then falls by 2 % to the end",
+            |size| 1.0 - 0.1 * (1.0 - size / 51_200.0).max(0.0) - 0.02 * (size / 51_200.0 - 1.0).max(0.0),
+            [51_200.0; 2],
+        ),
+        ("the same from 40,960 on", |size| (size / 40_960.0).min(1.0), [40_960.0, 102_400.0]),
+        (
+            "2 % more from 20,480 to 25,600",
+            |size| if (20_480.0..=25_600.0).contains(&size) { 1.02 } else { 1.0 },
+            [20_480.0, 25_600.0],
+        ),
+        ("falls from the first size on", |size| 1.0 - 0.3 * size / 102_400.0, [256.0; 2]),
+    ];
+
+    /// Shapes of sweeps of `rounds` rounds with so much noise, from fixed seeds.
+    fn simulated((_, bandwidth, _): Truth, rounds: u64, noise: f64, sweeps: u64) -> Vec<Shape> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut uniform = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1_u32 << 31)
+        };
+        let mut normal = move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        let mut round = || -> BTreeMap<u64, f64> {
+            let shared = 1.0 + noise * normal();
+            let mut ns = |size: f64| size / bandwidth(size) * shared * (1.0 + noise * normal());
+            (1..=SIZES).map(|i| (i * STEP, ns((i * STEP) as f64))).collect()
+        };
+        (0..sweeps).map(|_| shape(&(0..rounds).map(|_| round()).collect::<Vec<_>>()).unwrap()).collect()
+    }
+
+    /// Shares of sweeps whose interval of the peak's size holds a size with most, all of them, and whose peak has the truth's
+    /// bandwidth to 1 %; in percent.
+    fn peaks(truth: Truth, rounds: u64, noise: f64, sweeps: u64) -> [f64; 3] {
+        let (_, bandwidth, [from, to]) = truth;
+        let found = simulated(truth, rounds, noise, sweeps);
+        let share = |is: &dyn Fn(&Shape) -> bool| {
+            100.0 * found.iter().filter(|shape| is(shape)).count() as f64 / sweeps as f64
+        };
+        let interval = |shape: &Shape| shape.peak_bytes.interval.unwrap();
+        let most = bandwidth(to) * 1e9;
+        [
+            share(&|shape| interval(shape).0 <= to && interval(shape).1 >= from),
+            share(&|shape| interval(shape).0 <= from && interval(shape).1 >= to),
+            share(&|shape| (shape.peak_bytes_per_s.value / most - 1.0).abs() < 0.01),
+        ]
+    }
+
+    #[test]
+    fn the_interval_of_the_peaks_size_holds_the_size_that_has_most() {
+        for truth in TRUTHS {
+            for noise in [0.005, 0.015, 0.05] {
+                let [some, all, _] = peaks(truth, 6, noise, 200);
+                assert!(some >= 95.0 && all >= 90.0, "{} {noise}: {some} % {all} %", truth.0);
+            }
         }
     }
 }

@@ -111,6 +111,11 @@ impl Order {
         }
     }
 
+    /// Every trial's index, and its value of every factor.
+    pub(crate) fn levels(&self) -> impl Iterator<Item = (u32, &Levels)> {
+        self.trials.iter().map(|cell| (cell.trial, &cell.levels))
+    }
+
     /// The bake-off without its attempts; its header's state is the one it was begun with.
     pub(crate) fn read(self, plan_text: String, environment: Environment) -> Result<Bakeoff, Wrong> {
         let Wishes { sponsor, tuning, notes } = self.page;

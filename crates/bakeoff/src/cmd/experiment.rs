@@ -1,10 +1,13 @@
 //! What `scale` and `dder` have in common: measuring, printing, the page.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
+use analysis::usl::SERIES_MIN as ROUNDS_MIN;
 use archive::Archive;
 use plan::Experiment;
 use record::bakeoff::Bakeoff;
+use record::missing::Maybe;
 use record::run::{RunId, RunKind};
 use runner::{Options, Outcome, RunnerError};
 
@@ -43,7 +46,14 @@ pub(crate) fn run(
     let other = compare.map(|against| find(&archive, against.with, plan.kind())).transpose()?;
     if let (Some(against), Some(other)) = (compare, &other) {
         let cpus = probes::limits::Limits::of_self().cpu().whole_cpus().ok();
-        comparable(plan, cpus, other, against.force)?;
+        let rounds = [("this run", plan.rounds()), (against.with, other.blocks)];
+        if let Some((which, rounds)) = rounds.into_iter().find(|(_, rounds)| (*rounds as usize) < ROUNDS_MIN)
+        {
+            return Err(Exit::Usage.with(format!(
+                "--compare: {which} has {rounds} rounds, and a comparison needs {ROUNDS_MIN} of each run: --rounds {ROUNDS_MIN}"
+            )));
+        }
+        comparable(plan, &runner::facts_of(plan), cpus, other, against.force)?;
     }
     let mut told = Told::default();
     signals::stop_on_interrupt()?;
@@ -53,19 +63,21 @@ pub(crate) fn run(
     end(&archive, outcome, other.as_ref(), global, out)
 }
 
-/// Refuses to hold two runs against each other that differ in more than the machine; with `force` it is said only.
+/// Says what two runs differ in besides the machine. Those of `scale` are then not held against each other, except with
+/// `force`; sweeps are compared size by size, on other file systems too.
 pub(crate) fn comparable(
     plan: &Experiment,
+    facts: &BTreeMap<String, Maybe<String>>,
     cpus: Option<u32>,
     other: &Bakeoff,
     force: bool,
 ) -> anyhow::Result<()> {
-    let differing = runner::differing(plan, cpus, other);
+    let differing = runner::differing(plan, facts, cpus, other);
     if differing.is_empty() {
         return Ok(());
     }
     let what = format!("--compare: the two runs differ in more than the machine: {}", differing.join("; "));
-    if force {
+    if force || plan.kind() == RunKind::Dder {
         screen::Screen::new().line(&format!("bakeoff: {what}"));
         return Ok(());
     }

@@ -71,9 +71,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             let mut other = other.transpose()?;
             if let Some(other) = &other {
                 // As it is archived: what pages hide is not what was measured.
-                let plan =
-                    runner::archived_plan(&archive.bakeoff(id)?).map_err(crate::cmd::run::of_runner)?;
-                experiment::comparable(&plan, None, other, args.force)?;
+                let this = archive.bakeoff(id)?;
+                let plan = runner::archived_plan(&this).map_err(crate::cmd::run::of_runner)?;
+                experiment::comparable(&plan, &this.environment.facts, None, other, args.force)?;
             }
             if let Some(other) = other.as_mut().filter(|_| !args.identify) {
                 hidden.also(Hidden::in_bakeoff(other));

@@ -1,12 +1,13 @@
 //! `bakeoff.search/1`: the highest rate that keeps a promise.
 
 use record::missing::{Maybe, Missing};
-use record::search::{Answer, Probe, ProbeEnd, SearchRecord};
+use record::search::{Answer, Probe, ProbeEnd, SearchRecord, Try};
 use serde_json::Value;
 
 use super::object::Object;
 
-/// The document of a search: its answer, the interval that it lies in, and every run.
+/// The document of a search: its answer, the interval that it lies in, the numbers of the tries that speak against it, from 1,
+/// and every run.
 pub fn search(search: &SearchRecord) -> Value {
     let unknown = |why: &str| -> Maybe<f64> { Err(Missing::because(why)) };
     let (word, kept, broken) = match &search.answer {
@@ -19,10 +20,13 @@ pub fn search(search: &SearchRecord) -> Value {
             };
             (word, kept_per_s.ok_or_else(|| Missing::because("it was never kept")), unknown(why))
         }
-        Answer::Unsettled { kept_per_s, broken_at_per_s } => {
-            ("unsettled", Ok(*kept_per_s), Ok(*broken_at_per_s))
+        Answer::Unsettled { kept, broken } => {
+            let rate = |tried: &Option<Try>, why: &str| {
+                tried.map(|tried| tried.rate_per_s).ok_or_else(|| Missing::because(why))
+            };
+            ("unsettled", rate(kept, "no try kept it"), rate(broken, "no try broke it"))
         }
-        Answer::Changed { kept_per_s, broken_at_per_s } => ("changed", Ok(*kept_per_s), Ok(*broken_at_per_s)),
+        Answer::Changed { kept, broken, .. } => ("changed", Ok(kept.rate_per_s), Ok(broken.rate_per_s)),
         Answer::Stopped => ("stopped", unknown("it was stopped"), unknown("it was stopped")),
     };
     Object::default()
@@ -32,6 +36,7 @@ pub fn search(search: &SearchRecord) -> Value {
         .with("answer", word)
         .maybe("rate_per_s", kept)
         .maybe("broken_at_per_s", broken)
+        .with("contradicting_tries", search.contradicting())
         .with("probes", search.probes.iter().map(probe).collect::<Vec<_>>())
         .finish()
 }

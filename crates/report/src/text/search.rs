@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use record::search::{Answer, Probe, ProbeEnd, SearchRecord};
+use record::search::{Answer, Probe, ProbeEnd, SearchRecord, Try};
 
 use super::table::{Align, Table};
 use super::{Style, Tint, labelled, tinted};
@@ -21,13 +21,15 @@ pub fn search(out: &mut dyn Write, search: &SearchRecord, style: Style) -> io::R
     labelled(out, ("promise", None), &search.promise.to_string(), 10, style)?;
     writeln!(out)?;
     let mut table = Table::default()
+        .column("try", Align::Right, 0)
         .column("offered/s", Align::Right, 0)
         .column("achieved/s", Align::Right, 2)
         .column("for", Align::Left, 3)
         .column("promise", Align::Left, 0)
         .column("found", Align::Elastic, 1);
-    for probe in &search.probes {
+    for (number, probe) in (1_usize..).zip(&search.probes) {
         table.row(vec![
+            (number.to_string(), None),
             (rate(probe.rate_per_s), None),
             (rate(probe.achieved_per_s), None),
             (probe.stage.word().to_owned(), None),
@@ -51,60 +53,129 @@ pub fn per_second(per_s: f64) -> String {
 
 fn answer(search: &SearchRecord) -> (String, Tint) {
     let promise = &search.promise;
-    let invalid = search.probes.last().is_some_and(|probe| probe.end == ProbeEnd::Invalid);
-    let limit = if invalid { "runs were INVALID" } else { "the generator was the limit" };
+    let last = search.probes.last().map(|probe| probe.end);
+    let limit = without_evidence(search);
     match &search.answer {
         Answer::Found { rate_per_s, broken_at_per_s } => (
             format!(
-                "{promise} holds up to {}/s, in three more runs too; it was broken at {}/s",
-                rate(*rate_per_s),
-                rate(*broken_at_per_s)
+                "{promise} holds up to {}, in three more tries too; it was broken at {}{}",
+                per_second(*rate_per_s),
+                per_second(*broken_at_per_s),
+                against(search)
             ),
             Tint::Good,
         ),
         Answer::Unreachable { at_per_s } => (
             format!(
-                "{promise} cannot be reached: it was broken even at {}/s, and at a lower rate a try has too few events to tell",
-                rate(*at_per_s)
+                "{promise} cannot be reached: it was broken even at {}, and at a lower rate a try has too few events to tell{}",
+                per_second(*at_per_s),
+                against(search)
             ),
             Tint::Bad,
         ),
-        Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } if kept >= at_per_s => (
+        Answer::GeneratorLimit { kept_per_s: Some(kept), .. } if last == Some(ProbeEnd::Kept) => (
             format!(
-                "{promise} holds at {}/s, and {}: what the target can do is not known",
-                rate(*kept),
-                if invalid { "later runs were INVALID" } else { "no higher rate is tried" }
+                "{promise} holds at {}, and no higher rate is tried: what the target can do is not known{}",
+                per_second(*kept),
+                against(search)
             ),
             Tint::Doubt,
         ),
-        Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } => (
-            format!(
-                "{promise} holds at {}/s; at {}/s {limit}, and what the target can do is not known",
-                rate(*kept),
-                rate(*at_per_s)
-            ),
-            Tint::Doubt,
-        ),
-        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
-            (format!("nothing was found: at {}/s {limit} already", rate(*at_per_s)), Tint::Doubt)
+        Answer::GeneratorLimit { kept_per_s: Some(kept), at_per_s } => {
+            let later = if kept >= at_per_s { "later" } else { "then" };
+            let text = format!(
+                "{promise} held at {}; {later}, at {}, {limit}, and what the target can do is not known{}",
+                per_second(*kept),
+                per_second(*at_per_s),
+                against(search)
+            );
+            (text, Tint::Doubt)
         }
-        Answer::Unsettled { kept_per_s, broken_at_per_s } => (
-            format!(
-                "not settled: {promise} held at {}/s and was broken at {}/s, and runs contradict each other",
-                rate(*kept_per_s),
-                rate(*broken_at_per_s)
-            ),
-            Tint::Doubt,
-        ),
-        Answer::Changed { kept_per_s, broken_at_per_s } => (
-            format!(
-                "INVALID: the target changed during the search: {promise} held at {}/s before and was broken at {}/s after",
-                rate(*kept_per_s),
-                rate(*broken_at_per_s)
-            ),
-            Tint::Bad,
-        ),
+        Answer::GeneratorLimit { kept_per_s: None, at_per_s } => {
+            (format!("nothing was found: at {} {limit}", per_second(*at_per_s)), Tint::Doubt)
+        }
+        Answer::Unsettled { kept, broken } => (unsettled(search, *kept, *broken), Tint::Doubt),
+        Answer::Changed { kept, broken, again } => {
+            let lower = if broken.number == again.number {
+                String::new()
+            } else {
+                format!(" at {} and,", at(*broken))
+            };
+            let text = format!(
+                "INVALID: the target changed during the search: {promise} held at {}, and was broken later{lower} at {}",
+                at(*kept),
+                at(*again)
+            );
+            (text, Tint::Bad)
+        }
         Answer::Stopped => ("stopped before there was an answer".to_owned(), Tint::Doubt),
+    }
+}
+
+/// Why the last tries told nothing.
+fn without_evidence(search: &SearchRecord) -> String {
+    let is_unclear = |probe: &&Probe| matches!(probe.end, ProbeEnd::Unclear | ProbeEnd::Invalid);
+    let row: Vec<&Probe> = search.probes.iter().rev().take_while(is_unclear).collect();
+    let invalid = row.iter().filter(|probe| probe.end == ProbeEnd::Invalid).count();
+    let count = row.len();
+    match invalid {
+        0 => format!("the generator was in the way in {count} tries in a row"),
+        _ if invalid == count => format!("{count} tries in a row were INVALID"),
+        _ => format!("{count} tries in a row were INVALID, or the generator was in the way"),
+    }
+}
+
+/// A rate, and the number of the try that had it.
+fn at(tried: Try) -> String {
+    format!("{} (try {})", per_second(tried.rate_per_s), tried.number)
+}
+
+fn unsettled(search: &SearchRecord, kept: Option<Try>, broken: Option<Try>) -> String {
+    let (promise, tries) = (&search.promise, search.probes.len());
+    match (kept, broken) {
+        (Some(kept), Some(broken)) if broken.rate_per_s <= kept.rate_per_s => format!(
+            "not settled: tries contradict each other: {promise} held at {} and was broken at {}",
+            at(kept),
+            at(broken)
+        ),
+        (Some(kept), Some(broken)) => format!(
+            "not settled after {tries} tries: {promise} held at {} and was broken at {}",
+            at(kept),
+            at(broken)
+        ),
+        (Some(kept), None) => {
+            format!("not settled after {tries} tries: {promise} held at {}, and no try broke it", at(kept))
+        }
+        (None, Some(broken)) => {
+            format!(
+                "not settled after {tries} tries: {promise} was broken at {}, and no try kept it",
+                at(broken)
+            )
+        }
+        (None, None) => format!("not settled after {tries} tries: none of them told anything"),
+    }
+}
+
+/// A clause that names the tries that speak against the answer, if any do: the highest rate that was kept, and the lowest that
+/// was broken.
+fn against(search: &SearchRecord) -> String {
+    let tries: Vec<(usize, &Probe)> =
+        search.contradicting().into_iter().map(|number| (number, &search.probes[number - 1])).collect();
+    let of_end = |end| tries.iter().filter(move |(_, probe)| probe.end == end);
+    let by_rate = |a: &&(usize, &Probe), b: &&(usize, &Probe)| a.1.rate_per_s.total_cmp(&b.1.rate_per_s);
+    let named = |word, found: Option<&(usize, &Probe)>| {
+        found.map(|(number, probe)| format!("{word} at {} (try {number})", per_second(probe.rate_per_s)))
+    };
+    let broken = named("broken", of_end(ProbeEnd::Broken).min_by(by_rate));
+    let kept = named("kept", of_end(ProbeEnd::Kept).max_by(by_rate));
+    let named: Vec<String> = broken.into_iter().chain(kept).collect();
+    match &named[..] {
+        [] => String::new(),
+        named => {
+            let count = tries.len();
+            let speak = if count == 1 { "1 try speaks" } else { &format!("{count} tries speak") };
+            format!("; {speak} against it: {}", named.join(", "))
+        }
     }
 }
 

@@ -26,7 +26,7 @@ const PAGE: usize = 4096;
 const RESIDENT_MAX: f64 = 0.1;
 
 /// Facts about the folder: `data.file_system` and `data.device`.
-pub(super) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
+pub(crate) fn facts(folder: &Path) -> BTreeMap<String, Maybe<String>> {
     let mount = fs::canonicalize(folder)
         .and_then(|folder| Ok((folder, fs::read_to_string("/proc/self/mountinfo")?)))
         .map_err(|e| Missing::because(e.to_string()))

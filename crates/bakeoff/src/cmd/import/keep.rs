@@ -45,6 +45,8 @@ pub(super) struct Keeper {
     before_last: usize,
     /// The log's first date, and its moment if its zone is known.
     first: Option<(When, Option<i64>)>,
+    /// Whether what was added has dates; `None` before anything was.
+    has_dates: Option<bool>,
     /// Why the run is not fit for comparison.
     invalid: Option<String>,
     /// Why it cannot be kept.
@@ -66,6 +68,7 @@ impl KeepOptions {
             series: Vec::new(),
             before_last: 0,
             first: None,
+            has_dates: None,
             invalid: None,
             refused: None,
         })
@@ -83,6 +86,11 @@ impl Keeper {
         self.begins_at(at, Some(unix_s));
         let first_s = self.first.as_ref().and_then(|(_, first_s)| *first_s).unwrap_or(unix_s);
         (unix_s - first_s) * 1000
+    }
+
+    /// Whether what is to be added has a date and what was added before has none, or the other way round.
+    pub(super) fn is_other_than_before(&mut self, has_date: bool) -> bool {
+        *self.has_dates.get_or_insert(has_date) != has_date
     }
 
     /// Adds what `add` makes of the moment `t_ms`.
@@ -103,7 +111,7 @@ impl Keeper {
 
     /// The run cannot be kept.
     pub(super) fn refuse(&mut self, reason: impl Into<String>) {
-        self.refused = Some(reason.into());
+        self.refused.get_or_insert(reason.into());
     }
 
     /// Writes the run, with the text itself beside it where it is a file.

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     source::each(&args.files, !global.json && !args.csv, out, &mut |source, out| {
         let Source { path, name, input, .. } = source;
         let mut keeper = args.keep.begin("lockstat");
-        let mut elapsed_s = 0.0;
+        let (mut elapsed_s, mut runs, mut unknown) = (0.0, 0_u32, false);
         let input = with_stderr(input, args)?;
         let mut notes = Notes::about(&name);
         let mut receiver: Box<dyn Runs + '_> = if global.json {
@@ -121,7 +121,12 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
                     }
                     if let Some(keeper) = &mut keeper {
                         // Runs in one file follow each other: each stands at its own end.
-                        elapsed_s += run.elapsed_s.or(args.elapsed).unwrap_or(0.0);
+                        let known_s = run.elapsed_s.or(args.elapsed);
+                        (runs, unknown) = (runs + 1, unknown || known_s.is_none());
+                        if runs > 1 && unknown {
+                            keeper.refuse("how long each run lasted is not known: give --elapsed SECONDS");
+                        }
+                        elapsed_s += known_s.unwrap_or(0.0);
                         if let Some(lost) = run.lost.first() {
                             keeper.taint(format!("records were lost ({lost})"));
                         }

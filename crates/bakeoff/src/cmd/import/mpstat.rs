@@ -168,6 +168,13 @@ fn keep(
     if sample.cut || (sample.since_boot.is_some() && !args.boot) {
         return false;
     }
+    if keeper.is_other_than_before(sample.at.is_some()) {
+        keeper.refuse(format!(
+            "{}: samples with and without a date cannot be kept over time together",
+            sample.line
+        ));
+        return false;
+    }
     let t_ms = match (&sample.at, placed, args.interval) {
         (Some(at), Some(Ok(placed)), _) => keeper.since_first_ms(at, placed.unix_s),
         (_, Some(Err(missing)), _) => {
