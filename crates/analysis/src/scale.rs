@@ -21,6 +21,8 @@ pub struct Scale {
     pub scaling: Scaling,
     /// CPUs that the copies were allowed.
     pub cpus: Maybe<u32>,
+    /// Missing if copies do different work, and how different is not known well enough to hold many against one.
+    pub weighed: Maybe<()>,
     /// What one copy says against what all say, in a sentence or two.
     pub seduction: Maybe<String>,
     /// What makes the numbers doubtful, each a sentence.
@@ -60,6 +62,8 @@ pub struct Level {
 
 /// Efficiency that levels of too few rounds for an interval may have by chance.
 const EFFICIENCY_MAX: f64 = 1.05;
+/// Weights of copies that may be off by more than this leave unknown what many copies do beside one.
+const WEIGHTS_ERROR_MAX: f64 = 0.1;
 /// The series that says how far the weights of units may be off.
 const UNIT_WORK_ERROR: &str = "unit_work_error_ratio";
 /// Two ratios that differ by less than this, surely, agree.
@@ -82,16 +86,33 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
                 level.work_per_s.clone().map(|(work, _)| work / (f64::from(level.copies) * one.0));
         }
     }
+    let weights_error = weights_error_of(bakeoff);
+    let weighed = weighed(weights_error);
+    if let Err(missing) = &weighed {
+        for level in levels.iter_mut().filter(|level| level.copies > 1) {
+            level.efficiency = Err(missing.clone());
+        }
+    }
     let cpus = bakeoff
         .sealed()
         .find_map(|(_, run)| value(run, "cpus", None))
         .map(to_u32)
         .ok_or_else(|| Missing::because("no level is valid"));
     // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
-    let scaling = scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1)));
-    let seduction = seduction(&levels);
-    let caveats = weighed(bakeoff).into_iter().chain(too_efficient(&levels)).collect();
-    Scale { levels, scaling, cpus, seduction, caveats }
+    let scaling = match &weighed {
+        Ok(()) => scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1))),
+        Err(missing) => Scaling {
+            laws: Vec::new(),
+            chosen: Err(missing.clone()),
+            peak: Err(missing.clone()),
+            cliff: None,
+            retrograde: false,
+            slow_tail: false,
+        },
+    };
+    let seduction = seduction(&levels, &weighed);
+    let caveats = different_work(weights_error).into_iter().chain(too_efficient(&levels)).collect();
+    Scale { levels, scaling, cpus, weighed, seduction, caveats }
 }
 
 /// How far the weights of units may be off, the largest of all valid rounds.
@@ -99,17 +120,31 @@ fn weights_error(runs: impl Iterator<Item = f64>) -> f64 {
     runs.fold(0.0, f64::max)
 }
 
-/// That copies do different work, and how well that is known.
-fn weighed(bakeoff: &Bakeoff) -> Option<String> {
+/// The same of a run; `None` if its copies do the same work.
+fn weights_error_of(bakeoff: &Bakeoff) -> Option<f64> {
     let of_run = |run| values(run, UNIT_WORK_ERROR).next();
     let all: Vec<f64> = bakeoff.sealed().filter_map(|(_, run)| of_run(run)).collect();
-    (!all.is_empty()).then(|| {
-        format!(
-            "copies do different work, counted by what each takes alone, which is known to {}; intervals of work include that, \
-             those of the laws do not",
-            share(weights_error(all.into_iter()))
-        )
-    })
+    (!all.is_empty()).then(|| weights_error(all.into_iter()))
+}
+
+fn weighed(error: Option<f64>) -> Maybe<()> {
+    match error.filter(|error| *error > WEIGHTS_ERROR_MAX) {
+        None => Ok(()),
+        Some(error) => Err(Missing::because(format!(
+            "copies do different work, and what each takes alone is known to {} only: units that take longer tell more",
+            share(error)
+        ))),
+    }
+}
+
+/// That copies do different work, and how well that is known.
+fn different_work(error: Option<f64>) -> Option<String> {
+    let error = error.filter(|error| *error <= WEIGHTS_ERROR_MAX)?;
+    Some(format!(
+        "copies do different work, counted by what each takes alone, which is known to {}; intervals of work include that, \
+         those of the laws do not",
+        share(error)
+    ))
 }
 
 /// That a level does more than so many times what one copy does, which copies of the same work cannot.
@@ -123,7 +158,7 @@ fn too_efficient(levels: &[Level]) -> Option<String> {
             _ => *work > times * one.0 * EFFICIENCY_MAX,
         }
     };
-    let level = levels.iter().filter(|level| level.copies > 1).find(is_over)?;
+    let level = levels.iter().filter(|level| level.copies > 1 && level.efficiency.is_ok()).find(is_over)?;
     let efficiency = share(*level.efficiency.as_ref().ok()?);
     Some(format!(
         "{} copies have an efficiency of {efficiency}: over 100 % is no parallel speed. Copies do different work that the command does \
@@ -240,7 +275,7 @@ fn series(levels: &[Level]) -> Vec<Series> {
 }
 
 /// What one copy says about the machine, and what all of them say.
-fn seduction(levels: &[Level]) -> Maybe<String> {
+fn seduction(levels: &[Level], weighed: &Maybe<()>) -> Maybe<String> {
     let Some(one) = levels.first().filter(|l| l.copies == 1) else {
         return Err(Missing::because("one copy alone was not measured"));
     };
@@ -254,6 +289,9 @@ fn seduction(levels: &[Level]) -> Maybe<String> {
         (Ok(busy), ..) => format!("one copy uses {} of this machine{limit}", share(*busy)),
         _ => "one copy was measured, and nobody saw what it used of this machine".to_owned(),
     };
+    if let Err(missing) = weighed {
+        return Ok(format!("{first}; what many copies do beside it is not known: {missing}"));
+    }
     let valid: Vec<(&Level, f64)> =
         levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
     let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| valid.len() > 1)
@@ -324,8 +362,16 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
     let all = greatest(a).zip(greatest(b)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
+    let weighed = a.weighed.clone().and_then(|()| b.weighed.clone());
+    let all = weighed.clone().and(all);
     let sentence = match (&one, &all) {
         (Ok(one), Ok(all)) => verdict(one, all),
+        _ if weighed.is_err() => {
+            format!(
+                "the two runs cannot be compared: {}",
+                weighed.map_or_else(|missing| missing.reason, |()| String::new())
+            )
+        }
         _ => format!(
             "the two runs cannot be compared: each needs {SERIES_MIN} valid rounds of one copy and of all"
         ),

@@ -155,6 +155,21 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     let ends = |scale: &analysis::scale::Scale| scale.levels[1].work_per_s.clone().unwrap().1.unwrap();
     assert!((ends(&with).1 / ends(&without).1 - 1.1).abs() < 1e-9 && ends(&with).0 < ends(&without).0);
     assert!(with.caveats[0].contains("known to 10.0 %"), "{:?}", with.caveats);
+    // Known to less, they say nothing about many copies beside one.
+    for run in weighed.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
+        run.series.iter_mut().filter(|s| s.name == "unit_work_error_ratio").for_each(|s| s.value = 0.408);
+    }
+    let unknown = analysis::scale::scale(&weighed);
+    assert!(unknown.levels[0].efficiency.is_ok() && unknown.levels[1].efficiency.is_err());
+    assert!(unknown.scaling.chosen.is_err() && unknown.caveats.is_empty(), "{:?}", unknown.caveats);
+    let said = unknown.seduction.clone().unwrap();
+    assert!(said.contains("is known to 40.8 % only") && !said.contains("times the work"), "{said}");
+    let versus = analysis::scale::versus(&unknown, &unknown);
+    assert!(
+        versus.one.is_ok() && versus.all.is_err() && versus.sentence.contains("40.8 %"),
+        "{}",
+        versus.sentence
+    );
 }
 
 #[test]

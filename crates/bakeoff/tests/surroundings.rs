@@ -359,6 +359,7 @@ question = "Does a quota pass for a result?"
 [factors.threads]
 values    = [1, 2]
 reference = 1
+level     = "whole-plot"
 
 [design]
 blocks = 2

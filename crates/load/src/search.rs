@@ -227,7 +227,7 @@ impl Search {
         let limit_per_s = match &self.answer {
             Some(Answer::Found { rate_per_s, .. }) => rate_per_s * LUCK,
             Some(Answer::Unreachable { .. }) => 0.0,
-            Some(Answer::GeneratorLimit { .. }) => match self.broken_per_s() {
+            Some(Answer::GeneratorLimit { .. } | Answer::Unsettled { .. }) => match self.broken_per_s() {
                 Some(broken_per_s) => broken_per_s * LUCK,
                 None => return,
             },

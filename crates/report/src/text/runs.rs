@@ -43,6 +43,8 @@ pub fn runs_list<'a>(
 
 fn title(header: &RunHeader) -> String {
     match &header.reason {
+        // What a run with a result lacks must not be cut off.
+        Some(reason) if header.state == RunState::Sealed => format!("{reason}: {}", header.title),
         Some(reason) => format!("{} ({reason})", header.title),
         None => header.title.clone(),
     }
