@@ -153,12 +153,13 @@ impl Ticks {
     }
 
     /// Ticks since `earlier`; `None` if any state went back but waiting, which Linux lets fall by a few ticks when a task
-    /// that waits for I/O moves to another CPU (proc(5), `iowait`).
+    /// that waits for I/O moves to another CPU (proc(5), `iowait`). What waiting lost, idling gained: both are the same time.
     fn since(&self, earlier: &Self) -> Option<Self> {
+        let fell = earlier.wait.saturating_sub(self.wait);
         Some(Self {
             user: self.user.checked_sub(earlier.user)?,
             system: self.system.checked_sub(earlier.system)?,
-            idle: self.idle.checked_sub(earlier.idle)?,
+            idle: self.idle.checked_sub(earlier.idle)?.saturating_sub(fell),
             wait: self.wait.saturating_sub(earlier.wait),
             stolen: self.stolen.checked_sub(earlier.stolen)?,
         })

@@ -200,7 +200,7 @@ fn a_last_line_without_an_end_is_named_unless_its_name_is_known() {
 
 #[test]
 fn waiting_may_fall_a_little_without_a_reboot() {
-    let all = snapshots(&(linux(0, 0, 50, 0) + &linux(100, 300, 49, 0)));
+    let all = snapshots(&(linux(0, 0, 50, 0) + &linux(100, 301, 49, 0)));
     let found = interval(&all[0], &all[1], &CLOCKWORK);
     assert_eq!((found.busy_ratio(), found.ratio(|ticks| ticks.wait)), (Ok(0.25), Ok(0.0)));
 }

@@ -88,16 +88,17 @@ impl Table {
                 let of = (0..widths.len()).filter(shown).filter(|i| self.columns[*i].align == align);
                 of.max_by_key(|i| widths[*i])
             };
+            // Several columns of words share the loss: the longest comes down to the next.
+            let shared = |i: usize| {
+                let others =
+                    (0..widths.len()).filter(|j| *j != i && self.columns[*j].align == Align::Elastic);
+                let next = others.map(|j| widths[j]).max().unwrap_or(0).max(WORDS_MIN);
+                over.min(widths[i].saturating_sub(next).max(1))
+            };
             match (longest(Align::Elastic), expendable, longest(Align::Left)) {
-                (Some(i), _, _) if widths[i] >= over + WORDS_MIN => widths[i] -= over,
+                (Some(i), _, _) if widths[i] >= over + WORDS_MIN => widths[i] -= shared(i),
                 (_, Some(i), _) => widths[i] = 0,
-                // Several columns of words share the loss: the longest comes down to the next.
-                (Some(i), None, _) if widths[i] > WORDS_MIN => {
-                    let others =
-                        (0..widths.len()).filter(|j| *j != i && self.columns[*j].align == Align::Elastic);
-                    let next = others.map(|j| widths[j]).max().unwrap_or(0).max(WORDS_MIN);
-                    widths[i] -= over.min(widths[i].saturating_sub(next).max(1));
-                }
+                (Some(i), None, _) if widths[i] > WORDS_MIN => widths[i] -= shared(i),
                 (_, _, Some(i)) if widths[i] > WORDS_MIN => widths[i] -= over.min(widths[i] - WORDS_MIN),
                 _ => break,
             }
@@ -174,6 +175,24 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.contains(r"a\n\x1b[2Jb"), "{text}");
+    }
+
+    #[test]
+    fn columns_of_words_of_one_length_are_cut_to_one_length() {
+        let mut table = Table::default()
+            .column("fact", Align::Elastic, 0)
+            .column("a", Align::Elastic, 0)
+            .column("b", Align::Elastic, 0);
+        let long = "words that are far too long for this terminal";
+        table.row(vec![("cpu".into(), None), (long.into(), None), (long.into(), None)]);
+        let mut out = Vec::new();
+        table.write(&mut out, Style { width: 70, color: false }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let row = text.lines().nth(1).unwrap();
+        assert_eq!(length(row), 70, "{text}");
+        let cuts: Vec<usize> =
+            row.split("  ").skip(1).map(str::trim).filter(|c| !c.is_empty()).map(length).collect();
+        assert!(cuts.len() == 2 && cuts[0].abs_diff(cuts[1]) <= 1, "{text}");
     }
 
     #[test]
