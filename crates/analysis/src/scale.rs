@@ -302,8 +302,11 @@ fn seduction(levels: &[Level], weighed: &Maybe<()>) -> Maybe<String> {
     if best.copies == 1 {
         return Ok(format!("{first}; no number of copies does more"));
     }
+    // Counts the choice of the best level.
+    let interval = greatest(levels).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one));
+    let interval = interval.map_or_else(String::new, |r| format!(" [{:.2}, {:.2}]", r.low, r.high));
     Ok(format!(
-        "{first}; {} copies do {times:.2} times the work of one ({} of {} times)",
+        "{first}; {} copies do {times:.2} times the work of one{interval} ({} of {} times)",
         best.copies,
         share(times / f64::from(best.copies)),
         best.copies
@@ -361,7 +364,7 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
-    let all = greatest(a).zip(greatest(b)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
+    let all = greatest(&a.levels).zip(greatest(&b.levels)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
     let weighed = a.weighed.clone().and_then(|()| b.weighed.clone());
     let all = weighed.clone().and(all);
     let sentence = match (&one, &all) {
@@ -390,13 +393,8 @@ struct Greatest {
 ///
 /// The greatest of several noisy means is partly so by luck. Its lower end is that of a level that was not named before, so that
 /// each level which may be the greatest gets its share of the 2.5 % (Bonferroni); at the upper end, luck does no harm.
-fn greatest(scale: &Scale) -> Option<Greatest> {
-    let levels: Vec<Vec<f64>> =
-        scale.levels.iter().map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
-    let end = |logs: &Vec<f64>, tail: f64, side: f64| {
-        let (mean, error) = mean_and_error(logs);
-        mean + side * t_above(tail, logs.len() as f64 - 1.0) * error
-    };
+fn greatest(levels: &[Level]) -> Option<Greatest> {
+    let levels: Vec<Vec<f64>> = levels.iter().map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
     let most = |of: &dyn Fn(&Vec<f64>) -> f64| levels.iter().map(of).max_by(f64::total_cmp);
     let best = levels.iter().max_by(|a, b| mean_and_error(a).0.total_cmp(&mean_and_error(b).0))?;
     let surely = end(best, TAIL, -1.0);
@@ -406,6 +404,22 @@ fn greatest(scale: &Scale) -> Option<Greatest> {
         low: most(&|logs| end(logs, TAIL / rivals as f64, -1.0))?,
         high: most(&|logs| end(logs, TAIL, 1.0))?,
     })
+}
+
+/// ln of what a level does; `None` under six rounds.
+fn ends(level: &Level) -> Option<Greatest> {
+    let logs = logs(level);
+    (logs.len() >= SERIES_MIN).then(|| Greatest {
+        value: mean_and_error(&logs).0,
+        low: end(&logs, TAIL, -1.0),
+        high: end(&logs, TAIL, 1.0),
+    })
+}
+
+/// An end of an interval of a mean, Student's t.
+fn end(logs: &[f64], tail: f64, side: f64) -> f64 {
+    let (mean, error) = mean_and_error(logs);
+    mean + side * t_above(tail, logs.len() as f64 - 1.0) * error
 }
 
 /// The ratio of two values with intervals of their own.

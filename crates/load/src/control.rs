@@ -240,7 +240,9 @@ impl State {
             Phase::RampDown => planned_per_s * (1.0 - share_of(self.ramps[1])),
             Phase::Drain => 0.0,
         };
-        Some(unchanged_per_s * (mean_per_s / planned_per_s))
+        let per_s = unchanged_per_s * (mean_per_s / planned_per_s);
+        // To a millionth: an event an hour is 0.000278/s.
+        Some((per_s * 1e6).round() / 1e6)
     }
 
     fn line_at(&mut self, now_ns: u64) -> String {

@@ -16,7 +16,7 @@ pub fn search(search: &SearchRecord) -> Value {
         Answer::GeneratorLimit { kept_per_s, .. } => {
             let (word, why) = match search.probes.last() {
                 Some(Probe { end: ProbeEnd::Invalid, .. }) => ("invalid", "runs were INVALID"),
-                _ => ("generator-limit", "the generator was the limit"),
+                _ => ("generator-limit", "the generator was in the way"),
             };
             (word, kept_per_s.ok_or_else(|| Missing::because("it was never kept")), unknown(why))
         }
