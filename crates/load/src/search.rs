@@ -28,9 +28,9 @@ const UPPER_END_KEPT: u32 = 2;
 const LUCK: f64 = 1.15;
 /// Runs after which it is given up.
 const TRIES_MAX: usize = 64;
-/// Standard deviations by which the tries that kept the promise must lie before those that broke it, for the target to have
-/// changed: one false alarm in a hundred.
-const CHANGED_Z: f64 = 2.33;
+/// A target has changed if tries that did one or the other by chance would keep the promise first and break it then with this
+/// probability at most.
+const BY_CHANCE: f64 = 0.01;
 /// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often.
 const TRIES_UNCLEAR: u32 = 3;
 
@@ -252,29 +252,16 @@ impl Search {
         };
         let after = self.all(ProbeEnd::Broken).filter(|tried| tried.number > kept.number);
         let broken = after.min_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s)).unwrap_or(again);
-        self.answer = Some(if self.drift_z(broken.rate_per_s, kept.rate_per_s) >= CHANGED_Z {
+        let within = |tried: &Try| (broken.rate_per_s..=kept.rate_per_s).contains(&tried.rate_per_s);
+        let before =
+            self.all(ProbeEnd::Kept).filter(within).filter(|tried| tried.number < broken.number).count();
+        let after =
+            self.all(ProbeEnd::Broken).filter(within).filter(|tried| tried.number > kept.number).count();
+        self.answer = Some(if first_by_chance(before, after) <= BY_CHANCE {
             Answer::Changed { kept, broken, again }
         } else {
             self.unsettled()
         });
-    }
-
-    /// How far, in standard deviations, the tries at these rates that kept the promise lie before those that broke it, against
-    /// a target that does one or the other by chance.
-    ///
-    /// # Source
-    ///
-    /// Mann and Whitney, "On a test of whether one of two random variables is stochastically larger than the other", *Annals of
-    /// Mathematical Statistics* 18 (1947), 50-60.
-    fn drift_z(&self, from_per_s: f64, to_per_s: f64) -> f64 {
-        let of = |end| -> Vec<usize> {
-            let within = |tried: &Try| (from_per_s..=to_per_s).contains(&tried.rate_per_s);
-            self.all(end).filter(within).map(|tried| tried.number).collect()
-        };
-        let (kept, broken) = (of(ProbeEnd::Kept), of(ProbeEnd::Broken));
-        let before: usize = kept.iter().map(|k| broken.iter().filter(|b| k < b).count()).sum();
-        let (n, m) = (kept.len() as f64, broken.len() as f64);
-        (before as f64 - n * m / 2.0) / (n * m * (n + m + 1.0) / 12.0).sqrt()
     }
 
     /// What the search came to without an answer: rates that contradict each other by the votes of their tries, or else the highest
@@ -377,6 +364,11 @@ impl Search {
             (self.stage, self.rate_per_s, self.confirmed) = (Stage::Confirm, high, 0);
         }
     }
+}
+
+/// The probability that of `kept` and `broken` tries in random order all that are kept come first.
+fn first_by_chance(kept: usize, broken: usize) -> f64 {
+    (1..=kept).map(|i| i as f64 / (broken + i) as f64).product()
 }
 
 /// Whether a run kept the promise, and what was found of it in words.

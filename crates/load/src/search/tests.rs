@@ -48,6 +48,13 @@ fn a_target_that_gets_slower_is_said_to_have_changed() {
 }
 
 #[test]
+fn three_kept_tries_come_first_of_ten_by_chance_once_in_120() {
+    // By hand: 3! x 7! / 10!.
+    assert!((first_by_chance(3, 7) - 1.0 / 120.0).abs() < 1e-15);
+    assert_eq!((first_by_chance(0, 5), first_by_chance(2, 0)), (1.0, 1.0));
+}
+
+#[test]
 fn a_steady_target_that_keeps_a_promise_by_chance_near_its_capacity_is_rarely_called_changed() {
     let (mut found, mut wrong, mut false_alarms) = (0, 0, 0);
     for seed in 0..1_000 {
