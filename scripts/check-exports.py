@@ -167,7 +167,7 @@ for entry in runs:
             mean = math.exp(sum(math.log(v) for v in sums) / len(sums))
             check(f"scale: {level['copies']} copies", math.isclose(mean, level["work_per_s"], rel_tol=1e-9))
         if levels_compared == 0:
-            print("NOT COMPARED: no level of the scale run is valid on this machine now")
+            print(f"NOT COMPARED: no level of the scale run {run} is valid")
     print(f"{kind:8} {run}: {len(csv)} rows, {len(families)} families")
 
 kinds = {entry["kind"] for entry in runs}

@@ -21,8 +21,9 @@ pub struct Scale {
     pub scaling: Scaling,
     /// CPUs that the copies were allowed.
     pub cpus: Maybe<u32>,
-    /// Missing if copies do different work, and how different is not known well enough to hold many against one.
-    pub weighed: Maybe<()>,
+    /// How far the weights of copies that do different work may be off, as a share; 0 if they do the same. Missing if that is too
+    /// much to hold many copies against one.
+    pub weighed: Maybe<f64>,
     /// What one copy says against what all say, in a sentence or two.
     pub seduction: Maybe<String>,
     /// What makes the numbers doubtful, each a sentence.
@@ -100,7 +101,7 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
         .ok_or_else(|| Missing::because("no level is valid"));
     // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
     let scaling = match &weighed {
-        Ok(()) => scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1))),
+        Ok(_) => scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1))),
         Err(missing) => Scaling {
             laws: Vec::new(),
             chosen: Err(missing.clone()),
@@ -127,10 +128,10 @@ fn weights_error_of(bakeoff: &Bakeoff) -> Option<f64> {
     (!all.is_empty()).then(|| weights_error(all.into_iter()))
 }
 
-fn weighed(error: Option<f64>) -> Maybe<()> {
-    match error.filter(|error| *error > WEIGHTS_ERROR_MAX) {
-        None => Ok(()),
-        Some(error) => Err(Missing::because(format!(
+fn weighed(error: Option<f64>) -> Maybe<f64> {
+    match error.unwrap_or(0.0) {
+        error if error <= WEIGHTS_ERROR_MAX => Ok(error),
+        error => Err(Missing::because(format!(
             "copies do different work, and what each takes alone is known to {} only: units that take longer tell more",
             share(error)
         ))),
@@ -275,7 +276,7 @@ fn series(levels: &[Level]) -> Vec<Series> {
 }
 
 /// What one copy says about the machine, and what all of them say.
-fn seduction(levels: &[Level], weighed: &Maybe<()>) -> Maybe<String> {
+fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
     let Some(one) = levels.first().filter(|l| l.copies == 1) else {
         return Err(Missing::because("one copy alone was not measured"));
     };
@@ -289,9 +290,12 @@ fn seduction(levels: &[Level], weighed: &Maybe<()>) -> Maybe<String> {
         (Ok(busy), ..) => format!("one copy uses {} of this machine{limit}", share(*busy)),
         _ => "one copy was measured, and nobody saw what it used of this machine".to_owned(),
     };
-    if let Err(missing) = weighed {
-        return Ok(format!("{first}; what many copies do beside it is not known: {missing}"));
-    }
+    let weights_error = match weighed {
+        Ok(error) => *error,
+        Err(missing) => {
+            return Ok(format!("{first}; what many copies do beside it is not known: {missing}"));
+        }
+    };
     let valid: Vec<(&Level, f64)> =
         levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
     let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| valid.len() > 1)
@@ -303,7 +307,8 @@ fn seduction(levels: &[Level], weighed: &Maybe<()>) -> Maybe<String> {
         return Ok(format!("{first}; no number of copies does more"));
     }
     // Counts the choice of the best level.
-    let interval = greatest(levels).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one));
+    let interval =
+        greatest(levels).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one).widened(weights_error));
     let interval = interval.map_or_else(String::new, |r| format!(" [{:.2}, {:.2}]", r.low, r.high));
     Ok(format!(
         "{first}; {} copies do {times:.2} times the work of one{interval} ({} of {} times)",
@@ -355,6 +360,13 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    /// The same with an error more, a share in either direction.
+    fn widened(self, by: f64) -> Self {
+        Self { low: self.low / (1.0 + by), high: self.high * (1.0 + by), ..self }
+    }
+}
+
 /// Holds one scale run against another: what one copy says about the two machines, and what all copies say.
 ///
 /// Rounds of two machines are not paired: the interval is Welch's, on the logarithms.
@@ -365,16 +377,11 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
     let all = greatest(&a.levels).zip(greatest(&b.levels)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
-    let weighed = a.weighed.clone().and_then(|()| b.weighed.clone());
-    let all = weighed.clone().and(all);
+    let weighed = a.weighed.clone().and_then(|error| Ok((error, b.weighed.clone()?)));
+    let all = weighed.clone().and_then(|(a, b)| Ok(all?.widened(a).widened(b)));
     let sentence = match (&one, &all) {
         (Ok(one), Ok(all)) => verdict(one, all),
-        _ if weighed.is_err() => {
-            format!(
-                "the two runs cannot be compared: {}",
-                weighed.map_or_else(|missing| missing.reason, |()| String::new())
-            )
-        }
+        (_, Err(missing)) if weighed.is_err() => format!("the two runs cannot be compared: {missing}"),
         _ => format!(
             "the two runs cannot be compared: each needs {SERIES_MIN} valid rounds of one copy and of all"
         ),

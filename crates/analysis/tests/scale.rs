@@ -99,29 +99,31 @@ fn intervals_that_overlap_are_no_agreement() {
     }
 }
 
+/// A machine with 16 CPUs and a share of noise that a round shares, and as much of each level.
+fn measured(work: impl Fn(u32) -> f64, share: f64, seed: u64) -> analysis::scale::Scale {
+    let mut run = machine(16, &[1, 2, 4, 8, 16], work, true);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut normal = || (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0;
+    let shared: Vec<f64> = (0..=run.blocks).map(|_| share * normal()).collect();
+    for attempt in &mut run.attempts {
+        let block =
+            run.trials.iter().find(|trial| trial.index == attempt.trial).map_or(0, |trial| trial.block);
+        let factor = (shared[block as usize] + share * normal()).exp();
+        let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
+        series.filter(|s| s.name == "work_per_s").for_each(|s| s.value *= factor);
+    }
+    analysis::scale::scale(&run)
+}
+
 #[test]
 fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
-    // 1 % that a round shares and 1 % of each level. All copies of the first machine do so many times as much as one would make
-    // one expect.
+    // All copies of the first machine do so many times as much as one would make one expect.
     let said_to_agree = |times: f64| {
-        let measured = |of_all: f64, seed: u64| {
-            let work = |n: u32| 10.0 * f64::from(n) * if n > 1 { of_all } else { 1.0 };
-            let mut run = machine(16, &[1, 2, 4, 8, 16], work, true);
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            let mut normal =
-                || (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0;
-            let shared: Vec<f64> = (0..=run.blocks).map(|_| 0.01 * normal()).collect();
-            let blocks: Vec<u32> = run.trials.iter().map(|trial| trial.block).collect();
-            for attempt in &mut run.attempts {
-                let block = run.trials.iter().position(|t| t.index == attempt.trial).map(|at| blocks[at]);
-                let factor = (shared[block.unwrap_or(0) as usize] + 0.01 * normal()).exp();
-                let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
-                series.filter(|s| s.name == "work_per_s").for_each(|s| s.value *= factor);
-            }
-            analysis::scale::scale(&run)
+        let machine = |of_all: f64, seed: u64| {
+            measured(|n| 10.0 * f64::from(n) * if n > 1 { of_all } else { 1.0 }, 0.01, seed)
         };
         let agree = |seed: &u64| {
-            let versus = analysis::scale::versus(&measured(times, 2 * seed), &measured(1.0, 2 * seed + 1));
+            let versus = analysis::scale::versus(&machine(times, 2 * seed), &machine(1.0, 2 * seed + 1));
             versus.sentence.contains("agree within")
         };
         (0..200_u64).filter(agree).count()
@@ -132,6 +134,32 @@ fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
     }
     let count = said_to_agree(1.0);
     assert!(count >= 150, "the same machines: {count} of 200");
+}
+
+#[test]
+fn the_interval_of_times_the_work_of_one_holds_the_truth() {
+    /// A name, what so many copies do, and how many times the work of one the best number of copies does.
+    type Truth = (&'static str, fn(u32) -> f64, f64);
+    let truths: [Truth; 3] = [
+        ("rises", f64::from, 16.0),
+        ("flat from 4 on", |n| f64::from(n.min(4)), 4.0),
+        ("hardly more", |n| if n > 1 { 1.02 } else { 1.0 }, 1.02),
+    ];
+    for (name, work, truth) in truths {
+        for share in [0.005, 0.02, 0.05] {
+            // Without the sentence, one copy did most.
+            let interval = |seed: u64| {
+                let said = measured(work, share, seed).seduction.unwrap();
+                let (_, rest) = said.split_once("times the work of one [")?;
+                let (low, high) = rest.split_once("] ")?.0.split_once(", ")?;
+                Some((low.parse::<f64>().unwrap(), high.parse::<f64>().unwrap()))
+            };
+            let all: Vec<(f64, f64)> = (0..200).filter_map(interval).collect();
+            // Printed to two digits.
+            let held = all.iter().filter(|(low, high)| low - 0.005 <= truth && truth <= high + 0.005).count();
+            assert!(held * 100 >= all.len() * 93, "{name} {share}: {held} of {}", all.len());
+        }
+    }
 }
 
 #[test]
