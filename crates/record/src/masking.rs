@@ -6,6 +6,7 @@
 
 mod forms;
 mod names;
+mod places;
 mod quotes;
 
 use self::forms::mask_forms;
@@ -145,6 +146,10 @@ fn mask_line(line: &str) -> String {
     let line = mask_values(&line, options);
     let line = mask_values(&line, attached);
     let line = mask_values(&line, logins);
+    let line = mask_values(&line, places::placed);
+    let line = mask_values(&line, places::piped);
+    let line = mask_values(&line, places::elements);
+    let line = mask_values(&line, places::granted);
     let line = mask_words(&line);
     mask_forms(&line)
 }
@@ -201,17 +206,21 @@ fn headers(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Optio
 fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     let sign = from + line[from..].find(['=', ':', '('])?;
     let bytes = line.as_bytes();
+    let next = bytes.get(sign + 1);
+    // `password := "s"`, `password => "s"`.
+    let is_long = matches!((bytes[sign], next), (b':', Some(b'=')) | (b'=', Some(b'>')));
+    let behind = sign + 1 + usize::from(is_long);
     let is_comparison =
-        bytes.get(sign + 1) == Some(&b'=') || (sign > 0 && b"=!<>".contains(&bytes[sign - 1]));
-    let before = line[..sign].trim_end_matches(' ');
+        bytes[sign] == b'=' && next == Some(&b'=') || (sign > 0 && b"=!<>".contains(&bytes[sign - 1]));
+    let before = without_gap(&line[..sign]);
     let name_end = before.trim_end_matches(['"', '\'', '\\', '`']).len();
     let begin = name_from(line, name_end);
     let name = line[begin..name_end].trim_start_matches('-');
     let name = name.rsplit('.').next().unwrap_or(name);
     if is_comparison || !is_secret(name) {
-        return Some((sign + 1, None));
+        return Some((behind, None));
     }
-    let start = line.len() - line[sign + 1..].trim_start_matches(' ').len();
+    let start = behind_gap(line, behind);
     quotes.advance(line, begin);
     // `"PGPASSWORD=a b"`: the quote before the name ends the value.
     let is_whole =
@@ -222,7 +231,7 @@ fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option
     let is_quoted = Quotes::at(line, start).is_some() && !quotes.closes_at(line, start);
     let value = match bytes[sign] {
         b'(' if !is_quoted => None,
-        b':' if !is_quoted && (start == sign + 1 || !is_secret_field(name)) => None,
+        b':' if !is_quoted && !is_long && (start == sign + 1 || !is_secret_field(name)) => None,
         _ if is_part && !is_quoted => {
             let end = quotes.enclosing_end(line, start).map(|end| {
                 let end = line[start..end].find(';').map_or(end, |at| start + at);
@@ -241,7 +250,33 @@ fn fields(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option
         bytes[sign] != b':'
             || !matches!(line[value.inner.clone()].trim_end_matches([')', '.', ',']), "YES" | "NO")
     });
-    Some((sign + 1, value))
+    Some((behind, value))
+}
+
+/// The text without blanks and tabs at its end, also those that are escaped.
+fn without_gap(text: &str) -> &str {
+    let mut text = text;
+    loop {
+        let shorter = text.trim_end_matches([' ', '\t']);
+        let shorter = shorter.strip_suffix("\\t").unwrap_or(shorter);
+        if shorter.len() == text.len() {
+            return text;
+        }
+        text = shorter;
+    }
+}
+
+/// Where the blanks and tabs end that begin at `from`.
+fn behind_gap(line: &str, from: usize) -> usize {
+    let mut rest = &line[from..];
+    loop {
+        let shorter = rest.trim_start_matches([' ', '\t']);
+        let shorter = shorter.strip_prefix("\\t").unwrap_or(shorter);
+        if shorter.len() == rest.len() {
+            return line.len() - rest.len();
+        }
+        rest = shorter;
+    }
 }
 
 /// `--token SECRET`, `IDENTIFIED BY 'SECRET'`, `Bearer SECRET`.
@@ -397,6 +432,9 @@ fn mask_words(line: &str) -> String {
 fn mask_word(word: &str, before: &str) -> Option<String> {
     if word.contains("://") {
         return Some(Target::new(word).masked());
+    }
+    if let Some(shown) = places::of_pgpass(word).or_else(|| places::of_oracle(word, before)) {
+        return Some(shown);
     }
     if let Some(shown) = word.contains('@').then(|| without_password(word)).flatten() {
         return Some(shown);

@@ -14,7 +14,7 @@ enum Tail {
 }
 
 /// How a token begins, the least length of the rest, and what that is made of.
-const TOKENS: [(&str, usize, Tail); 35] = [
+const TOKENS: [(&str, usize, Tail); 36] = [
     // GitHub, GitLab
     ("ghp_", 16, Tail::Any),
     ("gho_", 16, Tail::Any),
@@ -57,6 +57,7 @@ const TOKENS: [(&str, usize, Tail); 35] = [
     ("hvs.", 16, Tail::Any),
     ("shpat_", 16, Tail::Any),
     ("dckr_pat_", 16, Tail::Any),
+    ("tskey-", 16, Tail::Any),
 ];
 
 /// Paths of web addresses that let in who knows them.

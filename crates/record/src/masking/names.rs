@@ -18,16 +18,21 @@ pub(super) fn is_header(name: &str) -> bool {
 }
 
 /// Words of a server's configuration whose next word is a secret.
-const WORDS: [&str; 3] = ["requirepass", "masterauth", "bearer"];
+const WORDS: [&str; 4] = ["requirepass", "masterauth", "primaryauth", "bearer"];
 
 /// Words whose next word is a secret behind one of these programs.
-const OF_PROGRAMS: [(&[&str], &str); 11] = [
+const OF_PROGRAMS: [(&[&str], &str); 16] = [
     (&["redis-cli", "valkey-cli", "redis-benchmark", "valkey-benchmark", "memtier_benchmark"], "-a"),
     (&["sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "cqlsh", "cypher-shell"], "-p"),
     (&["login", "useradd", "usermod", "rabbitmqadmin"], "-p"),
     (&["sqlcmd", "bcp", "zip", "unzip", "mosquitto_pub", "mosquitto_sub", "ipmitool"], "-P"),
     (&["ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami", "ldapdelete"], "-w"),
     (&["openssl"], "-k"),
+    (&["plink", "pscp", "psftp", "putty"], "-pw"),
+    (&["kadmin", "kadmin.local"], "-w"),
+    (&["kadmin", "kadmin.local"], "-pw"),
+    (&["ssh-keygen"], "-N"),
+    (&["slappasswd", "ldappasswd"], "-s"),
     (&["influx"], "-t"),
     (&["vault"], "login"),
     (&["machine", "login"], "password"),
@@ -80,7 +85,7 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
 }
 
 /// Whether the last command of `before` has one of the programs in it.
-fn is_behind(before: &str, programs: &[&str]) -> bool {
+pub(super) fn is_behind(before: &str, programs: &[&str]) -> bool {
     let command = near(before).rsplit(['|', ';', '&']).next().unwrap_or_default();
     words(command).any(|word| programs.contains(&word.rsplit('/').next().unwrap_or(word)))
 }
