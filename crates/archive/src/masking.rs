@@ -9,35 +9,91 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a document with every password masked: those of URLs, and `target` wherever it stands.
 ///
-/// Works on the text rather than on its fields, so that a field that is added later is covered.
+/// Works on the text rather than on its fields, so that a field that is added later is covered. Only the content of texts
+/// changes, each by itself: whatever it says, the document stays one.
 pub(crate) fn mask(document: Vec<u8>, target: Option<&Target>) -> Vec<u8> {
     let mut text = String::from_utf8(document).expect("serde_json writes UTF-8");
     if let Some(target) = target.filter(|t| t.expose() != t.masked()) {
         text = text.replace(&in_json(target.expose()), &in_json(&target.masked()));
     }
-    target::mask_text(&mask_texts(&text)).into_bytes()
+    mask_texts(&text).into_bytes()
 }
 
-/// The document with each of its texts masked by itself: as its lines, without the signs that stand for their ends.
+/// What a text of a document stands in.
+enum Inside {
+    /// With the name of the field that is read.
+    Object(String),
+    /// With the texts before it, the last few of them.
+    List(Vec<String>),
+}
+
+/// How many texts of a list may tell what the next one is: `["mysql", "-u", "root", "-pSECRET"]`.
+const WORDS_BEFORE_MAX: usize = 8;
+
+/// The document with each of its texts masked: as its lines, without the signs that stand for their ends.
 fn mask_texts(document: &str) -> String {
     let mut masked = String::with_capacity(document.len());
+    let mut inside: Vec<Inside> = Vec::new();
     let mut rest = document;
     while let Some(begin) = rest.find('"') {
         let Some(end) = text_end(rest, begin) else { break };
-        let written = &rest[begin..end];
-        masked.push_str(&rest[..begin]);
-        let text: Option<String> = serde_json::from_str(written).ok();
-        match text.map(|text| (target::mask_text(&text), text)) {
-            Some((hidden, text)) if hidden != text => {
-                masked.push_str(&serde_json::to_string(&hidden).expect("text is always JSON"));
+        let (between, written) = (&rest[..begin], &rest[begin..end]);
+        for sign in between.chars() {
+            match sign {
+                '{' => inside.push(Inside::Object(String::new())),
+                '[' => inside.push(Inside::List(Vec::new())),
+                '}' | ']' => drop(inside.pop()),
+                _ => {}
             }
-            _ => masked.push_str(written),
         }
+        masked.push_str(between);
         rest = &rest[end..];
+        let Ok(text) = serde_json::from_str::<String>(written) else {
+            masked.push_str(written);
+            continue;
+        };
+        let mut hidden = target::mask_text(&text);
+        match inside.last_mut() {
+            Some(Inside::Object(name)) if rest.trim_start().starts_with(':') => name.clone_from(&text),
+            Some(Inside::Object(name)) => hidden = hidden_in_field(name, &hidden),
+            Some(Inside::List(before)) => {
+                hidden = hidden_in_list(before, &hidden);
+                before.push(text.clone());
+                if before.len() > WORDS_BEFORE_MAX {
+                    before.remove(0);
+                }
+            }
+            None => {}
+        }
+        if hidden == text {
+            masked.push_str(written);
+        } else {
+            masked.push_str(&serde_json::to_string(&hidden).expect("text is always JSON"));
+        }
     }
     masked.push_str(rest);
     masked
 }
+
+/// The value of a field, whose name may say that it is a secret.
+fn hidden_in_field(name: &str, value: &str) -> String {
+    let field = serde_json::json!({ name: value });
+    let hidden: Option<serde_json::Value> = serde_json::from_str(&target::mask_text(&field.to_string())).ok();
+    let hidden = hidden.and_then(|field| Some(field.get(name)?.as_str()?.to_owned()));
+    hidden.unwrap_or_else(|| HIDDEN.to_owned())
+}
+
+/// A text of a list, whose texts before it may say that it is a secret.
+fn hidden_in_list(before: &[String], text: &str) -> String {
+    let list: Vec<&str> = before.iter().map(String::as_str).chain([text]).collect();
+    let list = serde_json::to_string(&list).expect("texts are always JSON");
+    let hidden: Option<Vec<String>> = serde_json::from_str(&target::mask_text(&list)).ok();
+    let hidden = hidden.filter(|hidden| hidden.len() == before.len() + 1).and_then(|mut list| list.pop());
+    hidden.unwrap_or_else(|| HIDDEN.to_owned())
+}
+
+/// Stands for a text that cannot be shown in part.
+const HIDDEN: &str = "***";
 
 /// Behind the quote that closes the one at `begin`.
 fn text_end(document: &str, begin: usize) -> Option<usize> {
@@ -90,6 +146,52 @@ mod tests {
         let again: serde_json::Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(again["command"], "load mysql://app:***@localhost/bench --rate 5");
         assert_eq!(again["also"], "saw postgres://u:***@h/db, then failed");
+    }
+
+    /// A text may end with what announces a secret: what follows it in the document is none.
+    #[test]
+    fn whatever_its_texts_say_a_document_keeps_its_names_and_its_numbers() {
+        for said in [
+            "the cost of --token",
+            "x --password",
+            "mysql -p",
+            "AUTH",
+            "identified by",
+            "password=",
+            "\"",
+            "Cookie:",
+        ] {
+            let shown = serde_json::json!({
+                "title": said, "environment": { "a": said, "b": "x" }, "password": 7,
+                "labels": { said: said, "token": said }, "list": [said, { "c": said }, "d"], "last": 1,
+            });
+            let text = mask(serde_json::to_vec_pretty(&shown).unwrap(), None);
+            let again: serde_json::Value =
+                serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{said}: {e}"));
+            assert_eq!(
+                (&again["environment"]["b"], &again["password"]),
+                (&shown["environment"]["b"], &7.into())
+            );
+            assert_eq!(again["last"], 1, "{said}");
+            assert!(again["list"][1]["c"].is_string(), "{said}");
+        }
+    }
+
+    #[test]
+    fn names_and_lists_tell_what_a_secret_is() {
+        let shown = serde_json::json!({
+            "labels": { "db-password": "hush1 x", "user": "bob" },
+            "words": ["mysql", "-u", "root", "-phush2", "--token", "hush3 y", "z"],
+            "password": "{env:PW}",
+        });
+        let text = mask(serde_json::to_vec(&shown).unwrap(), None);
+        let again: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!(again["labels"], serde_json::json!({ "db-password": "***", "user": "bob" }));
+        assert_eq!(
+            again["words"],
+            serde_json::json!(["mysql", "-u", "root", "-p***", "--token", "***", "z"])
+        );
+        assert_eq!(again["password"], "{env:PW}");
     }
 
     #[test]
