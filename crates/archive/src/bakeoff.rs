@@ -8,14 +8,15 @@ use record::bakeoff::{Attempt, Bakeoff, Levels, TrialState};
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use record::target;
 
+use crate::copies::{self, Found};
 use crate::error::ArchiveError;
-use crate::reader::{check_sum_line, in_file};
+use crate::reader::in_file;
 use crate::schema::Wrong;
 use crate::schema::bakeoff::{self as form, Order};
 use crate::schema::document;
 use crate::schema::environment::{self, EnvironmentFile};
 use crate::schema::event::{JournalEvent, Step};
-use crate::schema::manifest::check_names;
+use crate::schema::manifest::{StoredFile, check_names};
 use crate::{Archive, Filter, PartOf, checksum, disk, journal, lock, masking};
 
 pub(crate) const ORDER: &str = "order.json";
@@ -70,17 +71,22 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let order = read_order(&folder)?;
-        let plan = checked(&folder, &order, PLAN)?;
-        let plan =
-            String::from_utf8(plan).map_err(|e| ArchiveError::damaged(&folder.join(PLAN), e.to_string()))?;
+        let Begun { order, mut damage } = read_order(&folder)?;
+        let mut checked = |name: &str| -> Result<Vec<u8>, ArchiveError> {
+            let found = checked(&folder, &order, name)?;
+            damage.extend(found.damage);
+            Ok(found.bytes)
+        };
+        let plan = String::from_utf8(checked(PLAN)?)
+            .map_err(|e| ArchiveError::damaged(&folder.join(PLAN), e.to_string()))?;
         let machine: EnvironmentFile =
-            environment::FORM.read(&checked(&folder, &order, ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
+            environment::FORM.read(&checked(ENVIRONMENT)?, &folder.join(ENVIRONMENT))?;
         let machine = machine.facts.read().map_err(in_file(&folder, ENVIRONMENT))?;
         let mut story = read_story(&folder)?;
-        if story.damage.is_some() {
+        if !story.damage.is_empty() {
             self.complete(&mut story, id, order.levels().map(|(trial, _)| trial))?;
         }
+        story.damage.splice(0..0, damage);
         let header = story.header(&order).map_err(in_file(&folder, ORDER))?;
         let mut bakeoff = order.read(plan, machine).map_err(in_file(&folder, ORDER))?;
         bakeoff.header = header;
@@ -157,39 +163,62 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
     let plan = target::mask_text(&bakeoff.plan_text);
     let environment = masking::mask(document(&EnvironmentFile::of(&bakeoff.environment)), None);
     let files =
-        vec![disk::store(folder, ENVIRONMENT, &environment)?, disk::store(folder, PLAN, plan.as_bytes())?];
-    let order = masking::mask(document(&Order::of(bakeoff, files)), None);
-    let sum = disk::store(folder, ORDER, &order)?.sha256;
+        [copies::store(folder, ENVIRONMENT, &environment)?, copies::store(folder, PLAN, plan.as_bytes())?];
+    let order = masking::mask(document(&Order::of(bakeoff, files.into_iter().flatten().collect())), None);
+    let [StoredFile { sha256: sum, .. }, _] = copies::store(folder, ORDER, &order)?;
     disk::store(folder, ORDER_SUM, disk::sum_line(&sum, ORDER).as_bytes())?;
     disk::store(folder, EVENTS, journal::begin(bakeoff.header.id, &sum).as_bytes())?;
     Ok(())
 }
 
+/// `order.json`, and what is damaged of it.
+pub(crate) struct Begun {
+    pub(crate) order: Order,
+    pub(crate) damage: Vec<String>,
+}
+
 /// Reads and checks `order.json`.
-pub(crate) fn read_order(folder: &Path) -> Result<Order, ArchiveError> {
-    let bytes = disk::read(&folder.join(ORDER))?;
-    check_sum_line(folder, ORDER_SUM, &bytes, ORDER)?;
-    let order: Order = form::FORM.read(&bytes, &folder.join(ORDER))?;
+pub(crate) fn read_order(folder: &Path) -> Result<Begun, ArchiveError> {
+    let found = copies::read_by_line(folder, ORDER, ORDER_SUM)?;
+    let order: Order = form::FORM.read(&found.bytes, &folder.join(ORDER))?;
     check_names(&order.files).map_err(in_file(folder, ORDER))?;
-    Ok(order)
+    Ok(Begun { order, damage: found.damage.into_iter().collect() })
 }
 
 /// The checksum of `order.json`, which the journal continues.
 pub(crate) fn order_sum(folder: &Path) -> Result<String, ArchiveError> {
-    let bytes = disk::read(&folder.join(ORDER))?;
-    check_sum_line(folder, ORDER_SUM, &bytes, ORDER)?;
-    Ok(checksum::of(&bytes))
+    Ok(checksum::of(&copies::read_by_line(folder, ORDER, ORDER_SUM)?.bytes))
 }
 
 /// A file that `order.json` names, as it was written.
-pub(crate) fn checked(folder: &Path, order: &Order, name: &str) -> Result<Vec<u8>, ArchiveError> {
-    let path = folder.join(name);
-    let bytes = disk::read(&path)?;
-    let agrees = order.files.iter().any(|f| f.name == name && f.sha256 == checksum::of(&bytes));
-    if agrees {
-        return Ok(bytes);
+fn checked(folder: &Path, order: &Order, name: &str) -> Result<Found, ArchiveError> {
+    let sha256 = order.files.iter().find(|file| file.name == name).map_or("", |file| &file.sha256);
+    copies::read(folder, name, sha256, ORDER)
+}
+
+/// Whether each file that the bake-off is begun with has a copy. Earlier versions stored none.
+pub(crate) fn has_copies(order: &Order) -> bool {
+    order.files.iter().any(|file| file.name == copies::name_of(PLAN))
+}
+
+/// Writes damaged files that a bake-off is begun with anew, from their copies; yields what was damaged.
+pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
+    let Begun { order, mut damage } = read_order(folder)?;
+    if !has_copies(&order) {
+        return Ok(damage);
     }
-    Err(ArchiveError::damaged(&path, format!("it does not agree with its checksum in {ORDER}")))
+    let bytes = copies::read_by_line(folder, ORDER, ORDER_SUM)?.bytes;
+    copies::mend(folder, ORDER, &bytes)?;
+    let line = disk::sum_line(&checksum::of(&bytes), ORDER);
+    if disk::read(&folder.join(ORDER_SUM)).map_or(true, |found| found != line.as_bytes()) {
+        copies::replace(folder, ORDER_SUM, line.as_bytes())?;
+    }
+    for name in [PLAN, ENVIRONMENT] {
+        let found = checked(folder, &order, name)?;
+        copies::mend(folder, name, &found.bytes)?;
+        damage.extend(found.damage);
+    }
+    Ok(damage)
 }
 
 /// What a journal comes to.
@@ -198,8 +227,8 @@ pub(crate) struct Story {
     pub(crate) state: RunState,
     pub(crate) reason: Option<String>,
     pub(crate) attempts: Vec<Told>,
-    /// Where the journal is damaged, if it is.
-    damage: Option<String>,
+    /// What is damaged of its own files.
+    damage: Vec<String>,
 }
 
 /// An attempt as the journal tells it.
@@ -220,14 +249,12 @@ impl Story {
     /// # Errors
     ///
     /// [`Wrong`] if the header in `order` cannot be read.
-    pub(crate) fn header(&self, order: &Order) -> Result<RunHeader, Wrong> {
+    fn header(&self, order: &Order) -> Result<RunHeader, Wrong> {
         let begun = order.header.read()?;
-        let damage = self.damage.as_ref().map(|damage| {
-            format!("its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown")
-        });
         let is_levels = begun.kind == RunKind::Scale && self.state == RunState::Sealed;
         let invalid = is_levels.then(|| self.invalid_levels(order)).flatten();
-        let reasons: Vec<String> = damage.into_iter().chain(self.reason.clone()).chain(invalid).collect();
+        let damage = self.damage.iter().cloned();
+        let reasons: Vec<String> = damage.chain(self.reason.clone()).chain(invalid).collect();
         let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         Ok(RunHeader { state: self.state, reason, ..begun })
     }
@@ -253,6 +280,19 @@ impl Story {
     }
 }
 
+/// The header of the bake-off in `folder`, with what its journal comes to.
+///
+/// - `read`: [`read_story`] or [`read_told`].
+pub(crate) fn header(
+    folder: &Path,
+    read: fn(&Path) -> Result<Story, ArchiveError>,
+) -> Result<RunHeader, ArchiveError> {
+    let Begun { order, damage } = read_order(folder)?;
+    let mut story = read(folder)?;
+    story.damage.splice(0..0, damage);
+    story.header(&order).map_err(in_file(folder, ORDER))
+}
+
 /// What a bake-off's journal comes to, also while it runs.
 pub(crate) fn read_story(folder: &Path) -> Result<Story, ArchiveError> {
     // Asked before the content is read: a process that ends in between has then said more than it must.
@@ -267,7 +307,12 @@ pub(crate) fn read_told(folder: &Path) -> Result<Story, ArchiveError> {
 
 fn story_of(folder: &Path, taken: bool) -> Result<Story, ArchiveError> {
     let journal::Told { events, damage, .. } = read_journal(folder)?;
-    Ok(Story { damage, ..story(&events, taken) })
+    let damage = damage.map(|damage| {
+        format!(
+            "its journal is damaged ({damage}): the other lines and the runs themselves tell what is shown"
+        )
+    });
+    Ok(Story { damage: damage.into_iter().collect(), ..story(&events, taken) })
 }
 
 pub(crate) fn read_journal(folder: &Path) -> Result<journal::Told, ArchiveError> {
@@ -352,7 +397,7 @@ pub(crate) fn story(events: &[JournalEvent], taken: bool) -> Story {
         None if going_on => (RunState::Running, None),
         None => (RunState::Abandoned, Some("its process died; `bakeoff resume` goes on with it".to_owned())),
     };
-    Story { state, reason, attempts, damage: None }
+    Story { state, reason, attempts, damage: Vec::new() }
 }
 
 /// The state of a bake-off that is done, and why it has no result.

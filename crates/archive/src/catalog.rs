@@ -3,6 +3,7 @@
 //! Every use opens it, brings it up to date with the names on disk, and closes it, so that whoever wrote a run and
 //! died before telling the index, or copied a folder by hand, is right.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -13,15 +14,15 @@ use record::clock::WallAnchor;
 use record::run::{RunHeader, RunId, RunKind, RunState};
 use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, Row, TransactionBehavior, params};
 
 use crate::disk::{Place, Tree};
 use crate::error::ArchiveError;
 use crate::lock::Hold;
-use crate::{bakeoff, disk, lock, reader};
+use crate::{bakeoff, checksum, disk, lock, reader};
 
 /// Raised when the tables change, or what is read from the folders: an index of another version is built anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// How long one process waits for another's transaction.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,7 +38,8 @@ CREATE TABLE run (
     bakeoff         TEXT,
     tool_version    TEXT NOT NULL,
     command         TEXT NOT NULL,
-    events_bytes    INTEGER
+    events_bytes    INTEGER,
+    sha256          TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE label (
     run   TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -305,6 +307,8 @@ impl Catalog {
     }
 
     /// All headers, newest first.
+    ///
+    /// Each has a checksum: SQLite does not see a bit that flips in a text, and a run must not be listed as another one.
     pub(crate) fn headers(&self) -> rusqlite::Result<Vec<RunHeader>> {
         let mut labels = BTreeMap::<String, BTreeMap<String, String>>::new();
         let mut rows = self.db.prepare_cached("SELECT run, name, value FROM label")?;
@@ -334,24 +338,21 @@ impl Catalog {
     ///
     /// One from the future was made while the clock was wrong: it is the newest only where there is no other.
     pub(crate) fn latest(&self, kinds: &[RunKind], now_unix_ns: u64) -> rusqlite::Result<Option<RunId>> {
-        let kinds: Vec<String> = kinds.iter().map(|kind| format!("'{}'", kind.word())).collect();
-        let newest = format!(
-            "SELECT id FROM run WHERE bakeoff IS NULL AND kind IN ({}) ORDER BY started_unix_ns > ?1, id DESC LIMIT 1",
-            kinds.join(", ")
-        );
-        self.db.query_row(&newest, params![now_unix_ns.cast_signed()], run_id).optional()
+        let mut found = self.headers()?;
+        found.retain(|header| header.bakeoff.is_none() && kinds.contains(&header.kind));
+        Ok(found.iter().min_by_key(|h| (h.anchor.unix_ns > now_unix_ns, Reverse(h.id))).map(|h| h.id))
     }
 
     /// The runs of a bake-off, in the order they were measured.
     pub(crate) fn runs_of(&self, bakeoff: RunId) -> rusqlite::Result<Vec<RunId>> {
-        let mut rows = self.db.prepare_cached("SELECT id FROM run WHERE bakeoff = ?1 ORDER BY id")?;
-        rows.query_map(params![bakeoff.to_string()], run_id)?.collect()
+        let headers = self.headers()?.into_iter().rev();
+        Ok(headers.filter(|header| header.bakeoff == Some(bakeoff)).map(|header| header.id).collect())
     }
 
     /// Everything in the index as text, in one order: two indexes are the same where these are.
     pub(crate) fn dump(&self) -> rusqlite::Result<String> {
         let mut text = format!("version {}\n", self.version()?);
-        for (table, columns, key) in [("run", 11, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
+        for (table, columns, key) in [("run", 12, "id"), ("label", 3, "run, name"), ("damage", 2, "path")] {
             writeln!(text, "table {table}").expect(STRING);
             let mut rows = self.db.prepare(&format!("SELECT * FROM {table} ORDER BY {key}"))?;
             assert_eq!(rows.column_count(), columns, "the dump shows every column");
@@ -393,7 +394,7 @@ fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqli
     let id = id.to_string();
     db.execute("DELETE FROM run WHERE id = ?1", params![id])?;
     db.execute(
-        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO run VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             id,
             kind.word(),
@@ -405,13 +406,19 @@ fn put(db: &Connection, header: &RunHeader, events_bytes: Option<i64>) -> rusqli
             bakeoff.map(|b| b.to_string()),
             tool_version,
             command,
-            events_bytes
+            events_bytes,
+            sum_of(header)
         ],
     )?;
     for (name, value) in labels {
         db.execute("INSERT INTO label VALUES (?1, ?2, ?3)", params![id, name, value])?;
     }
     Ok(())
+}
+
+/// Also another version's, whose text differs: then the index is built anew.
+fn sum_of(header: &RunHeader) -> String {
+    checksum::of(format!("{header:?}").as_bytes())
 }
 
 fn header(
@@ -422,7 +429,7 @@ fn header(
     let word = |name: &str| row.get::<_, String>(name);
     let unknown = |name: &str| rusqlite::Error::InvalidColumnName(name.to_owned());
     let bakeoff: Option<String> = row.get("bakeoff")?;
-    Ok(RunHeader {
+    let header = RunHeader {
         kind: RunKind::from_word(&word("kind")?).ok_or_else(|| unknown("kind"))?,
         state: RunState::from_word(&word("state")?).ok_or_else(|| unknown("state"))?,
         reason: row.get("reason")?,
@@ -436,14 +443,13 @@ fn header(
         tool_version: row.get("tool_version")?,
         command: row.get("command")?,
         id: id.parse().map_err(|_| unknown("id"))?,
-    })
+    };
+    if word("sha256")? == sum_of(&header) { Ok(header) } else { Err(unknown("sha256")) }
 }
 
 /// A bake-off's header with the state that its journal alone tells; whether it runs is asked when it is listed.
 fn bakeoff_header(folder: &Path, _: RunId) -> Result<RunHeader, ArchiveError> {
-    let order = bakeoff::read_order(folder)?;
-    let story = bakeoff::read_told(folder)?;
-    story.header(&order).map_err(reader::in_file(folder, bakeoff::ORDER))
+    bakeoff::header(folder, bakeoff::read_told)
 }
 
 fn events_bytes(folder: &Path) -> i64 {

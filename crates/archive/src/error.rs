@@ -152,10 +152,19 @@ impl ArchiveError {
     }
 
     /// Whether files that were there are gone or changed, rather than kept from this process.
-    pub(crate) fn is_damage(&self) -> bool {
+    pub fn is_damage(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::NotFound { .. } | Self::Newer { .. } => true,
-            Self::Unreadable { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
+            Self::Unreadable { source, .. } => {
+                // Of a file that is gone, of one that is no file, and of a disk that does not read. A process that may not
+                // look, or that has too many files open, says nothing of the file.
+                use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound, UnexpectedEof};
+                let is_of_the_file = matches!(
+                    source.kind(),
+                    NotFound | InvalidData | UnexpectedEof | NotADirectory | IsADirectory
+                );
+                is_of_the_file || source.raw_os_error() == Some(nix::libc::EIO)
+            }
             _ => false,
         }
     }

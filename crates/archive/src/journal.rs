@@ -46,6 +46,7 @@ pub struct Journal {
     link: String,
     healed_bytes: u64,
     before: Vec<JournalEvent>,
+    mended_files: Vec<String>,
 }
 
 impl Archive {
@@ -66,6 +67,7 @@ impl Archive {
         if !lock::take_soon(&file).map_err(ArchiveError::writing(&path))? {
             return Err(ArchiveError::Busy { id });
         }
+        let mended_files = bakeoff::mend(&folder)?;
         let bytes = disk::read(&path)?;
         let told = parse(&bytes, &seed);
         let (file, told) = match &told.damage {
@@ -80,6 +82,7 @@ impl Archive {
             link: told.link,
             healed_bytes: told.torn_bytes,
             before: told.events,
+            mended_files,
         };
         if told.torn_bytes > 0 {
             journal.file.set_len(told.whole_bytes).map_err(ArchiveError::writing(&journal.path))?;
@@ -130,6 +133,11 @@ impl Journal {
     /// What it held when it was opened.
     pub fn before(&self) -> &[JournalEvent] {
         &self.before
+    }
+
+    /// What was damaged of the files that the bake-off is begun with, when the journal was opened: they are written anew.
+    pub fn mended_files(&self) -> &[String] {
+        &self.mended_files
     }
 
     /// Bytes of a half-written last line that were cut off when the journal was opened.

@@ -17,6 +17,7 @@ mod bakeoff;
 mod calibration;
 mod catalog;
 mod checksum;
+mod copies;
 mod disk;
 mod error;
 pub mod event_log;

@@ -170,16 +170,14 @@ impl Archive {
         if !folder.is_dir() {
             return Err(ArchiveError::NotFound { text: id.to_string() });
         }
-        let order = bakeoff::read_order(&folder)?;
-        let story = bakeoff::read_story(&folder)?;
-        story.header(&order).map_err(reader::in_file(&folder, bakeoff::ORDER))
+        bakeoff::header(&folder, bakeoff::read_story)
     }
 
     fn listed(&self, header: RunHeader) -> Listed {
-        if header.kind != RunKind::Bakeoff {
+        let path = self.tree.bakeoff(header.id);
+        if header.bakeoff.is_some() || !path.is_dir() {
             return Listed { path: self.tree.run(header.id), header };
         }
-        let path = self.tree.bakeoff(header.id);
         // The index knows what the journal says; whether somebody goes on writing it is only known now.
         if header.state == RunState::Abandoned && bakeoff::is_running(&path) {
             return Listed { header: RunHeader { state: RunState::Running, reason: None, ..header }, path };

@@ -13,7 +13,7 @@ use crate::disk::Place;
 use crate::error::ArchiveError;
 use crate::schema::manifest::StoredFile;
 use crate::writer::{HISTOGRAMS, MANIFEST, MANIFEST_SUM};
-use crate::{Archive, bakeoff, checksum, disk, reader, series};
+use crate::{Archive, bakeoff, checksum, copies, disk, reader, series};
 
 /// What was found about one run, one bake-off, or something in the archive that is neither.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +150,16 @@ impl Archive {
     fn verify_bakeoff(&self, id: RunId, folder: &Path) -> Verified {
         use bakeoff::{EVENTS, ORDER, ORDER_SUM};
         let mut look = Look::new(folder);
-        if let Some(order) = look.note(ORDER, bakeoff::read_order(folder)) {
-            look.compare(&order.files, &[ORDER, ORDER_SUM, EVENTS]);
+        if let Some(bakeoff::Begun { order, damage }) = look.note(ORDER, bakeoff::read_order(folder)) {
+            for damage in damage {
+                look.problem(if damage.starts_with(ORDER_SUM) { ORDER_SUM } else { ORDER }, &damage);
+            }
+            let copy = copies::name_of(ORDER);
+            look.compare(&order.files, &[ORDER, ORDER_SUM, EVENTS, &copy]);
+            let differs = || disk::read(&folder.join(ORDER)).ok() != disk::read(&folder.join(&copy)).ok();
+            if look.problems.is_empty() && bakeoff::has_copies(&order) && differs() {
+                look.problem(&copy, &format!("it is not the same as {ORDER}"));
+            }
             let named = order.header.read().map(|h| h.id);
             if named != Ok(id) {
                 look.problem(ORDER, "it is of another bake-off");

@@ -127,7 +127,7 @@ pub fn resume(
     let bakeoff = archive.bakeoff(id)?;
     let plan = archived_plan(&bakeoff, options, journal.before())?;
     approve(archive, id, plan.text(), options.trust)?;
-    if let Some(note) = ledger::mended(&journal) {
+    for note in ledger::mended(&journal) {
         on_event(&Event::Note(&note));
     }
     for done in workspace::clear(journal.before())? {

@@ -7,7 +7,7 @@ use archive::{
 };
 use record::bakeoff::{Bakeoff, Trial, TrialState, state_when_done};
 use record::clock::WallAnchor;
-use record::run::{RunId, RunState};
+use record::run::{Run, RunId, RunState};
 use record::target::mask_text;
 
 use crate::error::RunnerError;
@@ -159,14 +159,18 @@ impl Ledger {
             bakeoff.attempts.iter().filter_map(|a| a.run.as_ref()).map(|r| r.header.id).collect();
         let filter = Filter { part_of: PartOf::Bakeoff(self.id), ..Filter::default() };
         for listed in archive.list(&filter)? {
-            let header = listed.header;
-            let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
-            let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
-            if known.contains(&header.id) || self.history.state(trial) != TrialState::Planned {
+            if known.contains(&listed.header.id) {
                 continue;
             }
-            // One that is damaged is measured again.
-            if archive.run(header.id).is_err() {
+            // A run that is damaged is measured again. What the index says of it is not believed.
+            let header = match archive.run(listed.header.id) {
+                Ok(Run { header, .. }) => header,
+                Err(error) if error.is_damage() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let number = |label: &str| header.labels.get(label).and_then(|n| n.parse::<u32>().ok());
+            let (Some(trial), Some(attempt)) = (number(TRIAL), number(ATTEMPT)) else { continue };
+            if self.history.state(trial) != TrialState::Planned {
                 continue;
             }
             let series = self.trials.get(trial as usize).map(|t| t.series);
@@ -185,14 +189,16 @@ impl Ledger {
     }
 }
 
-/// A note if the journal was damaged and was just written anew.
-pub(crate) fn mended(journal: &Journal) -> Option<String> {
-    match &journal.before().last()?.step {
-        Step::JournalMended { damage } => Some(format!(
+/// Notes on files of the bake-off that were damaged and were just written anew.
+pub(crate) fn mended(journal: &Journal) -> Vec<String> {
+    let files = journal.mended_files().iter();
+    let mut notes: Vec<String> = files.map(|damage| format!("{damage}; it is written anew")).collect();
+    if let Some(Step::JournalMended { damage }) = journal.before().last().map(|event| &event.step) {
+        notes.push(format!(
             "the journal was damaged ({damage}): it was written anew, and runs that it no longer names are taken over"
-        )),
-        _ => None,
+        ));
     }
+    notes
 }
 
 /// A line of the journal, stamped now.

@@ -170,6 +170,58 @@ fn a_flipped_bit_anywhere_in_the_journal_is_named_and_costs_no_trial() {
     assert!(fs::read_to_string(&path).unwrap().contains("\"journal-mended\""));
 }
 
+/// Its plan, its order and its machine stand in no run: each of these files has a copy.
+#[test]
+fn a_flipped_bit_in_a_file_that_a_bakeoff_begins_with_is_named_and_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = Archive::open(folder.path()).unwrap();
+    let plan = plan::read(PLAN, "test.toml").unwrap();
+    let id = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap().id;
+    let whole = archive.bakeoff(id).unwrap();
+    let own = folder.path().join(format!("bakeoffs/{id}"));
+    let names: Vec<PathBuf> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    for path in names.iter().filter(|path| !path.ends_with("events.jsonl")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let is_copy = path.extension().is_some_and(|end| end == "copy");
+        let reads_like_before = |about: &str| {
+            let read = archive.bakeoff(id).unwrap_or_else(|e| panic!("{name}, {about}: {e}"));
+            let reason = read.header.reason.clone();
+            assert_eq!(Bakeoff { header: whole.header.clone(), ..read }, whole, "{name}, {about}");
+            let is_named =
+                reason.as_ref().is_some_and(|reason| reason.contains(&format!("{name} is damaged")));
+            // A copy is only read if the file itself is damaged.
+            assert_eq!(is_named, !is_copy, "{name}, {about}: {reason:?}");
+            let verified = archive.verify(&[id]).unwrap().remove(0);
+            assert!(verified.problems.iter().any(|p| p.path == *path), "{name}, {about}: {verified:?}");
+        };
+        for place in PLACES {
+            let before = flip_a_bit(path, place);
+            reads_like_before(&format!("a bit at {place}"));
+            fs::write(path, before).unwrap();
+        }
+        fs::remove_file(path).unwrap();
+        reads_like_before("removed");
+        // Also for a process that has no index yet.
+        fs::remove_file(folder.path().join("index.sqlite")).unwrap();
+        let listed = archive.list(&archive::Filter::default()).unwrap();
+        assert!(listed.iter().any(|listed| listed.header.id == id), "{name}: it is listed");
+        // `resume` writes it anew.
+        let mut notes = Vec::new();
+        resume(&archive, id, &BESIDE, &Stop::new(), &mut |event| {
+            if let bakeoff_runner::Event::Note(note) = event {
+                notes.push((*note).to_owned());
+            }
+        })
+        .unwrap();
+        let is_noted = notes.iter().any(|note| note.contains(&format!("{name} is damaged")));
+        assert_eq!(is_noted, !is_copy, "{name}: {notes:?}");
+        assert_eq!(archive.bakeoff(id).unwrap(), whole, "{name}");
+        assert_eq!(archive.verify(&[id]).unwrap().remove(0).problems, [], "{name}");
+    }
+}
+
+/// As earlier versions left one, which stored no copies; and as two damaged copies do.
 #[test]
 fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
     for name in ["order.json", "order.sha256", "env.json", "plan.toml"] {
@@ -177,7 +229,9 @@ fn a_bakeoff_whose_own_files_are_damaged_can_be_named_and_removed() {
         let archive = Archive::open(folder.path()).unwrap();
         let plan = plan::read(PLAN, "test.toml").unwrap();
         let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
-        flip_a_bit(&folder.path().join(format!("bakeoffs/{}/{name}", outcome.id)), 0.5);
+        let own = folder.path().join(format!("bakeoffs/{}", outcome.id));
+        flip_a_bit(&own.join(name), 0.5);
+        flip_a_bit(&own.join(format!("{}.copy", name.replace("sha256", "json"))), 0.3);
         assert!(archive.bakeoff(outcome.id).is_err(), "{name}");
         // As a later process finds it: its index is gone, too.
         fs::remove_file(folder.path().join("index.sqlite")).unwrap();

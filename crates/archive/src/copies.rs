@@ -1,0 +1,102 @@
+//! The files that a bake-off is begun with, each stored twice: what they say stands nowhere else.
+//!
+//! A file that is damaged is read from its copy, and the damage is named. `resume` writes it anew.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use crate::error::ArchiveError;
+use crate::schema::manifest::StoredFile;
+use crate::{checksum, disk};
+
+/// What a file says, and what is wrong with it if its copy says so instead.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) damage: Option<String>,
+}
+
+/// Hexadecimal digits of a checksum.
+const SUM_DIGITS: usize = 64;
+
+/// The name of the copy of a file.
+pub(crate) fn name_of(name: &str) -> String {
+    format!("{name}.copy")
+}
+
+/// Writes a new file in `folder` and its copy, durably; yields both.
+pub(crate) fn store(folder: &Path, name: &str, bytes: &[u8]) -> Result<[StoredFile; 2], ArchiveError> {
+    Ok([disk::store(folder, name, bytes)?, disk::store(folder, &name_of(name), bytes)?])
+}
+
+/// Reads a file that has that checksum; its copy if it is damaged.
+///
+/// - `stated_in`: the file that states the checksum.
+pub(crate) fn read(folder: &Path, name: &str, sha256: &str, stated_in: &str) -> Result<Found, ArchiveError> {
+    let path = folder.join(name);
+    match disk::read(&path) {
+        Ok(bytes) if checksum::of(&bytes) == sha256 => Ok(Found { bytes, damage: None }),
+        first => match disk::read(&folder.join(name_of(name))) {
+            Ok(bytes) if checksum::of(&bytes) == sha256 => {
+                Ok(Found { bytes, damage: Some(format!("{name} is damaged: its copy is read")) })
+            }
+            _ => first.and_then(|_| {
+                let what = format!("it does not agree with its checksum in {stated_in}");
+                Err(ArchiveError::damaged(&path, what))
+            }),
+        },
+    }
+}
+
+/// Reads a file whose checksum is the line of `sum_name`; its copy if it is damaged. If the line itself is damaged, the file
+/// and its copy are the same.
+pub(crate) fn read_by_line(folder: &Path, name: &str, sum_name: &str) -> Result<Found, ArchiveError> {
+    let line = disk::read(&folder.join(sum_name)).unwrap_or_default();
+    let sha256 = String::from_utf8_lossy(&line[..line.len().min(SUM_DIGITS)]).into_owned();
+    if line == disk::sum_line(&sha256, name).as_bytes()
+        && let Ok(found) = read(folder, name, &sha256, sum_name)
+    {
+        return Ok(found);
+    }
+    let bytes = disk::read(&folder.join(name))?;
+    if disk::read(&folder.join(name_of(name))).is_ok_and(|copy| copy == bytes) {
+        return Ok(Found {
+            bytes,
+            damage: Some(format!("{sum_name} is damaged: {name} and its copy agree")),
+        });
+    }
+    let what = format!("it does not agree with its checksum in {sum_name}");
+    Err(ArchiveError::damaged(&folder.join(name), what))
+}
+
+/// Writes a file and its copy anew if either does not say `bytes`; yields whether one did not.
+pub(crate) fn mend(folder: &Path, name: &str, bytes: &[u8]) -> Result<bool, ArchiveError> {
+    let copy = name_of(name);
+    let mut is_mended = false;
+    for name in [name, &copy] {
+        if disk::read(&folder.join(name)).is_ok_and(|found| found == bytes) {
+            continue;
+        }
+        replace(folder, name, bytes)?;
+        is_mended = true;
+    }
+    Ok(is_mended)
+}
+
+/// Puts a file in the place of another one, durably.
+pub(crate) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let (path, new) = (folder.join(name), folder.join(format!("{name}.new")));
+    let written = (|| {
+        match fs::remove_file(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = disk::new_file().open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)
+    })();
+    written.map_err(ArchiveError::writing(&new))?;
+    disk::sync_folder(folder)
+}
