@@ -2,6 +2,7 @@
 
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, blocks_min};
 use record::missing::{Maybe, Missing};
+use record::run::RunState;
 
 use crate::cell::{Cell, InBlock, cells, combinations};
 use crate::fallen_out::{FallenOut, fallen_out};
@@ -24,6 +25,8 @@ pub struct Comparisons {
     pub blocks_min: u32,
     /// Whether the plan has fewer blocks than that, or is labelled so: no claim is made whatever the data say.
     pub exploratory: bool,
+    /// Whether trials of it are still to be measured: no claim is made before the last one.
+    pub unfinished: bool,
     /// The family, judged: configurations x conditions x metrics, as far as they can be judged.
     pub pairs: Vec<Pair>,
     /// What the plan would have judged and no run can: these are no members of the family.
@@ -69,7 +72,7 @@ pub struct Pair {
     pub estimate: Maybe<Estimate>,
     /// What may be claimed.
     pub verdict: Verdict,
-    /// Blocks that would probably decide it; missing where it is decided.
+    /// Blocks that would probably decide it; missing where it is decided, or would be if claims were made.
     pub blocks_needed: Maybe<u32>,
 }
 
@@ -117,9 +120,12 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let names = |factors: &[&Factor]| factors.iter().map(|f| f.name.clone()).collect();
     let blocks_min = blocks_min(rules.alpha);
     let exploratory = bakeoff.exploratory || bakeoff.blocks < blocks_min;
-    if exploratory {
-        for pair in &mut pairs {
+    let unfinished = !is_over(bakeoff.header.state);
+    if exploratory || unfinished {
+        let why = if exploratory { "the plan is exploratory" } else { "the bake-off is not over" };
+        for pair in pairs.iter_mut().filter(|pair| pair.verdict != Verdict::Inconclusive) {
             pair.verdict = Verdict::Inconclusive;
+            pair.blocks_needed = Err(Missing::because(why));
         }
     }
     Comparisons {
@@ -133,8 +139,15 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
         rules,
         blocks_min,
         exploratory,
+        unfinished,
         cells,
     }
+}
+
+/// Whether each trial has its end. Before, there may be no verdict: a bake-off that ends when its user likes what it shows
+/// finds a difference where there is none.
+fn is_over(state: RunState) -> bool {
+    matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
 }
 
 /// Judges what can be judged in these fields as one family; the rest is left out of it.
@@ -189,14 +202,21 @@ impl<'a> Field<'a> {
         self.cells.iter().find(is_it).copied()
     }
 
+    /// Trials of one side, at all conditions, that failed before they were sealed: a rare state may be seldom at each.
+    fn redone(&self, side: &Levels) -> usize {
+        let is_its = |cell: &&&Cell| side.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
+        self.cells.iter().filter(is_its).map(|cell| cell.redone.len()).sum()
+    }
+
     fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
         let mut contests = Vec::new();
         for condition in &self.conditions {
             for a in self.compared.iter().filter(|a| *a != reference) {
                 let sides = self.cell(a, condition).zip(self.cell(reference, condition));
                 let Some((one, other)) = sides else { continue };
+                let redone = (self.redone(a), self.redone(reference));
                 contests.push(match one.unable().or(other.unable()) {
-                    None => Ok(Contest::of(one, other, a.clone(), condition.clone())),
+                    None => Ok(Contest::of(one, other, a.clone(), condition.clone(), redone)),
                     Some(why) => Err(LeftOut {
                         a: a.clone(),
                         levels: condition.clone(),
@@ -223,8 +243,24 @@ pub(crate) struct Contest {
 /// One more trial than this that had to be measured twice is a pattern, not an accident.
 const REDONE_MORE_MAX: usize = 1;
 
+/// Below this p of the sign test, trials of one side fail more often, whatever the condition.
+const REDONE_P_MIN: f64 = 0.05;
+
+/// Two-sided p of the sign test that each of `a + b` failures hits either side alike.
+fn p_of_shares(a: usize, b: usize) -> f64 {
+    let n = a + b;
+    let mut ways = 1.0;
+    let mut tail = 0.0;
+    for i in 0..=a.min(b) {
+        tail += ways;
+        ways *= (n - i) as f64 / (i + 1) as f64;
+    }
+    (2.0 * tail * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX))).min(1.0)
+}
+
 impl Contest {
-    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels) -> Self {
+    /// - `redone`: trials of either side, at all conditions, that failed before they were sealed.
+    fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, redone: (usize, usize)) -> Self {
         let mut blocks = Vec::new();
         let (mut lost_by_a, mut lost_by_b) = (0, 0);
         for block in a.blocks().union(&b.blocks()) {
@@ -249,6 +285,12 @@ impl Contest {
                  of the reference",
                 blocks_word(redone_a),
                 blocks_word(redone_b)
+            )))
+        } else if p_of_shares(redone.0, redone.1) <= REDONE_P_MIN {
+            Some(Missing::because(format!(
+                "trials failed unevenly before they were sealed at a later attempt: {} of the configuration over all \
+                 conditions, {} of the reference",
+                redone.0, redone.1
             )))
         } else {
             None

@@ -6,6 +6,7 @@ use bakeoff_analysis::{Member, Paired, Rules, Verdict, compare, judge, machine, 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::{Metric, TrialState};
+use record::run::RunState;
 use record::server_cpu::ServerTasks;
 use sample::{Recipe, normal};
 
@@ -53,15 +54,15 @@ fn a_block_counts_only_where_both_sides_are_sealed() {
     assert_eq!(comparisons.pairs[1].n(), 6);
 }
 
-/// Twelve blocks, and before the sealed attempts of two trials of `wal` one that ended as `state`.
-fn redone(state: TrialState) -> bakeoff_analysis::Comparisons {
-    let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
-    let is_one = |t: &&record::bakeoff::Trial| {
-        t.block <= 2 && t.levels["journal_mode"] == "wal" && t.levels["threads"] == "1"
-    };
-    let trials: Vec<u32> = bakeoff.trials.iter().filter(is_one).map(|t| t.index).collect();
-    assert_eq!(trials.len(), 2);
-    for index in trials {
+/// Twelve blocks, and before the sealed attempts of these trials of `wal`, by block and threads, one that ended as `state`.
+fn redone(state: TrialState, trials: &[(u32, &str)]) -> bakeoff_analysis::Comparisons {
+    let threads = vec![1, 2, 4, 8, 16, 32];
+    let mut bakeoff = Recipe { blocks: 12, with_trouble: false, threads, ..Recipe::journal() }.bake();
+    for (block, threads) in trials {
+        let is_it = |t: &&record::bakeoff::Trial| {
+            t.block == *block && t.levels["journal_mode"] == "wal" && t.levels["threads"] == *threads
+        };
+        let index = bakeoff.trials.iter().find(is_it).expect("it is planned").index;
         let at = bakeoff.attempts.iter().position(|a| a.trial == index).expect("it was sealed");
         let mut before = bakeoff.attempts[at].clone();
         before.state = state;
@@ -76,13 +77,43 @@ fn damage_in_the_archive_that_was_measured_again_does_not_count_against_a_config
     let redone_of = |comparisons: &bakeoff_analysis::Comparisons| -> usize {
         comparisons.fallen_out.iter().map(|f| f.redone + f.lost()).sum()
     };
-    let damaged = redone(TrialState::Damaged);
+    let twice = [(1, "1"), (2, "1")];
+    let damaged = redone(TrialState::Damaged, &twice);
     assert_eq!(damaged.pairs[0].verdict, Verdict::Better);
     assert_eq!((damaged.pairs[0].n(), redone_of(&damaged)), (12, 0));
     // Trials that failed say something about the configuration.
-    let failed = redone(TrialState::Failed);
-    assert_eq!(failed.pairs[0].verdict, Verdict::Inconclusive);
+    let failed = redone(TrialState::Failed, &twice);
+    assert_eq!((failed.pairs[0].verdict, failed.pairs[1].n()), (Verdict::Inconclusive, 12));
+    assert!(failed.pairs[0].estimate.is_err() && failed.pairs[1].estimate.is_ok());
     assert_eq!(redone_of(&failed), 2);
+    // Also if each of them failed under another condition: six of six are no accident, five may be.
+    let each = [(1, "1"), (2, "2"), (3, "4"), (4, "8"), (5, "16"), (6, "32")];
+    let refused = |comparisons: &bakeoff_analysis::Comparisons| {
+        comparisons.pairs.iter().filter(|pair| pair.estimate.is_err()).count()
+    };
+    assert_eq!(refused(&redone(TrialState::Failed, &each[..5])), 0);
+    let failed = redone(TrialState::Failed, &each);
+    assert_eq!(refused(&failed), failed.pairs.len());
+}
+
+/// Who looks after each block and stops when a difference shows finds one where there is none.
+#[test]
+fn a_bakeoff_that_is_not_over_claims_nothing_and_shows_its_numbers() {
+    for state in [RunState::Running, RunState::Interrupted, RunState::Abandoned] {
+        let mut bakeoff = Recipe::journal().bake();
+        bakeoff.header.state = state;
+        let (whole, early) = (compare(&Recipe::journal().bake()), compare(&bakeoff));
+        assert!(early.unfinished && !whole.unfinished);
+        assert!(early.pairs.iter().all(|pair| pair.verdict == Verdict::Inconclusive), "{state:?}");
+        let decided = |pair: &bakeoff_analysis::Pair| pair.verdict != Verdict::Inconclusive;
+        assert!(whole.pairs.iter().any(decided));
+        for (early, whole) in early.pairs.iter().zip(&whole.pairs) {
+            assert_eq!(early.estimate, whole.estimate);
+            if decided(whole) {
+                assert_eq!(early.blocks_needed.clone().unwrap_err().reason, "the bake-off is not over");
+            }
+        }
+    }
 }
 
 /// CPU time of commands is counted when they end. `wal` runs two long commands at a time: in each phase two end, and

@@ -114,7 +114,8 @@ fn headline(
         }
         Standing::Invalid => format!("The bake-off is not fit for comparison{reason}."),
         Standing::Unfinished => format!(
-            "The bake-off is {}{reason}: {sealed} of {} cells are sealed. What is said below rests on those alone.",
+            "The bake-off is {}{reason}: {sealed} of {} cells are sealed. Their numbers are shown, and no claim is made before \
+             the last trial.",
             bakeoff.header.state.word(),
             bakeoff.trials.len()
         ),
@@ -347,7 +348,7 @@ fn caveats(bakeoff: &Bakeoff, comparisons: &Comparisons, sealed: usize, planned:
         ));
     }
     let thin = comparisons.pairs.iter().filter(|p| p.n() < comparisons.blocks_min as usize).count();
-    if thin > 0 && !comparisons.exploratory {
+    if thin > 0 && !comparisons.exploratory && !comparisons.unfinished {
         caveats.push(format!(
             "{} of {} comparisons rest on fewer than {} blocks and can claim nothing.",
             thin,

@@ -68,14 +68,16 @@ pub fn comparisons(out: &mut dyn Write, comparisons: &Comparisons, style: Style)
 fn method(comparisons: &Comparisons) -> String {
     let rules = comparisons.rules;
     let level = share(1.0 - rules.alpha);
-    let exploratory = if comparisons.exploratory {
+    let no_claim = if comparisons.exploratory {
         format!(" Exploratory: a claim needs {} blocks.", comparisons.blocks_min)
+    } else if comparisons.unfinished {
+        " Not over: no claim is made before the last trial.".to_owned()
     } else {
         String::new()
     };
     format!(
         "Against {}; change with its {level} interval, by block. A family of {}: p by Holm, alpha {}; within {} is no \
-         difference.{exploratory}",
+         difference.{no_claim}",
         configuration(&comparisons.reference),
         comparisons.pairs.len(),
         rules.alpha,
