@@ -31,6 +31,8 @@ const MIX_MAX: f64 = 0.02;
 const SPREADS_MAX: f64 = 5.0;
 /// How far the two sides of Little's law may be apart.
 const LITTLE_MAX: f64 = 0.03;
+/// Share of the measured phase of a closed loop in which there may be no server.
+const AWAY_MAX: f64 = 0.01;
 /// Standard errors of the count by which chance may move them further apart.
 const LOOK_ERRORS_MAX: f64 = 5.0;
 /// Fewer looks do not tell how far chance moves them.
@@ -74,6 +76,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) waits_for_server: bool,
     /// Connections that broke or could not be made.
     pub(crate) connection_errors: u64,
+    /// How long the server could not be reached within the measured phase.
+    pub(crate) away_s: f64,
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
     pub(crate) busiest_ratio: Option<f64>,
@@ -105,6 +109,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         });
         checks.extend(stuck(findings));
     }
+    checks.extend(away(findings));
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -165,6 +170,23 @@ pub(crate) fn gave_up(away: Duration) -> Check {
 fn any_event(f: &Findings<'_>) -> Check {
     let done = f.counts.done;
     at_least("events", done as f64, 1.0, format!("{done} events done in the measured phase"))
+}
+
+/// In a closed loop, an event that is in flight waits for the server to come back, and no other one is begun: neither the
+/// latencies nor the errors show that there was none.
+fn away(f: &Findings<'_>) -> Option<Check> {
+    let is_closed_loop = f.settings.rate == Rate::Max && f.settings.events_max.is_none();
+    if !is_closed_loop || f.away_s <= 0.0 {
+        return None;
+    }
+    let found = f.away_s / f.measured_s;
+    let text = format!(
+        "the server could not be reached for {:.3} s of the measured phase, {} of it, {} allowed",
+        f.away_s,
+        percent(found),
+        percent(AWAY_MAX)
+    );
+    Some(at_most("server-away", found, AWAY_MAX, text))
 }
 
 /// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of

@@ -146,6 +146,7 @@ impl Address {
 
     fn sockets(&self) -> Sockets {
         match self {
+            Self::Unix(_) if !self.answers() => Sockets::Silent,
             Self::Unix(path) => {
                 let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
                 Sockets::Here(listening_at_path(&table, path))

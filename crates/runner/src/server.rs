@@ -18,6 +18,9 @@ use crate::workspace::Workspace;
 /// A server that executes another program when it is ready has that program's libraries within this time.
 const PRELOAD_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the address of a server may stay without an answer after a trial.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Why there is no server.
 #[derive(Debug)]
 pub(crate) enum ServerFailure {
@@ -93,6 +96,21 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Why the load's address is no longer answered by it: its process may live on as a wrapper of nothing. `None`: it is.
+    ///
+    /// - `address`: where the load connected to; else `ready`.
+    pub(crate) fn lost(&self, workspace: &Workspace, address: Option<Address>) -> Option<String> {
+        let address = address.or_else(|| Address::of_ready(&self.spec.ready))?;
+        let mut stranger = None;
+        // A server that has much to do may take a connection only when the load is gone.
+        let waited = wait_for(ANSWER_PATIENCE, &Stop::new(), || {
+            stranger = address.stranger(&workspace.members());
+            stranger.is_none()
+        });
+        let why = stranger.filter(|_| waited != Waited::Done)?;
+        Some(format!("{why}{}", self.last_words()))
     }
 
     /// Whether it has ended although nobody asked it to.

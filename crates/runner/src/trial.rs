@@ -19,6 +19,7 @@ use crate::conduct::{BESIDE_OTHERS, Conductor, SHORTENED, command_line};
 use crate::error::RunnerError;
 use crate::fingerprint;
 use crate::ledger::{BLOCK, SERIES, event};
+use crate::listener::Address;
 use crate::machine::Machine;
 use crate::process::wait_for;
 use crate::secrets::Secrets;
@@ -66,9 +67,14 @@ pub(crate) fn conduct(
     let (measured, server_cpu, spool) = measure(conductor, trial, workspace, pid, (&writer, header.anchor))?;
     let throttled = conductor.beside.take_throttled();
     let instruments = conductor.beside.take_instruments();
-    let died = |server: &&mut Server| server.has_ended().then(|| server.last_words());
-    let dead =
-        server.as_ref().and_then(died).map(|words| format!("the server ended during the trial{words}"));
+    let died = |server: &&mut Server| {
+        if server.has_ended() {
+            return Some(format!("the server ended during the trial{}", server.last_words()));
+        }
+        let lost = server.lost(workspace, Address::of_target(&target))?;
+        Some(format!("after the trial, {lost}"))
+    };
+    let dead = server.as_ref().and_then(died);
     match (measured, dead) {
         (Err(LoadError::Interrupted), _) => Ok(TrialEnd::Stopped),
         (Ok(record), _) if record.verdict.state == Validity::Interrupted => Ok(TrialEnd::Stopped),

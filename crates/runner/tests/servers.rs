@@ -190,3 +190,38 @@ fn a_ready_command_that_succeeds_without_the_server_proves_nothing() {
     let reason = bakeoff.attempts[0].reason.as_deref().unwrap();
     assert!(reason.contains("`true` (ready) succeeds before the server is started"), "{reason}");
 }
+
+/// The process that was started lives on as the wrapper of nothing, and `exec:` connects nowhere.
+#[test]
+fn a_trial_whose_server_died_behind_its_wrapper_has_failed() {
+    if !is_installed("memcached") {
+        println!("skipped: memcached is not installed");
+        return;
+    }
+    let port = free_port();
+    let text = format!(
+        r#"
+schema = 1
+title  = "A server that dies behind its wrapper"
+[design]
+blocks = 1
+[load]
+target = "exec:touch {{scratch}}/kill; until test -e {{scratch}}/dead; do sleep 0.01; done"
+[server]
+command = "sh -c 'memcached -l 127.0.0.1 -p {port} -U 0 & M=$!; until test -e {{scratch}}/kill; do sleep 0.01; done; kill -9 $M; wait $M; touch {{scratch}}/dead; exec sleep 1000'"
+ready = "tcp:127.0.0.1:{port}"
+ready_timeout = "1m"
+[phases]
+prepare = "none"
+warm-up = {{ min = "20ms" }}
+measure = {{ time = "300ms", interval = "100ms" }}
+"#
+    );
+    let (outcome, bakeoff, notes) =
+        conduct(&plan::read(&text, "test.toml").unwrap_or_else(|e| panic!("{e}")));
+    let states: Vec<TrialState> = bakeoff.attempts.iter().map(|a| a.state).collect();
+    assert_eq!(states, [TrialState::Failed, TrialState::Failed], "{notes:?}");
+    let reason = bakeoff.attempts[0].reason.clone().unwrap();
+    assert!(reason.starts_with(&format!("after the trial, 127.0.0.1:{port} no longer answers")), "{reason}");
+    assert!(matches!(outcome, Err(RunnerError::BlockFailed { .. })), "{notes:?}");
+}

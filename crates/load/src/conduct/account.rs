@@ -181,6 +181,7 @@ fn judge(
             && !engine.settings.has_loops(),
         waits_for_server: engine.driver.multiplex().is_some(),
         connection_errors: record.errors.connection,
+        away_s: record.outages.iter().map(|outage| away_s(outage, measured_s)).sum(),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
         operations: &operations,
@@ -192,6 +193,12 @@ fn judge(
         return Verdict { state: Validity::Interrupted, checks };
     }
     Verdict::of(checks)
+}
+
+/// How long an outage lasted within the measured phase.
+fn away_s(outage: &Outage, measured_s: f64) -> f64 {
+    let end_s = outage.from_s + outage.for_s;
+    (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
 }
 
 /// What the workers used, as far as it is known.

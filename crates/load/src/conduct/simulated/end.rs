@@ -99,6 +99,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             may_have_loops: false,
             waits_for_server: true,
             connection_errors: 0,
+            away_s: 0.0,
             preemptions: 0,
             busiest_ratio: Some(0.0),
             operations: &[],

@@ -96,3 +96,25 @@ fn a_server_that_stays_away_leaves_its_event_unfinished() {
     assert!(!record.outages[0].ended);
     assert_eq!(record.outages[0].affected, 200);
 }
+
+#[test]
+fn a_closed_loop_whose_server_goes_away_is_invalid_although_hardly_an_event_shows_it() {
+    let dies_at = |dies_ns: u64| {
+        let serve = move |scene: &Scene<'_>| {
+            if scene.now_ns < dies_ns {
+                return (MS, Ok(()));
+            }
+            // The event waits for the server until the drain is over.
+            scene.engine.abandon();
+            (0, Err(FailureClass::Connection))
+        };
+        simulate_with_outage(settings(Rate::Max, 10), dies_ns..u64::MAX, Box::new(serve))
+    };
+    let record = dies_at(4 * SECOND);
+    assert_eq!((record.counts.failed, record.counts.unfinished), (0, 1), "{:?}", record.counts);
+    assert!(record.service.known.quantile_ns(1.0) <= Some(2 * MS));
+    let away = record.verdict.checks.iter().find(|check| check.name == "server-away").unwrap();
+    assert!(!away.ok && (away.found - 0.6).abs() < 0.01, "{away:?}");
+    assert_eq!(record.verdict.state, Validity::Invalid);
+    assert!(check(&dies_at(9_950 * MS), "server-away"), "a moment is forgiven");
+}
