@@ -9,7 +9,11 @@ pub mod cost;
 pub mod cpu_list;
 pub mod cpu_time;
 mod cycles;
+#[cfg(feature = "bpf")]
+mod demangle;
 mod descriptors;
+#[cfg(feature = "bpf")]
+mod elf_functions;
 pub mod environment;
 pub mod hog;
 #[cfg(feature = "bpf")]

@@ -4,28 +4,32 @@
 //! file that the process has mapped, the same device and inode, whatever lies at that path elsewhere: in a container the same
 //! path is another file. Without that file there is no name.
 //!
+//! A file that another user can change is read as what a stranger wrote ([`Functions`]).
+//!
 //! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt as _};
+use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use nix::libc;
 
-use crate::process_time;
+use crate::elf_functions::Functions;
+use crate::{demangle, process_time};
 
 /// Processes as they were seen last.
 #[derive(Debug)]
 pub(crate) struct UserSymbols {
-    /// Names as they are written: that of a C function may read like a mangled type, `f` like `float`.
-    written: Symbolizer,
-    demangled: Symbolizer,
+    symbolizer: Symbolizer,
     processes: HashMap<u32, Process>,
-    /// Those that the symbolizers keep in memory.
+    /// Those that the symbolizer keeps in memory.
     files: HashSet<PathBuf>,
+    /// Those that other users can change; `None`: nothing could be read.
+    of_others: HashMap<FileId, Option<Functions>>,
     /// What a process is and has mapped is asked once a round.
     round: u64,
 }
@@ -67,7 +71,7 @@ struct Mapping {
 }
 
 /// Device and inode: what a file is, whatever its path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct FileId {
     device: u64,
     inode: u64,
@@ -79,6 +83,8 @@ const PROCESSES_MAX: usize = 256;
 const FRAMES_MAX: usize = 4_096;
 /// Files whose symbols are kept.
 const FILES_MAX: usize = 64;
+/// Memory for the tables of files that other users can change.
+const OF_OTHERS_BYTES_MAX: u64 = 64 << 20;
 
 /// One address of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +98,8 @@ pub(crate) struct Frame {
 impl UserSymbols {
     /// Knows no process yet.
     pub(crate) fn new() -> Self {
-        let (written, demangled) = symbolizers();
-        Self { written, demangled, processes: HashMap::new(), files: HashSet::new(), round: 0 }
+        let (files, of_others) = (HashSet::new(), HashMap::new());
+        Self { symbolizer: symbolizer(), processes: HashMap::new(), files, of_others, round: 0 }
     }
 
     /// What is known of processes may be out of date from now on.
@@ -193,28 +199,46 @@ impl UserSymbols {
         let module = mapping.path.rsplit('/').next().unwrap_or_default().to_owned();
         let name = mapping
             .readable()
-            .and_then(|file| self.function(file, offset))
+            .and_then(|file| self.function(file, mapping, offset))
             .unwrap_or_else(|| format!("{module}+{:#x}", shown - mapping.from + mapping.offset));
         Frame { name, module }
     }
 
-    fn function(&mut self, file: &Path, offset: u64) -> Option<String> {
+    fn function(&mut self, file: &Path, mapping: &Mapping, offset: u64) -> Option<String> {
         if !self.files.contains(file) {
+            if self.of_others.contains_key(&mapping.id) || !is_only_ours(file) {
+                return self.function_of_others(mapping, offset);
+            }
             if self.files.len() >= FILES_MAX {
-                (self.written, self.demangled) = symbolizers();
+                self.symbolizer = symbolizer();
                 self.files.clear();
             }
             self.files.insert(file.to_owned());
         }
-        let source = Source::Elf(Elf::new(file));
-        let mut found = self.written.symbolize_single(&source, Input::FileOffset(offset));
-        if matches!(&found, Ok(Symbolized::Sym(symbol)) if is_mangled(&symbol.name)) {
-            found = self.demangled.symbolize_single(&source, Input::FileOffset(offset));
-        }
-        match found {
-            Ok(Symbolized::Sym(symbol)) => Some(symbol.name.into_owned()),
+        match self.symbolizer.symbolize_single(&Source::Elf(Elf::new(file)), Input::FileOffset(offset)) {
+            Ok(Symbolized::Sym(symbol)) => Some(demangle::shown(&symbol.name)),
             _ => None,
         }
+    }
+
+    fn function_of_others(&mut self, mapping: &Mapping, offset: u64) -> Option<String> {
+        if !self.of_others.contains_key(&mapping.id) {
+            let used_bytes =
+                |all: &HashMap<_, Option<Functions>>| all.values().flatten().map(|f| f.bytes).sum();
+            let left = OF_OTHERS_BYTES_MAX.saturating_sub(used_bytes(&self.of_others));
+            let file = mapping.open();
+            let mut read = file.as_ref().and_then(|file| Functions::read(file, left));
+            if read.is_none() && left < OF_OTHERS_BYTES_MAX {
+                // The others are read again if they are wanted again.
+                self.of_others.clear();
+                read = file.as_ref().and_then(|file| Functions::read(file, OF_OTHERS_BYTES_MAX));
+            }
+            if self.of_others.len() >= FILES_MAX {
+                self.of_others.clear();
+            }
+            self.of_others.insert(mapping.id, read);
+        }
+        self.of_others[&mapping.id].as_ref()?.at(offset).map(demangle::shown)
     }
 }
 
@@ -222,6 +246,15 @@ impl Mapping {
     /// The file, if it is still the one that was mapped.
     fn readable(&self) -> Option<&Path> {
         self.file.as_deref().filter(|file| FileId::of(file) == Some(self.id))
+    }
+
+    /// The same, to read it. Another user may put a pipe in its place: opening does not wait for one who writes to that.
+    fn open(&self) -> Option<File> {
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = File::options().read(true).custom_flags(flags).open(self.file.as_deref()?).ok()?;
+        let found = file.metadata().ok()?;
+        let is_it = FileId { device: found.dev(), inode: found.ino() } == self.id;
+        (is_it && found.is_file()).then_some(file)
     }
 }
 
@@ -232,15 +265,22 @@ impl FileId {
     }
 }
 
-/// One that leaves names as they are written, and one that demangles them.
-fn symbolizers() -> (Symbolizer, Symbolizer) {
-    let with = |demangling| Symbolizer::builder().enable_demangling(demangling).build();
-    (with(false), with(true))
+/// One that leaves names as they are written.
+fn symbolizer() -> Symbolizer {
+    Symbolizer::builder().enable_demangling(false).build()
 }
 
-/// As C++ and both schemes of Rust begin their names.
-fn is_mangled(name: &str) -> bool {
-    name.starts_with("_Z") || name.starts_with("_R")
+/// Whether only root and this user can change the file, or what stands at its path.
+fn is_only_ours(file: &Path) -> bool {
+    let me = nix::unistd::geteuid().as_raw();
+    let is_ours = |path: &Path| {
+        let Ok(found) = fs::symlink_metadata(path) else { return false };
+        let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
+        [0, me].contains(&found.uid()) && !found.is_symlink() && (found.mode() & 0o022 == 0 || sticky)
+    };
+    // A path below /proc leads into the folders of another process.
+    let is_file = fs::symlink_metadata(file).is_ok_and(|found| found.is_file());
+    is_file && !file.starts_with("/proc") && file.ancestors().all(is_ours)
 }
 
 /// Addresses below are kept from use, those above are the kernel's.
@@ -300,9 +340,8 @@ fn is_after_call(mapping: &Mapping, address: u64) -> bool {
     let Some(from) = (address - mapping.from + mapping.offset).checked_sub(LONGEST as u64) else {
         return false;
     };
-    let Some(file) = mapping.readable() else { return false };
-    let read = File::open(file).and_then(|file| file.read_exact_at(&mut bytes, from));
-    read.is_ok() && ends_in_call(bytes)
+    let Some(file) = mapping.open() else { return false };
+    file.read_exact_at(&mut bytes, from).is_ok() && ends_in_call(bytes)
 }
 
 /// `e8` with an offset of four bytes, or `ff /2` with an operand of zero to five more.
@@ -317,6 +356,7 @@ fn ends_in_call(bytes: [u8; 7]) -> bool {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::process::{Command, Stdio};
 
     use super::*;
@@ -357,6 +397,64 @@ mod tests {
         assert_eq!((found.file.as_ref(), found.readable()), (None, None), "{found:?}");
     }
 
+    /// A part of our own program that is mapped, as if it were mapped from `file`.
+    fn mapped_from(file: &Path) -> Mapping {
+        let here = ends_in_call as *const () as u64;
+        let own =
+            mappings(std::process::id()).into_iter().find(|m| (m.from..m.until).contains(&here)).unwrap();
+        let id = FileId::of(file).unwrap();
+        Mapping { path: file.display().to_string(), file: Some(file.to_owned()), id, ..(*own).clone() }
+    }
+
+    #[test]
+    fn a_file_that_others_can_change_is_read_without_its_debug_information() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        fs::copy("/proc/self/exe", &file).unwrap();
+        let here = ends_in_call as *const () as u64 + 1;
+        for mode in [0o755, 0o777] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            let mut symbols = UserSymbols::new();
+            let name = symbols.name(&mapped_from(&file), here, here).name;
+            assert!(name.contains("ends_in_call"), "{mode:o}: {name}");
+            assert_eq!(
+                (symbols.files.len(), symbols.of_others.len()),
+                if mode == 0o755 { (1, 0) } else { (0, 1) }
+            );
+        }
+        // A folder that others can write, and a path of another process.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(!is_only_ours(&file) && !is_only_ours(Path::new("/proc/self/exe")));
+        assert!(is_only_ours(Path::new("/usr/bin/env")));
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_program_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("program");
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU | nix::sys::stat::Mode::S_IRWXO).unwrap();
+        let mapping = mapped_from(&file);
+        assert!(mapping.open().is_none());
+        let here = ends_in_call as *const () as u64 + 1;
+        assert!(UserSymbols::new().name(&mapping, here, here).name.starts_with("program+"));
+    }
+
+    #[test]
+    fn tables_of_others_have_so_much_memory_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut symbols = UserSymbols::new();
+        let here = ends_in_call as *const () as u64 + 1;
+        for number in 0..2 * FILES_MAX {
+            let file = folder.path().join(number.to_string());
+            // Only a head and room: no table, which is remembered too.
+            fs::write(&file, b"\x7fELF\x02\x01").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+            symbols.name(&mapped_from(&file), here, here);
+            assert!(symbols.of_others.len() <= FILES_MAX);
+        }
+    }
+
     #[test]
     fn what_is_kept_of_processes_is_bounded() {
         let mut symbols = UserSymbols::new();
@@ -392,12 +490,6 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(before.started, after.started);
         assert_ne!(before, after);
-    }
-
-    #[test]
-    fn only_names_that_are_mangled_are_demangled() {
-        assert!(is_mangled("_ZN4core3fmt5Write9write_fmtE") && is_mangled("_RNvC6_123foo3bar"));
-        assert!(!["f", "Pi", "i", "main", "_start", "__lll_lock_wait"].into_iter().any(is_mangled));
     }
 
     /// A C function whose name reads like that of a type, were it mangled.
