@@ -8,6 +8,7 @@ mod broken;
 mod caching;
 pub mod dd;
 pub(crate) mod exec;
+pub(crate) mod held;
 mod http;
 mod memcached;
 mod mysql;

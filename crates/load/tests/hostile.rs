@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use load::ErrorClass;
@@ -152,6 +152,46 @@ fn caches_that_announce_too_much_or_never_end() {
             survives(name, &reads_only("memcached", port));
         }
     });
+}
+
+/// Says nearly all of a long answer, and the rest never; closes when the client has closed one of its connections.
+fn withholds(announced: &'static [u8]) -> Attack {
+    let cut = Arc::new((Mutex::new(false), Condvar::new()));
+    Arc::new(move |peer| {
+        let (is_cut, told) = &*cut;
+        let goes_on = || !*is_cut.lock().unwrap();
+        let piece = vec![b'x'; 1 << 16];
+        let is_said = peer.say(announced) && (0..900).all(|_| goes_on() && peer.say(&piece));
+        let mut is_cut = is_cut.lock().unwrap();
+        *is_cut |= !is_said;
+        told.notify_all();
+        drop(told.wait_while(is_cut, |is_cut| !*is_cut).unwrap());
+    })
+}
+
+#[test]
+fn connections_together_hold_a_bounded_part_of_answers_that_do_not_end() {
+    for (threads, connections) in [(8, None), (1, Some(8))] {
+        let attack = withholds(b"$66000000\r\n");
+        let port = cache_server(None, [b"+PONG\r\n", b"$-1\r\n", b"$0\r\n\r\n"], attack);
+        let mut settings = settings(format!("redis://127.0.0.1:{port}"));
+        settings.kv.get_ratio = 1.0;
+        let record = run(&LoadSettings {
+            rate: Rate::Max,
+            events_max: Some(40),
+            time: Duration::from_mins(10),
+            threads,
+            connections,
+            retries_max: 0,
+            errors_ratio_max: 1.0,
+            prepare: PreparePolicy::Never,
+            ..settings
+        });
+        let said = &record.error_samples;
+        assert!(said.iter().any(|text| text.contains("together hold more than 160 MiB")), "{said:?}");
+        let kib = peak_kib();
+        assert!(kib < 300 << 10, "{threads}: {kib} KiB");
+    }
 }
 
 #[test]

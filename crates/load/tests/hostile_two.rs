@@ -230,6 +230,30 @@ fn a_flood_through_tls_neither_ends_the_load_nor_fills_memory() {
 }
 
 #[test]
+fn a_server_that_asks_on_and_does_not_read_the_replies_is_left() {
+    let pings = Attack::new("pings", nothing, |_| frame(PING, 0, 0, &[7; 8]).repeat(4_000));
+    let port = serve_by(None, &[b"h2"], move |peer| {
+        let _gone = attacked(peer, &pings);
+    });
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(4),
+        time: Duration::from_mins(10),
+        threads: 1,
+        connections: Some(2),
+        retries_max: 0,
+        errors_ratio_max: 1.0,
+        prepare: PreparePolicy::Never,
+        http: HttpSettings { version: HttpVersion::Two, ..HttpSettings::plain() },
+        ..settings(format!("http://localhost:{port}/"))
+    });
+    let said = &record.error_samples;
+    assert!(said.iter().any(|text| text.contains("together hold more than 160 MiB")), "{said:?}");
+    let kib = peak_kib();
+    assert!(kib < 300 << 10, "{kib} KiB");
+}
+
+#[test]
 fn a_window_that_never_opens_and_a_table_without_bounds() {
     let setting = |name: u16, value: u32| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
     let post = HttpSettings { method: "POST".to_owned(), body: "x".repeat(1 << 20), ..HttpSettings::plain() };

@@ -9,6 +9,7 @@ use record::missing::Missing;
 use record::verdict::Check;
 
 use super::broken::too_long_text;
+use super::held;
 use super::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Wire};
 use super::security::Plan;
 use super::tls::Secured;
@@ -136,6 +137,7 @@ impl<C: Codec> Caching<C> {
     ) -> Self {
         let kv = Arc::new(Kv::new(&settings.kv, settings.seed, settings.verify));
         let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        held::allow(bytes_max);
         Self { codec, place, kv, name, bytes_max, tls }
     }
 }

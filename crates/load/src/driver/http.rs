@@ -16,6 +16,7 @@ use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
 use super::address::decoded;
+use super::held;
 use super::net::{Answer, Dialogue, Exchange, Net, Place, Wire, host_and_port};
 use super::security::Plan;
 use super::tls::{self, Identity, Secured, Trust};
@@ -87,6 +88,9 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         ));
     }
     let streams = streams as usize;
+    // Bodies that the server lets us send and does not read yet are replies too.
+    let longest = requests.iter().map(|request| request.bytes.len()).max().unwrap_or_default();
+    held::allow(longest.saturating_mul(settings.in_flight_max() as usize));
     let requests = Set { keeps_cookies: settings.http.cookies, data, streams, ..Set::new(requests, &site) };
     let tls = site.tls(&settings.http).map_err(wrong)?;
     Ok(Arc::new(Net(Arc::new(Web { place, tls, version, look, requests, timeout: settings.http.timeout }))))

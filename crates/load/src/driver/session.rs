@@ -12,6 +12,7 @@ use record::clock::Monotonic;
 use record::load::LoadSettings;
 use socket2::Socket;
 
+use super::held;
 use super::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard};
 use super::tls::Secured;
 use super::wire::Wire;
@@ -79,6 +80,7 @@ impl Sessions {
         let first_connects = AtomicU32::new(settings.connections_in_all());
         let work = Arc::new(Work::new(settings)?);
         let answer_bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        held::allow(answer_bytes_max);
         Ok(Self { work, is_prepared: settings.oltp.prepared, answer_bytes_max, first_connects })
     }
 

@@ -17,6 +17,7 @@ use rustls::{
     SignatureScheme,
 };
 
+use super::held::{self, Held};
 use super::net::{Dialogue, Go, Hear, Heard};
 use super::security::Plan;
 use super::{Failure, FailureClass, Laps};
@@ -278,6 +279,7 @@ pub(crate) struct Secured {
     inside: Inside,
     /// What was said to us and not taken yet.
     heard: Vec<u8>,
+    held: Held,
     /// What is to be said.
     said: Vec<u8>,
 }
@@ -293,12 +295,18 @@ enum Inside {
 impl Secured {
     pub(crate) fn new(plan: &Plan, speak: Speak) -> Result<Self, Failure> {
         let inside = Inside::Waiting(Some(speak));
-        Ok(Self { tls: Tls::new(plan)?, inside, heard: Vec::new(), said: Vec::new() })
+        Ok(Self { tls: Tls::new(plan)?, inside, heard: Vec::new(), said: Vec::new(), held: Held::default() })
     }
 
     /// A dialogue that is spoken already, inside of TLS that stands.
     pub(crate) fn standing(tls: Tls, dialogue: Box<dyn Dialogue>) -> Self {
-        Self { tls, inside: Inside::Speaking(dialogue), heard: Vec::new(), said: Vec::new() }
+        Self {
+            tls,
+            inside: Inside::Speaking(dialogue),
+            heard: Vec::new(),
+            said: Vec::new(),
+            held: Held::default(),
+        }
     }
 
     fn take_in(&mut self, input: &[u8]) -> Result<(), Failure> {
@@ -356,7 +364,9 @@ impl Secured {
         let inside = hear(self.dialogue(), &heard);
         self.heard = heard;
         self.heard.drain(..inside.taken);
-        Heard { taken, answer: inside.answer }
+        held::shrink(&mut self.heard);
+        let kept = self.held.set(self.heard.len());
+        Heard { taken, answer: inside.answer.or_else(|| kept.err().map(Err)) }
     }
 }
 

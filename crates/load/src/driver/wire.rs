@@ -15,6 +15,7 @@ use nix::libc;
 use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, SockRef, Socket};
 
+use super::held::{self, Held};
 use super::net::{closed, connection_failure, has_input};
 use super::security::Plan;
 use super::tls::Tls;
@@ -40,6 +41,7 @@ pub(crate) struct Wire {
     /// What was received and not read is `room[start..end]`.
     start: usize,
     end: usize,
+    held: Held,
 }
 
 /// What came of one look at the socket.
@@ -70,7 +72,16 @@ impl Wire {
         let stream = TcpStream::from(socket);
         let is_local =
             SockRef::from(&stream).local_addr().is_ok_and(|address| address.domain() == Domain::UNIX);
-        Self { stream, is_local, timeout: None, tls: None, room: vec![0; ROOM_BYTES], start: 0, end: 0 }
+        Self {
+            stream,
+            is_local,
+            timeout: None,
+            tls: None,
+            room: vec![0; ROOM_BYTES],
+            start: 0,
+            end: 0,
+            held: Held::default(),
+        }
     }
 
     /// The socket once more, for what cuts it from outside.
@@ -172,10 +183,12 @@ impl Wire {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             self.room.truncate(ROOM_KEPT_BYTES);
+            held::shrink(&mut self.room);
         }
         if self.end == self.room.len() {
             self.make_room();
         }
+        self.held.set(self.room.len()).map_err(|failure| io::Error::other(failure.text))?;
         if self.tls.is_some() {
             return self.receive_from_tls();
         }

@@ -7,6 +7,7 @@ use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
 use super::link::State;
+use crate::driver::held::{self, Held};
 use crate::driver::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure};
 use crate::driver::{Failure, FailureClass};
 use crate::engine::to_ns;
@@ -111,6 +112,8 @@ impl EventLoop {
             }
         };
         it.unsent.drain(..sent);
+        held::shrink(&mut it.unsent);
+        it.unsent_held.lower(it.unsent.len());
         let was_blocked = std::mem::replace(&mut it.is_blocked, is_blocked);
         if is_blocked != was_blocked {
             self.watch(carrier, if is_blocked { INPUT | EpollFlags::EPOLLOUT } else { INPUT });
@@ -231,6 +234,10 @@ impl EventLoop {
             }
         }
         self.answers = answers;
+        if !is_lost && let Err(failure) = self.carriers[carrier].inbox.account() {
+            self.lose(carrier, &failure);
+            is_lost = true;
+        }
         // With the last answer it may have been replaced.
         if bytes == 0 && !is_lost && self.carriers[carrier].socket.is_some() {
             self.lose(carrier, &closed());
@@ -245,8 +252,13 @@ impl EventLoop {
         }
         self.out.clear();
         self.carriers[carrier].dialogue.reply(&mut self.out);
-        if !self.out.is_empty() {
-            self.say(carrier);
+        if self.out.is_empty() {
+            return;
+        }
+        self.say(carrier);
+        let it = &mut self.carriers[carrier];
+        if let Err(failure) = it.unsent_held.set(it.unsent.len()) {
+            self.lose(carrier, &failure);
         }
     }
 
@@ -343,7 +355,8 @@ impl EventLoop {
             self.ready.remove(&socket);
         }
         it.inbox.clear();
-        it.unsent.clear();
+        it.unsent = Vec::new();
+        it.unsent_held = Held::default();
         it.is_blocked = false;
         for number in self.links_of(carrier) {
             // A link's rest is over with its connection: its timer would connect once more beside the first link's.

@@ -6,6 +6,7 @@
 use socket2::Socket;
 
 use super::EVER_NS;
+use crate::driver::held::Held;
 use crate::driver::net::{Dialogue, Inbox};
 use crate::ledger::Started;
 use crate::worker::PAUSE_FIRST_NS;
@@ -17,6 +18,8 @@ pub(super) struct Carrier {
     pub(super) inbox: Inbox,
     /// The part of its requests that the kernel would not take yet, or that goes with others.
     pub(super) unsent: Vec<u8>,
+    /// Its share of what all connections hold, where the server asks and does not read the replies.
+    pub(super) unsent_held: Held,
     /// It waits for the kernel to take more.
     pub(super) is_blocked: bool,
     /// It stands among those that have something to send.
@@ -90,6 +93,7 @@ impl Carrier {
             socket: Some(socket),
             inbox: Inbox::default(),
             unsent: Vec::new(),
+            unsent_held: Held::default(),
             is_blocked: false,
             is_dirty: false,
             began_ns: made_ns,

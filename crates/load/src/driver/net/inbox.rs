@@ -2,15 +2,17 @@
 
 use super::{Answer, Heard};
 use crate::driver::Failure;
+use crate::driver::held::{self, Held};
 
 /// What has come on a connection and was not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     left: Vec<u8>,
+    held: Held,
 }
 
 impl Inbox {
-    /// Hands `fresh`, after what was left, to `hear`; keeps what that does not take.
+    /// Hands `fresh`, after what was left, to `hear`; keeps what that does not take. A failure if too much is kept.
     pub(crate) fn hear(
         &mut self,
         fresh: &[u8],
@@ -24,10 +26,17 @@ impl Inbox {
         self.left.extend_from_slice(fresh);
         let heard = hear(&self.left);
         self.left.drain(..heard.taken);
-        heard.answer
+        let kept = self.account();
+        heard.answer.or_else(|| kept.err().map(Err))
     }
 
-    /// The same for as long as `hear` says that there may be another answer: yields the bytes that it has taken, and that.
+    /// Counts what is left among what all connections hold.
+    pub(crate) fn account(&mut self) -> Result<(), Failure> {
+        held::shrink(&mut self.left);
+        self.held.set(self.left.len())
+    }
+
+    /// The same as [`Self::hear`] for as long as `hear` says that there may be another answer: yields the bytes that it has taken, and that.
     pub(crate) fn hear_each(&mut self, fresh: &[u8], mut hear: impl FnMut(&[u8]) -> (usize, bool)) {
         let mut joined = std::mem::take(&mut self.left);
         let is_joined = !joined.is_empty();
@@ -57,7 +66,7 @@ impl Inbox {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.left.clear();
+        *self = Self::default();
     }
 }
 
