@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use record::clock::WallAnchor;
@@ -162,10 +162,15 @@ impl From<ArchiveError> for Failure {
 
 fn remove(index: &Path) {
     for end in ["", "-wal", "-shm", "-journal"] {
-        let mut name = index.as_os_str().to_owned();
-        name.push(end);
-        let _ = fs::remove_file(name);
+        let _ = fs::remove_file(beside(index, end));
     }
+}
+
+/// A file of SQLite's beside the index.
+fn beside(index: &Path, end: &str) -> PathBuf {
+    let mut name = index.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 impl Catalog {
@@ -175,6 +180,14 @@ impl Catalog {
             disk::new_file().open(path).map_err(|_| Failure::Index)?;
         }
         disk::open(path).map_err(|_| Failure::Damaged)?;
+        // SQLite would wait for a pipe, and play back a journal that may name any other file to be removed. Ours is a log.
+        if fs::symlink_metadata(beside(path, "-journal")).is_ok()
+            || ["-wal", "-shm"]
+                .iter()
+                .any(|end| fs::symlink_metadata(beside(path, end)).is_ok_and(|found| !found.is_file()))
+        {
+            return Err(Failure::Damaged);
+        }
         let db = Connection::open(path)?;
         // Whatever an index from elsewhere holds, none of it is run.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

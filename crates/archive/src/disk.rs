@@ -80,7 +80,12 @@ impl Tree {
     /// Whether we may write here. In a folder of another user, names may be links that lead anywhere: root, who could
     /// write through them, does not.
     pub(crate) fn is_written_by_us(&self) -> bool {
-        let is_roots = |folder: PathBuf| fs::metadata(folder).map_or(true, |found| found.uid() == 0);
+        // A link must be root's too.
+        let is_roots = |folder: PathBuf| {
+            [fs::metadata(&folder), fs::symlink_metadata(&folder)]
+                .into_iter()
+                .all(|found| found.map_or(true, |found| found.uid() == 0))
+        };
         self.is_trusted
             || !geteuid().is_root()
             || [self.root.clone(), self.runs(), self.bakeoffs()].into_iter().all(is_roots)

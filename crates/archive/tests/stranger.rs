@@ -283,6 +283,26 @@ fn an_index_that_is_a_link_is_replaced() {
 }
 
 #[test]
+fn an_index_with_a_pipe_or_a_foreign_journal_beside_it_is_built_anew() {
+    for end in ["-journal", "-wal", "-shm"] {
+        let stranger = stranger();
+        stranger.archive.list(&Filter::default()).unwrap();
+        let beside = stranger.archive.dir().join(format!("index.sqlite{end}"));
+        let _ = fs::remove_file(&beside);
+        nix::unistd::mkfifo(&beside, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(stranger.archive.list(&Filter::default()).unwrap().len(), 1, "{end}");
+        assert!(fs::symlink_metadata(&beside).map_or(true, |found| found.is_file()), "{end}");
+    }
+    // A journal can name a file that SQLite removes once it has played the journal back.
+    let stranger = stranger();
+    stranger.archive.list(&Filter::default()).unwrap();
+    let journal = stranger.archive.dir().join("index.sqlite-journal");
+    fs::write(&journal, [0; 600]).unwrap();
+    assert_eq!(stranger.archive.list(&Filter::default()).unwrap().len(), 1);
+    assert!(!journal.exists());
+}
+
+#[test]
 fn an_index_that_gives_a_bakeoff_other_runs_has_none_of_them_removed() {
     let stranger = stranger();
     let bakeoff = example::bakeoff(&mut Dice(3), 2);
