@@ -6,14 +6,15 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use load::Stop;
-use nix::fcntl::{OFlag, openat};
+use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
-use nix::unistd::{Gid, Uid, fchown, geteuid};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, geteuid, unlinkat};
 
 use crate::account::Account;
 use crate::error::RunnerError;
@@ -71,7 +72,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_removed {
             // What cannot be removed now is removed by the next process that resumes.
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = remove_tree(&self.path);
         }
     }
 }
@@ -96,10 +97,9 @@ pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
     }
 }
 
-/// `remove_dir_all` of the standard library holds each folder open and follows no links.
 fn remove_patiently(path: &Path, mut between: impl FnMut()) -> io::Result<()> {
     let mut last = Ok(());
-    let waited = wait_for(PATIENCE, &Stop::new(), || match fs::remove_dir_all(path) {
+    let waited = wait_for(PATIENCE, &Stop::new(), || match remove_tree(path) {
         Ok(()) => true,
         Err(e) if e.kind() == io::ErrorKind::NotFound && !path.exists() => true,
         Err(e) => {
@@ -109,6 +109,44 @@ fn remove_patiently(path: &Path, mut between: impl FnMut()) -> io::Result<()> {
         }
     });
     if waited == Waited::Done { Ok(()) } else { last }
+}
+
+/// Levels of folders that are held open at the same time.
+const LEVELS_MAX: u32 = 64;
+
+/// Removes a folder with all that is in it, however deep: a server may have made more levels than this process can hold open, as
+/// `remove_dir_all` of the standard library does. No link is followed.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let top = nix::fcntl::open(path, flags, Mode::empty())?;
+    let mut moved = 0;
+    while empty(&top, &top, LEVELS_MAX, &mut moved)? {}
+    fs::remove_dir(path)
+}
+
+/// Removes what is in a folder; a folder so deep in it that no level is left is moved up into `top`. Whether one was moved.
+fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::Result<bool> {
+    let before = *moved;
+    let open = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    for entry in fs::read_dir(open)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !entry.file_type()?.is_dir() {
+            unlinkat(folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir)?;
+            continue;
+        }
+        if levels == 0 {
+            let other = format!(".{}.{moved}", random::token());
+            renameat(folder, name.as_os_str(), top, other.as_str())?;
+            *moved += 1;
+            continue;
+        }
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let below = openat(folder, name.as_os_str(), flags, Mode::empty())?;
+        empty(&below, top, levels - 1, moved)?;
+        unlinkat(folder, name.as_os_str(), UnlinkatFlags::RemoveDir)?;
+    }
+    Ok(*moved > before)
 }
 
 fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<()> {
@@ -195,6 +233,25 @@ mod tests {
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
         assert!(remove_left(&planted, geteuid().as_raw()).unwrap().starts_with("removed "));
         assert_eq!(remove_left(&planted, geteuid().as_raw()), None);
+    }
+
+    #[test]
+    fn a_folder_deeper_than_is_held_open_is_removed() {
+        let path = Scratch::fresh_path();
+        let mut scratch = Scratch::make(&path, None).unwrap();
+        let mut folder = OwnedFd::from(File::open(&path).unwrap());
+        for level in 0..10 * LEVELS_MAX {
+            mkdirat(&folder, "below", Mode::S_IRWXU).unwrap();
+            let below = openat(&folder, "below", OFlag::O_DIRECTORY, Mode::empty()).unwrap();
+            if level % 100 == 0 {
+                let flags = OFlag::O_CREAT | OFlag::O_WRONLY;
+                openat(&below, "file", flags, Mode::S_IRUSR).unwrap();
+                nix::unistd::symlinkat("/etc", &below, "link").unwrap();
+            }
+            folder = below;
+        }
+        scratch.remove(|| ()).unwrap();
+        assert!(!path.exists() && Path::new("/etc").exists());
     }
 
     #[test]
