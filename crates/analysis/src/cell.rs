@@ -22,6 +22,8 @@ pub struct Cell {
     pub fell_out: BTreeSet<u32>,
     /// Blocks whose trial failed at least once and was sealed at a later attempt. Damage in the archive is not a failure.
     pub redone: BTreeSet<u32>,
+    /// Blocks whose trial was begun, and sealed only after the process that measured it died or was stopped.
+    pub abandoned: BTreeSet<u32>,
     /// Over the blocks; missing where no block has a value.
     pub summary: Maybe<CellSummary>,
 }
@@ -82,8 +84,9 @@ impl Cell {
             Some(BlockValue { value: Err(missing), .. }) => missing.clone(),
             Some(_) => Missing::because("events in flight or without an answer leave it open"),
         });
-        let (fell_out, redone) = (seen.fell_out.clone(), seen.redone.clone());
-        Self { levels, metric, values, fell_out, redone, summary }
+        let (fell_out, redone, abandoned) =
+            (seen.fell_out.clone(), seen.redone.clone(), seen.abandoned.clone());
+        Self { levels, metric, values, fell_out, redone, abandoned, summary }
     }
 
     pub(crate) fn in_block(&self, block: u32) -> InBlock<'_> {
@@ -124,6 +127,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) sealed: Vec<(&'a Trial, &'a Run)>,
     pub(crate) fell_out: BTreeSet<u32>,
     pub(crate) redone: BTreeSet<u32>,
+    pub(crate) abandoned: BTreeSet<u32>,
 }
 
 /// How the trials ended, by cell.
@@ -140,6 +144,9 @@ pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
                 seen.sealed.push((trial, run));
                 if failed {
                     seen.redone.insert(trial.block);
+                }
+                if ends().any(|a| a.state == TrialState::Abandoned) {
+                    seen.abandoned.insert(trial.block);
                 }
             }
             None if broke => {

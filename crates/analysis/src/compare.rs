@@ -202,10 +202,11 @@ impl<'a> Field<'a> {
         self.cells.iter().find(is_it).copied()
     }
 
-    /// Trials of one side, at all conditions, that failed before they were sealed: a rare state may be seldom at each.
+    /// Trials of one side, at all conditions, that failed or were abandoned before they were sealed: a rare state may be seldom
+    /// at each, and one that takes the machine down leaves no failure.
     fn redone(&self, side: &Levels) -> usize {
         let is_its = |cell: &&&Cell| side.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
-        self.cells.iter().filter(is_its).map(|cell| cell.redone.len()).sum()
+        self.cells.iter().filter(is_its).map(|cell| cell.redone.union(&cell.abandoned).count()).sum()
     }
 
     fn contests(&self, reference: &Levels) -> Vec<Result<Contest, LeftOut>> {
@@ -259,7 +260,7 @@ fn p_of_shares(a: usize, b: usize) -> f64 {
 }
 
 impl Contest {
-    /// - `redone`: trials of either side, at all conditions, that failed before they were sealed.
+    /// - `redone`: trials of either side, at all conditions, that failed or were abandoned before they were sealed.
     fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, redone: (usize, usize)) -> Self {
         let mut blocks = Vec::new();
         let (mut lost_by_a, mut lost_by_b) = (0, 0);
@@ -288,8 +289,8 @@ impl Contest {
             )))
         } else if p_of_shares(redone.0, redone.1) <= REDONE_P_MIN {
             Some(Missing::because(format!(
-                "trials failed unevenly before they were sealed at a later attempt: {} of the configuration over all \
-                 conditions, {} of the reference",
+                "trials failed or were abandoned unevenly before they were sealed at a later attempt: {} of the \
+                 configuration over all conditions, {} of the reference",
                 redone.0, redone.1
             )))
         } else {

@@ -130,6 +130,7 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
     // A block that lacks a rate has no line: it fell out if one of its trials did, else it has not ended.
     let fell_out = at_rates.iter().flat_map(|seen| seen.fell_out.iter().copied()).collect::<BTreeSet<u32>>();
     let redone = at_rates.iter().flat_map(|seen| seen.redone.iter().copied()).collect();
+    let abandoned = at_rates.iter().flat_map(|seen| seen.abandoned.iter().copied()).collect();
     blocks.retain(|block, runs| runs.len() == at_rates.len() && !fell_out.contains(block));
 
     let lines: Vec<Maybe<Line>> = blocks.values().map(|runs| line(runs)).collect();
@@ -158,7 +159,7 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
         })
         .collect();
     let backgrounds = known.iter().map(|line| line.intercept).collect();
-    let seen = Seen { sealed: Vec::new(), fell_out, redone };
+    let seen = Seen { sealed: Vec::new(), fell_out, redone, abandoned };
     (Cell::with(levels, Metric::CpuPerEvent, values, &seen, alpha), backgrounds)
 }
 

@@ -91,9 +91,12 @@ fn damage_in_the_archive_that_was_measured_again_does_not_count_against_a_config
     let refused = |comparisons: &bakeoff_analysis::Comparisons| {
         comparisons.pairs.iter().filter(|pair| pair.estimate.is_err()).count()
     };
-    assert_eq!(refused(&redone(TrialState::Failed, &each[..5])), 0);
-    let failed = redone(TrialState::Failed, &each);
-    assert_eq!(refused(&failed), failed.pairs.len());
+    for state in [TrialState::Failed, TrialState::Abandoned] {
+        assert_eq!(refused(&redone(state, &each[..5])), 0, "{state:?}");
+        let all = redone(state, &each);
+        assert_eq!(refused(&all), all.pairs.len(), "{state:?}");
+    }
+    assert_eq!(refused(&redone(TrialState::Damaged, &each)), 0);
 }
 
 /// Who looks after each block and stops when a difference shows finds one where there is none.
