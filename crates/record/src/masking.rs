@@ -66,6 +66,10 @@ fn line_end(text: &str, from: usize) -> Option<usize> {
 fn goes_on(line: &str) -> bool {
     let last = &line[line.trim_end_matches(['\r', '\n']).rfind('\n').map_or(0, |at| at + 1)..];
     let last = last.trim_end_matches(['\r', '\n']);
+    // `title = "the cost of --token"`: the text is over, and nothing separates it from another one.
+    if last.trim_end().ends_with(['"', '\'']) {
+        return false;
+    }
     let text = last.trim_end_matches([' ', '\t', '"', '\'', ',']);
     let begin = text.rfind([' ', '\t', '"', '\'', '[', ',']).map_or(0, |at| at + 1);
     let word = &text[begin..];
@@ -654,6 +658,7 @@ mod tests {
         let of = |text: &'static str| whole_lines(text).collect::<Vec<_>>();
         assert_eq!(of("a\nb"), ["a\n", "b"]);
         assert_eq!(of("a \\\n b\nc\n"), ["a \\\n b\n", "c\n"]);
+        assert_eq!(of("t = \"x --token\"\n[design]\n"), ["t = \"x --token\"\n", "[design]\n"]);
         assert_eq!(of("  \"--token\",\n  \"x\",\n]\n"), ["  \"--token\",\n  \"x\",\n", "]\n"]);
         assert_eq!(of(""), [""; 0]);
     }
