@@ -155,7 +155,7 @@ fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
         let refused = run("5", &["--compare", "latest"]);
         assert_eq!(refused.code, Some(2), "{}", refused.err);
         assert!(
-            refused.err.contains("this run has 5 rounds") && refused.err.contains("6 of each"),
+            refused.err.contains("this run has 5 rounds") && refused.err.contains("6 that are valid of each"),
             "{}",
             refused.err
         );
@@ -165,6 +165,14 @@ fn a_comparison_of_too_few_rounds_is_refused_before_anything_is_measured() {
         assert_eq!(refused.code, Some(2), "{}", refused.err);
         assert!(refused.err.contains("latest has 2 rounds"), "{}", refused.err);
     }
+    // Both are compared by one copy.
+    let six = ["scale", "--no-observe", "--time", "20ms", "--rounds", "6"];
+    let true_of = |words: &[&str]| lab.run(&[&six[..], words, &["--", "true"]].concat());
+    let refused = true_of(&["--copies", "2", "--compare", "latest"]);
+    assert!(refused.code == Some(2) && refused.err.contains("0 rounds of one copy"), "{}", refused.err);
+    assert_eq!(true_of(&["--copies", "2"]).code, Some(0));
+    let refused = true_of(&["--copies", "1", "--compare", "latest"]);
+    assert!(refused.code == Some(2) && refused.err.contains("latest has 0 rounds of one"), "{}", refused.err);
 }
 
 #[test]

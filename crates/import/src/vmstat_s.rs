@@ -265,7 +265,7 @@ const TICKS_MAX: u128 = 1000 * 65_536 * 100 * 31_557_600;
 /// Surplus of ticks that reading the counters one after the other explains.
 const SURPLUS_RATIO: f64 = 0.01;
 const HOUR_S: f64 = 3600.0;
-/// Ticks by which guests' time may exceed the user's: one on each of some CPUs.
+/// Ticks by which guests' time may exceed the user's, on machines of many CPUs or an unknown number: two on each CPU.
 const GUEST_EDGE_TICKS: u128 = 64;
 
 /// What happened from `before` to `after`.
@@ -279,7 +279,7 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
         ticks.as_ref().map_err(Clone::clone).and_then(|ticks| Ok(1.0 - ticks.sum() as f64 / due?));
     let surplus =
         unaccounted.as_ref().ok().filter(|ratio| **ratio < -surplus_max(before, &elapsed_s, clockwork));
-    let guests = ticks.as_ref().ok().and_then(|ticks| guest_surplus(ticks, guest));
+    let guests = ticks.as_ref().ok().and_then(|ticks| guest_surplus(ticks, guest, clockwork.cpus));
     let contradiction = impossible
         .or(guests)
         .or_else(|| surplus.map(|ratio| surplus_sentence(*ratio, &elapsed_s, clockwork)));
@@ -344,8 +344,9 @@ fn impossible(snapshot: &Snapshot) -> Option<String> {
 /// The kernel adds to the two counters one after the other, so that a snapshot in between lacks a tick of one of them.
 /// Nothing is added or taken away: procps 3.3.0, 3.3.10, 3.3.17, 4.0.0, 4.0.2, 4.0.4 and 4.0.6, whose source was read, take no guests'
 /// time out of what `-s` prints.
-fn guest_surplus(ticks: &Ticks, guest: u128) -> Option<String> {
-    let most = ticks.user + GUEST_EDGE_TICKS.max(ticks.user / 100);
+fn guest_surplus(ticks: &Ticks, guest: u128, cpus: Option<u32>) -> Option<String> {
+    let edge = cpus.map_or(GUEST_EDGE_TICKS, |cpus| GUEST_EDGE_TICKS.min(2 * u128::from(cpus)));
+    let most = ticks.user + edge.max(ticks.user / 100);
     (guest > most).then(|| {
         format!(
             "guests had {guest} ticks and user mode {}, which includes them: the text is not that of procps, or a counter is wrong",

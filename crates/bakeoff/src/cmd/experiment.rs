@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use analysis::usl::SERIES_MIN as ROUNDS_MIN;
+use analysis::usl::SERIES_MIN;
 use archive::Archive;
-use plan::Experiment;
-use record::bakeoff::Bakeoff;
+use plan::{Experiment, ScalePlan};
+use record::bakeoff::{Bakeoff, Levels};
 use record::missing::Maybe;
 use record::run::{RunId, RunKind};
 use runner::{Options, Outcome, RunnerError};
@@ -15,6 +15,10 @@ use crate::cmd::run::{Told, exit_of, of_runner, say_what_next};
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
 use crate::{screen, signals};
+
+/// A comparison needs so many valid rounds of each run.
+#[expect(clippy::cast_possible_truncation, reason = "six")]
+const ROUNDS_MIN: u32 = SERIES_MIN as u32;
 
 /// A run that another one is held against.
 #[derive(Debug, Clone, Copy)]
@@ -46,13 +50,7 @@ pub(crate) fn run(
     let other = compare.map(|against| find(&archive, against.with, plan.kind())).transpose()?;
     if let (Some(against), Some(other)) = (compare, &other) {
         let cpus = probes::limits::Limits::of_self().cpu().whole_cpus().ok();
-        let rounds = [("this run", plan.rounds()), (against.with, other.blocks)];
-        if let Some((which, rounds)) = rounds.into_iter().find(|(_, rounds)| (*rounds as usize) < ROUNDS_MIN)
-        {
-            return Err(Exit::Usage.with(format!(
-                "--compare: {which} has {rounds} rounds, and a comparison needs {ROUNDS_MIN} of each run: --rounds {ROUNDS_MIN}"
-            )));
-        }
+        check_rounds(plan, against.with, other)?;
         comparable(plan, &runner::facts_of(plan), cpus, other, against.force)?;
     }
     let mut told = Told::default();
@@ -61,6 +59,25 @@ pub(crate) fn run(
     let outcome = runner::experiment(plan, &archive, &options, &signals::STOP, &mut |event| told.show(event));
     told.screen.clear();
     end(&archive, outcome, other.as_ref(), global, out)
+}
+
+/// Refuses a comparison of which it is known before that nothing can come of it.
+fn check_rounds(plan: &Experiment, with: &str, other: &Bakeoff) -> anyhow::Result<()> {
+    let mut valid: BTreeMap<&Levels, u32> = BTreeMap::new();
+    for (trial, _) in other.sealed() {
+        *valid.entry(&trial.levels).or_default() += 1;
+    }
+    let one = Levels::from([(ScalePlan::COPIES.to_owned(), "1".to_owned())]);
+    let (here, there, of) = match plan {
+        Experiment::Scale(plan) if !plan.copies.contains(&1) => (0, ROUNDS_MIN, " of one copy (--copies)"),
+        Experiment::Scale(plan) => (plan.rounds, valid.get(&one).copied().unwrap_or(0), " of one copy"),
+        Experiment::Sweep(plan) => (plan.rounds, valid.into_values().max().unwrap_or(0), ""),
+    };
+    let few = [("this run", here), (with, there)].into_iter().find(|(_, rounds)| *rounds < ROUNDS_MIN);
+    let Some((which, rounds)) = few else { return Ok(()) };
+    Err(Exit::Usage.with(format!(
+        "--compare: {which} has {rounds} rounds{of}, and a comparison needs {ROUNDS_MIN} that are valid of each run: --rounds {ROUNDS_MIN}"
+    )))
 }
 
 /// Says what two runs differ in besides the machine. Those of `scale` are then not held against each other, except with
