@@ -99,10 +99,10 @@ fn answer(search: &SearchRecord) -> (String, Tint) {
             let lower = if broken.number == again.number {
                 String::new()
             } else {
-                format!(" at {} and,", at(*broken))
+                format!(" at {} and", at(*broken))
             };
             let text = format!(
-                "INVALID: the target changed during the search: {promise} held at {}, and was broken later{lower} at {}",
+                "INVALID: the target or its machine changed during the search: {promise} held at {}, and was broken later{lower} at {}",
                 at(*kept),
                 at(*again)
             );
@@ -184,5 +184,113 @@ fn tint_of(end: ProbeEnd) -> Tint {
         ProbeEnd::Kept => Tint::Good,
         ProbeEnd::Broken => Tint::Bad,
         ProbeEnd::Unclear | ProbeEnd::Invalid => Tint::Doubt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::search::{Promise, Stage};
+    use record::target::Target;
+
+    use super::*;
+
+    const KEPT: ProbeEnd = ProbeEnd::Kept;
+    const BROKEN: ProbeEnd = ProbeEnd::Broken;
+    const UNCLEAR: ProbeEnd = ProbeEnd::Unclear;
+    const INVALID: ProbeEnd = ProbeEnd::Invalid;
+
+    /// What is said of tries that ended so.
+    fn said(tries: &[(f64, ProbeEnd)], told: Answer) -> String {
+        let probe = |(rate_per_s, end): &(f64, ProbeEnd)| Probe {
+            rate_per_s: *rate_per_s,
+            stage: Stage::Ramp,
+            end: *end,
+            found: String::new(),
+            achieved_per_s: *rate_per_s,
+            run: None,
+        };
+        let search = SearchRecord {
+            target: Target::new("null:"),
+            promise: Promise::parse("p99<1ms").unwrap(),
+            probes: tries.iter().map(probe).collect(),
+            answer: told,
+        };
+        answer(&search).0
+    }
+
+    fn tried(number: usize, rate_per_s: f64) -> Try {
+        Try { number, rate_per_s }
+    }
+
+    #[test]
+    fn an_answer_names_the_tries_that_speak_against_it() {
+        let found = Answer::Found { rate_per_s: 200.0, broken_at_per_s: 400.0 };
+        let tries = [(200.0, KEPT), (400.0, BROKEN)];
+        let plain = "p99<1ms holds up to 200.00/s, in three more tries too; it was broken at 400.00/s";
+        assert_eq!(said(&tries, found.clone()), plain);
+        let tries = [(100.0, BROKEN), (200.0, BROKEN), (200.0, KEPT), (400.0, KEPT), (400.0, BROKEN)];
+        assert_eq!(
+            said(&tries, found),
+            format!(
+                "{plain}; 3 tries speak against it: broken at 100.00/s (try 1), kept at 400.00/s (try 4)"
+            )
+        );
+        let unreachable = said(&[(10.0, KEPT), (10.0, BROKEN)], Answer::Unreachable { at_per_s: 10.0 });
+        assert!(
+            unreachable.ends_with("; 1 try speaks against it: kept at 10.000/s (try 1)"),
+            "{unreachable}"
+        );
+    }
+
+    #[test]
+    fn tries_that_contradict_each_other_are_named() {
+        let changed =
+            Answer::Changed { kept: tried(1, 800.0), broken: tried(2, 200.0), again: tried(3, 800.0) };
+        let tries = [(800.0, KEPT), (200.0, BROKEN), (800.0, BROKEN)];
+        assert_eq!(
+            said(&tries, changed),
+            "INVALID: the target or its machine changed during the search: p99<1ms held at 800.00/s (try 1), and was broken \
+             later at 200.00/s (try 2) and at 800.00/s (try 3)"
+        );
+        let unsettled = |kept, broken| said(&tries, Answer::Unsettled { kept, broken });
+        let (kept, broken) = (Some(tried(1, 800.0)), Some(tried(2, 200.0)));
+        assert_eq!(
+            unsettled(kept, broken),
+            "not settled: tries contradict each other: p99<1ms held at 800.00/s (try 1) and was broken at 200.00/s (try 2)"
+        );
+        assert_eq!(
+            unsettled(None, broken),
+            "not settled after 3 tries: p99<1ms was broken at 200.00/s (try 2), and no try kept it"
+        );
+        assert_eq!(
+            unsettled(kept, None),
+            "not settled after 3 tries: p99<1ms held at 800.00/s (try 1), and no try broke it"
+        );
+        assert_eq!(unsettled(None, None), "not settled after 3 tries: none of them told anything");
+    }
+
+    #[test]
+    fn why_the_last_tries_told_nothing_is_said() {
+        let limit = |kept_per_s, at_per_s| Answer::GeneratorLimit { kept_per_s, at_per_s };
+        let after = |ends: [ProbeEnd; 3]| {
+            let tries = ends.map(|end| (800.0, end));
+            said(&[&[(400.0, KEPT)], &tries[..]].concat(), limit(Some(400.0), 800.0))
+        };
+        let unknown = "and what the target can do is not known";
+        for (ends, why) in [
+            ([UNCLEAR; 3], "the generator was in the way in 3 tries in a row"),
+            ([INVALID; 3], "3 tries in a row were INVALID"),
+            ([UNCLEAR, INVALID, UNCLEAR], "3 tries in a row were INVALID, or the generator was in the way"),
+        ] {
+            assert_eq!(after(ends), format!("p99<1ms held at 400.00/s; then, at 800.00/s, {why}, {unknown}"));
+        }
+        assert_eq!(
+            said(&[(400.0, KEPT)], limit(Some(400.0), 400.0)),
+            "p99<1ms holds at 400.00/s, and no higher rate is tried: what the target can do is not known"
+        );
+        assert_eq!(
+            said(&[(10.0, INVALID); 3], limit(None, 10.0)),
+            "nothing was found: at 10.000/s 3 tries in a row were INVALID"
+        );
     }
 }
