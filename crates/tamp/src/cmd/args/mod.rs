@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Write to this file, or to standard output if it is -, and keep the input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["stdout", "test", "list"])]
     pub(crate) output: Option<PathBuf>,
-    /// Suffix of compressed files: added when compressing, removed when decompressing
+    /// Suffix of compressed files: added when compressing, removed when decompressing; .lz4, .gz and the like choose the format
     #[arg(short = 'S', long = "suffix", value_name = "SUFFIX", value_parser = suffix)]
     pub(crate) own_suffix: Option<String>,
     /// Work on all files below folders
