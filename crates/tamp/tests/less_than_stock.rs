@@ -11,7 +11,7 @@ mod specimens;
 
 use specimens::{BY_CHANCE, Random, Specimen, common, content, is_refused, specimens};
 use std::io::Cursor;
-use tamp::Loss;
+use tamp::{Loss, Lost};
 
 #[test]
 fn salvage_yields_no_fewer_right_bytes_than_the_stock_tool() {
@@ -50,7 +50,11 @@ fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, Stri
     let mut output = Vec::new();
     let losses = specimen.with.salvage(Cursor::new(&file), &mut output);
     let stock = specimen.with.filter(specimen.stock, &file);
-    let (ours, theirs) = (right(content, &output), right(content, &stock));
+    let mut theirs = right(content, &stock);
+    if specimen.stock == "gzip -dcq" {
+        theirs -= by_chance(content, &output, &stock, losses.as_deref().unwrap_or_default());
+    }
+    let ours = right(content, &output);
     if ours + BY_CHANCE >= theirs {
         return Ok(if ours > theirs + 1000 { Found::More } else { Found::Same });
     }
@@ -69,6 +73,22 @@ fn compare(specimen: &Specimen, content: &[u8], seed: u64) -> Result<Found, Stri
 /// Whether the linked libzstd finds nothing wrong: without a checksum, versions may make different content of the same damage.
 fn is_whole(losses: Result<&[Loss], &tamp::Error>) -> bool {
     losses.is_ok_and(<[Loss]>::is_empty)
+}
+
+/// Bytes that gzip has right in a part that is decoded and not proven, where salvage has zeros. Before the beginning of a member, gzip finds what
+/// it decoded before, and salvage zeros.
+fn by_chance(content: &[u8], output: &[u8], stock: &[u8], losses: &[Loss]) -> usize {
+    let is_unproven = |at: u64| {
+        losses.iter().any(|loss| {
+            loss.what == Lost::Unproven
+                && (loss.content_at..loss.content_at + loss.content_bytes.unwrap_or(0)).contains(&at)
+        })
+    };
+    let bytes = content.iter().zip(output).zip(stock).zip(0..);
+    let found = bytes.filter(|&(((content, ours), theirs), at)| {
+        *ours == 0 && content == theirs && *content != 0 && is_unproven(at)
+    });
+    found.count()
 }
 
 /// Bytes that stand where they belong.

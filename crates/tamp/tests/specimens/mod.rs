@@ -285,11 +285,10 @@ fn linked_zstd(file: &[u8], with: &With) -> Option<usize> {
     None
 }
 
-/// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode wrong content from a block
-/// that the linked libzstd refuses; salvage then yields at least all before that block, and the older `zstd` goes wrong inside it.
+/// Whether salvage may yield less than the stock `zstd` does: an older `zstd` may decode a damaged block that the linked libzstd refuses. Salvage
+/// then yields at least all before that block. The older `zstd` goes wrong inside it, or the flipped bit is one that it ignores, and all is right.
 pub(crate) fn is_refused(file: &[u8], with: &With, ours: usize, theirs: usize, stock: &[u8]) -> bool {
-    // The next byte of the stock tool is wrong: `theirs` are right, and it has more.
-    linked_zstd(file, with).is_some_and(|made| {
-        (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && ours >= made && theirs < stock.len()
-    })
+    let goes_wrong = |made: usize| (made..made + ZSTD_BLOCK_BYTES).contains(&theirs) && theirs < stock.len();
+    let is_right = theirs == stock.len();
+    linked_zstd(file, with).is_some_and(|made| ours >= made && (goes_wrong(made) || is_right))
 }
