@@ -26,6 +26,7 @@ pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;
 
 /// Each CPU's own, within 5 % of [`SAMPLE_PERIOD_NS`]. A sample wakes its CPU up and so moves what that CPU was about to do
 /// some 10 us later, also to others; samples of others that stayed in step with it would see too much of that, or nothing.
+#[cfg(feature = "bpf")]
 pub(crate) fn sample_period_ns(cpu: u32) -> u64 {
     const KINDS: u64 = 101;
     SAMPLE_PERIOD_NS + 1_000 * (u64::from(cpu) * 37 % KINDS) - 1_000 * (KINDS / 2)
