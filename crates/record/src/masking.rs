@@ -154,6 +154,7 @@ fn mask_line(line: &str) -> String {
     let line = mask_values(&line, places::piped);
     let line = mask_values(&line, places::elements);
     let line = mask_values(&line, places::granted);
+    let line = mask_values(&line, places::beside);
     let line = mask_words(&line);
     mask_forms(&line)
 }

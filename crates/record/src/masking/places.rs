@@ -100,6 +100,27 @@ pub(super) fn elements(line: &str, from: usize, _: &mut Quotes) -> Option<(usize
     Some((start, value))
 }
 
+/// `SET PASSWORD FOR 'bob'@'%' = 'SECRET'`, and `name="password" value="SECRET"`: the next text in quotes behind a sign.
+pub(super) fn beside(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
+    const NAMED: [(&str, &str); 4] = [
+        ("password for ", "="),
+        ("name=\"password\"", "value="),
+        (r#"name=\"password\""#, "value="),
+        ("name='password'", "value="),
+    ];
+    let lower = line.to_ascii_lowercase();
+    let found = NAMED.iter().filter_map(|(name, sign)| {
+        let begin = from + lower[from..].find(name)? + name.len();
+        Some((begin, begin + lower[begin..].find(sign)? + sign.len()))
+    });
+    let (begin, behind) = found.min()?;
+    let start = line.len() - line[behind..].trim_start_matches(' ').len();
+    let is_near = !line[begin..behind].contains([';', '<', '>']);
+    quotes.advance(line, start);
+    let value = quotes.value(line, start).filter(|_| is_near && Quotes::at(line, start).is_some());
+    Some((behind, value))
+}
+
 /// `user NAME on >SECRET` of a list of access rights.
 pub(super) fn granted(line: &str, from: usize, quotes: &mut Quotes) -> Option<(usize, Option<Value>)> {
     let at = from + line[from..].find('>')?;
