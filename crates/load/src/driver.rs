@@ -4,7 +4,7 @@
 //! made and used on its own thread, one event at a time.
 
 mod address;
-mod broken;
+pub(crate) mod broken;
 mod caching;
 pub mod dd;
 pub(crate) mod exec;

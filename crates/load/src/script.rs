@@ -16,6 +16,7 @@ use self::expression::{Expression, Scene};
 use self::parse::{Command, Keep, Names};
 use self::place::{Place, Problem};
 use self::value::Value;
+use crate::driver::broken::VALUE_BYTES_MAX;
 use crate::driver::{Failure, FailureClass, Laps, OperationShare};
 use crate::random::Random;
 use crate::sql::{Ask, Parameter, Row, StatementText, Turn};
@@ -406,8 +407,14 @@ impl Course {
         ask(statement, parameters, wanted).map_err(Failed::There)
     }
 
-    /// Sets the variables that are called after the columns of the answer.
-    fn keep(&mut self, scripts: &Scripts, (at, step): &(Place, Step)) -> Result<(), Problem> {
+    /// Sets the variables that are called after the columns of the answer; the rest of the answer is not kept.
+    fn keep(&mut self, scripts: &Scripts, step: &(Place, Step)) -> Result<(), Problem> {
+        let kept = self.set_variables(scripts, step);
+        self.row.values.clear();
+        kept
+    }
+
+    fn set_variables(&mut self, scripts: &Scripts, (at, step): &(Place, Step)) -> Result<(), Problem> {
         let prefix = match step {
             Step::Sql { keep: Keep::OneRow { .. }, .. } if self.row.rows != 1 => {
                 return Err(at.problem(format!("\\gset wants one row, and the answer has {}", self.row.rows)));
@@ -419,6 +426,10 @@ impl Course {
             let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
             // Columns that no script reads are left.
             if let Some(slot) = scripts.names.iter().position(is_called) {
+                if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+                    let mib = VALUE_BYTES_MAX >> 20;
+                    return Err(at.problem(format!("`{name}` is longer than a variable holds: {mib} MiB")));
+                }
                 self.variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
             }
         }

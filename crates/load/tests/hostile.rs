@@ -267,6 +267,47 @@ fn a_postgresql_that_announces_too_much_or_wants_to_copy() {
 }
 
 #[test]
+fn a_value_that_is_too_long_for_a_variable_is_not_kept() {
+    let port = serve(|peer| {
+        let Some(()) = postgres_login(peer) else { return };
+        let mut requests = 0;
+        while let Some(kind) = postgres_request(peer) {
+            requests += usize::from(kind == b'Q');
+            if kind != b'Q' || requests == 1 {
+                peer.say(POSTGRES_ANSWER);
+                continue;
+            }
+            let bytes = 2u32 << 20;
+            let (description, end) = (&POSTGRES_ANSWER[..27], &POSTGRES_ANSWER[39..]);
+            let row = [b"D", &(bytes + 10).to_be_bytes()[..], &[0, 1], &bytes.to_be_bytes()].concat();
+            peer.say(&[description, &row].concat());
+            let piece = vec![b'x'; 1 << 20];
+            for _ in 0..2 {
+                peer.say(&piece);
+            }
+            peer.say(end);
+        }
+    });
+    let mut settings = script(format!("postgres://app@127.0.0.1:{port}/bench"), false);
+    settings.scripts.files[0].text.push_str("SELECT :n;\n");
+    let record = run(&LoadSettings {
+        rate: Rate::Max,
+        events_max: Some(40),
+        time: Duration::from_mins(10),
+        threads: 1,
+        connections: Some(8),
+        retries_max: 0,
+        errors_ratio_max: 1.0,
+        prepare: PreparePolicy::Never,
+        ..settings
+    });
+    let said = &record.error_samples;
+    assert!(said.iter().any(|text| text.contains("longer than a variable holds")), "{said:?}");
+    let kib = peak_kib();
+    assert!(kib < 300 << 10, "{kib} KiB");
+}
+
+#[test]
 fn a_postgresql_that_floods_its_login_is_left() {
     for (name, attack, says) in [
         ("length", says_and_goes_on(b"R\x7f\xff\xff\xff".to_vec(), b"xxxx"), "are accepted"),

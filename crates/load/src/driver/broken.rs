@@ -32,8 +32,13 @@ pub(crate) fn too_long_text(bytes: usize, bytes_max: usize) -> String {
     format!("the server announces {bytes} bytes in one piece, and {bytes_max} are accepted (--answer-max)")
 }
 
-/// A value as text, as long in memory as it came: what is not UTF-8 has its other bytes shown as `?`.
+/// The longest value that a variable of a script holds.
+pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// A value as text, as long in memory as it came: what is not UTF-8 has its other bytes shown as `?`. One that is too long to be kept is
+/// cut, to a byte more than can be kept.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(VALUE_BYTES_MAX + 1)];
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().map(|b| if b.is_ascii() { char::from(*b) } else { '?' }).collect(),
