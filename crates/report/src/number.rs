@@ -69,17 +69,25 @@ pub(crate) fn change(ratio: f64) -> String {
         p if p < 9.995 => format!("{pct:+.2} %"),
         p if p < 99.95 => format!("{pct:+.1} %"),
         p if p < 999.5 => format!("{pct:+.0} %"),
-        _ if ratio > RATIO_SHOWN_MAX => format!("over x {}", significant(RATIO_SHOWN_MAX)),
-        _ => format!("x {}", significant(ratio)),
+        _ => factor(ratio),
     }
+}
+
+/// `x 14.6`: a change that is too large for percent.
+fn factor(ratio: f64) -> String {
+    if ratio > RATIO_SHOWN_MAX {
+        return format!("over x {}", significant(RATIO_SHOWN_MAX));
+    }
+    format!("x {}", significant(ratio))
 }
 
 /// A ratio over this says only that nothing is known.
 const RATIO_SHOWN_MAX: f64 = 1e6;
 
-/// Two changes as an interval: `[+7.0 %, +9.2 %]`.
+/// Two changes as an interval, both in one form: `[+7.0 %, +9.2 %]`, `[x 0.0860, x 14.6]`.
 pub(crate) fn change_interval(low: f64, high: f64) -> String {
-    format!("[{}, {}]", change(low), change(high))
+    let form = if change(high).contains('x') { factor } else { change };
+    format!("[{}, {}]", form(low), form(high))
 }
 
 /// `0.031`, `<0.001`.
@@ -230,5 +238,12 @@ mod tests {
     fn dates_are_told_in_utc() {
         assert_eq!(date_time(1_795_254_723_250_000_000), "2026-11-21 09:52 UTC");
         assert_eq!(rfc3339(1_795_254_723_250_000_000), "2026-11-21T09:52:03.250Z");
+    }
+
+    #[test]
+    fn both_ends_of_an_interval_have_one_form() {
+        assert_eq!(change_interval(1.07, 1.092), "[+7.00 %, +9.20 %]");
+        assert_eq!(change_interval(0.086, 14.6), "[x 0.0860, x 14.6]");
+        assert_eq!(change_interval(0.5, 2e6), "[x 0.500, over x 1,000,000]");
     }
 }
