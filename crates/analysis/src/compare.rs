@@ -144,8 +144,8 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
-/// Whether each trial has its end. Before, there may be no verdict: a bake-off that ends when its user likes what it shows
-/// finds a difference where there is none.
+/// Whether every trial has ended. Until then there is no verdict: users who stop a bake-off when they like the result see
+/// false differences.
 fn is_over(state: RunState) -> bool {
     matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
 }

@@ -99,7 +99,7 @@ fn damage_in_the_archive_that_was_measured_again_does_not_count_against_a_config
     assert_eq!(refused(&redone(TrialState::Damaged, &each)), 0);
 }
 
-/// Who looks after each block and stops when a difference shows finds one where there is none.
+/// Stopping at the first block that shows a difference gives false differences.
 #[test]
 fn a_bakeoff_that_is_not_over_claims_nothing_and_shows_its_numbers() {
     for state in [RunState::Running, RunState::Interrupted, RunState::Abandoned] {

@@ -171,7 +171,7 @@ fn store(folder: &Path, bakeoff: &Bakeoff) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// `order.json`, and what is damaged of it.
+/// `order.json`, and what was found damaged in it.
 pub(crate) struct Begun {
     pub(crate) order: Order,
     pub(crate) damage: Vec<String>,
@@ -201,7 +201,7 @@ pub(crate) fn has_copies(order: &Order) -> bool {
     order.files.iter().any(|file| file.name == copies::name_of(PLAN))
 }
 
-/// Writes damaged files that a bake-off is begun with anew, from their copies; yields what was damaged.
+/// Restores the damaged ones of the files that a bake-off begins with from their copies; yields what was damaged.
 pub(crate) fn mend(folder: &Path) -> Result<Vec<String>, ArchiveError> {
     let Begun { order, mut damage } = read_order(folder)?;
     if !has_copies(&order) {

@@ -21,6 +21,8 @@ const PT_LOAD: u32 = 1;
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
 const SHF_COMPRESSED: u64 = 1 << 11;
+/// Longer names are none: without a limit, each look at a table without ends would read all of it.
+const NAME_BYTES_MAX: usize = 16 << 10;
 /// Kinds of symbols: function, and function by choice at run time.
 const CODE: [u8; 2] = [2, 10];
 
@@ -142,7 +144,7 @@ impl Table {
 
     fn name(&self, at: u32) -> Option<&str> {
         let name = self.names.get(at as usize..)?;
-        let end = name.iter().position(|byte| *byte == 0)?;
+        let end = name.iter().take(NAME_BYTES_MAX).position(|byte| *byte == 0)?;
         std::str::from_utf8(&name[..end]).ok().filter(|name| !name.is_empty())
     }
 }
@@ -204,6 +206,18 @@ mod tests {
         for bytes in [0, 1, 63, 64, 1_000, whole / 2, whole - 1] {
             assert!(Functions::read(&own(Some(bytes)), ENOUGH).is_none(), "{bytes}");
         }
+    }
+
+    #[test]
+    fn a_name_without_an_end_is_not_looked_for_through_the_whole_table() {
+        let symbols = vec![Symbol { address: 0, bytes: 8, name: 0 }];
+        let named = |length: usize| {
+            let mut names = vec![b'a'; length];
+            names.push(0);
+            Table { symbols: symbols.clone(), names }.at(4).map(str::len)
+        };
+        assert_eq!(named(NAME_BYTES_MAX - 1), Some(NAME_BYTES_MAX - 1));
+        assert_eq!(named(NAME_BYTES_MAX), None);
     }
 
     #[test]
