@@ -222,11 +222,12 @@ fn stuck(f: &Findings<'_>) -> Option<Check> {
     if f.never_ended == 0 || f.counts.done == 0 {
         return None;
     }
-    let found = f.held_s / (f.measured_s * f64::from(f.settings.in_flight_max()));
+    let in_flight = f.settings.in_flight_max();
+    let found = f.held_s / (f.measured_s * f64::from(in_flight));
     let text = format!(
-        "{} of {} connections' events had not ended after the drain: they took {} of all connections' time, {} allowed",
+        "{} of {in_flight} events in flight had not ended after the drain, and held their connections for {} of the time, \
+         {} allowed",
         f.never_ended,
-        f.settings.in_flight_max(),
         percent(found),
         percent(HELD_MAX)
     );
