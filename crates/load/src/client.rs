@@ -1,6 +1,7 @@
 //! What the generator itself costs, and whether it got the CPU when it wanted it.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -109,11 +110,10 @@ impl RunQueueWaits {
     /// Reads all of them now.
     pub(crate) fn read(posts: &[Post], clock: &dyn Clock) -> Self {
         let from_ns = clock.now_ns();
-        let of = |post: &Post| {
-            let at_its_end = post.scheduled.get().copied();
-            at_its_end.unwrap_or_else(|| scheduled(post.thread_id.load(Ordering::SeqCst)))
-        };
-        let of_each = posts.iter().map(of).collect();
+        let of_each = posts
+            .iter()
+            .map(|post| account(&post.scheduled, || scheduled(post.thread_id.load(Ordering::SeqCst))))
+            .collect();
         Self { from_ns, until_ns: clock.now_ns(), of_each }
     }
 
@@ -137,6 +137,16 @@ impl RunQueueWaits {
     pub(crate) fn between_s(&self, before: &Self) -> f64 {
         self.until_ns.saturating_sub(before.from_ns) as f64 / 1e9
     }
+}
+
+/// The account of a thread that may end meanwhile: what it left at its end, or what it has `now`.
+fn account(
+    at_its_end: &OnceLock<Option<Scheduled>>,
+    now: impl FnOnce() -> Option<Scheduled>,
+) -> Option<Scheduled> {
+    // A thread that ends between the two looks has left its account before it is gone.
+    let left = || at_its_end.get().copied();
+    left().unwrap_or_else(|| now().or_else(|| left().flatten()))
 }
 
 /// The account of one thread of this process; `None` where the kernel keeps none.
@@ -181,6 +191,18 @@ mod tests {
         assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
         assert_eq!(after.on_cpu_since(&before), Some(vec![1_000_000_000, 400_000_000]));
         assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
+    }
+
+    #[test]
+    fn a_thread_that_ends_while_it_is_looked_at_has_an_account() {
+        let (left, own) = (OnceLock::new(), Scheduled { on_cpu_ns: 7, waited_ns: 3 });
+        let gone = || {
+            left.set(Some(own)).unwrap();
+            None
+        };
+        assert_eq!(account(&left, gone), Some(own));
+        assert_eq!(account(&left, || unreachable!("it has ended")), Some(own));
+        assert_eq!(account(&OnceLock::new(), || None), None, "a kernel without accounts");
     }
 
     #[test]

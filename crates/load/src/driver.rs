@@ -3,7 +3,7 @@
 //! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`] of its own,
 //! made and used on its own thread, one event at a time.
 
-mod address;
+pub(crate) mod address;
 pub(crate) mod broken;
 mod caching;
 pub mod dd;
@@ -22,6 +22,7 @@ mod security;
 mod session;
 mod sqlite;
 mod tls;
+mod values;
 mod wire;
 
 use std::borrow::Cow;
@@ -35,6 +36,7 @@ use record::load::{LoadSettings, Workload};
 use record::missing::Maybe;
 use record::target::Target;
 
+use self::address::ServerAddress;
 use crate::dataset::{Cache, Store};
 use crate::random::Random;
 
@@ -65,6 +67,8 @@ pub(crate) struct Scheme {
     pub(crate) workloads: &'static [Workload],
     /// Judges the form of a target, without connecting; the problem says what to write instead.
     pub(crate) check: fn(&Target) -> Result<(), String>,
+    /// Where its server takes connections; `None` if it has none, or the target is none.
+    pub(crate) address: fn(&LoadSettings) -> Option<ServerAddress>,
     /// The driver of a target whose form is good.
     pub(crate) open: fn(&LoadSettings) -> Result<Arc<dyn Driver>, Failure>,
 }

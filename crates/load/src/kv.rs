@@ -226,6 +226,7 @@ mod tests {
             pipeline: 1,
             multi_get: 1,
             ttl: None,
+            commands: Vec::new(),
         };
         Kv::new(&settings, 7, true)
     }

@@ -14,6 +14,7 @@ use std::thread;
 use record::event::{EventRow, Fate};
 use record::load::ErrorCounts;
 
+use crate::counting::Counting;
 use crate::tally::Tally;
 
 /// Everything that one worker records between two readings.
@@ -141,6 +142,8 @@ pub(crate) struct Fates {
     pub(crate) done_carried_in: u64,
     /// Of events that an edge of the phase cuts and that ended well: the shares that lie in it, in billionths.
     pub(crate) part_e9: u64,
+    /// Time that those events took from the beginning of the phase on.
+    pub(crate) cut_ns: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
     /// Measured events that ended or were skipped, and had been taken after they were due.
@@ -169,6 +172,7 @@ impl Fates {
         self.done += other.done;
         self.done_carried_in += other.done_carried_in;
         self.part_e9 += other.part_e9;
+        self.cut_ns += other.cut_ns;
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.found_no_worker += other.found_no_worker;
@@ -185,6 +189,12 @@ impl Fates {
         self.drained += other.drained;
         self.held_ns += other.held_ns;
         self.after_ended += other.after_ended;
+    }
+
+    /// An event that an edge of the phase cuts, and that ended well.
+    pub(crate) fn note_cut(&mut self, phase: &Counting, start_ns: u64, end_ns: u64) {
+        self.part_e9 += phase.part_e9(start_ns, end_ns);
+        self.cut_ns += end_ns - start_ns.max(phase.from_ns).min(end_ns);
     }
 
     /// Events of all phases that have ended.

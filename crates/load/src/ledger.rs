@@ -163,14 +163,14 @@ impl Ledger {
                 let shown_ns = if is_open { response_ns } else { service_ns };
                 // The phase is not credited with the event, but its rate is with the time that the event took of it.
                 if place == (Place::Before { ended_in_phase: true }) && !is_open {
-                    recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                    recorder.fates.note_cut(&counting, start_ns, end_ns);
                 }
                 note_uncounted(recorder, place, Some(shown_ns));
             }
             // It stays in hand: no phase has it.
             Place::Cut => return,
             Place::CarriedOut => {
-                recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                recorder.fates.note_cut(&counting, start_ns, end_ns);
                 note_begun_late(recorder, event, end_ns, is_open);
                 recorder.raised.record(raised_ns);
                 for (operation, took_ns) in laps.taken() {
@@ -181,7 +181,7 @@ impl Ledger {
             Place::CarriedIn => {
                 recorder.fates.done += 1;
                 recorder.fates.done_carried_in += 1;
-                recorder.fates.part_e9 += counting.part_e9(start_ns, end_ns);
+                recorder.fates.note_cut(&counting, start_ns, end_ns);
                 recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             }
             Place::Within => {

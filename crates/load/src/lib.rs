@@ -72,6 +72,7 @@ use record::target::Target;
 
 pub use control::{Control, ControlError};
 pub use dataset::{Cleaned, Prepared};
+pub use driver::address::ServerAddress;
 pub use driver::dd;
 pub use driver::exec::words_of as exec_words;
 use driver::{Driver, Scheme};
@@ -226,6 +227,11 @@ pub fn operations(settings: &LoadSettings) -> Result<Vec<String>, LoadError> {
 /// [`LoadError::UnknownScheme`] or [`LoadError::Malformed`], with what to write instead.
 pub fn check_target(target: &Target) -> Result<(), LoadError> {
     scheme(target).map(|_| ())
+}
+
+/// Where the server of a load takes connections; `None` if it has none, or its target is none.
+pub fn server_address(settings: &LoadSettings) -> Option<ServerAddress> {
+    (driver::scheme_of(&settings.target)?.address)(settings)
 }
 
 /// What events do where nobody says: the mixed transaction for SQL, the target itself for others.

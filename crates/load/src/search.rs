@@ -31,8 +31,13 @@ const TRIES_MAX: usize = 64;
 /// A target has changed if tries that did one or the other by chance would keep the promise first and break it then with this
 /// probability at most.
 const BY_CHANCE: f64 = 0.01;
-/// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often.
-const TRIES_UNCLEAR: u32 = 3;
+/// A rate at which the generator seems to be in the way, or whose runs are INVALID, is tried so often at least.
+const TRIES_UNCLEAR: u32 = 4;
+/// Such tries in a row are the rate's doing if those up to this rate are so rare that the row comes by chance with this probability
+/// at most.
+const ROW_BY_CHANCE: f64 = 0.001;
+/// They are not taken for more frequent than this: ten in a row are always the rate's doing.
+const UNCLEAR_SHARE_MAX: f64 = 0.5;
 
 /// Checks that, if they fail, leave a run without evidence, whether it kept the promise or broke it.
 const NO_EVIDENCE: [&str; 2] = ["throttled", "cache-steady"];
@@ -180,7 +185,7 @@ impl Search {
             }
             ProbeEnd::Unclear | ProbeEnd::Invalid => {
                 self.unclear += 1;
-                if self.unclear == TRIES_UNCLEAR {
+                if self.is_without_evidence() {
                     self.answer = Some(self.without_evidence());
                 }
             }
@@ -213,6 +218,22 @@ impl Search {
                 }
             }
         }
+    }
+
+    /// Whether the last tries told nothing because of their rate: what disturbs tries at any rate does so at lower ones too.
+    fn is_without_evidence(&self) -> bool {
+        let before = &self.tries[..self.tries.len() - self.unclear as usize];
+        let elsewhere: Vec<ProbeEnd> =
+            before.iter().filter(|(per_s, _)| *per_s <= self.rate_per_s).map(|(_, end)| *end).collect();
+        let unclear =
+            elsewhere.iter().filter(|end| matches!(end, ProbeEnd::Unclear | ProbeEnd::Invalid)).count();
+        let share = match elsewhere.len() {
+            0 => 0.0,
+            // Laplace's rule of succession: that none was unclear so far does not make it impossible.
+            tries => (unclear as f64 + 1.0) / (tries as f64 + 2.0),
+        };
+        self.unclear >= TRIES_UNCLEAR
+            && share.min(UNCLEAR_SHARE_MAX).powi(self.unclear.cast_signed()) <= ROW_BY_CHANCE
     }
 
     /// No run at this rate told anything.
@@ -377,7 +398,8 @@ fn first_by_chance(kept: usize, broken: usize) -> f64 {
 ///
 /// A run that did not keep it tells nothing of the target where the generator was in the way: its worker was hardly ever
 /// off its CPU, or it was late (over all, or at a percentile that breaks the promise) while neither the service time nor the wait for a worker break the promise by themselves.
-/// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service.
+/// Where it fell behind, every event waits; then it is the generator where its connections were hardly in service, and what they
+/// served keeps the promise.
 pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
     let response = record.response.as_ref().unwrap_or(&record.service).merged();
     let limit_ns = |clause: &Clause| clause.limit.as_nanos() as f64;
@@ -413,7 +435,10 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
         let is_wait_made = promise.0.iter().filter(broke).all(is_made);
         holds(&service) && (is_wait_made || record.wait.as_ref().is_ok_and(|wait| holds(&wait.merged())))
     };
-    let is_unclear = !fails("errors") && (fails("client-cpu") || (was_late && would_hold));
+    // A worker that waits for a CPU to the end of the phase has begun no event that is late, and the kernel counts its wait when
+    // it ends: nothing shows it but connections that were free, and served what came after the phase.
+    let stood_still = behind && !service.is_empty();
+    let is_unclear = !fails("errors") && (fails("client-cpu") || ((was_late || stood_still) && would_hold));
     if is_unclear {
         found.push("the generator was in the way".to_owned());
         return (ProbeEnd::Unclear, found.join(", "));

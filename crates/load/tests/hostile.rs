@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -152,6 +153,85 @@ fn caches_that_announce_too_much_or_never_end() {
             survives(name, &reads_only("memcached", port));
         }
     });
+}
+
+/// Numbers must not come from answers that a server gives before it is asked.
+#[test]
+fn an_answer_that_comes_before_its_request_is_none() {
+    both_ways(|shows| {
+        let tls = if shows.is_some() { "?tls=require" } else { "" };
+        for connections in [None, Some(2)] {
+            for (scheme, asks, greeted, twice) in [
+                ("redis", "GET", &b"+PONG\r\n"[..], &b"$-1\r\n$-1\r\n$-1\r\n"[..]),
+                ("memcached", "get", b"VERSION 1\r\n", b"END\r\nEND\r\nEND\r\n"),
+            ] {
+                let heard = Arc::new(AtomicU64::new(0));
+                let theirs = Arc::clone(&heard);
+                let port = serve_by(shows, &[], move |peer| {
+                    while let Some(request) = peer.hear() {
+                        let requests = String::from_utf8_lossy(&request).matches(asks).count();
+                        theirs.fetch_add(requests as u64, Ordering::SeqCst);
+                        let says = match &request[..] {
+                            _ if requests > 0 => twice,
+                            [b's', b't', ..] => b"END\r\n",
+                            _ => greeted,
+                        };
+                        peer.say(says);
+                    }
+                });
+                let mut settings = settings(format!("{scheme}://127.0.0.1:{port}{tls}"));
+                settings.kv.get_ratio = 1.0;
+                settings.prepare = PreparePolicy::Never;
+                let record = run(&LoadSettings {
+                    rate: Rate::Max,
+                    connections,
+                    threads: 2,
+                    time: Duration::from_millis(200),
+                    ..settings
+                });
+                let heard = heard.load(Ordering::SeqCst);
+                let name = format!("{scheme} {connections:?}");
+                assert!(heard > 0, "{name}: {:?}", record.error_samples);
+                assert!(record.counts.done <= heard, "{name}: {} done of {heard} asked", record.counts.done);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_row_that_comes_before_its_statement_is_none() {
+    for (scheme, connections) in
+        [("postgres", None), ("mysql", None), ("postgres", Some(2)), ("mysql", Some(2))]
+    {
+        let heard = Arc::new(AtomicU64::new(0));
+        let theirs = Arc::clone(&heard);
+        let port = match scheme {
+            "postgres" => serve(move |peer| {
+                let Some(()) = postgres_login(peer) else { return };
+                while postgres_request(peer).is_some() {
+                    theirs.fetch_add(1, Ordering::SeqCst);
+                    peer.say(&POSTGRES_ANSWER.repeat(3));
+                }
+            }),
+            _ => serve(move |peer| {
+                let Some(()) = mysql_login(peer) else { return };
+                while mysql_request(peer).is_some() {
+                    theirs.fetch_add(1, Ordering::SeqCst);
+                    peer.say(&mysql_answer().repeat(3));
+                }
+            }),
+        };
+        let record = run(&LoadSettings {
+            rate: Rate::Max,
+            connections,
+            threads: 2,
+            time: Duration::from_millis(200),
+            ..script(format!("{scheme}://app@127.0.0.1:{port}/bench"), false)
+        });
+        let heard = heard.load(Ordering::SeqCst);
+        assert!(heard > 0 && record.counts.done > 0, "{scheme}: {:?}", record.error_samples);
+        assert!(record.counts.done <= heard, "{scheme}: {} done of {heard} asked", record.counts.done);
+    }
 }
 
 /// Says nearly all of a long answer, and the rest never; closes when the client has closed one of its connections.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, LoadError, Stop};
+use load::{ErrorClass, Event, LoadError, ServerAddress, Stop};
 use record::clock::{Clock as _, Monotonic};
 use record::load::{Arrivals, LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
 use record::requests::ExecSettings;
@@ -458,6 +458,59 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     assert!(load::check_target(&Target::new("mysql://h/d")).is_ok());
     assert_eq!(load::default_workload(&Target::new("sqlite:x")), Workload::OltpReadWrite);
     assert_eq!(load::default_workload(&Target::new("null:")), Workload::Native);
+}
+
+#[test]
+fn the_address_of_a_server_is_the_one_that_its_load_connects_to() {
+    let of = |settings: &LoadSettings| {
+        load::server_address(settings).map(|address| match address {
+            ServerAddress::Unix(path) => path.display().to_string(),
+            ServerAddress::Tcp(host, port) => format!("{host}:{port}"),
+        })
+    };
+    for (target, address) in [
+        ("mysql://root@localhost/test?socket=/s/my%20sql.sock", Some("/s/my sql.sock")),
+        ("mysql://u:p@h:3307/db", Some("h:3307")),
+        ("mysql:///db", Some("127.0.0.1:3306")),
+        ("postgres://u@%2Frun%2Fpg/db", Some("/run/pg/.s.PGSQL.5432")),
+        ("postgres://u@localhost/db?host=/run/pg", Some("/run/pg/.s.PGSQL.5432")),
+        ("postgres://u@h:1/db?port=99&host=other", Some("other:99")),
+        ("postgres://u@[::1]:6000/db", Some("::1:6000")),
+        ("redis://127.0.0.1", Some("127.0.0.1:6379")),
+        ("redis://:a@b@h:7/2", Some("h:7")),
+        ("rediss://h", Some("h:6379")),
+        ("redis+unix:/s/r.sock?db=1", Some("/s/r.sock")),
+        ("memcached://h", Some("h:11211")),
+        ("memcached+unix:/s/m.sock", Some("/s/m.sock")),
+        ("http://u:p@h/path?x=1@2", Some("h:80")),
+        ("https://h/", Some("h:443")),
+        ("sqlite:/x.db", None),
+        ("exec:curl http://h", None),
+        ("null:", None),
+        ("nobody:", None),
+        ("mysql://", None),
+    ] {
+        assert_eq!(of(&settings(target)).as_deref(), address, "{target}");
+    }
+    let mut through_socket = settings("http://localhost/");
+    through_socket.http.unix_socket = Some("/s/web.sock".into());
+    assert_eq!(of(&through_socket).as_deref(), Some("/s/web.sock"));
+}
+
+/// One thread writes, and SQLite's lock lets the others wait all through the phase: their events begin before it.
+#[test]
+fn threads_that_a_lock_starves_do_not_contradict_littles_law() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = format!("sqlite:{}?journal_mode=delete&synchronous=off", dir.path().join("x.db").display());
+    let settings = LoadSettings {
+        rate: Rate::Max,
+        warmup: Duration::from_millis(400),
+        time: Duration::from_millis(1_600),
+        ..settings(target)
+    };
+    let record = run(&settings);
+    let broken: Vec<_> = record.verdict.checks.iter().filter(|c| c.name == "littles-law" && !c.ok).collect();
+    assert!(broken.is_empty(), "{broken:?}, {:?}", record.service.summary());
 }
 
 #[test]

@@ -129,7 +129,8 @@ fn a_crash_and_a_restart_cost_no_event() {
         server.restart();
     });
     assert_eq!((record.counts.planned, record.counts.failed), (1_200, 0), "{:?}", record.error_samples);
-    assert!(record.errors.connection > 0 && record.counts.retries > 0, "{:?}", record.counts);
+    // No event is tried again if the crash met none: a session that ends between two events is an error of its own.
+    assert!(record.errors.connection > 0, "{:?}", record.errors);
     assert!(!record.outages.is_empty(), "{:?}", record.counts);
 }
 

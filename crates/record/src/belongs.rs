@@ -74,6 +74,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("pipeline", &[Cache]),
     ("multi-get", &[Cache]),
     ("ttl", &[Cache]),
+    ("command", &[Cache]),
     ("verify", &[Cache, Web]),
     ("connections", &[Database, Cache, Web]),
     ("method", &[Web]),
@@ -90,7 +91,7 @@ pub const BELONGS: &[(&str, &[Family])] = &[
     ("unix-socket", &[Web]),
     ("timeout", &[Web]),
     ("cookies", &[Web]),
-    ("data", &[Web]),
+    ("data", &[Cache, Web]),
     ("env", &[Command]),
     ("expect-exit", &[Command]),
 ];
@@ -116,6 +117,9 @@ const NOT_WITH_SCRIPT: [&str; 14] = [
 const ONLY_SECURE: [&str; 4] = ["ca", "insecure", "cert", "key"];
 /// Those that say nothing without the other.
 const PAIRS: [(&str, &str); 2] = [("cert", "key"), ("key", "cert")];
+/// Those that say what the key-value workload does, and so say nothing beside commands.
+const NOT_WITH_COMMAND: [&str; 8] =
+    ["keys", "sizes", "mix", "key-distribution", "multi-get", "ttl", "verify", "prepare"];
 /// Those that a file of requests says itself.
 const NOT_WITH_REQUESTS: [&str; 4] = ["method", "header", "body", "expect-status"];
 
@@ -144,6 +148,17 @@ pub fn stranger(target: &Target, is_given: impl Fn(&str) -> bool) -> Option<(&'s
         && let Some(name) = first(&NOT_WITH_SCRIPT)
     {
         return Some((name, "says nothing to a script, which says all that it does".to_owned()));
+    }
+    if family == Cache && is_given("data") && !is_given("command") {
+        return Some(("data", "needs a command in which its values stand".to_owned()));
+    }
+    if is_given("command") {
+        if target.scheme().starts_with("memcache") {
+            return Some(("command", format!("is for Redis (redis:), not for {}:", target.scheme())));
+        }
+        if let Some(name) = first(&NOT_WITH_COMMAND) {
+            return Some((name, "says nothing beside a command, which says all that it does".to_owned()));
+        }
     }
     if is_given("requests")
         && let Some(name) = first(&NOT_WITH_REQUESTS)
@@ -180,6 +195,12 @@ mod tests {
             ("mysql://h/d", &["script", "define", "prepared"], None),
             ("https://h/", &["ca", "requests", "verify", "connections"], None),
             ("redis://h", &["keys", "mix", "verify", "prepare"], None),
+            ("redis://h", &["command", "pipeline", "connections"], None),
+            ("redis://h", &["command", "data"], None),
+            ("redis://h", &["data"], Some("data")),
+            ("redis://h", &["command", "keys"], Some("keys")),
+            ("memcached://h", &["command"], Some("command")),
+            ("http://h/", &["command"], Some("command")),
             ("exec:true", &["env", "expect-exit"], None),
             ("unknown:", &["keys"], None),
         ] {

@@ -11,6 +11,7 @@ pub mod block_io;
 pub mod cgroup;
 pub mod clock;
 pub mod command;
+pub mod command_line;
 pub mod cpu;
 pub mod environment;
 pub mod event;

@@ -24,6 +24,26 @@ pub struct KvSettings {
     pub multi_get: u32,
     /// After this time a value that was written is gone, in whole seconds; `None`: never.
     pub ttl: Option<Duration>,
+    /// Commands in place of all that; an event does one, drawn by weight.
+    pub commands: Vec<CacheCommand>,
+}
+
+/// A command that events send to a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheCommand {
+    /// Its words, as in a shell; `${...}` in them is a value.
+    pub text: String,
+    /// How often it is drawn, beside the weights of the others.
+    pub weight: u32,
+}
+
+impl CacheCommand {
+    /// Reads `TEXT` or `TEXT@WEIGHT`; the weight is 1 if there is none.
+    pub fn parse(written: &str) -> Self {
+        let weighted = written.rsplit_once('@').and_then(|(text, weight)| Some((text, weight.parse().ok()?)));
+        let (text, weight) = weighted.unwrap_or((written, 1));
+        Self { text: text.to_owned(), weight }
+    }
 }
 
 /// Values of about one length.
@@ -63,6 +83,7 @@ impl KvSettings {
             pipeline: 1,
             multi_get: 1,
             ttl: None,
+            commands: Vec::new(),
         }
     }
 
@@ -268,6 +289,18 @@ mod tests {
         {
             assert!(KvSettings::parse_sizes(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_command_ends_with_its_weight() {
+        let read = |text: &str| {
+            let CacheCommand { text, weight } = CacheCommand::parse(text);
+            (text, weight)
+        };
+        assert_eq!(read("GET a@3"), ("GET a".to_owned(), 3));
+        assert_eq!(read("GET ann@host"), ("GET ann@host".to_owned(), 1));
+        assert_eq!(read("GET a@3@1"), ("GET a@3".to_owned(), 1));
+        assert_eq!(read("PING"), ("PING".to_owned(), 1));
     }
 
     #[test]

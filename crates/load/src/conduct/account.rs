@@ -175,6 +175,7 @@ fn judge(
             lateness::check(&response.merged(), &books.total.raised, is_nothing)
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
+        cut_s: books.fates.cut_ns as f64 / 1e9,
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.driver.multiplex().is_some()
             && engine.settings.threads > 1
@@ -217,7 +218,8 @@ impl Cost {
         let worst = |all_ns: &Vec<u64>| {
             all_ns.iter().max().map_or(0.0, |ns| *ns as f64 / 1e9 / after.between_s(before))
         };
-        let not_counted = || Missing::because("this kernel does not count run-queue wait");
+        let not_counted =
+            || Missing::because("the kernel did not tell how long each worker waited for a CPU");
         let starved_ratio = waited_ns.as_ref().map(worst);
         let usages = engine.usages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut usage = Usage::default();

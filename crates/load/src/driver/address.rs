@@ -1,6 +1,7 @@
 //! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
 
 use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
 
 use record::target::Target;
 
@@ -11,6 +12,24 @@ pub(crate) fn look_up(host: &str, port: u16) -> Result<(), Failure> {
     let unknown =
         |e| Failure::new(FailureClass::Configuration, format!("the host `{host}` is not known: {e}"));
     (host, port).to_socket_addrs().map(drop).map_err(unknown)
+}
+
+/// Where the server of a load takes connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A name or an address, and a port.
+    Tcp(String, u16),
+}
+
+impl ServerAddress {
+    /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port.
+    pub(crate) fn tcp(written: &str, default_port: u16) -> Option<Self> {
+        super::net::host_and_port(written, default_port)
+            .ok()
+            .map(|(host, port)| Self::Tcp(host.to_owned(), port))
+    }
 }
 
 /// The parts, with their `%XX` read.

@@ -283,32 +283,11 @@ impl<C: Codec> Speaker<C> {
 
 impl<C: Codec> Dialogue for Speaker<C> {
     fn greet(&mut self, out: &mut Vec<u8>) {
-        self.codec.write_greeting(out);
-        self.greetings_left = self.codec.greeting_answers();
+        self.greetings_left = greet(&self.codec, out);
     }
 
     fn hear_greeting(&mut self, input: &[u8]) -> Heard {
-        let mut taken_all = 0;
-        while self.greetings_left > 0 {
-            match self.codec.read(&input[taken_all..], GREETING_BYTES_MAX) {
-                Read::More => return Heard { taken: taken_all, answer: None },
-                Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
-                    taken_all += taken;
-                }
-                Read::Refused { taken, class, text } => {
-                    // Who may not enter has to mend the target; a server that is loading will let them in.
-                    let class = match class {
-                        FailureClass::Application => FailureClass::Configuration,
-                        other => other,
-                    };
-                    return Heard::failure(taken_all + taken, class, text);
-                }
-                Read::TooLong { bytes } => return too_long(bytes, GREETING_BYTES_MAX),
-                Read::Garbage => return Heard::garbage(input),
-            }
-            self.greetings_left -= 1;
-        }
-        Heard::well(taken_all, GET, None)
+        hear_greeting(&self.codec, &mut self.greetings_left, input)
     }
 
     fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
@@ -348,6 +327,39 @@ impl<C: Codec> Dialogue for Speaker<C> {
     }
 }
 
+/// Writes what a new connection says first; yields how many answers it gets.
+pub(super) fn greet<C: Codec>(codec: &C, out: &mut Vec<u8>) -> usize {
+    codec.write_greeting(out);
+    codec.greeting_answers()
+}
+
+/// Reads the answers to it.
+///
+/// - `left`: how many are still to come.
+pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8]) -> Heard {
+    let mut taken_all = 0;
+    while *left > 0 {
+        match codec.read(&input[taken_all..], GREETING_BYTES_MAX) {
+            Read::More => return Heard { taken: taken_all, answer: None },
+            Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
+                taken_all += taken;
+            }
+            Read::Refused { taken, class, text } => {
+                // A client that may not enter has to mend its target; a server that is loading will let it in.
+                let class = match class {
+                    FailureClass::Application => FailureClass::Configuration,
+                    other => other,
+                };
+                return Heard::failure(taken_all + taken, class, text);
+            }
+            Read::TooLong { bytes } => return too_long(bytes, GREETING_BYTES_MAX),
+            Read::Garbage => return Heard::garbage(input),
+        }
+        *left -= 1;
+    }
+    Heard::well(taken_all, GET, None)
+}
+
 /// What a greeting may be answered with.
 const GREETING_BYTES_MAX: usize = 64 << 10;
 
@@ -378,7 +390,8 @@ fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
     }
 }
 
-fn counters<C: Codec>(codec: &C, wire: &mut Wire) -> Result<Counters, Failure> {
+/// What a server tells of itself, asked beside events.
+pub(super) fn counters<C: Codec>(codec: &C, wire: &mut Wire) -> Result<Counters, Failure> {
     let mut out = Vec::new();
     codec.write_counters(&mut out);
     let mut counters = Counters::default();

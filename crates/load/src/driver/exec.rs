@@ -37,6 +37,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         }
         Ok(())
     },
+    address: |_| None,
     open: |settings| {
         let (words, exec) = (words(command_of(&settings.target)), settings.exec.clone());
         let start = Start::of(&settings.client);

@@ -15,27 +15,24 @@ use record::missing::Missing;
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
-use super::address::decoded;
+use super::address::{ServerAddress, decoded};
 use super::held;
 use super::net::{Answer, Dialogue, Exchange, Net, Place, Wire, host_and_port};
 use super::security::Plan;
 use super::tls::{self, Identity, Secured, Trust};
+use super::values::{Data, Part, Template, around, is_template};
 use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::Cache;
 use crate::random::Random;
 
 mod cookies;
-mod data;
 mod one;
 mod requests;
-mod template;
 mod two;
 
 use cookies::Jar;
-use data::Data;
 use one::Asker;
 use requests::Request;
-use template::{Part, Template};
 use two::{Ask, AskerTwo};
 
 pub(super) const SCHEME: Scheme = Scheme {
@@ -43,11 +40,21 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "http://host[:port]/path",
     workloads: &[Workload::Native],
     check: |target| Site::read(target).map(drop),
+    address,
     open,
 };
 
 /// The same inside of TLS.
 pub(super) const TLS_SCHEME: Scheme = Scheme { name: "https", form: "https://host[:port]/path", ..SCHEME };
+
+/// Where the server takes connections.
+fn address(settings: &LoadSettings) -> Option<ServerAddress> {
+    if let Some(path) = &settings.http.unix_socket {
+        return Some(ServerAddress::Unix(path.into()));
+    }
+    let site = Site::read(&settings.target).ok()?;
+    ServerAddress::tcp(site.authority.host, site.port())
+}
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
@@ -73,7 +80,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let look = Request {
         name: "look".to_owned(),
         weight: 1.0,
-        bytes: bytes_of("HEAD", &site.authority, &template::around(&site.path_or_root()), headers, ""),
+        bytes: bytes_of("HEAD", &site.authority, &around(&site.path_or_root()), headers, ""),
         may_repeat: true,
         has_answer_body: false,
         expected_status: None,
@@ -158,7 +165,7 @@ impl<'a> Site<'a> {
         let (authority, path) = rest.split_at(end);
         let authority = Authority::read(authority)?;
         host_and_port(authority.host, PORT)?;
-        if template::around(path).bytes().any(|b| b <= b' ' || b == 0x7f) {
+        if around(path).bytes().any(|b| b <= b' ' || b == 0x7f) {
             return Err(format!("the path `{path}` holds a blank: write it as %20"));
         }
         Ok(Self { is_secure, authority, path })
@@ -491,10 +498,7 @@ impl Written {
         body: &mut Vec<u8>,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let row = data.map_or(&[][..], |data| {
-            let place = random.below(data.rows.len() as u64);
-            &data.rows[usize::try_from(place).expect("a place among rows")]
-        });
+        let row = data.map_or(&[][..], |data| data.draw(random));
         self.line.write(Part::Path, row, random, out)?;
         self.headers.write(Part::Header, row, random, out)?;
         body.clear();
@@ -511,7 +515,7 @@ impl Request {
     /// The same, with its texts read for values that differ from event to event.
     fn with_values(self, data: Option<&Data>) -> Result<Self, String> {
         let text = String::from_utf8_lossy(&self.bytes).into_owned();
-        if !template::is_template(&text) {
+        if !is_template(&text) {
             return Ok(self);
         }
         let (head, body) = text.split_at(self.head_bytes());
@@ -536,7 +540,7 @@ impl Request {
     fn example(&self) -> Vec<u8> {
         match &self.written {
             None => self.bytes.clone(),
-            Some(_) => template::around(&String::from_utf8_lossy(&self.bytes)).into_bytes(),
+            Some(_) => around(&String::from_utf8_lossy(&self.bytes)).into_bytes(),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
-use super::address::decoded;
+use super::address::{ServerAddress, decoded};
 use super::caching::{Caching, Codec, Counters, Named, Read};
 use super::net::{Net, Place, host_and_port, line};
 use super::security::Security;
@@ -26,6 +26,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         let rest = parts.place.strip_prefix("//").ok_or("write `memcached://host:port`")?;
         host_and_port(rest.trim_end_matches('/'), PORT).map(drop)
     },
+    address,
     open,
 };
 
@@ -43,6 +44,7 @@ pub(super) const UNIX_SCHEME: Scheme = Scheme {
         }
         _ => Ok(()),
     },
+    address,
     open,
 };
 
@@ -83,6 +85,15 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
     }
     security.check()?;
     Ok(Parts { place, words, security })
+}
+
+/// Where the server takes connections.
+fn address(settings: &LoadSettings) -> Option<ServerAddress> {
+    let place = parts(&settings.target).ok()?.place;
+    if settings.target.scheme() == UNIX_SCHEME.name {
+        return Some(ServerAddress::Unix(place.into()));
+    }
+    ServerAddress::tcp(place.strip_prefix("//")?.trim_end_matches('/'), PORT)
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {

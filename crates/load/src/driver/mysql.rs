@@ -22,7 +22,7 @@ use socket2::Socket;
 use self::answer::{Broken, Column, Form, Reader, Wanted};
 use self::codec::Prepared;
 use self::login::Credentials;
-use super::address::{self, Address};
+use super::address::{self, Address, ServerAddress};
 use super::broken::too_long_text;
 use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
 use super::security::{Plan, Security};
@@ -38,6 +38,10 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
+    address: |settings| {
+        let Place { socket, host, port, .. } = Place::read(&settings.target).ok()?;
+        Some(socket.map_or(ServerAddress::Tcp(host, port), |path| ServerAddress::Unix(path.into())))
+    },
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
@@ -109,7 +113,9 @@ impl Place {
             let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
             Failure::new(FailureClass::Connection, text)
         };
-        let socket = self.peer()?.connect().map_err(|e| cannot(&e))?;
+        let peer = self.peer()?;
+        let socket = peer.connect().map_err(|e| cannot(&e))?;
+        let is_private = peer.is_private(&socket);
         cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
         let mut wire = Wire::new(socket.into());
         wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
@@ -117,7 +123,7 @@ impl Place {
             user: &self.user,
             password: self.password.as_deref().unwrap_or_default(),
             database: &self.database,
-            is_private: self.socket.is_some(),
+            is_private,
         };
         let version = login::log_in(&mut wire, &who, tls)?;
         Ok((wire, version))

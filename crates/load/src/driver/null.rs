@@ -15,6 +15,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         "null:" => Ok(()),
         _ => Err("nothing may follow the colon: write `null:`".to_owned()),
     },
+    address: |_| None,
     open: |_| Ok(Arc::new(Null)),
 };
 

@@ -25,7 +25,7 @@ use socket2::Socket;
 use self::answer::{Broken, Reader, Ready, Wanted};
 use self::codec::TooLong;
 use self::login::{Credentials, LoginError, Welcome};
-use super::address::{self, Address};
+use super::address::{self, Address, ServerAddress};
 use super::broken::too_long_text;
 use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
 use super::security::{Plan, Security};
@@ -41,6 +41,13 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
+    address: |settings| {
+        let place = Place::read(&settings.target).ok()?;
+        Some(match &place.host {
+            Host::Named(host) => ServerAddress::Tcp(host.clone(), place.port),
+            Host::Folder(_) => ServerAddress::Unix(place.socket()),
+        })
+    },
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
@@ -122,8 +129,8 @@ impl Place {
             _ => Host::Named(host),
         };
         let (user, port) = (user.unwrap_or_else(|| "postgres".to_owned()), port.unwrap_or(PORT));
-        // Through a socket of this machine nobody reads along, and neither does anybody inside of TLS.
-        let may_be_cleartext = may_be_cleartext || matches!(host, Host::Folder(_)) || security.is_on();
+        // Inside of TLS nobody reads along.
+        let may_be_cleartext = may_be_cleartext || security.is_on();
         Ok(Self { user, password, host, port, database, options, may_be_cleartext, security })
     }
 
@@ -150,12 +157,16 @@ impl Place {
 
 impl Reached {
     /// A connection that speaks TLS where the target says so.
-    fn reach(&self, cut: &Cut) -> Result<Wire, Failure> {
+    ///
+    /// Also yields whether nobody else can hear what is said, without TLS.
+    fn reach(&self, cut: &Cut) -> Result<(Wire, bool), Failure> {
         let cannot = |e: &io::Error| {
             let text = format!("cannot connect to {}: {e}; is the server running?", self.place.shown());
             Failure::new(FailureClass::Connection, text)
         };
-        let socket = self.place.peer()?.connect().map_err(|e| cannot(&e))?;
+        let peer = self.place.peer()?;
+        let socket = peer.connect().map_err(|e| cannot(&e))?;
+        let is_private = peer.is_private(&socket);
         cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
         let mut wire = Wire::new(socket.into());
         wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
@@ -163,19 +174,19 @@ impl Reached {
             login::ask_for_tls(&mut wire).map_err(login_failure)?;
             wire.start_tls(plan)?;
         }
-        Ok(wire)
+        Ok((wire, is_private))
     }
 
     /// A session. Its answers may only take so long, until it is made ready.
     fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
-        let mut wire = self.reach(cut)?;
+        let (mut wire, is_private) = self.reach(cut)?;
         let place = &self.place;
         let who = Credentials {
             user: &place.user,
             password: place.password.as_deref(),
             database: &place.database,
             options: place.options.as_deref(),
-            may_be_cleartext: place.may_be_cleartext,
+            may_be_cleartext: place.may_be_cleartext || is_private,
         };
         let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
         let to_cut = wire.try_clone().map_err(|e| broken_failure(e.into()))?;
@@ -190,7 +201,7 @@ impl Reached {
         let ask = move || -> Result<(), Failure> {
             let mut out = BytesMut::new();
             frontend::cancel_request(process_id, secret_key, &mut out);
-            reached.reach(&Cut::default())?.send(&out).map_err(|e| broken_failure(e.into()))
+            reached.reach(&Cut::default())?.0.send(&out).map_err(|e| broken_failure(e.into()))
         };
         // It is a courtesy: without it the server finds out when it next sends something.
         let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
@@ -603,8 +614,9 @@ fn login_failure(error: LoginError) -> Failure {
             configuration("the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE".to_owned())
         }
         LoginError::Cleartext => configuration(
-            "the server asks for the password as it is, and without TLS anybody on the way can read it: let this user in by \
-             scram-sha-256, or write ?cleartext=1 into the target to send it all the same".to_owned(),
+            "the server asks for the password as it is, and without TLS anybody on the way can read it, or who has put the \
+             socket into a folder that all may write: let this user in by scram-sha-256, or write ?cleartext=1 into the \
+             target to send it all the same".to_owned(),
         ),
         LoginError::TooMuchWork(count) => configuration(format!(
             "the server asks for a password to be hashed {count} times, which no login takes"
@@ -660,64 +672,4 @@ fn class_of(code: &str) -> (FailureClass, &'static str) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write as _;
-    use std::os::unix::net::UnixStream;
-
-    use super::*;
-
-    fn read(written: &str) -> Result<Place, String> {
-        Place::read(&Target::new(written))
-    }
-
-    #[test]
-    fn a_target_reads_as_it_is_written() {
-        let place = read("postgres://app:s%40c@%2Frun%2Fpostgresql/bench").unwrap();
-        assert_eq!((place.user.as_str(), place.password.as_deref()), ("app", Some("s@c")));
-        assert_eq!(place.shown(), "/run/postgresql/.s.PGSQL.5432");
-        let place = read("postgres://app@db:6543/bench?sslmode=prefer").unwrap();
-        assert_eq!((place.shown().as_str(), place.database.as_str()), ("db:6543", "bench"));
-        let place = read("postgres:///bench?host=/tmp&port=99&options=-c%20work_mem%3D1MB").unwrap();
-        assert_eq!((place.shown().as_str(), place.user.as_str()), ("/tmp/.s.PGSQL.99", "postgres"));
-        assert_eq!(place.options.as_deref(), Some("-c work_mem=1MB"));
-    }
-
-    #[test]
-    fn a_wrong_target_is_refused_without_its_password() {
-        for (wrong, says) in [
-            ("postgres:bench", "write postgres://"),
-            ("postgres://app:secret@db", "no database is named"),
-            ("postgres://app:secret@db:x/bench", "`x` is no port"),
-            ("postgres://app:secret@db/bench?sslrootcert=/x", "write tls=verify-full"),
-            ("postgres://app:secret@db/bench?sslmode=on", "expected disable, allow, prefer"),
-            ("postgres://app:secret@db/bench?hots=/x", "expected one of host, port"),
-            ("postgres://app:secret%2@db/bench", "write `%25`"),
-        ] {
-            let problem = read(wrong).err().unwrap();
-            assert!(problem.contains(says) && !problem.contains("secret"), "{problem}");
-        }
-    }
-
-    #[test]
-    fn notices_without_end_are_no_answer_and_a_login_has_one_hashing() {
-        let (mut theirs, ours) = UnixStream::pair().unwrap();
-        let talks = std::thread::spawn(move || while theirs.write_all(b"N\0\0\0\x05\0").is_ok() {});
-        let mut wire = Wire::new(ours.into());
-        let failure = ask(&mut wire, Ok(()), &[], None).err().unwrap();
-        assert!(failure.text.contains("no end"), "{}", failure.text);
-        drop(wire);
-        talks.join().unwrap();
-
-        let (mut theirs, ours) = UnixStream::pair().unwrap();
-        theirs.write_all(&b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0".repeat(2)).unwrap();
-        let who = Credentials {
-            user: "app",
-            password: Some("secret"),
-            database: "bench",
-            options: None,
-            may_be_cleartext: false,
-        };
-        let refused = login::log_in(&mut Wire::new(ours.into()), &who).unwrap_err();
-        assert!(matches!(refused, LoginError::Broken(Broken::Garbled(why)) if why.contains("second")));
-    }
-}
+mod tests;

@@ -4,23 +4,28 @@
 //!
 //! The Redis serialization protocol specification, redis.io.
 
+mod commands;
+
 use std::io::Write as _;
 use std::sync::Arc;
 
 use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
-use super::address::decoded;
+use self::commands::{Commands, List};
+use super::address::{ServerAddress, decoded};
 use super::caching::{Caching, Codec, Counters, Named, Read};
+use super::held;
 use super::net::{Net, Place, host_and_port, line};
 use super::security::Security;
+use super::values::Data;
 use super::{Driver, Failure, FailureClass, Scheme};
 use crate::kv::{KEY_BYTES, write_key, write_number};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "redis",
     form: "redis://[user:password@]host:port[/db][?resp=2|3&tls=...]",
-    workloads: &[Workload::Kv],
+    workloads: &[Workload::Kv, Workload::Native],
     check: |target| {
         if !target.expose().contains("://") {
             return Err("write `redis://host:port/db`".to_owned());
@@ -28,6 +33,7 @@ pub(super) const SCHEME: Scheme = Scheme {
         let parts = parts(target)?;
         host_and_port(parts.place, PORT).map(drop)
     },
+    address,
     open,
 };
 
@@ -38,11 +44,12 @@ pub(super) const TLS_SCHEME: Scheme =
 pub(super) const UNIX_SCHEME: Scheme = Scheme {
     name: "redis+unix",
     form: "redis+unix:PATH[?db=N&resp=2|3&password=...]",
-    workloads: &[Workload::Kv],
+    workloads: &[Workload::Kv, Workload::Native],
     check: |target| match parts(target)?.place {
         "" => Err("there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()),
         _ => Ok(()),
     },
+    address,
     open,
 };
 
@@ -119,6 +126,15 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
     Ok(Parts { place, words, security })
 }
 
+/// Where the server takes connections.
+fn address(settings: &LoadSettings) -> Option<ServerAddress> {
+    let place = parts(&settings.target).ok()?.place;
+    if settings.target.scheme() == UNIX_SCHEME.name {
+        return Some(ServerAddress::Unix(place.into()));
+    }
+    ServerAddress::tcp(place, PORT)
+}
+
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
@@ -128,7 +144,17 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         (Place::tcp(parts.place, PORT)?, host_and_port(parts.place, PORT).map_err(wrong)?.0)
     };
     let tls = parts.security.plan(host, &[]).map_err(wrong)?;
-    Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))))
+    if settings.workload == Workload::Kv {
+        return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
+    }
+    if settings.kv.commands.is_empty() {
+        return Err(wrong("which commands? say them with --command, or leave --workload out".to_owned()));
+    }
+    let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?;
+    let list = List::read(&settings.kv.commands, data).map_err(wrong)?;
+    let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+    held::allow(bytes_max);
+    Ok(Arc::new(Net(Arc::new(Commands { words: parts.words, place, tls, list, bytes_max }))))
 }
 
 /// A dialogue by itself, for [`super::readers`].

@@ -157,6 +157,7 @@ impl<P: Protocol> Session<P> {
     fn exchange(&mut self, mut wanted: Option<&mut Row>) -> Result<(), Failure> {
         let lost = |e: io::Error| Failure::new(FailureClass::Connection, e.to_string());
         let Self { protocol, wire, request } = self;
+        wire.hear_left(|input| protocol.hear_unasked(input))?;
         wire.send(request).map_err(lost)?;
         wire.hear(|input, is_end| protocol.hear(input, is_end, wanted.as_deref_mut())).map_err(lost)?
     }

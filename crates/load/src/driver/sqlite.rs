@@ -5,6 +5,7 @@
 //! that is taken late, by the first write after reads, can only be given up again, however long one is ready to wait.
 
 use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "sqlite:PATH[?journal_mode=wal&synchronous=normal]",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
+    address: |_| None,
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
@@ -96,6 +98,7 @@ impl Place {
     }
 
     fn open(&self, flags: OpenFlags) -> Result<Database, Failure> {
+        self.refuse_planted()?;
         let database =
             Database::open_with_flags(&self.path, flags).map_err(|e| open_failure(&self.path, &e))?;
         database.busy_timeout(BUSY_TIMEOUT).map_err(|e| failure(&e))?;
@@ -104,7 +107,30 @@ impl Place {
         }
         Ok(database)
     }
+
+    /// Refuses files beside the database that another user has put there, as every user can in `/tmp`.
+    fn refuse_planted(&self) -> Result<(), Failure> {
+        let me = nix::unistd::geteuid().as_raw();
+        for end in BESIDE {
+            let mut beside = self.path.clone().into_os_string();
+            beside.push(end);
+            let found = std::fs::symlink_metadata(&beside);
+            if let Some(owner) = found.ok().map(|found| found.uid()).filter(|owner| ![0, me].contains(owner))
+            {
+                let text = format!(
+                    "{} belongs to another user (user id {owner}), and SQLite would do what it says: remove it, or use a file in \
+                     a folder of your own",
+                    Path::new(&beside).display()
+                );
+                return Err(Failure::new(FailureClass::Machine, text));
+            }
+        }
+        Ok(())
+    }
 }
+
+/// What SQLite reads beside a file: a journal that is played back may name another file, which is removed then.
+const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// Sets a pragma and reads back what is in force.
 fn set_pragma(database: &Database, name: &str, value: &str) -> Result<(), Failure> {
@@ -444,6 +470,56 @@ mod tests {
         for wrong in ["sqlite:", "sqlite::memory:", "sqlite:x?journal_mode", "sqlite:x?cache_size=1;DROP"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn root_a_journal_that_another_user_has_put_beside_it_is_not_played_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, victim) = (dir.path().join("x.db"), dir.path().join("victim"));
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let place = read(&format!("sqlite:{}", path.display())).unwrap();
+        place.open(flags).unwrap().execute_batch("CREATE TABLE t(i)").unwrap();
+        for end in BESIDE {
+            std::fs::write(&victim, "precious").unwrap();
+            let beside = dir.path().join(format!("x.db{end}"));
+            std::fs::write(&beside, journal_naming(&victim)).unwrap();
+            if std::os::unix::fs::chown(&beside, Some(65_534), None).is_err() {
+                println!("skipped: not root");
+                return;
+            }
+            let refused = place.open(flags).map(drop).unwrap_err();
+            assert!(refused.text.contains("belongs to another user"), "{}", refused.text);
+            assert!(beside.exists() && victim.exists());
+            std::fs::remove_file(&beside).unwrap();
+        }
+        // The control: SQLite by itself plays it back. Up to 3.40 at least, that removes the file that it names.
+        let journal = dir.path().join("x.db-journal");
+        std::fs::write(&journal, journal_naming(&victim)).unwrap();
+        let database = Database::open_with_flags(&path, flags).unwrap();
+        database.query_row("SELECT COUNT(*) FROM t", [], |_| Ok(())).unwrap();
+        assert!(!journal.exists());
+    }
+
+    /// A rollback journal without pages that names `super_journal`.
+    ///
+    /// # Source
+    ///
+    /// <https://www.sqlite.org/fileformat.html#the_rollback_journal>; `pager.c`, `writeSuperJournal`
+    fn journal_naming(super_journal: &Path) -> Vec<u8> {
+        let name = super_journal.to_str().unwrap().as_bytes();
+        let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+        let mut journal = magic.to_vec();
+        // No pages; a nonce; pages of the database; the sector; the page.
+        for number in [0_u32, 7, 2, 512, 4096] {
+            journal.extend(number.to_be_bytes());
+        }
+        journal.resize(512, 0);
+        journal.extend((0x4000_0000_u32 / 4096 + 1).to_be_bytes());
+        journal.extend(name);
+        journal.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
+        journal.extend(name.iter().map(|b| u32::from(*b)).sum::<u32>().to_be_bytes());
+        journal.extend(magic);
+        journal
     }
 
     #[test]

@@ -178,6 +178,27 @@ impl Wire {
         }
     }
 
+    /// Hands what came with the last answer and was not taken to `hear`: the server was not asked for it yet.
+    ///
+    /// - `hear`: as in [`Self::hear_unasked`].
+    pub(crate) fn hear_left(
+        &mut self,
+        mut hear: impl FnMut(&[u8]) -> (usize, Option<Failure>),
+    ) -> Result<(), Failure> {
+        while self.start < self.end {
+            let (taken, failure) = hear(&self.room[self.start..self.end]);
+            self.start += taken;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            if taken == 0 {
+                // Its rest has not come.
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Receives once.
     fn receive(&mut self) -> io::Result<Received> {
         if self.start == self.end {

@@ -186,6 +186,8 @@ impl EventLoop {
             State::Free | State::Resting | State::Pausing => dialogue.hear_unasked(input),
             _ => dialogue.hear(input, bytes == 0),
         });
+        let is_answered = state == State::Asking && matches!(answer, Some(Ok(_)));
+        let unasked = if is_answered { self.hear_left(carrier) } else { None };
         match (state, answer) {
             (State::Greeting, Some(Ok(_))) => self.on_greeted(carrier),
             (State::Greeting, Some(Err(failure))) => self.on_unconnected(carrier, &failure),
@@ -206,6 +208,20 @@ impl EventLoop {
             }
             _ => {}
         }
+        if let Some(failure) = unasked {
+            self.lose(carrier, &failure);
+        }
+    }
+
+    /// Hears what came with the last answer and was not taken: it answers nothing that was asked. Yields why the connection is of
+    /// no use any more.
+    fn hear_left(&mut self, carrier: usize) -> Option<Failure> {
+        let it = &mut self.carriers[carrier];
+        if it.inbox.is_empty() && !it.dialogue.has_left() {
+            return None;
+        }
+        let dialogue = &mut it.dialogue;
+        it.inbox.hear(&[], |input| dialogue.hear_unasked(input)).and_then(Result::err)
     }
 
     /// Hears what was read while several requests may be in flight: any number of answers.
@@ -222,6 +238,7 @@ impl EventLoop {
             (heard.taken, !is_lost && answers.len() < asking)
         });
         let first = self.first_of(carrier);
+        let unasked = if answers.len() == asking { self.hear_left(carrier) } else { None };
         let mut is_lost = false;
         for (lane, answer) in answers.drain(..) {
             match answer {
@@ -234,6 +251,10 @@ impl EventLoop {
             }
         }
         self.answers = answers;
+        if !is_lost && let Some(failure) = unasked {
+            self.lose(carrier, &failure);
+            is_lost = true;
+        }
         if !is_lost && let Err(failure) = self.carriers[carrier].inbox.account() {
             self.lose(carrier, &failure);
             is_lost = true;

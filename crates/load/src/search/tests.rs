@@ -160,7 +160,7 @@ fn a_search_beside_a_capacity_that_drifts_or_jumps_prints_no_other_one() {
 
 #[test]
 fn a_generator_that_is_in_the_way_of_single_tries_is_rarely_called_the_limit() {
-    for (share, limit_max) in [(0.01, 5), (0.05, 20), (0.2, 400)] {
+    for (share, limit_max) in [(0.01, 5), (0.05, 10), (0.2, 50), (0.4, 150)] {
         let ends =
             answers_beside(500.0, |per_s, _, drawn| drawn < near(per_s, 500.0), |_, drawn| drawn < share);
         let [_, wrong, changed, _, unreachable, limit] = ends;
@@ -170,7 +170,7 @@ fn a_generator_that_is_in_the_way_of_single_tries_is_rarely_called_the_limit() {
 
 #[test]
 fn a_generator_that_cannot_do_more_is_called_the_limit_and_no_capacity_of_the_target_is_printed() {
-    for limit_per_s in [100.0, 300.0, 450.0] {
+    for limit_per_s in [100.0, 300.0, 450.0, 500.0, 600.0] {
         let ends = answers_beside(
             500.0,
             |per_s, _, drawn| drawn < near(per_s, 500.0),

@@ -95,6 +95,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             drained,
             lateness: None,
             in_system_mean_ns: Some(mean_ms * 1e6),
+            cut_s: 0.0,
             starved_ratio: None,
             may_have_loops: false,
             waits_for_server: true,

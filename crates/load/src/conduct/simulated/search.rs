@@ -46,6 +46,22 @@ fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
 }
 
 #[test]
+fn a_worker_that_had_no_cpu_to_the_end_of_a_try_is_not_held_against_the_target() {
+    // The kernel counts a wait for a CPU when it ends, and an event that has not begun is not late: no check fails but the rate's.
+    let promise = Promise::parse("mean<10ms").unwrap();
+    for (service_ns, expected) in [(MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)] {
+        let mut record = simulate(settings(Rate::PerSecond(1_000.0), 3), move |_| (service_ns, Ok(())));
+        record.response = Ok([(1_500 * MS, 3_000)].into_iter().collect::<Histogram>().into());
+        record.generator_made.clear();
+        for check in &mut record.verdict.checks {
+            check.ok = check.name != "achieved-rate";
+        }
+        let (end, found) = judge(&promise, &record);
+        assert_eq!(end, expected, "{found}");
+    }
+}
+
+#[test]
 fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target() {
     let promise = Promise::parse("p99.9<5ms").unwrap();
     // The lateness check looks at the p99, which is the server's: 20 of 10,000 events began 24 ms late.

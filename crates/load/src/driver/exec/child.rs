@@ -46,6 +46,8 @@ impl Start {
 
 /// Bytes of standard error that are kept: the last ones.
 const KEPT_BYTES: usize = 2_048;
+/// Reads of it before the child is looked at again: a full pipe is empty after them.
+const READS_A_LOOK: usize = 33;
 /// Lines of it that are shown, and bytes of them.
 const SHOWN_LINES: usize = 3;
 const SHOWN_BYTES: usize = 400;
@@ -94,9 +96,9 @@ impl Errors {
         }
     }
 
-    /// Reads what there is, without waiting.
+    /// Reads some of what there is, without waiting: what a command left behind may write without end.
     fn read(&mut self) -> io::Result<()> {
-        loop {
+        for _ in 0..READS_A_LOOK {
             match self.pipe.read(&mut self.room) {
                 Ok(0) => return Ok(()),
                 Ok(bytes) => {
@@ -109,6 +111,7 @@ impl Errors {
                 Err(e) => return Err(e),
             }
         }
+        Ok(())
     }
 
     /// The last lines in one, the last of them whole; `None` if nothing was said.
@@ -156,6 +159,20 @@ mod tests {
         assert_eq!(said_by("true").1, None);
         let (_, said) = said_by("printf '%05000d' 7 >&2");
         assert_eq!(said.unwrap().len(), SHOWN_BYTES);
+    }
+
+    #[test]
+    fn a_grandchild_that_writes_without_end_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("pid");
+        // Two, so that one of them always has a CPU.
+        let script = format!("for i in 1 2; do yes >&2 & echo $! >>{}; done; sleep 0.1", note.display());
+        let (status, _) = said_by(&script);
+        for pid in std::fs::read_to_string(&note).unwrap().lines() {
+            let pid = nix::unistd::Pid::from_raw(pid.parse().unwrap());
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+        }
+        assert!(status.success());
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) struct Credentials<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,
     pub(super) database: &'a str,
-    /// Nobody can read along: a socket of this machine.
+    /// Nobody can read along: a socket of this machine, where no other user can have put it.
     pub(super) is_private: bool,
 }
 
@@ -172,7 +172,8 @@ impl Session<'_> {
         if !self.is_private {
             return Err(configuration(
                 "the server asks for the password itself, and without TLS anybody on the way can read it: write \
-                 ?tls=require into the target, or connect through the server's socket",
+                 ?tls=require into the target, or connect through the server's socket, in a folder where no other user can \
+                 put one",
             ));
         }
         Ok([self.who.password.as_bytes(), &[0]].concat())

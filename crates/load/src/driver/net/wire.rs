@@ -189,6 +189,7 @@ impl Wire {
 
     /// Hears what came while nothing was asked, without waiting. Fails if the server takes no other request here.
     pub(super) fn look_idle(&mut self) -> Result<(), Failure> {
+        self.hear_left()?;
         while !self.dialogue.closes() {
             if !has_input(&self.socket)? {
                 return Ok(());
@@ -196,6 +197,15 @@ impl Wire {
             self.hear_unasked()?;
         }
         Err(closed())
+    }
+
+    /// Hears what came with the last answer and was not taken: it answers nothing that was asked.
+    fn hear_left(&mut self) -> Result<(), Failure> {
+        if self.input.is_empty() && !self.dialogue.has_left() {
+            return Ok(());
+        }
+        let dialogue = &mut *self.dialogue;
+        self.input.hear(&[], |input| dialogue.hear_unasked(input)).map_or(Ok(()), |answer| answer.map(drop))
     }
 
     /// Hears what has come, and nobody asked for.
@@ -250,6 +260,7 @@ impl Wire {
 
     /// Does one event.
     pub(crate) fn exchange(&mut self, random: Random) -> Result<Answer, Failure> {
+        self.hear_left()?;
         let mut out = std::mem::take(&mut self.out);
         out.clear();
         self.dialogue.ask(random, &mut out);

@@ -11,7 +11,7 @@ use crate::script::Formula;
 
 /// A text, in pieces.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Template(Vec<Piece>);
+pub(in super::super) struct Template(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
@@ -22,7 +22,7 @@ enum Piece {
 
 /// What a text is part of: what its values must not break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(in super::super) enum Part {
     /// What cannot stand in a path is written as `%XX`; all else as it is.
     Path,
     /// A line's end cannot stand in a header.
@@ -31,12 +31,12 @@ pub(super) enum Part {
 }
 
 /// Whether a text has values in it.
-pub(super) fn is_template(text: &str) -> bool {
+pub(in super::super) fn is_template(text: &str) -> bool {
     text.contains("${")
 }
 
 /// A text without its values: what stands around them.
-pub(super) fn around(text: &str) -> String {
+pub(in super::super) fn around(text: &str) -> String {
     let mut rest = text;
     let mut out = String::new();
     while let Some((before, after)) = rest.split_once("${") {
@@ -47,7 +47,7 @@ pub(super) fn around(text: &str) -> String {
 }
 
 impl Template {
-    pub(super) fn read(text: &str, part: Part, data: Option<&Data>) -> Result<Self, String> {
+    pub(in super::super) fn read(text: &str, part: Part, data: Option<&Data>) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -73,7 +73,7 @@ impl Template {
     /// Writes it for one event.
     ///
     /// - `row`: the row that the event has drawn; empty if there is no data.
-    pub(super) fn write(
+    pub(in super::super) fn write(
         &self,
         part: Part,
         row: &[String],

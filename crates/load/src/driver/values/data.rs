@@ -12,6 +12,8 @@ use std::io::Read as _;
 
 use serde_json::{Map, Value};
 
+use crate::random::Random;
+
 /// A longer file is refused: it is held in memory.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
@@ -30,17 +32,23 @@ fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
 
 /// The rows of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Data {
-    pub(super) columns: Vec<String>,
+pub(in super::super) struct Data {
+    pub(in super::super) columns: Vec<String>,
     /// Each as long as `columns`.
-    pub(super) rows: Vec<Vec<String>>,
+    pub(in super::super) rows: Vec<Vec<String>>,
 }
 
 impl Data {
     /// Reads a file; the problem names file and line.
-    pub(super) fn read_file(file: &str) -> Result<Self, String> {
+    pub(in super::super) fn read_file(file: &str) -> Result<Self, String> {
         let text = text_of(file, FILE_BYTES_MAX)?;
         Self::read(&text).map_err(|(line, problem)| format!("{file}:{line}: {problem}"))
+    }
+
+    /// The row of an event.
+    pub(in super::super) fn draw(&self, random: &mut Random) -> &[String] {
+        let place = random.below(self.rows.len() as u64);
+        &self.rows[usize::try_from(place).expect("a place among rows")]
     }
 
     fn read(text: &str) -> Result<Self, (usize, String)> {
