@@ -1,9 +1,12 @@
-//! The standard descriptors that were closed when the program started.
+//! The standard descriptors that were closed when the program started, and what only closing tells.
 //!
 //! Before `main`, Rust's runtime opens `/dev/null` in their place, so that files opened later do not take their numbers. Writes to a
 //! closed standard output then succeed. The check here runs before the runtime's.
 
 use std::ffi::c_int;
+use std::fs::File;
+use std::io;
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// One bit for each standard descriptor.
@@ -26,4 +29,15 @@ extern "C" fn look() {
 /// Whether a standard descriptor was closed when the program started.
 pub(crate) fn was_closed(descriptor: c_int) -> bool {
     CLOSED.load(Relaxed) >> descriptor & 1 == 1
+}
+
+/// Closes a copy of `file`'s descriptor, which makes NFS, FUSE and the like write what they hold.
+///
+/// # Errors
+///
+/// What the file system could not write. Rust drops it when it closes a file.
+pub(crate) fn flush(file: &File) -> io::Result<()> {
+    let copy = file.try_clone()?.into_raw_fd();
+    // SAFETY: the copy was just made, and nothing else has its number. It is free after an error, too.
+    if unsafe { libc::close(copy) } == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -3,7 +3,6 @@
 //! A pipe that was cut off between two blocks leaves a file in which every block is right. Frames of tamp are followed by a
 //! frame that says what they are, BGZF by an empty block: without it the file is *unfinished*. What the end frame
 //! says also shows whether frames were lost, exchanged or repeated, each of which is right by itself.
-
 //!
 //! The seek table behind the end frame lists the same frames once more. So if one of the two is damaged, the other proves the frames.
 
@@ -19,11 +18,25 @@ pub(crate) struct Ending {
     own_frames: u64,
     /// Of their entries in the seek table.
     hash: XxHash64,
+    /// What these two can prove.
+    known: Known,
+    /// The last thing was a frame of tamp. If it was a part that is unread, the end frame may be in it.
+    in_own: bool,
     /// The last thing was an end frame.
     listed: Option<Listed>,
     /// Where the last thing began that was a BGZF block with content.
     in_bgzf: bool,
     problem: Option<Problem>,
+}
+
+/// How much of the frames since the last end frame was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    All,
+    /// Each was found, and some are damaged.
+    Number,
+    /// Parts were passed that may hold any number of frames.
+    Nothing,
 }
 
 /// Frames before an end frame, as they were found.
@@ -34,7 +47,8 @@ struct Listed {
     frames: u64,
     /// The number of frames that the end frame states.
     stated: Option<u64>,
-    hash: u64,
+    /// Of their entries; `None`: some are damaged.
+    hash: Option<u64>,
     /// What is wrong, unless the seek table lists the frames that were found.
     problem: Option<Problem>,
 }
@@ -84,7 +98,15 @@ impl From<Problem> for Error {
 
 impl Ending {
     pub(crate) fn new() -> Self {
-        Self { own_frames: 0, hash: XxHash64::with_seed(0), listed: None, in_bgzf: false, problem: None }
+        Self {
+            own_frames: 0,
+            hash: XxHash64::with_seed(0),
+            known: Known::All,
+            in_own: false,
+            listed: None,
+            in_bgzf: false,
+            problem: None,
+        }
     }
 
     /// A Zstandard frame begins at `offset`.
@@ -93,6 +115,7 @@ impl Ending {
             self.end_listed();
             self.end_bgzf(offset);
             self.own_frames += 1;
+            self.in_own = true;
         } else {
             self.other(offset);
         }
@@ -101,6 +124,19 @@ impl Ending {
     /// A frame of tamp that has begun is this one.
     pub(crate) fn own(&mut self, seek: Seek) {
         self.hash.write(&seek.entry());
+    }
+
+    /// The frame that began last is damaged.
+    pub(crate) fn damaged(&mut self) {
+        if self.known == Known::All {
+            self.known = Known::Number;
+        }
+    }
+
+    /// A part was passed unread.
+    pub(crate) fn gap(&mut self) {
+        self.end_listed();
+        (self.known, self.in_own, self.in_bgzf) = (Known::Nothing, false, false);
     }
 
     /// Whether `bytes`, at least an end frame unless the file ends before, begin a part of tamp's tail, though a bit in its header may be wrong.
@@ -120,11 +156,15 @@ impl Ending {
         self.end_bgzf(offset);
         let hash = std::mem::replace(&mut self.hash, XxHash64::with_seed(0)).finish();
         let frames = std::mem::take(&mut self.own_frames);
+        let known = std::mem::replace(&mut self.known, Known::All);
+        self.in_own = false;
+        let hash = (known == Known::All).then_some(hash);
         let stated = End::read(bytes);
         let problem = match stated {
-            Some(End { frames: stated, hash: other }) if (stated, other) == (frames, hash) => None,
+            _ if known == Known::Nothing => None,
+            Some(end) if end.frames == frames && hash.is_none_or(|hash| hash == end.hash) => None,
             // Those in front have lost their own end frame, or came twice.
-            Some(End { frames: stated, .. }) if frames > stated => Some(Problem::Unfinished(offset)),
+            Some(end) if frames > end.frames => Some(Problem::Unfinished(offset)),
             _ => Some(Problem::Other(offset)),
         };
         let stated = stated.map(|end| end.frames);
@@ -134,11 +174,11 @@ impl Ending {
     /// The seek table at `offset` is the one of `check`.
     pub(crate) fn table(&mut self, offset: u64, check: &TableCheck) {
         let Some(listed) = self.listed.take() else { return };
-        match (listed.problem, check.is_of(listed.hash)) {
-            (None, true) => {}
-            (None, false) => self.note(Problem::Index(offset, SEEK_TABLE)),
-            (Some(_), true) => self.note(Problem::Index(listed.at, END_FRAME)),
-            (Some(problem), false) => self.note(problem),
+        match (listed.problem, listed.hash.map(|hash| check.is_of(hash))) {
+            (None, None | Some(true)) => {}
+            (None, Some(false)) => self.note(Problem::Index(offset, SEEK_TABLE)),
+            (Some(_), Some(true)) => self.note(Problem::Index(listed.at, END_FRAME)),
+            (Some(problem), None | Some(false)) => self.note(problem),
         }
     }
 
@@ -177,7 +217,9 @@ impl Ending {
     fn end_own(&mut self, offset: u64) {
         if std::mem::take(&mut self.own_frames) > 0 {
             self.hash = XxHash64::with_seed(0);
-            self.note(Problem::Unfinished(offset));
+            if std::mem::take(&mut self.in_own) {
+                self.note(Problem::Unfinished(offset));
+            }
         }
     }
 

@@ -101,7 +101,9 @@ pub enum Error {
         offset: u64,
     },
     /// The header states a size that turned out wrong, so readers will refuse the file.
-    #[error("the size hint was {stated} bytes, but the input had {found}; the output is unusable")]
+    #[error(
+        "the size hint was {stated} bytes, but the input had {found}; readers refuse the output, and --salvage reads it"
+    )]
     SizeHint {
         /// Size hint.
         stated: u64,

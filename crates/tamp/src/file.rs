@@ -12,7 +12,7 @@ use crate::format::Setting;
 use crate::holes::{self, Holes};
 use crate::index::Index;
 use crate::level::Options;
-use crate::meter::{Doing, Meter, now};
+use crate::meter::{Doing, Meter, cpu_time, now};
 use crate::pack::Packer;
 use crate::placer::{Packed, Placer, Stopped};
 use crate::turn::Turn;
@@ -53,7 +53,7 @@ pub struct Places<'a> {
     pub sparse: bool,
 }
 
-/// Who is told about progress: called by any worker after each block.
+/// Called after each piece of work, by any thread, to show progress.
 pub type Watch<'a> = &'a (dyn Fn() + Sync);
 
 /// Compresses a regular file; yields how many bytes it wrote.
@@ -62,7 +62,8 @@ pub type Watch<'a> = &'a (dyn Fn() + Sync);
 ///
 /// # Errors
 ///
-/// [`Error::Options`]; what reading and writing say; [`Error::Changed`] if the input shrinks while it is read.
+/// [`Error::Options`]; [`Error::Changed`] if the input shrinks while it is read; [`Error::Verify`] with [`Options::verify`]; errors of reading
+/// and writing.
 pub fn compress_file(
     places: &Places<'_>,
     options: &Options,
@@ -309,15 +310,16 @@ impl Compress<'_> {
         let bytes =
             usize::try_from((self.places.input_bytes - offset).min(block_bytes)).expect("a block fits");
         let range = self.places.input_at + offset..self.places.input_at + offset + bytes as u64;
-        let mut read_at = begun;
+        let (mut read_at, mut cpu_from) = (begun, cpu_time());
         if bytes == self.options.block_bytes && self.holes.cover(self.places.input, &range)? {
             self.pack_zeros(&mut worker.packer, packed)?;
         } else {
             let content = self.read(&mut worker.content, offset, bytes)?;
             read_at = self.meter.charge(Doing::Starved, begun);
+            cpu_from = cpu_time();
             worker.packer.pack(offset, content, self.setting, packed)?;
         }
-        self.meter.worked(read_at);
+        self.meter.worked(cpu_from);
         Ok((bytes, self.meter.charge(Doing::Codec, read_at)))
     }
 }
@@ -410,8 +412,9 @@ impl Decompress<'_> {
         let to = (from + entry.bytes as usize).min(worker.packed.len());
         let before = worker.content.len();
         let packed = &worker.packed[from..to];
+        let cpu_from = cpu_time();
         let mut decoded = self.index.decode(number, &mut worker.decoder, packed, &mut worker.content);
-        self.meter.worked(begun);
+        self.meter.worked(cpu_from);
         if decoded.is_ok() && self.hashed {
             decoded = self.hash(number, &worker.content[before..])?;
         }

@@ -3,7 +3,9 @@
 use crate::Error;
 use crate::ending::{Ending, Tail};
 use crate::format::{le32, zst};
+use crate::meter::now;
 use std::io::{self, Read};
+use std::time::Duration;
 
 /// Read from the source at once: as much as an enlarged pipe hands over with least overhead.
 const READ_BYTES: usize = 256 << 10;
@@ -16,11 +18,12 @@ pub(crate) struct Input<R> {
     taken: usize,
     filled: usize,
     offset: u64,
+    reading: Duration,
 }
 
 impl<R: Read> Input<R> {
     pub(crate) fn new(source: R) -> Self {
-        Self { source, buffer: Vec::new(), taken: 0, filled: 0, offset: 0 }
+        Self { source, buffer: Vec::new(), taken: 0, filled: 0, offset: 0, reading: Duration::ZERO }
     }
 
     /// Bytes taken so far: where the next one stood in the source.
@@ -28,12 +31,20 @@ impl<R: Read> Input<R> {
         self.offset
     }
 
+    /// Time spent in the source's `read` so far.
+    pub(crate) fn reading(&self) -> Duration {
+        self.reading
+    }
+
     /// Everything at hand, at least `bytes` unless the source ends before.
     pub(crate) fn show(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if self.filled - self.taken < bytes {
             self.make_room(bytes);
             while self.filled - self.taken < bytes {
-                match self.source.read(&mut self.buffer[self.filled..]) {
+                let begun = now();
+                let read = self.source.read(&mut self.buffer[self.filled..]);
+                self.reading += now().duration_since(begun);
+                match read {
                     Ok(0) => break,
                     Ok(read) => self.filled += read,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -22,7 +22,7 @@ impl Level {
     /// Fast enough to sit in any pipe: what tamp uses unless told otherwise.
     pub const USUAL: Self = Self(1);
 
-    /// `None`: above 9.
+    /// The level with this number, 0 to 9; `None` if it is larger.
     pub const fn new(level: u8) -> Option<Self> {
         if level <= 9 { Some(Self(level)) } else { None }
     }
@@ -56,7 +56,7 @@ pub struct Options {
     ///
     /// Not for LZ4, whose readers find blocks by counting full ones.
     pub rsyncable: bool,
-    /// Content of the whole stream where it is known: an LZ4 header states it.
+    /// Bytes of content of the whole stream, if known. An LZ4 header states them.
     pub content_bytes: Option<u64>,
     /// Compress every block with this dictionary. Only for Zstandard.
     pub dictionary: Option<Dictionary>,
@@ -103,5 +103,5 @@ impl Options {
     }
 }
 
-/// Largest block: its frame's size still fits a seek table with room to spare.
+/// Most bytes of content in a block. The size of its frame fits the 32 bits of a seek table.
 pub const BLOCK_BYTES_MAX: usize = 128 << 20;

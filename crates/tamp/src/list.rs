@@ -1,7 +1,7 @@
 //! What a compressed file holds, without its content.
 
 use crate::ending::Problem;
-use crate::index::{Index, Sizes};
+use crate::index::{self, Hops, Index, Sizes};
 use crate::seek::read_at;
 use crate::{Error, Format, Meter, ReadOptions, Reader};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -74,10 +74,10 @@ pub fn list_frame<R: Read + Seek>(
 /// What reading says, and what is wrong with the file as far as it had to be decoded.
 pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<Listing, Error> {
     let file_bytes = source.seek(SeekFrom::End(0))?;
-    let mut magic = [0; 4];
-    read_at(&mut source, &mut magic, 0)?;
     let dictionary = options.dictionary.as_ref();
-    let index = Index::read(file_bytes, dictionary, &mut |buffer, at| read_at(&mut source, buffer, at))?;
+    let mut read_at = |buffer: &mut [u8], at: u64| read_at(&mut source, buffer, at);
+    let magic = index::first(&mut Hops::new(file_bytes, &mut read_at))?;
+    let index = Index::read(file_bytes, dictionary, &mut read_at)?;
     let index = index.filter(|index| index.sizes >= Sizes::Stated);
     if let Some(index) = index.as_ref().filter(|index| index.sizes == Sizes::Proven) {
         return Ok(Listing {
@@ -92,7 +92,7 @@ pub fn list<R: Read + Seek>(mut source: R, options: &ReadOptions) -> Result<List
             trailing_garbage: None,
         });
     }
-    let (format, container) = Format::of_beginning(&magic);
+    let (format, container) = Format::of_magic(magic);
     source.seek(SeekFrom::Start(0))?;
     let mut reader = Reader::with_options(source, options, Arc::default());
     let (mut content_bytes, mut unfinished, mut index_damaged) = (0, None, None);

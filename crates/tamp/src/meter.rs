@@ -49,7 +49,7 @@ pub struct Reading {
     pub codec: Duration,
     /// Thread time spent on output.
     pub blocked: Duration,
-    /// Codec time of all threads together; by `elapsed` it yields the threads used.
+    /// CPU time of all threads in the codec; by `elapsed` it yields the threads used. A thread that waits for a CPU uses none.
     pub work: Duration,
     /// Codec threads alive at once, at most.
     pub workers_max: usize,
@@ -91,6 +91,13 @@ impl Meter {
         to
     }
 
+    /// Charges the time since `from`: `reading` of it to the input, the rest to the codec.
+    pub(crate) fn charge_cutting(&self, from: Instant, reading: Duration) {
+        let cutting = now().duration_since(from).saturating_sub(reading);
+        self.starved_ns.fetch_add(nanoseconds(reading), Relaxed);
+        self.codec_ns.fetch_add(nanoseconds(cutting), Relaxed);
+    }
+
     /// Everything at once; the counters are read one by one, so sums may be a block apart.
     pub fn read(&self) -> Reading {
         Reading {
@@ -105,9 +112,9 @@ impl Meter {
         }
     }
 
-    /// Adds the time since `from` to the work of all threads.
-    pub(crate) fn worked(&self, from: Instant) {
-        self.work_ns.fetch_add(nanoseconds(now().duration_since(from)), Relaxed);
+    /// Adds what this thread worked since `cpu_from`, from [`cpu_time`], to the work of all threads.
+    pub(crate) fn worked(&self, cpu_from: Duration) {
+        self.work_ns.fetch_add(nanoseconds(cpu_time().saturating_sub(cpu_from)), Relaxed);
     }
 
     pub(crate) fn worker_began(&self) {
@@ -130,6 +137,12 @@ impl Default for Meter {
 #[expect(clippy::disallowed_methods, reason = "tamp stands alone; this is its one reading of the clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// The CPU time that this thread has used, for differences only.
+pub(crate) fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or(Duration::ZERO)
 }
 
 fn nanoseconds(span: Duration) -> u64 {

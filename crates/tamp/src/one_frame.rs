@@ -3,16 +3,17 @@
 //! Content may refer back to the whole window, or to a reference file that is not in the output. One thread writes and reads the frame,
 //! the frame has no random access, and damage loses everything behind it.
 
-use crate::ending::Ending;
-use crate::format::{Container, Magic, Setting, zst};
-use crate::input::{Input, read_full};
-use crate::meter::{Doing, Meter, now};
-use crate::{Dictionary, Error, Level};
+use crate::buffer::Buffer;
+use crate::format::{Container, Setting, zst};
+use crate::input::read_full;
+use crate::meter::{Doing, Meter, cpu_time, now};
+use crate::split::{Splitter, Unit};
+use crate::{Dictionary, Error, Level, ReadOptions};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_continue, ZSTD_e_end};
-use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
 
 /// Bytes read or written by one call.
 const STEP_BYTES: usize = 1 << 20;
@@ -73,41 +74,33 @@ impl FrameOptions {
     }
 
     /// What reads the frame again.
-    fn check(&self) -> Result<Check<'_>, Error> {
-        let mut context = decoder()?;
-        if let Some(dictionary) = &self.dictionary {
-            context.load_dictionary(dictionary.bytes()).map_err(codec)?;
-        }
-        if let Some(reference) = &self.reference {
-            context.ref_prefix(reference).map_err(codec)?;
-        }
-        Ok(Check { context, room: vec![0; STEP_BYTES], has_ended: false })
+    fn check(&self) -> Check<'_> {
+        let decoder = match &self.reference {
+            Some(reference) => zst::Decoder::over(reference),
+            None => zst::Decoder::new(self.dictionary.as_ref()),
+        };
+        Check { decoder, content: Buffer::default(), has_ended: false }
     }
 }
 
 /// Decodes a frame as it is made.
 struct Check<'a> {
-    context: DCtx<'a>,
-    room: Vec<u8>,
+    decoder: zst::Decoder<'a>,
+    content: Buffer,
     /// All content came, and its checksum is right.
     has_ended: bool,
 }
 
 impl Check<'_> {
-    /// Goes on with `packed`.
-    fn take(&mut self, packed: &[u8]) -> Result<(), Error> {
-        if packed.is_empty() {
-            return Ok(());
+    /// Decodes `packed`, the next part of the frame.
+    fn take(&mut self, mut packed: &[u8]) -> Result<(), Error> {
+        while !packed.is_empty() || self.content.len() == STEP_BYTES {
+            let step = self.decoder.stream(packed, STEP_BYTES, &mut self.content);
+            let (eaten, hint) = step.map_err(|_| NOT_VERIFIED)?;
+            packed = &packed[eaten..];
+            self.has_ended = hint == 0;
         }
-        let mut from = InBuffer::around(packed);
-        loop {
-            let mut to = OutBuffer::around(&mut self.room[..]);
-            let hint = self.context.decompress_stream(&mut to, &mut from);
-            self.has_ended = hint.map_err(|_| NOT_VERIFIED)? == 0;
-            if self.has_ended || (from.pos() == packed.len() && to.pos() < STEP_BYTES) {
-                return Ok(());
-            }
-        }
+        Ok(())
     }
 }
 
@@ -129,7 +122,7 @@ pub fn compress_frame(
         return Err(Error::Options("a window has 2^10 to 2^31 bytes"));
     }
     let mut context = options.context()?;
-    let mut check = if options.verify { Some(options.check()?) } else { None };
+    let mut check = if options.verify { Some(options.check()) } else { None };
     let (mut content, mut packed) = (vec![0; STEP_BYTES], vec![0; STEP_BYTES]);
     let mut found = 0;
     meter.worker_began();
@@ -146,7 +139,7 @@ pub fn compress_frame(
         }
         let mut input = InBuffer::around(&content[..read]);
         loop {
-            let begun = now();
+            let (begun, cpu_from) = (now(), cpu_time());
             let mut output = OutBuffer::around(&mut packed[..]);
             let directive = if is_last { ZSTD_e_end } else { ZSTD_e_continue };
             let left = context.compress_stream2(&mut output, &mut input, directive).map_err(codec)?;
@@ -154,7 +147,7 @@ pub fn compress_frame(
             if let Some(check) = &mut check {
                 check.take(&packed[..made])?;
             }
-            meter.worked(begun);
+            meter.worked(cpu_from);
             let coded = meter.charge(Doing::Codec, begun);
             out.write_all(&packed[..made])?;
             meter.out_bytes.fetch_add(made as u64, Relaxed);
@@ -179,8 +172,9 @@ pub fn compress_frame(
 ///
 /// # Errors
 ///
-/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference; [`Error::Unfinished`] behind all
-/// content if a writer did not end its frames; errors of `source` and `out`.
+/// [`Error::Memory`] for a larger window; [`Error::Damaged`] for a damaged frame or another reference; [`Error::NeedsDictionary`];
+/// [`Error::Unsupported`] for another format than Zstandard; [`Error::Unfinished`] and [`Error::Index`] behind all content, if a writer did not
+/// end its frames or what lists them is damaged; errors of `source` and `out`.
 pub fn decompress_frame(
     source: &mut dyn Read,
     out: &mut dyn Write,
@@ -189,106 +183,26 @@ pub fn decompress_frame(
     meter: &Meter,
     watch: &mut dyn FnMut(),
 ) -> Result<Option<u64>, Error> {
-    let mut frames = Frames { reference, room: vec![0; STEP_BYTES], out, meter, watch, written: 0 };
-    frames.all(&mut Input::new(source), memory_bytes)
-}
-
-/// Decodes frames that may refer to `reference`.
-struct Frames<'a> {
-    reference: &'a [u8],
-    room: Vec<u8>,
-    out: &'a mut dyn Write,
-    meter: &'a Meter,
-    watch: &'a mut dyn FnMut(),
-    written: u64,
-}
-
-impl Frames<'_> {
-    /// Decodes all of `input`; yields the offset of trailing garbage.
-    fn all(&mut self, input: &mut Input<&mut dyn Read>, memory_bytes: u64) -> Result<Option<u64>, Error> {
-        let granted_bytes = memory_bytes.max(4 * self.reference.len() as u64);
-        let (mut ending, mut garbage) = (Ending::new(), None);
-        loop {
-            let offset = input.offset();
-            let shown = input.show(zst::END_BYTES)?;
-            match Magic::of(shown) {
-                None if shown.is_empty() && offset == 0 => return Err(Error::Empty),
-                None if shown.is_empty() => break,
-                Some(Magic::Zst) => {
-                    let header =
-                        zst::header(shown).ok_or(Error::Truncated { offset, what: "a zstd frame" })?;
-                    if header.window_bytes > granted_bytes {
-                        let needed_bytes = header.window_bytes;
-                        return Err(Error::Memory { offset, needed_bytes, granted_bytes });
-                    }
-                    ending.zst(offset, header.is_own);
-                    let seek = self.decode(input, offset)?;
-                    if header.is_own {
-                        ending.own(seek);
-                    }
-                }
-                _ if input.take_tail(&mut ending)? => {}
-                Some(Magic::Skippable) => input.skip_frame()?,
-                None if offset > 0 && input.take_zeros_to_end()? => {
-                    ending.other(offset);
-                    garbage = Some(offset);
-                }
-                _ => return Err(Error::UnknownFormat { offset }),
-            }
-        }
-        ending.finish(input.offset()).map_or(Ok(garbage), |problem| Err(problem.into()))
+    let mut options = ReadOptions::new(1);
+    options.memory_bytes = memory_bytes.max(4 * reference.len() as u64);
+    let mut splitter = Splitter::over(source, reference, &options);
+    meter.worker_began();
+    loop {
+        let (before, read_before) = (splitter.offset(), splitter.reading());
+        let (begun, cpu_from) = (now(), cpu_time());
+        let next = splitter.next();
+        meter.charge_cutting(begun, splitter.reading().saturating_sub(read_before));
+        let Some(unit) = next? else { break };
+        let Unit::Plain { content, .. } = unit else { unreachable!("the splitter decodes every frame") };
+        meter.worked(cpu_from);
+        meter.in_bytes.fetch_add(splitter.offset() - before, Relaxed);
+        meter.blocked(|| out.write_all(&content))?;
+        meter.out_bytes.fetch_add(content.len() as u64, Relaxed);
+        splitter.put(content);
+        watch();
     }
-
-    /// Decodes the frame at `frame_at`; yields its entry in a list of frames.
-    fn decode(&mut self, input: &mut Input<&mut dyn Read>, frame_at: u64) -> Result<zst::Seek, Error> {
-        let mut context = decoder()?;
-        // The reference is for one frame.
-        context.ref_prefix(self.reference).map_err(codec)?;
-        let (mut last, written_before) = ([0; 4], self.written);
-        loop {
-            let shown = input.show(1)?;
-            let at_end = shown.is_empty();
-            let begun = now();
-            let (mut from, mut to) = (InBuffer::around(shown), OutBuffer::around(&mut self.room[..]));
-            let hint = context.decompress_stream(&mut to, &mut from).map_err(|_| {
-                let what =
-                    "it does not decode: it is damaged, or was compressed with another --patch-from file";
-                Error::Damaged { offset: frame_at, what }
-            })?;
-            let (eaten, made) = (from.pos(), to.pos());
-            for &byte in &shown[eaten.saturating_sub(4)..eaten] {
-                last.rotate_left(1);
-                last[3] = byte;
-            }
-            input.take(eaten);
-            let coded = self.meter.charge(Doing::Codec, begun);
-            self.out.write_all(&self.room[..made])?;
-            self.written += made as u64;
-            self.meter.in_bytes.fetch_add(eaten as u64, Relaxed);
-            self.meter.out_bytes.fetch_add(made as u64, Relaxed);
-            self.meter.charge(Doing::Blocked, coded);
-            (self.watch)();
-            if hint == 0 {
-                // Only frames of tamp are listed, and their content fits.
-                let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-                return Ok(zst::Seek {
-                    frame_bytes: bytes(input.offset() - frame_at),
-                    content_bytes: bytes(self.written - written_before),
-                    checksum: u32::from_le_bytes(last),
-                });
-            }
-            if at_end && made == 0 {
-                return Err(Error::Truncated { offset: frame_at, what: "a zstd frame" });
-            }
-        }
-    }
-}
-
-/// It accepts any window.
-fn decoder<'a>() -> Result<DCtx<'a>, Error> {
-    let mut context = DCtx::create();
-    context.set_parameter(DParameter::WindowLogMax(zst::WINDOW_LOG_MAX)).map_err(codec)?;
-    Ok(context)
+    meter.worker_ended();
+    splitter.problem().map_or(Ok(splitter.trailing_garbage()), |problem| Err(problem.into()))
 }
 
 fn codec(code: zstd_safe::ErrorCode) -> Error {

@@ -8,7 +8,7 @@ use crate::envelope::Envelope;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Somebody failed, so no place will be given any more.
+/// A worker failed, so no place will be given any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped;
 

@@ -3,7 +3,7 @@
 use crate::buffer::{Buffer, Spare};
 use crate::decode::{Piece, UnitDecoder};
 use crate::join::Joiner;
-use crate::meter::{Doing, Meter, now};
+use crate::meter::{Doing, Meter, cpu_time, now};
 use crate::ring::{MakeWork, Pulled, Ring};
 use crate::split::{Splitter, Unit};
 use crate::{Dictionary, Error};
@@ -44,7 +44,7 @@ impl ReadOptions {
 /// [`Error::Unfinished`]. If the seek table or the list of frames is damaged, [`Error::Index`] comes behind all content.
 #[derive(Debug)]
 pub struct Reader<R> {
-    splitter: Splitter<R>,
+    splitter: Splitter<'static, R>,
     ring: Ring<Unit, Result<Piece, Error>, Pulled>,
     joiner: Joiner,
     spare: Arc<Spare>,
@@ -160,7 +160,10 @@ impl<R: Read> Reader<R> {
         self.taken = 0;
         self.spare.put(std::mem::take(&mut self.content));
         loop {
+            let (begun, cpu_from) = (now(), cpu_time());
             if let Some(more) = self.joiner.more() {
+                self.meter.worked(cpu_from);
+                self.meter.charge(Doing::Codec, begun);
                 self.content = more?;
             } else {
                 self.read_ahead();
@@ -168,7 +171,10 @@ impl<R: Read> Reader<R> {
                     self.pending.take().map_or_else(|| self.joiner.finish(), Err)?;
                     return self.splitter.problem().map_or(Ok(()), |problem| Err(problem.into()));
                 };
-                self.content = self.joiner.join(piece?)?;
+                let begun = now();
+                let joined = self.joiner.join(piece?);
+                self.meter.charge(Doing::Codec, begun);
+                self.content = joined?;
             }
             if !self.content.is_empty() {
                 self.meter.out_bytes.fetch_add(self.content.len() as u64, Relaxed);
@@ -181,9 +187,15 @@ impl<R: Read> Reader<R> {
     /// Fills the ring, unless something can be delivered already.
     fn read_ahead(&mut self) {
         while !self.ended && self.ring.has_room() && !self.ring.is_ready() {
-            let (before, begun) = (self.splitter.offset(), now());
+            let (before, read_before) = (self.splitter.offset(), self.splitter.reading());
+            let (begun, cpu_from) = (now(), cpu_time());
             let next = self.splitter.next();
-            self.meter.charge(Doing::Starved, begun);
+            let reading = self.splitter.reading().saturating_sub(read_before);
+            self.meter.charge_cutting(begun, reading);
+            if matches!(next, Ok(Some(Unit::Plain { .. }))) {
+                // It was decoded while it was cut off.
+                self.meter.worked(cpu_from);
+            }
             self.meter.in_bytes.fetch_add(self.splitter.offset() - before, Relaxed);
             let pushed = match next {
                 Ok(Some(unit)) => self.ring.push(unit),

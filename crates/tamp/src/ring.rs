@@ -8,7 +8,7 @@
 //! finished ones behind it, while the others go on with the codec.
 
 use crate::Error;
-use crate::meter::{Doing, Meter, now};
+use crate::meter::{Doing, Meter, cpu_time, now};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -199,9 +199,9 @@ where
     /// Does the work on the caller's own thread.
     fn push_alone(&mut self, job: J) -> Result<(), Error> {
         let Some(work) = &mut self.own_work else { unreachable!("whoever calls this has work of its own") };
-        let begun = now();
+        let (begun, cpu_from) = (now(), cpu_time());
         let product = work(job);
-        self.shared.meter.worked(begun);
+        self.shared.meter.worked(cpu_from);
         let done = self.shared.meter.charge(Doing::Codec, begun);
         self.last_work = done.duration_since(begun);
         let mut state = self.shared.lock();
@@ -396,9 +396,9 @@ fn serve<J, O, S: Sink<O>>(shared: &Shared<J, O, S>, work: &mut dyn FnMut(J) -> 
     let _farewell = Farewell { shared };
     shared.meter.worker_began();
     while let Some((number, job)) = next_job(shared) {
-        let begun = now();
+        let cpu_from = cpu_time();
         let product = work(job);
-        shared.meter.worked(begun);
+        shared.meter.worked(cpu_from);
         let mut state = shared.lock();
         if state.dead {
             return;

@@ -14,8 +14,9 @@ static WATCH: AtomicPtr<Watch> = AtomicPtr::new(null_mut());
 /// Handlers that may be using [`WATCH`].
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
-/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong.
-const ENDING: [c_int; 10] = [
+/// Signals that end a process unless it handles them, and that are sent to programs that did nothing wrong; `SIGABRT` is how the runtime
+/// ends where memory runs out.
+const ENDING: [c_int; 11] = [
     libc::SIGINT,
     libc::SIGTERM,
     libc::SIGHUP,
@@ -26,6 +27,7 @@ const ENDING: [c_int; 10] = [
     libc::SIGPROF,
     libc::SIGXCPU,
     libc::SIGXFSZ,
+    libc::SIGABRT,
 ];
 
 /// Installs the handlers.

@@ -13,6 +13,7 @@ use crate::input::Input;
 use crate::{Dictionary, Error, ReadOptions};
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A frame longer than this, or with more content, is streamed by one thread instead of held whole.
 pub(crate) const UNIT_BYTES_MAX: usize = 16 << 20;
@@ -22,6 +23,8 @@ const STREAM_BYTES: usize = 256 << 10;
 const BGZF_UNIT_BYTES: usize = 256 << 10;
 /// A flush marker is looked for this far; `pigz` sets one every 128 KiB of content.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
+/// The next member is searched anew when fewer bytes behind it have been searched without success.
+const SEARCHED_AGAIN_BYTES: u64 = 512 << 10;
 /// A zlib stream's beginning that is looked at before it is taken for one.
 const ZLIB_PROBE_BYTES: usize = 4 << 10;
 /// What a flush leaves: an empty stored block.
@@ -45,13 +48,17 @@ pub(crate) enum Unit {
 pub(crate) struct Hashed(pub(crate) bool);
 
 /// Cuts `R` into units; see the module.
-pub(crate) struct Splitter<R> {
+pub(crate) struct Splitter<'a, R> {
     input: Input<R>,
     inside: Inside,
-    decoder: Decoder<'static>,
+    decoder: Decoder<'a>,
+    /// Frames may refer to a file that only `decoder` has, so it decodes all of them.
+    has_reference: bool,
     spare: Arc<Spare>,
     /// Whether it is worth while to look for segments in gzip.
     parallel: bool,
+    /// Before this place in the source there is no flush marker behind the last header.
+    no_marker_until: u64,
     serial: Option<&'static str>,
     trailing_garbage: Option<u64>,
     /// The last thing was a Zstandard or skippable frame. It says itself where it ends, so that zeros cannot be taken for a part of it.
@@ -85,20 +92,31 @@ enum Inside {
     },
 }
 
-impl<R: Read> Splitter<R> {
+impl<'a, R: Read> Splitter<'a, R> {
     pub(crate) fn new(source: R, options: &ReadOptions, spare: Arc<Spare>) -> Self {
-        let dictionary = options.dictionary.as_ref();
+        Self::with_decoder(source, options, spare, Decoder::new(options.dictionary.as_ref()))
+    }
+
+    /// Of Zstandard frames that may refer to `reference`. All units are [`Unit::Plain`].
+    pub(crate) fn over(source: R, reference: &'a [u8], options: &ReadOptions) -> Self {
+        let splitter = Self::with_decoder(source, options, Arc::default(), Decoder::over(reference));
+        Self { has_reference: true, ..splitter }
+    }
+
+    fn with_decoder(source: R, options: &ReadOptions, spare: Arc<Spare>, decoder: Decoder<'a>) -> Self {
         Self {
             input: Input::new(source),
             inside: Inside::Nothing,
-            decoder: Decoder::new(dictionary),
+            decoder,
+            has_reference: false,
             spare,
             parallel: options.threads > 1,
             serial: None,
+            no_marker_until: 0,
             trailing_garbage: None,
             behind_zst: false,
             memory_bytes: options.memory_bytes,
-            dictionary_id: dictionary.map_or(0, Dictionary::id),
+            dictionary_id: options.dictionary.as_ref().map_or(0, Dictionary::id),
             ending: Ending::new(),
         }
     }
@@ -129,6 +147,11 @@ impl<R: Read> Splitter<R> {
         self.input.offset()
     }
 
+    /// Time spent reading the source so far.
+    pub(crate) fn reading(&self) -> Duration {
+        self.input.reading()
+    }
+
     /// What is wrong with how blocks follow each other, though each is right, as far as was read.
     pub(crate) fn problem(&self) -> Option<Problem> {
         self.ending.clone().finish(self.offset())
@@ -147,6 +170,11 @@ impl<R: Read> Splitter<R> {
     /// Offset of trailing garbage: anything but a member after gzip, or zeros after Zstandard frames.
     pub(crate) fn trailing_garbage(&self) -> Option<u64> {
         self.trailing_garbage
+    }
+
+    /// Takes back a buffer, to use it again.
+    pub(crate) fn put(&self, buffer: Buffer) {
+        self.spare.put(buffer);
     }
 
     pub(crate) fn into_source(self) -> R {
@@ -173,6 +201,12 @@ impl<R: Read> Splitter<R> {
             } else {
                 Error::Truncated { offset, what: "a frame's first bytes" }
             });
+        }
+        if self.has_reference && !matches!(magic, Some(Magic::Zst | Magic::Skippable)) {
+            let what = "--patch-from is for Zstandard frames only";
+            return Err(
+                magic.map_or(Error::UnknownFormat { offset }, |_| Error::Unsupported { offset, what })
+            );
         }
         match magic {
             Some(Magic::Gzip) => self.open_gzip(offset),
@@ -209,7 +243,8 @@ impl<R: Read> Splitter<R> {
             return Err(Error::NeedsDictionary { offset, id: header.dictionary_id });
         }
         self.ending.zst(offset, header.is_own);
-        if header.content_bytes.is_some_and(|bytes| bytes > UNIT_BYTES_MAX as u64) {
+        let is_large = header.content_bytes.is_some_and(|bytes| bytes > UNIT_BYTES_MAX as u64);
+        if is_large || self.has_reference {
             return self.begin_zst_stream(offset, &header);
         }
         let mut wanted = header.own_bytes;
@@ -249,7 +284,7 @@ impl<R: Read> Splitter<R> {
     }
 
     fn begin_zst_stream(&mut self, frame_at: u64, header: &zst::Header) -> Result<Option<Unit>, Error> {
-        self.grant(frame_at, header.window_bytes)?;
+        self.grant(frame_at, header.needed_bytes())?;
         self.decoder.zst_stream().reset();
         self.serial = Some("one large zstd frame");
         let content_bytes = header.content_bytes.and_then(|bytes| u32::try_from(bytes).ok());
@@ -275,14 +310,16 @@ impl<R: Read> Splitter<R> {
                 }
             }
             self.input.take(eaten);
-            let ended = hint == 0;
-            if !ended {
-                self.inside = Inside::ZstStream { frame_at, own };
-            } else if let Some((content_bytes, last)) = own {
-                let frame_bytes = u32::try_from(self.offset() - frame_at).unwrap_or(u32::MAX);
-                self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum: u32::from_le_bytes(last) });
+            if hint == 0 {
+                if let Some((content_bytes, last)) = own {
+                    let frame_bytes = u32::try_from(self.offset() - frame_at).unwrap_or(u32::MAX);
+                    let checksum = u32::from_le_bytes(last);
+                    self.ending.own(zst::Seek { frame_bytes, content_bytes, checksum });
+                }
+                return Ok(Unit::Plain { content, lz4: None });
             }
-            if ended || !content.is_empty() {
+            if !content.is_empty() {
+                self.inside = Inside::ZstStream { frame_at, own };
                 return Ok(Unit::Plain { content, lz4: None });
             }
             if at_end {
@@ -374,7 +411,7 @@ impl<R: Read> Splitter<R> {
         self.inside = Inside::Lz4Legacy;
         let content_bytes_max = lz4::LEGACY_BLOCK_BYTES;
         let coding = Coding::Lz4(lz4::BlockCoding { stored: false, checksum: None, content_bytes_max });
-        Ok(Some(Unit::Block { offset, bytes: block, coding, hashed: Some(Hashed(false)) }))
+        Ok(Some(Unit::Block { offset, bytes: block, coding, hashed: None }))
     }
 
     fn open_gzip(&mut self, offset: u64) -> Result<Option<Unit>, Error> {
@@ -395,13 +432,16 @@ impl<R: Read> Splitter<R> {
             return self.bgzf(offset, bytes).map(Some);
         }
         self.ending.other(offset);
-        if self.parallel {
+        // Of many short members in a row, each would have the same bytes searched.
+        if self.parallel && self.no_marker_until < offset + SEARCHED_AGAIN_BYTES {
             let shown = self.input.show(header.own_bytes + SEGMENT_BYTES_MAX)?;
             if find_marker(&shown[header.own_bytes..]).is_some() {
                 self.input.take(header.own_bytes);
                 self.inside = Inside::Segments { first: true };
                 return Ok(None);
             }
+            let is_all = shown.len() < header.own_bytes + SEGMENT_BYTES_MAX;
+            self.no_marker_until = if is_all { u64::MAX } else { offset + shown.len() as u64 };
         }
         self.serial = Some("plain gzip");
         self.inside = Inside::Gzip { member_at: offset, inflater: Box::new(Inflater::new()) };
@@ -525,7 +565,7 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-impl<R> std::fmt::Debug for Splitter<R> {
+impl<R> std::fmt::Debug for Splitter<'_, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Splitter").field("serial", &self.serial).finish_non_exhaustive()
     }

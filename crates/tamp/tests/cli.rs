@@ -7,7 +7,7 @@ mod scratch;
 
 use scratch::{Scratch, sample, text};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -560,12 +560,28 @@ fn around_the_page_cache_everything_is_as_through_it() {
 }
 
 #[test]
-fn a_size_hint_that_proves_wrong_is_an_error() {
+fn a_size_hint_that_proves_wrong_is_an_error_of_a_pipe_and_corrected_in_a_file() {
     let scratch = Scratch::new();
     let output = scratch.tamp_with("--lz4 --size-hint 5", b"123456");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("the size hint was 5 bytes, but the input had 6"));
     assert!(scratch.tamp_with("--lz4 --size-hint 6", b"123456").status.success());
+
+    // In a file the header is written again.
+    for hint in [0, 5, 600] {
+        let output = scratch.tamp_with(&format!("-f -o hinted.lz4 --size-hint {hint}"), b"123456");
+        assert!(output.status.success(), "{hint}: {}", text(&output.stderr));
+        fs::write(scratch.path("onto.lz4"), scratch.ok("--lz4 -c sample")).unwrap();
+        let onto = fs::OpenOptions::new().write(true).open(scratch.path("onto.lz4")).unwrap();
+        (&onto).seek(std::io::SeekFrom::End(0)).unwrap();
+        let mut command = scratch.command(&format!("-q --lz4 --size-hint {hint}"));
+        let mut child = command.stdin(Stdio::piped()).stdout(onto).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"123456").unwrap();
+        assert!(child.wait().unwrap().success(), "{hint}");
+        assert_eq!(scratch.ok("-dc hinted.lz4"), b"123456", "{hint}");
+        assert_eq!(scratch.ok("--range 4: hinted.lz4"), b"56", "{hint}");
+        assert!(scratch.ok("-dc onto.lz4") == [&sample()[..], b"123456"].concat(), "{hint}");
+    }
 }
 
 #[test]
@@ -636,9 +652,36 @@ fn called_by_other_names_it_does_what_they_say() {
         command.arg0(name);
         assert!(command.output().unwrap().stdout == sample(), "{name}");
     }
+    let output = scratch.command("-o named sample.zst").arg0("tampcat").output().unwrap();
+    assert!(output.stdout.is_empty() && scratch.read("named") == sample(), "{}", text(&output.stderr));
     let plain = scratch.command("-f sample").arg0("tampcat").output().unwrap();
     assert!(plain.stdout == sample(), "as zcat -f: {}", text(&plain.stderr));
     assert!(scratch.tamp_with("-dcf", &sample()).stdout == sample(), "from a pipe, too");
     let empty = scratch.tamp_with("-dcf", b"");
     assert!(empty.status.success() && empty.stdout.is_empty(), "{}", text(&empty.stderr));
+}
+
+#[test]
+fn no_list_follows_the_output_of_another_command() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    for line in
+        ["-c --stats sample", "-c --stats=json sample", "--range 0:9 sample.zst", "--salvage -c sample.zst"]
+    {
+        let output = scratch.tamp(&format!("--json {line}"));
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]), "{line}");
+        assert!(text(&output.stderr).contains("--json needs --list"), "{line}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_file_of_sysfs_has_the_size_that_is_read() {
+    let Ok(content) = fs::read("/sys/class/net/lo/mtu") else {
+        return println!("skipped: no sysfs");
+    };
+    let scratch = Scratch::new();
+    for options in ["", "--lz4", "--bgzf", "--long", "--direct", "-T1"] {
+        scratch.ok(&format!("{options} -f -o out /sys/class/net/lo/mtu"));
+        assert_eq!(scratch.ok("-dc out"), content, "{options}");
+    }
 }

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 fn started(scratch: &Scratch, line: &str) -> Child {
     let tamp = scratch.command(line);
     let mut child = Command::new("env")
-        .arg("--default-signal=INT,TERM,HUP,USR2,ALRM")
+        .arg("--default-signal=INT,TERM,HUP,USR2,ALRM,ABRT")
         .arg(tamp.get_program())
         .args(tamp.get_args())
         .current_dir(scratch.folder.path())
@@ -38,7 +38,7 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn an_interrupt_removes_the_unfinished_file() {
-    for name in ["INT", "TERM", "HUP", "USR2", "ALRM"] {
+    for name in ["INT", "TERM", "HUP", "USR2", "ALRM", "ABRT"] {
         let scratch = Scratch::new();
         let mut child = started(&scratch, "-o out.zst");
         // Waiting would close its input, and it might end well before the signal has its thread.
@@ -221,4 +221,38 @@ fn one_thread_is_one_thread() {
     wait_until(|| fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() > 1);
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn an_error_that_only_closing_the_output_tells_is_told() {
+    let scratch = Scratch::new();
+    scratch.ok("-k sample");
+    for line in [
+        "-c sample",
+        "-c --long sample",
+        "-dc sample.zst",
+        "-dc -T1 sample.zst",
+        "--range 0:9 sample.zst",
+        "--salvage -c sample.zst",
+    ] {
+        let tamp = scratch.command(line);
+        // As NFS does where a quota is exceeded.
+        let strace = Command::new("strace")
+            .args(["-f", "-o", "trace", "-e", "trace=close", "-e", "inject=close:error=EDQUOT", "-P"])
+            .arg(scratch.path("out"))
+            .arg(tamp.get_program())
+            .args(tamp.get_args())
+            .current_dir(scratch.folder.path())
+            .stdout(fs::File::create(scratch.path("out")).unwrap())
+            .output();
+        let Ok(output) = strace else {
+            return println!("skipped: strace is not installed");
+        };
+        let said = text(&output.stderr);
+        if said.contains("PTRACE_TRACEME") {
+            return println!("skipped: strace may not trace here");
+        }
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("writing the output: Disk quota exceeded"), "{line}: {said}");
+    }
 }

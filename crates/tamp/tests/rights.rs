@@ -7,7 +7,9 @@ mod scratch;
 
 use scratch::{Scratch, text, wait_until};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 /// To read and write a user's files.
@@ -200,5 +202,32 @@ fn each_place_of_input_and_output_is_still_reached() {
     ] {
         let output = shell(line);
         assert!(output.status.success(), "{line}: {}{}", text(&output.stdout), text(&output.stderr));
+    }
+}
+
+#[test]
+fn root_the_output_of_another_groups_file_gives_group_and_others_what_both_had() {
+    if !is_root() {
+        return eprintln!("skipped: only root can give a file to another group");
+    }
+    let scratch = Scratch::new();
+    fs::set_permissions(scratch.folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    // The folder of the build may be closed to others.
+    let binary = scratch.path("tamp");
+    fs::copy(env!("CARGO_BIN_EXE_tamp"), &binary).unwrap();
+    for (mode, expected) in
+        [(0o644, 0o644), (0o664, 0o644), (0o604, 0o600), (0o757, 0o755), (0o4755, 0o755), (0o2755, 0o755)]
+    {
+        fs::write(scratch.path("file"), b"content").unwrap();
+        fs::set_permissions(scratch.path("file"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = Command::new(&binary);
+        command.args(["-kf", "file"]).current_dir(scratch.folder.path()).uid(65534).gid(65534);
+        // A child that another test starts meanwhile has the copy open for writing until it becomes another program.
+        let mut tries = std::iter::repeat_with(|| command.output());
+        let is_busy = |error: &Error| error.kind() == ErrorKind::ExecutableFileBusy;
+        let output = tries.find(|tried| !tried.as_ref().is_err_and(is_busy)).unwrap().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let found = fs::metadata(scratch.path("file.zst")).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(found, expected, "{mode:o}: {found:o}");
     }
 }

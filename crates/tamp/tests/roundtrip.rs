@@ -168,6 +168,35 @@ fn a_frame_too_large_to_hold_is_streamed() {
     assert!(found == content && reader.serial().is_some());
 }
 
+/// Yields a few bytes at a time, as a slow pipe does.
+struct Slow<'a>(&'a [u8], usize);
+
+impl Read for Slow<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.1.min(to.len());
+        self.0.read(&mut to[..bytes])
+    }
+}
+
+#[test]
+fn a_large_frame_ends_where_it_ends_however_the_pipe_cuts_it() {
+    let large = vec![b'a'; 17 << 20];
+    let mut options = options(1, 1);
+    options.block_bytes = 17 << 20;
+    let row = [packed(&large, &options), packed(b"small", &options), packed(&large, &options)].concat();
+    let content = [&large[..], b"small", &large].concat();
+    for bytes in [1, 2, 3, 5, 7, 100] {
+        let mut found = Vec::new();
+        let read = Reader::new(Slow(&row, bytes), 1).read_to_end(&mut found);
+        read.unwrap_or_else(|error| panic!("{bytes} bytes at a time: {error}"));
+        assert!(found == content, "{bytes} bytes at a time");
+        let (meter, mut found) = (tamp::Meter::new(), Vec::new());
+        tamp::decompress_frame(&mut Slow(&row, bytes), &mut found, b"", 128 << 20, &meter, &mut || {})
+            .unwrap();
+        assert!(found == content, "{bytes} bytes at a time");
+    }
+}
+
 #[test]
 fn what_is_no_compressed_file_is_said_to_be_none() {
     for (bytes, offset) in [(&b"hello, world"[..], 0), (&b"x"[..], 0)] {

@@ -9,6 +9,7 @@ use crate::signal;
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tamp::{Error, FrameOptions, Options, Places, Suffix, Writer};
@@ -76,10 +77,9 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
         output.pass(output_at + written)?;
         input.pass(input_at + input_bytes)?;
     } else {
-        let to = output.stream()?.context("there is always an output")?;
         let input_bytes = extent.map(|(_, bytes)| bytes);
         options.content_bytes = input_bytes.or(options.content_bytes);
-        stream(&input.file, input_bytes, to, &options, &watch)?;
+        stream(input, input_bytes, &output, &options, &watch)?;
     }
 
     if args.direct {
@@ -99,13 +99,15 @@ pub(crate) fn file(args: &Args, input: &Input, on_stdout: &mut u64) -> anyhow::R
 ///
 /// Of a regular file, `input_bytes`: bytes that are appended while it is read are not part of it.
 fn stream(
-    from: &File,
+    input: &Input,
     input_bytes: Option<u64>,
-    to: File,
+    output: &Output,
     options: &Options,
     watch: &Arc<Watch>,
-) -> Result<(), Error> {
-    let mut from = from.take(input_bytes.unwrap_or(u64::MAX));
+) -> anyhow::Result<()> {
+    let to = output.stream().context("there is always an output")?;
+    let place = output.place()?;
+    let mut from = (&input.file).take(input_bytes.unwrap_or(u64::MAX));
     let mut writer = Writer::with_meter(to, options, Arc::clone(&watch.meter))?;
     let waiting = Arc::clone(watch);
     writer.on_wait(move || waiting.look_up());
@@ -114,19 +116,27 @@ fn stream(
             Ok(0) => break,
             Ok(_) => {}
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         watch.look_up();
     }
     if let Some(input_bytes) = input_bytes.filter(|_| from.limit() > 0) {
-        return Err(Error::Changed { offset: input_bytes - from.limit() });
+        return Err(Error::Changed { offset: input_bytes - from.limit() }.into());
     }
-    writer.finish().map(drop)
+    match (writer.finish(), place) {
+        // It was a hint, and what states it can be written again.
+        (Err(Error::SizeHint { found, .. }), Some((file, at))) => {
+            let mut options = options.clone();
+            options.content_bytes = Some(found);
+            Ok(file.write_all_at(&Writer::<File>::head(&options), at)?)
+        }
+        (finished, _) => Ok(finished.map(drop)?),
+    }
 }
 
 /// Compresses to one frame.
 fn one_frame(input: &Input, output: &Output, frame: &FrameOptions, watch: &Arc<Watch>) -> anyhow::Result<()> {
-    let mut to = output.stream()?.context("there is always an output")?;
+    let mut to = output.stream().context("there is always an output")?;
     let from = &mut (&input.file).take(frame.content_bytes.unwrap_or(u64::MAX));
     match tamp::compress_frame(from, &mut to, frame, &watch.meter, &mut || watch.look_up()) {
         Err(Error::SizeHint { found, .. }) => Err(Error::Changed { offset: found }.into()),

@@ -93,7 +93,7 @@ fn patch(
     watch: &Arc<Watch>,
 ) -> anyhow::Result<Outcome> {
     let mut sink = io::sink();
-    let mut stream = output.stream()?;
+    let mut stream = output.stream();
     let to: &mut dyn Write = stream.as_mut().map_or(&mut sink, |file| file);
     let memory = args.reading().memory_bytes;
     let (from, meter) = (&mut &input.file, &watch.meter);
@@ -151,7 +151,7 @@ fn stream(args: &Args, input: &Input, output: &Output, watch: &Arc<Watch>) -> an
             output.pass(to.finish()?)?;
             stopped
         }
-        _ => match output.stream()? {
+        _ => match output.stream() {
             Some(mut file) => copy(&mut reader, &mut file, args.threads(), watch),
             None => copy(&mut reader, &mut io::sink(), 1, watch),
         },
@@ -242,7 +242,7 @@ struct Behind {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// Nobody takes anything any more.
+    /// The writing thread has ended.
     gone: bool,
 }
 
@@ -294,7 +294,7 @@ fn pieces(
 
 /// As `zcat -f` does with what is not compressed, of which `begin` was read already.
 fn copy_as_it_is(begin: &[u8], input: &Input, output: &Output) -> io::Result<()> {
-    if let Some(mut to) = output.stream()? {
+    if let Some(mut to) = output.stream() {
         to.write_all(begin)?;
         io::copy(&mut &input.file, &mut to)?;
     }
@@ -314,8 +314,7 @@ fn range(
     reference: Option<&[u8]>,
     args: &Args,
 ) -> anyhow::Result<Outcome> {
-    let mut to =
-        BufWriter::with_capacity(WRITE_BYTES, output.stream()?.context("there is always an output")?);
+    let mut to = BufWriter::with_capacity(WRITE_BYTES, output.stream().context("there is always an output")?);
     if let Some(reference) = reference {
         let mut slice = Slice { to: &mut to, range: range.clone(), at: 0 };
         let memory = args.reading().memory_bytes;
@@ -412,7 +411,7 @@ fn salvage(input: &Input, output: &Output, reference: Option<&[u8]>, args: &Args
             losses
         }
         _ => {
-            let to = output.stream()?.context("there is always an output")?;
+            let to = output.stream().context("there is always an output")?;
             let mut to = BufWriter::with_capacity(WRITE_BYTES, to);
             let losses = salvaged(&mut to)?;
             to.flush()?;

@@ -111,7 +111,7 @@ impl Entry {
         Ok(((opened.st_dev, opened.st_ino) == (found.st_dev, found.st_ino)).then_some(file))
     }
 
-    /// Whether its folder is one of `/proc`, where nobody can put anything.
+    /// Whether its folder is one of `/proc`, where no user can create a file.
     pub(crate) fn is_of_the_kernel(&self) -> bool {
         rustix::fs::fstatfs(&self.folder).is_ok_and(|found| found.f_type == rustix::fs::PROC_SUPER_MAGIC)
     }

@@ -98,11 +98,15 @@ impl Input {
         }
         let at = (&self.file).stream_position()?;
         let bytes = self.metadata.len().saturating_sub(at);
-        // The files of /proc say that they are empty, and are not.
-        if bytes == 0 && self.file.read_at(&mut [0], at)? > 0 {
+        // The files of /proc say that they are empty, and are not; those of /sys that they have a page.
+        if bytes == 0 && self.file.read_at(&mut [0], at)? > 0 || self.is_in_sysfs() {
             return Ok(None);
         }
         Ok(Some((at, bytes)))
+    }
+
+    fn is_in_sysfs(&self) -> bool {
+        rustix::fs::fstatfs(&self.file).is_ok_and(|found| u64::try_from(found.f_type) == Ok(SYSFS_MAGIC))
     }
 
     /// A regular file from where it stands on: standard input may stand behind what others read.
@@ -150,6 +154,9 @@ impl Input {
         self.path().map_or_else(|| "standard input".into(), |path| path.display().to_string())
     }
 }
+
+/// `linux/magic.h`
+const SYSFS_MAGIC: u64 = 0x6265_6572;
 
 /// What changes if a file is written to.
 fn state(metadata: &Metadata) -> (u64, i64, i64) {

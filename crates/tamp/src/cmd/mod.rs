@@ -88,7 +88,9 @@ pub(crate) fn run(args: &Args) -> u8 {
             run_one(walked.and_then(|(entry, found)| Input::open(entry, found, args)), &path.display());
         });
     }
-    if let Err(error) = list.finish(args) {
+    if args.list
+        && let Err(error) = list.finish(args)
+    {
         say(&format_args!("printing the list: {error}"));
         codes.push(EXIT_FAILED);
     }
@@ -116,7 +118,11 @@ fn remove_input(input: &Input) -> anyhow::Result<()> {
     }
     let of = &input.metadata;
     let changed = (found.st_size, found.st_mtime, i64::try_from(found.st_mtime_nsec));
-    if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec())) {
+    // A program that writes in place may set the time of modification back (`rsync --inplace --times`), but not this one.
+    let touched = (found.st_ctime, i64::try_from(found.st_ctime_nsec));
+    if changed != (of.len().cast_signed(), of.mtime(), Ok(of.mtime_nsec()))
+        || touched != (of.ctime(), Ok(of.ctime_nsec()))
+    {
         anyhow::bail!("it changed while it was read, so it is not removed");
     }
     entry.remove().context("removing the input")
@@ -150,6 +156,18 @@ mod tests {
 
         let input = open();
         std::fs::write(&path, b"a line\nand another\n").unwrap();
+        assert_eq!(
+            remove_input(&input).unwrap_err().to_string(),
+            "it changed while it was read, so it is not removed"
+        );
+
+        let input = open();
+        let modified = input.metadata.modified().unwrap();
+        // The clock of the file system may stand for some milliseconds.
+        while std::fs::metadata(&path).unwrap().ctime_nsec() == input.metadata.ctime_nsec() {
+            std::fs::write(&path, b"A LINE\nand another\n").unwrap();
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        }
         assert_eq!(
             remove_input(&input).unwrap_err().to_string(),
             "it changed while it was read, so it is not removed"

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, IsTerminal, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where output goes.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) enum Output {
     /// A file under a temporary name.
     New(NewFile),
     /// Standard output, or an existing file other than a regular one.
-    Existing(File),
+    Existing(Arc<File>),
     /// Nowhere: `--test`.
     None,
 }
@@ -37,7 +38,7 @@ impl Output {
             bail!("the output is the input itself");
         }
         enlarge_pipe(&file);
-        Ok(Self::Existing(file))
+        Ok(Self::Existing(file.into()))
     }
 
     /// A file that will be named `path`; `None`: it exists, and a warning was printed.
@@ -53,7 +54,7 @@ impl Output {
         let entry = Entry::named(path).with_context(|| format!("creating {}", path.display()))?;
         if let Some(file) = existing(&entry, args, input)? {
             refuse_terminal(&file, args, holds)?;
-            return Ok(Some(Self::Existing(file)));
+            return Ok(Some(Self::Existing(file.into())));
         }
         Self::new_file(entry, args)
     }
@@ -89,8 +90,7 @@ impl Output {
                 if !file.metadata()?.is_file() || appends {
                     return Ok(None);
                 }
-                let mut file_ref = file;
-                Ok(Some((file, file_ref.stream_position()?)))
+                Ok(Some((file, (&**file).stream_position()?)))
             }
         }
     }
@@ -103,12 +103,12 @@ impl Output {
         Ok(metadata.is_file() && at > 0)
     }
 
-    /// The file to write to as a stream.
-    pub(crate) fn stream(&self) -> io::Result<Option<File>> {
+    /// The file to write to as a stream. It is not a copy: to close that would drop the errors that closing tells.
+    pub(crate) fn stream(&self) -> Option<Arc<File>> {
         match self {
-            Self::New(new) => new.file.try_clone().map(Some),
-            Self::Existing(file) => file.try_clone().map(Some),
-            Self::None => Ok(None),
+            Self::New(new) => Some(Arc::clone(&new.file)),
+            Self::Existing(file) => Some(Arc::clone(file)),
+            Self::None => None,
         }
     }
 
@@ -129,10 +129,7 @@ impl Output {
     /// Moves standard output to where the next writer shall go on.
     pub(crate) fn pass(&self, end: u64) -> io::Result<()> {
         match self {
-            Self::Existing(file) => {
-                let mut file = file;
-                file.seek(SeekFrom::Start(end)).map(drop)
-            }
+            Self::Existing(file) => (&**file).seek(SeekFrom::Start(end)).map(drop),
             Self::New(_) | Self::None => Ok(()),
         }
     }
@@ -142,8 +139,11 @@ impl Output {
         matches!(self, Self::New(_))
     }
 
-    /// Gives a new file its attributes and its name.
+    /// Makes sure that all is written, and gives a new file its attributes and its name.
     pub(crate) fn finish(self, input: &Input, args: &Args) -> anyhow::Result<()> {
+        if let Some(file) = self.stream() {
+            descriptors::flush(&file).context("writing the output")?;
+        }
         let Self::New(new) = self else { return Ok(()) };
         if input.entry.is_some() {
             attributes::copy(&input.file, &input.metadata, &new.file);
@@ -214,7 +214,7 @@ pub(crate) enum Holds {
 /// A file under a temporary name beside its later one; removed unless it gets that.
 #[derive(Debug)]
 pub(crate) struct NewFile {
-    file: File,
+    file: Arc<File>,
     temporary: Entry,
     entry: Entry,
     is_named: bool,
@@ -228,7 +228,7 @@ impl NewFile {
             match temporary.create_new() {
                 Ok(file) => {
                     signal::set_unfinished(Some(temporary.path()));
-                    return Ok(Self { file, temporary, entry, is_named: false });
+                    return Ok(Self { file: file.into(), temporary, entry, is_named: false });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),

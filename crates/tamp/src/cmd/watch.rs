@@ -224,11 +224,22 @@ fn columns() -> usize {
 }
 
 /// The end of `line`, where the numbers are, so that it stays on one row of `columns`.
+///
+/// It begins at a part that is whole: the end of `60.0 MiB` would be another number.
 fn fitting(line: &str, columns: usize) -> &str {
     let too_many = (line.chars().count() + 1).saturating_sub(columns);
     let from = line.char_indices().nth(too_many).map_or(line.len(), |(at, _)| at);
-    &line[from..]
+    let begins_part = |at: usize| PART_ENDS.iter().any(|end| line[..at].ends_with(end));
+    let mut places = line.char_indices().map(|(at, _)| at);
+    if too_many == 0 {
+        line
+    } else {
+        places.find(|&at| at >= from && begins_part(at)).map_or("", |at| &line[at..])
+    }
 }
+
+/// What stands between two parts of a line of progress.
+const PART_ENDS: [&str; 3] = [": ", "-> ", ", "];
 
 /// Text of limited length that needs no memory but its own.
 struct Short {
@@ -365,8 +376,24 @@ mod tests {
     #[test]
     fn a_line_gives_up_its_beginning_to_stay_on_its_row() {
         assert_eq!(fitting("name: 50%", 10), "name: 50%");
-        assert_eq!(fitting("näme: 50%", 5), " 50%");
+        assert_eq!(fitting("näme: 50%", 5), "50%");
         assert_eq!((fitting("", 1), fitting("ä", 1), fitting("ä", 0)), ("", "", ""));
+    }
+
+    #[test]
+    fn a_line_that_is_cut_shows_no_part_of_a_number() {
+        let line = "dump.sql: 60.0 MiB -> 12.5 MiB (79.2%), 21.8 MiB/s, 45%, 1:05 min left";
+        for (columns, expected) in [
+            (71, line),
+            (70, "60.0 MiB -> 12.5 MiB (79.2%), 21.8 MiB/s, 45%, 1:05 min left"),
+            (60, "12.5 MiB (79.2%), 21.8 MiB/s, 45%, 1:05 min left"),
+            (40, "21.8 MiB/s, 45%, 1:05 min left"),
+            (30, "45%, 1:05 min left"),
+            (14, "1:05 min left"),
+            (13, ""),
+        ] {
+            assert_eq!(fitting(line, columns), expected, "{columns}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::gz::{MAGIC, TRAILER_BYTES, header};
 use super::zst::Seek;
-use super::{Container, Encode, Setting, le32};
+use super::{Container, Encode, Setting, inflate, le32};
 use crate::buffer::Buffer;
 use crate::decode::{Block, Coding};
 use crate::index::{self, Hops, Index};
@@ -73,13 +73,13 @@ impl Container for Bgzf {
 
 /// Whether the member that `bytes` begin with, which says that it is a BGZF block of `member_bytes`, is one.
 ///
-/// An extra field may mislead. A block of BGZF holds at most 64 KiB, and a member, padding or nothing follows it; if
-/// anything else does, it must decode. One that is cut is taken for what it says.
+/// An extra field may mislead. A block of BGZF holds at most 64 KiB, and a member or nothing follows it; if
+/// anything else does, it must decode. One that is cut is taken for what it says, unless the bytes at hand are a whole member.
 pub(crate) fn is_block(bytes: &[u8], member_bytes: usize) -> bool {
-    let Some(member) = bytes.get(..member_bytes) else { return true };
+    let Some(member) = bytes.get(..member_bytes) else { return !inflate::is_member(bytes) };
     let Ok(content_bytes) = stated_bytes(member) else { return false };
     let behind = &bytes[member_bytes..];
-    if behind.is_empty() || behind[0] == 0 || behind.starts_with(&MAGIC) {
+    if behind.is_empty() || behind.starts_with(&MAGIC) {
         return true;
     }
     let mut content = Buffer::default();

@@ -163,6 +163,19 @@ impl Inflater {
     }
 }
 
+/// Whether `bytes` begin with a whole member.
+pub(crate) fn is_member(bytes: &[u8]) -> bool {
+    const ROOM_BYTES: usize = 64 << 10;
+    let (mut inflater, mut content, mut at) = (Inflater::new(), Buffer::default(), 0);
+    loop {
+        match inflater.step(&bytes[at..], ROOM_BYTES, &mut content) {
+            Ok(Step::Went { eaten }) => at += eaten,
+            Ok(Step::Ended { .. }) => return true,
+            Ok(Step::Needs(_)) | Err(_) => return false,
+        }
+    }
+}
+
 /// A run of deflate blocks decoded without what came before it.
 #[derive(Debug)]
 pub(crate) enum Segment {

@@ -1,5 +1,4 @@
-//! The formats, a file for each. What differs between those that tamp writes is behind [`Container`]: no other module asks
-//! which format it has before it.
+//! The formats, a file for each. What differs between those that tamp writes is behind [`Container`]. Readers of a stream match on [`Magic`].
 
 pub(crate) mod bgzf;
 pub(crate) mod gz;
@@ -121,8 +120,8 @@ impl Format {
     }
 
     /// The format of a file that begins so, and the name of its container. What begins like none is a zlib stream, or an error.
-    pub(crate) fn of_beginning(bytes: &[u8]) -> (Self, &'static str) {
-        let format = Magic::of(bytes).map(Magic::format);
+    pub(crate) fn of_magic(magic: Option<Magic>) -> (Self, &'static str) {
+        let format = magic.map(Magic::format);
         format.map_or((Self::Bgzf, "zlib"), |format| (format, format.suffix()))
     }
 

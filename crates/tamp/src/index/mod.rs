@@ -10,8 +10,9 @@ use crate::buffer::Buffer;
 use crate::decode::Decoder;
 use crate::dictionary::Dictionary;
 use crate::ending::Problem;
-use crate::format::Magic;
 use crate::format::lz4::Header;
+use crate::format::zst::SKIPPABLE_HEADER_BYTES;
+use crate::format::{Magic, le32};
 use crate::level::Format;
 use crate::split::UNIT_BYTES_MAX;
 use std::io;
@@ -82,7 +83,7 @@ impl Index {
     ) -> Result<Option<Self>, Error> {
         let mut hops = Hops::new(file_bytes, read_at);
         let dictionary_id = dictionary.map_or(0, Dictionary::id);
-        match Magic::of(hops.show(0, 4)?) {
+        match first(&mut hops)? {
             Some(magic) => magic.format().container().index(&mut hops, dictionary_id),
             None => Ok(None),
         }
@@ -186,6 +187,26 @@ impl Index {
             Ok(())
         } else {
             Err("a block of another size than in the index")
+        }
+    }
+}
+
+/// What a file begins with behind skippable frames, which Zstandard and LZ4 share; `None`: nothing known.
+///
+/// # Errors
+///
+/// What reading says.
+pub(crate) fn first(hops: &mut Hops<'_>) -> Result<Option<Magic>, Error> {
+    let mut at = 0;
+    loop {
+        let shown = hops.show(at, SKIPPABLE_HEADER_BYTES)?;
+        match (Magic::of(shown), shown.get(4..8)) {
+            (Some(Magic::Skippable), Some(bytes)) => {
+                at += SKIPPABLE_HEADER_BYTES as u64 + u64::from(le32(bytes));
+            }
+            // A file of skippable frames alone is one of Zstandard.
+            (None, _) if at > 0 => return Ok(Some(Magic::Skippable)),
+            (magic, _) => return Ok(magic),
         }
     }
 }

@@ -3,8 +3,11 @@
 use super::walk::{self, Reach};
 use super::{Behind, Loss, Lost, Salvage, Stop};
 use crate::Error;
-use crate::format::{le32, zst};
+use crate::decode::{Block, Coding};
+use crate::format::le32;
+use crate::format::zst::{self, Extent};
 use crate::split::UNIT_BYTES_MAX;
+use std::ops::Range;
 
 /// A frame that was not read to its end.
 struct Damaged {
@@ -21,7 +24,6 @@ struct Damaged {
 impl Salvage<'_> {
     /// Writes the Zstandard frame at `at`, or what can be read of it.
     pub(super) fn zst(&mut self, at: u64, header: &zst::Header, reach: Reach) -> Result<u64, Error> {
-        self.ending.zst(at, header.is_own);
         let structural_end = if let Reach::To(end) = reach { self.confirmed(Some(end))? } else { None };
         let known_end = self.listed_end(at)?.or(structural_end);
         if ![0, self.dictionary_id].contains(&header.dictionary_id) {
@@ -32,19 +34,27 @@ impl Salvage<'_> {
             // Its blocks can hold what it states.
             let missing = self.hints.missing(next, self.output.written).or(header.content_bytes);
             let what = Lost::NeedsDictionary { id: header.dictionary_id };
+            self.zst_unread(at, header, structural_end);
             self.output.lose_as(what, at..next, missing);
             return Ok(next);
         }
         let begun = self.output.written;
-        let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
-        let needed_bytes = header.window_bytes.min(header.content_bytes.unwrap_or(u64::MAX));
-        if needed_bytes > self.options.memory_bytes && !is_held {
-            return self.zst_too_large(at, known_end, needed_bytes);
-        }
-        let limit = known_end.unwrap_or(self.file.file_bytes);
-        let most = self.hints.missing(limit, begun).unwrap_or(u64::MAX);
-        let (pos, stop) = self.zst_stream(at, limit, most)?;
+        let (pos, stop) = match reach {
+            Reach::To(end) if self.zst_at_once(at..end, header)? => (end, Stop::Whole),
+            _ => {
+                let is_held = header.content_bytes.is_some_and(|bytes| bytes <= UNIT_BYTES_MAX as u64);
+                let needed_bytes = header.needed_bytes();
+                if needed_bytes > self.options.memory_bytes && !is_held {
+                    self.zst_unread(at, header, structural_end);
+                    return self.zst_too_large(at, known_end, needed_bytes);
+                }
+                let limit = known_end.unwrap_or(self.file.file_bytes);
+                let most = self.hints.missing(limit, begun).unwrap_or(u64::MAX);
+                self.zst_stream(at, limit, most)?
+            }
+        };
         if stop == Stop::Whole {
+            self.ending.zst(at, header.is_own);
             let (frame_bytes, content_bytes) =
                 (u32::try_from(pos - at), u32::try_from(self.output.written - begun));
             if let (true, Ok(frame_bytes), Ok(content_bytes)) = (header.is_own, frame_bytes, content_bytes) {
@@ -54,8 +64,42 @@ impl Salvage<'_> {
             self.behind = Behind::Zst;
             return Ok(pos);
         }
+        self.zst_unread(at, header, structural_end);
         let damaged = Damaged { at, begun, known_end, pos, stop };
         self.zst_damaged(header, &damaged)
+    }
+
+    /// Counts a frame that is not read to its end. Its header says what it is only if its lengths lead to what follows.
+    fn zst_unread(&mut self, at: u64, header: &zst::Header, structural_end: Option<u64>) {
+        if structural_end.is_some() {
+            self.ending.zst(at, header.is_own);
+            self.ending.damaged();
+        } else {
+            self.ending.gap();
+        }
+    }
+
+    /// Writes the frame at `part` as every other reader decodes it, if it is intact and its blocks cannot hold more than a unit, however large
+    /// its window is.
+    fn zst_at_once(&mut self, part: Range<u64>, header: &zst::Header) -> Result<bool, Error> {
+        let most = UNIT_BYTES_MAX.min(usize::try_from(self.options.memory_bytes).unwrap_or(usize::MAX));
+        let bytes = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+        if bytes > most {
+            return Ok(false);
+        }
+        let frame = &self.file.show(part.start, bytes)?[..bytes];
+        let content_bytes_max = match zst::extent(frame, header) {
+            Ok(Extent::Whole { content_bytes_max, .. }) if content_bytes_max <= most => content_bytes_max,
+            _ => return Ok(false),
+        };
+        self.decoder.zst_stream().reset();
+        self.content.clear();
+        let block = Block::new(frame, Coding::Zst { content_bytes_max });
+        if self.decoder.decode(&block, &mut self.content).is_err() {
+            return Ok(false);
+        }
+        self.output.write(&self.content)?;
+        Ok(true)
     }
 
     /// Passes a frame whose header states that reading it takes more memory than was granted.

@@ -19,12 +19,10 @@ const ZLIB_HEADER_BYTES: usize = 2;
 impl Salvage<'_> {
     pub(super) fn gzip(&mut self, at: u64, header: &gz::Header, reach: Reach) -> Result<u64, Error> {
         let (Reach::To(end), Some(bytes)) = (reach, header.bgzf_bytes) else {
-            self.ending.other(at);
             return self.member(at, Wrapper::Gzip(header.own_bytes));
         };
         let member = &self.file.show(at, bytes)?[..bytes];
         let Ok(content_bytes) = bgzf::stated_bytes(member) else {
-            self.ending.other(at);
             return self.member(at, Wrapper::Gzip(header.own_bytes));
         };
         let block = Block::new(member, Coding::Bgzf { content_bytes });
@@ -34,11 +32,12 @@ impl Salvage<'_> {
             self.ending.bgzf(at, content_bytes == 0);
             return self.pass_zeros(end);
         }
-        if self.gzip_confirmed(end)?.is_none() {
-            self.ending.other(at);
+        // The length may mislead.
+        if self.gzip_confirmed(end)?.is_none() || matches!(reach_of(&mut self.file, at)?, Reach::To(_)) {
             return self.member(at, Wrapper::Gzip(header.own_bytes));
         }
-        self.ending.bgzf(at, content_bytes == 0);
+        // No block of this length has content, whatever its trailer states.
+        self.ending.bgzf(at, bytes <= bgzf::END.len());
         let begun = self.output.written;
         let mut content = Vec::new();
         let (pos, _) = deflated(&mut self.file, at, end, Wrapper::Gzip(header.own_bytes), &mut |piece| {
@@ -77,8 +76,10 @@ impl Salvage<'_> {
         let (pos, stop) =
             deflated(&mut self.file, at, file_bytes, wrapper, &mut |piece| output.write(piece))?;
         if stop == Stop::Whole {
+            self.ending.other(at);
             return self.pass_zeros(pos);
         }
+        self.ending.gap();
         if wrapper == Wrapper::Zlib && stop == Stop::Damage && begun == self.output.written {
             return Err(Error::UnknownFormat { offset: at });
         }
@@ -115,7 +116,7 @@ impl Salvage<'_> {
 /// # Errors
 ///
 /// What reading says.
-pub(super) fn reach(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
+pub(super) fn reach_of(file: &mut Hops<'_>, at: u64) -> Result<Reach, Error> {
     let end = file.file_bytes;
     let (pos, stop) = inflate(file, at, end, Inflater::new(), &mut |_| Ok(()))?;
     Ok(match stop {

@@ -55,7 +55,7 @@ pub enum Lost {
     Unproven,
     /// It was found by searching after damage, decoded, and its checksums match. It may be a compressed file inside the lost content.
     Searched,
-    /// The file ends before its writer ended it. All content before the end of the file is written.
+    /// The file ends before its writer ended it: what followed `content_at` is missing.
     Unfinished,
     /// No content: this part of what tamp writes behind its frames is damaged, and the other part proves the frames.
     Index(&'static str),
@@ -214,10 +214,6 @@ impl Salvage<'_> {
             return Err(Error::NeedsDictionary { offset: self.output.losses[0].file.start, id });
         }
         self.output.finish()?;
-        // If something is lost, the list of frames cannot match the rest.
-        if self.output.losses.iter().any(|loss| loss.what != Lost::Trailing) {
-            return Ok(self.output.losses);
-        }
         let end = self.output.written;
         let problem = self
             .ending
@@ -272,8 +268,13 @@ impl Salvage<'_> {
         match kind {
             Kind::Zst(header) => self.zst(at, &header, reach),
             Kind::Skippable => {
-                let end = if let Reach::To(end) = reach { Some(end) } else { None };
-                let Some(end) = self.confirmed(end)? else { return self.remains(at, behind) };
+                let Reach::To(end) = reach else { return self.remains(at, behind) };
+                // Zeros are ignored behind such frames, too.
+                if self.confirmed(Some(end))?.is_none()
+                    && zeros_end(&mut self.file, end)? < self.file.file_bytes
+                {
+                    return self.remains(at, behind);
+                }
                 self.behind = Behind::Zst;
                 Ok(end)
             }
@@ -302,6 +303,7 @@ impl Salvage<'_> {
         }
         let begins_tail = zst::begins_tail(self.file.show(at, zst::END_BYTES)?);
         if begins_tail && !is_ended && next == file_bytes && self.output.written > 0 {
+            self.ending.gap();
             self.output.end(file_bytes);
             return Ok(file_bytes);
         }
@@ -345,6 +347,7 @@ impl Salvage<'_> {
         if at == 0 && next == self.file.file_bytes && self.output.written == 0 {
             return Err(Error::UnknownFormat { offset: 0 });
         }
+        self.ending.gap();
         let missing = self.hints.missing(next, self.output.written);
         self.output.lose(from.min(next)..next, missing);
         Ok(next)

@@ -80,7 +80,7 @@ fn goes_on(
     while at < file.file_bytes && !(is_decoded && at - from > stored_bytes) {
         let found = walk::at(file, at)?;
         let reach = match (found.kind, found.reach) {
-            (Kind::Gzip(_), Reach::Open) => gzip::reach(file, at)?,
+            (Kind::Gzip(_), Reach::Open) => gzip::reach_of(file, at)?,
             (_, reach) => reach,
         };
         let Reach::To(end) = reach else {

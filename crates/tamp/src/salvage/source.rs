@@ -1,7 +1,6 @@
 //! The file that is read: zeros stand for what a failing disk does not give, and for what is cut off meanwhile.
 //!
-//! So all of the file can be looked through as if it were whole, and whoever reads it needs no second way for such places. They are
-//! remembered, because zeros may decode to something.
+//! The rest of salvage reads the file as if it were whole. Such places are noted, because zeros may decode to something.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;

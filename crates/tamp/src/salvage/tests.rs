@@ -104,6 +104,144 @@ fn a_legacy_lz4_file_is_salvaged_as_far_as_it_decodes() {
     check_salvages(&cut, &[b'a'; 1001], &losses);
 }
 
+/// A literal for each byte of `content`.
+fn lz4_literals(content: &[u8]) -> Vec<u8> {
+    let more = content.len() - 15;
+    let length = std::iter::repeat_n(255, more / 255).chain([u8::try_from(more % 255).unwrap()]);
+    [0xf0].into_iter().chain(length).chain(content.iter().copied()).collect()
+}
+
+#[test]
+fn the_length_of_a_legacy_lz4_block_may_begin_like_a_gzip_member() {
+    const LENGTH: usize = 0x0008_8b1f;
+    let content = vec![b'a'; LENGTH - 2 - (LENGTH - 17) / 256];
+    let block = lz4_literals(&content);
+    assert_eq!(block.len(), LENGTH);
+    let file = [&lz4::LEGACY_MAGIC.to_le_bytes()[..], &[0x1f, 0x8b, 8, 0], &block].concat();
+    check_salvages(&file, &content, &[]);
+    // What follows the last block is no length, because it is too large for one.
+    check_salvages(&[&file[..], &file].concat(), &content.repeat(2), &[]);
+}
+
+#[test]
+fn a_stored_lz4_block_may_be_empty() {
+    let file = lz4_frame(b"content", None);
+    let block_at = 7;
+    let file = [&file[..block_at], &(1_u32 << 31).to_le_bytes(), &file[block_at..]].concat();
+    check_salvages(&file, b"content", &[]);
+}
+
+#[test]
+fn zeros_behind_a_skippable_frame_are_trailing_garbage() {
+    let frame = zstd_frame(&content(), 17);
+    let skippable = [0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    let file = [&frame[..], &skippable, &[0; 5000]].concat();
+    let at = (frame.len() + skippable.len()) as u64;
+    let garbage = Loss {
+        file: at..file.len() as u64,
+        content_at: content().len() as u64,
+        content_bytes: None,
+        what: Lost::Trailing,
+    };
+    check_salvages(&file, &content(), &[garbage]);
+}
+
+/// A frame that does not state its content, with a window of 2^`window_log` bytes.
+fn zstd_frame(content: &[u8], window_log: u8) -> Vec<u8> {
+    let mut file = [&zst::MAGIC.to_le_bytes()[..], &[0, (window_log - 10) << 3]].concat();
+    let blocks = content.chunks(zst::BLOCK_OUT_MAX);
+    let last = blocks.len() - 1;
+    for (number, block) in blocks.enumerate() {
+        let header = u32::try_from(block.len() << 3 | usize::from(number == last)).unwrap();
+        file.extend(&header.to_le_bytes()[..3]);
+        file.extend(block);
+    }
+    file
+}
+
+#[test]
+fn a_frame_needs_no_more_memory_than_its_blocks_can_hold() {
+    for window_log in [17, 27, 28, 31] {
+        let frame = zstd_frame(&content(), window_log);
+        let mut read = Vec::new();
+        crate::Reader::new(&frame[..], 1).read_to_end(&mut read).unwrap();
+        assert!(read == content());
+        check_salvages(&frame, &content(), &[]);
+        check_salvages(&frame.repeat(2), &content().repeat(2), &[]);
+    }
+    // A damaged one is not decoded in pieces, which would take the window.
+    let mut frame = zstd_frame(&content(), 28);
+    frame.truncate(frame.len() - 5);
+    let mut found = Vec::new();
+    let losses = salvage(Cursor::new(&frame), &ReadOptions::new(1), &mut found).unwrap();
+    assert!(matches!(losses[0].what, Lost::TooLarge { needed_bytes: 0x1000_0000 }), "{losses:?}");
+}
+
+/// Frames or blocks of tamp without what ends a file.
+fn parts(format: Format) -> Vec<Vec<u8>> {
+    let tail_bytes = if format == Format::Zst { zst::END_BYTES + 8 + 12 + 9 } else { 28 };
+    let options = Options { threads: 1, ..Options::of(format, Level::USUAL) };
+    let part = |piece: &[u8]| {
+        let mut writer = Writer::new(Vec::new(), &options).unwrap();
+        writer.write_all(piece).unwrap();
+        let mut file = writer.finish().unwrap();
+        file.truncate(file.len() - tail_bytes);
+        file
+    };
+    content().chunks(20_000).map(part).collect()
+}
+
+#[test]
+fn a_missing_end_is_reported_beside_damage() {
+    for format in [Format::Zst, Format::Bgzf] {
+        let mut parts = parts(format);
+        for damaged in 0..parts.len() {
+            let part = &mut parts[damaged];
+            let at = part.len() / 2;
+            part[at] ^= 1;
+            let file = parts.concat();
+            let mut found = Vec::new();
+            let losses = salvage(Cursor::new(&file), &ReadOptions::new(1), &mut found).unwrap();
+            let ends: Vec<_> = losses.iter().filter(|loss| loss.what == Lost::Unfinished).collect();
+            let is_reported = ends.len() == 1 && ends[0].file.start == file.len() as u64;
+            assert!(is_reported && losses.len() > 1, "{format:?}, {damaged}: {losses:?}");
+            parts[damaged][at] ^= 1;
+        }
+    }
+}
+
+#[test]
+fn a_missing_frame_is_reported_beside_damage() {
+    let mut writer =
+        Writer::new(Vec::new(), &Options { block_bytes: 20_000, threads: 1, ..Options::zst(Level::USUAL) })
+            .unwrap();
+    writer.write_all(&content()).unwrap();
+    let file = writer.finish().unwrap();
+    let frames: Vec<usize> = file
+        .windows(4)
+        .enumerate()
+        .filter(|(_, word)| *word == zst::MAGIC.to_le_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(frames.len(), 6);
+    let list_at = file.len() - zst::END_BYTES - (8 + 6 * 12 + 9);
+    for (damaged, missing) in [(0, 3), (4, 1), (2, 5)] {
+        let mut short = file.clone();
+        short[frames[damaged] + 2000] ^= 1;
+        short.drain(frames[missing]..*frames.get(missing + 1).unwrap_or(&list_at));
+        let mut found = Vec::new();
+        let losses = salvage(Cursor::new(&short), &ReadOptions::new(1), &mut found).unwrap();
+        let (end, bytes) = ((list_at - (file.len() - short.len())) as u64, found.len() as u64);
+        let unproven = Loss { file: 0..end, content_at: 0, content_bytes: Some(bytes), what: Lost::Unproven };
+        assert!(losses.len() > 1 && losses.contains(&unproven), "{damaged}, {missing}: {losses:?}");
+    }
+    // Damage alone says nothing of the others.
+    let mut damaged = file.clone();
+    damaged[frames[2] + 2000] ^= 1;
+    let losses = salvage(Cursor::new(&damaged), &ReadOptions::new(1), &mut Vec::new()).unwrap();
+    assert_eq!(losses.len(), 1, "{losses:?}");
+}
+
 #[test]
 fn gzip_that_misses_its_checksum_is_written_and_in_doubt() {
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 3, 0, 0xfc, 0xff];

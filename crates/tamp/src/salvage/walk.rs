@@ -4,6 +4,7 @@ use crate::Error;
 use crate::format::zst::{self, Extent};
 use crate::format::{Magic, gz, le32, lz4};
 use crate::index::Hops;
+use crate::split::UNIT_BYTES_MAX;
 
 /// What begins at a place.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +37,8 @@ pub(super) struct Found {
     pub(super) reach: Reach,
 }
 
-/// A gzip header with the longest extra field, and some name.
-const GZIP_HEADER_BYTES_MAX: usize = 70 << 10;
+/// Shown of a gzip header in turn: a usual one, one with the longest extra field and some name, and all that a reader holds.
+const GZIP_HEADER_BYTES: [usize; 3] = [64, 70 << 10, UNIT_BYTES_MAX];
 
 /// What stands at `at`.
 ///
@@ -127,10 +128,14 @@ pub(super) enum Field {
 pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Result<Field, Error> {
     let file_bytes = file.file_bytes;
     let shown = file.show(pos, 4)?;
-    if header.is_legacy() && (shown.is_empty() || looks_known(shown)) {
+    if header.is_legacy() && shown.is_empty() {
         return Ok(Field::End(0));
     }
     let Some(word) = shown.get(..4).map(le32) else { return Ok(Field::Cut) };
+    // Two bytes of gzip's magic may stand in a length that is possible.
+    if header.is_legacy() && word as usize > lz4::LEGACY_PACKED_BYTES_MAX && looks_known(shown) {
+        return Ok(Field::End(0));
+    }
     let (bytes, limit) = if header.is_legacy() {
         (u64::from(word), lz4::LEGACY_PACKED_BYTES_MAX)
     } else if let Some(size) = lz4::BlockSize::read(word) {
@@ -139,7 +144,8 @@ pub(super) fn field(file: &mut Hops<'_>, pos: u64, header: &lz4::Header) -> Resu
         let bytes = if header.content_checksum { 8 } else { 4 };
         return Ok(if pos + bytes <= file_bytes { Field::End(bytes) } else { Field::Cut });
     };
-    if bytes > limit as u64 || bytes == 0 {
+    // A stored block may be empty.
+    if bytes > limit as u64 || bytes == 0 && header.is_legacy() {
         return Ok(Field::Broken);
     }
     let bytes = 4 + bytes + if header.block_checksums { 4 } else { 0 };
@@ -160,12 +166,16 @@ fn lz4(file: &mut Hops<'_>, at: u64, header: &lz4::Header) -> Result<Reach, Erro
 
 fn gzip(file: &mut Hops<'_>, at: u64) -> Result<Found, Error> {
     let nothing = Found { kind: Kind::Nothing, reach: Reach::Broken };
-    let read = |bytes: &[u8]| gz::header(bytes).map(|header| (header, bytes.len()));
-    let header = match read(file.show(at, 64)?) {
-        Ok((None, shown)) if shown >= 64 => read(file.show(at, GZIP_HEADER_BYTES_MAX)?),
-        read => read,
-    };
-    let Ok((Some(header), _)) = header else { return Ok(nothing) };
+    let mut header = None;
+    for bytes in GZIP_HEADER_BYTES {
+        let shown = file.show(at, bytes)?;
+        let Ok(read) = gz::header(shown) else { return Ok(nothing) };
+        header = read;
+        if header.is_some() || shown.len() < bytes {
+            break;
+        }
+    }
+    let Some(header) = header else { return Ok(nothing) };
     let reach = match header.bgzf_bytes.map(|bytes| at + bytes as u64) {
         Some(end) if end <= file.file_bytes => Reach::To(end),
         _ => Reach::Open,

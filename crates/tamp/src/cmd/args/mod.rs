@@ -156,7 +156,7 @@ pub(crate) struct Args {
     pub(crate) no_sync: bool,
 
     /// With --list: one JSON object on standard output
-    #[arg(long, requires = "list")]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Print the man page, or completions for a shell
     #[arg(long, value_name = "WHAT", value_enum, hide = true, exclusive = true)]
@@ -240,7 +240,8 @@ impl Args {
         args.level = last_level(&matches);
         match called_as.as_ref().and_then(|name| name.to_str()) {
             Some("untamp") => args.decompress = true,
-            Some("tampcat") => (args.decompress, args.stdout) = (true, true),
+            // A typed --output is meant.
+            Some("tampcat") => (args.decompress, args.stdout) = (true, args.output.is_none()),
             _ => {}
         }
         if args.range.is_some() || args.salvage {
@@ -253,6 +254,13 @@ impl Args {
         let is_folder = |path: &PathBuf| args.recursive && path.is_dir();
         if args.output.is_some() && (args.files.len() > 1 || args.files.iter().any(is_folder)) {
             return Err(command.error(ErrorKind::ArgumentConflict, "--output takes the output of one FILE"));
+        }
+        // `requires` falls silent beside an option that conflicts with --list, and the list would follow the output.
+        if args.json && !args.list {
+            return Err(command.error(
+                ErrorKind::MissingRequiredArgument,
+                "--json needs --list; statistics have --stats=json",
+            ));
         }
         let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
         if let Err(what) = args.take_defaults(environment, is_typed("threads")) {
@@ -462,6 +470,11 @@ mod tests {
             "tamp --rm -k x",
             "tamp --rm --salvage x",
             "tamp --json x",
+            "tamp --json --stats -c x",
+            "tamp --json --range 3:5 x",
+            "tamp --json --salvage -c x",
+            "tamp --json --rm x",
+            "tamp --json -t x",
             "tamp --patch-from a -D b x",
             "tamp -S / x",
             "tamp --nonsense",

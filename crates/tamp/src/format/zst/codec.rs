@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::dictionary::Dictionary;
 use crate::format::{Encode, Setting};
 
-/// A decompression context. It accepts any window: who reads a header compares it with the memory that was granted.
+/// A decompression context. It accepts any window: the caller compares the header with the memory that was granted.
 pub(crate) struct Decoder<'a> {
     context: zstd_safe::DCtx<'a>,
     /// What each frame may refer to.
@@ -64,7 +64,11 @@ impl<'a> Decoder<'a> {
     ) -> Result<(usize, usize), &'static str> {
         let mut from = zstd_safe::InBuffer::around(input);
         let mut to = zstd_safe::OutBuffer::around(content.room(room_bytes));
-        let hint = self.context.decompress_stream(&mut to, &mut from).map_err(|code| why(code, &[]))?;
+        let hint =
+            self.context.decompress_stream(&mut to, &mut from).map_err(|code| match self.reference {
+                Some(_) => OTHER_REFERENCE,
+                None => why(code, &[]),
+            })?;
         let (eaten, made) = (from.pos(), to.pos());
         content.set_len(made);
         Ok((eaten, hint))
@@ -82,6 +86,9 @@ impl<'a> Decoder<'a> {
 
 /// A frame that names a dictionary which is not at hand.
 pub(crate) const OTHER_DICTIONARY: &str = "it was compressed with a dictionary; name its file with -D";
+
+const OTHER_REFERENCE: &str =
+    "it does not decode: it is damaged, or was compressed with another --patch-from file";
 
 /// Why a frame does not decode. `frame` is empty if it is decoded in pieces.
 fn why(code: zstd_safe::ErrorCode, frame: &[u8]) -> &'static str {

@@ -116,6 +116,13 @@ pub(crate) struct Header {
     pub(crate) is_own: bool,
 }
 
+impl Header {
+    /// Memory that decoding the frame in pieces takes: no reference reaches further back than the content.
+    pub(crate) fn needed_bytes(&self) -> u64 {
+        self.window_bytes.min(self.content_bytes.unwrap_or(u64::MAX))
+    }
+}
+
 /// Shortest possible frame header, magic included.
 pub(crate) const HEADER_BYTES_MIN: usize = 6;
 /// Longest possible frame header, magic included.
@@ -172,7 +179,7 @@ pub(crate) fn content_bytes_max(frame_bytes: u64) -> u64 {
 /// How far a frame reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Whoever wants to know must show at least this many bytes.
+    /// It is unknown before at least this many bytes are shown.
     Needs(usize),
     /// Its whole length, and the most it can decode to.
     Whole { frame_bytes: usize, content_bytes_max: usize },
