@@ -49,6 +49,8 @@ pub struct Level {
     pub cpu_s_per_run: Maybe<f64>,
     /// CPUs that one copy keeps busy: its CPU time over wall time.
     pub cpus_per_copy: Maybe<f64>,
+    /// Whether that is all that a single thread can have, in more than two of three rounds: a mean may hide rounds of more and less.
+    pub is_one_cpu: Maybe<bool>,
     /// Busy share of the whole machine, by events where the probe sees them.
     pub busy_ratio: Maybe<f64>,
     /// Share of the copies' CPUs that other work used, mean of the rounds.
@@ -61,7 +63,7 @@ pub struct Level {
     pub invalid: Vec<String>,
 }
 
-/// Efficiency that levels of too few rounds for an interval may have by chance.
+/// Efficiency that has a caveat where there are too few rounds for an interval.
 const EFFICIENCY_MAX: f64 = 1.05;
 /// Weights of copies that may be off by more than this leave unknown what many copies do beside one.
 const WEIGHTS_ERROR_MAX: f64 = 0.1;
@@ -161,9 +163,14 @@ fn too_efficient(levels: &[Level]) -> Option<String> {
     };
     let level = levels.iter().filter(|level| level.copies > 1 && level.efficiency.is_ok()).find(is_over)?;
     let efficiency = share(*level.efficiency.as_ref().ok()?);
+    let chance = match (level.rounds.len(), SERIES_MIN) {
+        (rounds, least) if rounds < least => format!(", or it is chance, which {rounds} rounds cannot tell"),
+        _ => String::new(),
+    };
     Some(format!(
         "{} copies have an efficiency of {efficiency}: over 100 % is no parallel speed. Copies do different work that the command does \
-         not name (`{{copy}}`, --units), or something slowed one copy alone",
+         not name (`{{copy}}`, --units), they help each other (a cache that one fills for all), or something slowed one copy \
+         alone{chance}",
         level.copies
     ))
 }
@@ -182,7 +189,7 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
         match (attempt.state, &attempt.run) {
             (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
             (TrialState::Invalid | TrialState::Failed | TrialState::Damaged, _) => {
-                let why = attempt.reason.clone().unwrap_or_else(|| "of a reason nobody noted".into());
+                let why = attempt.reason.clone().unwrap_or_else(|| "the reason was not recorded".into());
                 invalid.push(format!("round {}: {why}", trial.block));
             }
             _ => {}
@@ -206,6 +213,8 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
     };
     let unit_error = weights_error(valid.iter().flat_map(|(_, run)| values(run, UNIT_WORK_ERROR)));
     let work_per_s = work(&rounds, unit_error).ok_or_else(none);
+    let of_rounds: Vec<f64> = valid.iter().filter_map(|(_, run)| cpus_of_a_copy(run)).collect();
+    let of_rounds = if of_rounds.is_empty() { Err(none()) } else { Ok(of_rounds) };
     let machines: Vec<crate::Machine> = valid.iter().map(|(_, run)| watched(run)).collect();
     let busy: Maybe<Vec<f64>> = machines.iter().map(|m| m.busy_ratio.clone()).collect();
     let saturated: Maybe<Vec<Vec<u32>>> = machines.iter().map(|m| m.saturated_cpus.clone()).collect();
@@ -221,12 +230,11 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
             (fastest > 0.0).then(|| slowest / fastest)
         }),
         cpu_s_per_run: mean(&|run| mean_of(run, "cpu_s_per_run")),
-        cpus_per_copy: mean(&|run| {
-            let cpu: BTreeMap<&str, f64> = labelled(run, "cpu_s_per_run").collect();
-            let each: Vec<f64> =
-                labelled(run, "work_per_s").filter_map(|(copy, rate)| Some(rate * cpu.get(copy)?)).collect();
-            (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
+        is_one_cpu: of_rounds.clone().map(|all| {
+            let is_one = |cpus: &&f64| (ONE_CPU.0..=ONE_CPU.1).contains(*cpus);
+            3 * all.iter().filter(is_one).count() > 2 * all.len()
         }),
+        cpus_per_copy: of_rounds.map(|all| all.iter().sum::<f64>() / all.len() as f64),
         busy_ratio: busy.and_then(|b| {
             if b.is_empty() { Err(none()) } else { Ok(b.iter().sum::<f64>() / b.len() as f64) }
         }),
@@ -240,6 +248,14 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
             .ok_or_else(|| Missing::because("the CPUs were not watched")),
         invalid,
     }
+}
+
+/// CPUs that a copy keeps busy, mean of the copies.
+fn cpus_of_a_copy(run: &Run) -> Option<f64> {
+    let cpu: BTreeMap<&str, f64> = labelled(run, "cpu_s_per_run").collect();
+    let each: Vec<f64> =
+        labelled(run, "work_per_s").filter_map(|(copy, rate)| Some(rate * cpu.get(copy)?)).collect();
+    (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
 }
 
 /// The CPUs over all that was watched of a trial.
@@ -281,14 +297,15 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
         return Err(Missing::because("one copy alone was not measured"));
     };
     let (alone, _) = one.work_per_s.clone()?;
-    let limit = at_its_limit(one);
+    let limit = at_the_limit(one);
     let first = match (&one.busy_ratio, &one.machine_cpus, &one.cpus_per_copy) {
         // The machine may do other things beside: what the copy itself used is told, where it is known.
         (_, Ok(cpus), Ok(used)) => {
             format!("one copy uses {} of this machine{limit}", share(used / f64::from(*cpus)))
         }
-        (Ok(busy), ..) => format!("one copy uses {} of this machine{limit}", share(*busy)),
-        _ => "one copy was measured, and nobody saw what it used of this machine".to_owned(),
+        (_, _, Ok(used)) => format!("one copy keeps {used:.2} CPUs busy{limit}"),
+        (Ok(busy), ..) => format!("beside one copy, {} of this machine is busy{limit}", share(*busy)),
+        _ => "one copy was measured; what it used of this machine is not known".to_owned(),
     };
     let weights_error = match weighed {
         Ok(error) => *error,
@@ -296,36 +313,32 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
             return Ok(format!("{first}; what many copies do beside it is not known: {missing}"));
         }
     };
+    let many = levels.iter().filter(|level| level.copies > 1);
     let valid: Vec<(&Level, f64)> =
-        levels.iter().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
-    let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| valid.len() > 1)
-    else {
-        return Ok(first);
-    };
+        many.clone().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
+    let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(first) };
     let times = most / alone;
-    if best.copies == 1 {
-        return Ok(format!("{first}; no number of copies does more"));
-    }
     // Counts the choice of the best level.
     let interval =
-        greatest(levels).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one).widened(weights_error));
+        greatest(many).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one).widened(weights_error));
+    let none = if times < 1.0 { "no number of copies did more: " } else { "" };
     let interval = interval.map_or_else(String::new, |r| format!(" [{:.2}, {:.2}]", r.low, r.high));
     Ok(format!(
-        "{first}; {} copies do {times:.2} times the work of one{interval} ({} of {} times)",
+        "{first}; {none}{} copies do {times:.2} times the work of one{interval} ({} of {} times)",
         best.copies,
         share(times / f64::from(best.copies)),
         best.copies
     ))
 }
 
-/// `" and is at its limit"` where one thread has all of a CPU.
-fn at_its_limit(one: &Level) -> &'static str {
+/// `", the limit of a single thread"` if a copy has one CPU all the time. How many threads it has is not known.
+fn at_the_limit(one: &Level) -> &'static str {
     // A CPU may be saturated by somebody else: that is asked only where the copy's own time is not known.
-    let at_limit = match &one.cpus_per_copy {
-        Ok(cpus) => (ONE_CPU.0..=ONE_CPU.1).contains(cpus),
+    let is_one_cpu = match &one.is_one_cpu {
+        Ok(is_one_cpu) => *is_one_cpu,
         Err(_) => one.saturated.as_ref().is_ok_and(|s| !s.is_empty()),
     };
-    if at_limit { " and is at its limit" } else { "" }
+    if is_one_cpu { ", the limit of a single thread" } else { "" }
 }
 
 /// `0.39 %`, `12.5 %`, `100 %`: three digits.
@@ -376,7 +389,10 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
         || Missing::because(format!("one of the two has fewer than {SERIES_MIN} valid rounds there"));
     let ratio = |x: Option<Vec<f64>>, y: Option<Vec<f64>>| welch(&x?, &y?);
     let one = ratio(one(a), one(b)).ok_or_else(lacking);
-    let all = greatest(&a.levels).zip(greatest(&b.levels)).map(|(x, y)| ratio_of(&x, &y)).ok_or_else(lacking);
+    let all = greatest(a.levels.iter())
+        .zip(greatest(b.levels.iter()))
+        .map(|(x, y)| ratio_of(&x, &y))
+        .ok_or_else(lacking);
     let weighed = a.weighed.clone().and_then(|error| Ok((error, b.weighed.clone()?)));
     let all = weighed.clone().and_then(|(a, b)| Ok(all?.widened(a).widened(b)));
     let sentence = match (&one, &all) {
@@ -400,8 +416,8 @@ struct Greatest {
 ///
 /// The greatest of several noisy means is partly so by luck. Its lower end is that of a level that was not named before, so that
 /// each level which may be the greatest gets its share of the 2.5 % (Bonferroni); at the upper end, luck does no harm.
-fn greatest(levels: &[Level]) -> Option<Greatest> {
-    let levels: Vec<Vec<f64>> = levels.iter().map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
+fn greatest<'a>(levels: impl Iterator<Item = &'a Level>) -> Option<Greatest> {
+    let levels: Vec<Vec<f64>> = levels.map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
     let most = |of: &dyn Fn(&Vec<f64>) -> f64| levels.iter().map(of).max_by(f64::total_cmp);
     let best = levels.iter().max_by(|a, b| mean_and_error(a).0.total_cmp(&mean_and_error(b).0))?;
     let surely = end(best, TAIL, -1.0);

@@ -218,7 +218,7 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     Cell {
         rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
         multiples: multiples::multiples(&points, half_points.as_ref()),
-        bands: bands::bands(&detrended, still.as_ref()),
+        bands: bands::bands(&curve, still.as_ref()),
         size_shifts: size_shifts(&curve, still.as_ref()),
         time_shifts,
         speed,
@@ -429,18 +429,19 @@ impl Cell {
         }
         for band in &self.bands {
             said.push(format!(
-                "a band repeats every {:.0} bytes, {:.1} % from its mean to its crest",
+                "a band repeats every {:.0} bytes, its strongest wave {:.1} % from mean to crest",
                 band.period_bytes,
                 100.0 * band.amplitude()
             ));
         }
         if said.is_empty() {
             said.push(match self.rounds {
-                0 | 1 => "one round alone confirms no effect of size".to_owned(),
+                0 => "no round of it is valid".to_owned(),
+                1 => "one round alone confirms no effect of size".to_owned(),
                 _ if self.smoothness.is_err() => {
                     "the sizes are too few or too even to be searched for shifts and bands".to_owned()
                 }
-                _ => "the curve is smooth: no shift, no band, no special multiple".to_owned(),
+                _ => "no shift, no band and no special multiple was found".to_owned(),
             });
         }
         if !self.time_shifts.is_empty() {

@@ -12,8 +12,9 @@
 //! Lambda is the throughput of the machine as it was, hiccups included. If slow values are more frequent than even noise
 //! explains ([`Scaling::slow_tail`]), the machine does more while nothing disturbs it, and no interval here holds that.
 //!
-//! The law is the one that the information criterion prefers, of those whose last parameter is surely not 0. By the criterion
-//! alone, up to 9 % of Amdahl machines are called a USL. Under six series no interval can tell, so no law is chosen.
+//! The law is the one with the most parameters whose last one is surely not 0, by its interval over the series. The information
+//! criterion does not choose: it counts what a series shares as noise, and so overlooks a contention that every series shows. Under
+//! six series no interval can tell, so no law is chosen.
 //!
 //! A peak is named only if kappa is surely over 0 and the peak lies within 1.5 times what was measured. A fall that is
 //! steeper than any such law allows is a *cliff*, and then no law is believed.
@@ -105,9 +106,16 @@ pub struct Fitted {
     pub lack_of_fit_p: Maybe<f64>,
     /// The band of throughput at each level measured; missing as the intervals are.
     pub band: Vec<(f64, Option<(f64, f64)>)>,
-    /// Whether the parameter that the next simpler law lacks differs from 0. False alarms of Amdahl's law and of the USL together
-    /// have the probability [`ALPHA`] (Bonferroni).
-    is_needed: bool,
+    /// Interval of the parameter that the next simpler law lacks, at 97.5 %: the law is chosen only if it does not hold 0. False
+    /// alarms of Amdahl's law and of the USL together have the probability 5 % (Bonferroni). Missing for the linear law,
+    /// and as the intervals are.
+    pub last: Maybe<(f64, f64)>,
+}
+
+impl Fitted {
+    fn is_needed(&self) -> bool {
+        self.law == Law::Linear || self.last.as_ref().is_ok_and(|(low, high)| *low > 0.0 || *high < 0.0)
+    }
 }
 
 /// A fall that no law allows.
@@ -128,7 +136,7 @@ pub struct Cliff {
 pub struct Scaling {
     /// Every law that there are levels enough for, the simplest first.
     pub laws: Vec<Fitted>,
-    /// The law by the information criterion; missing under [`SERIES_MIN`] series, or if levels lie off every law.
+    /// The law that describes the levels; missing under [`SERIES_MIN`] series, or if levels lie off it.
     pub chosen: Maybe<Law>,
     /// The concurrency of the greatest throughput by the law, with its interval; missing if none may be claimed.
     pub peak: Maybe<(f64, (f64, f64))>,
@@ -190,16 +198,16 @@ fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize) -> Maybe<Law> {
         return Err(Missing::because("throughput falls off a cliff, which no law describes"));
     }
     if levels < LEVELS_MIN {
-        let why = format!("{levels} valid levels up to the CPU count, {LEVELS_MIN} needed");
+        let word = if levels == 1 { "level" } else { "levels" };
+        let why = format!("{levels} valid {word} up to the CPU count, {LEVELS_MIN} needed");
         return Err(Missing::because(why));
     }
     let Some(simplest) = laws.first() else { return Err(too_few_rounds(1)) };
     // Without intervals a parameter that is 0 cannot be told from one that is not.
     simplest.intervals.clone()?;
-    let known = laws.iter().filter(|f| f.is_needed).filter_map(|f| Some((f, *f.aicc.as_ref().ok()?)));
-    let best = known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(f, _)| f).expect("six series have a criterion");
+    let best = laws.iter().rfind(|fitted| fitted.is_needed()).expect("the linear law is there");
     if best.lack_of_fit_p.as_ref().is_ok_and(|p| *p < LACK_OF_FIT_P) {
-        return Err(Missing::because("levels lie off every curve by more than their repeats differ"));
+        return Err(Missing::because("levels lie off the curve by more than their repeats differ"));
     }
     Ok(best.law)
 }
@@ -222,12 +230,8 @@ fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
         let (low, high) = interval(all, ALPHA, |c| c.lambda.ln());
         [(low.exp(), high.exp()), interval(all, ALPHA, |c| c.sigma), interval(all, ALPHA, |c| c.kappa)]
     });
-    let differs_from_0 = |of: fn(&Curve) -> f64| {
-        each.as_ref().is_ok_and(|all| {
-            let (low, high) = interval(all, ALPHA / 2.0, of);
-            low > 0.0 || high < 0.0
-        })
-    };
+    let at_the_tests_level =
+        |of: fn(&Curve) -> f64| each.as_ref().map_err(Clone::clone).map(|all| interval(all, ALPHA / 2.0, of));
     Fitted {
         law,
         curve,
@@ -235,10 +239,10 @@ fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
         aicc: aicc(rss, points.len(), law.parameters() + 1),
         lack_of_fit_p: lack_of_fit(law, &curve, series, levels),
         band: levels.iter().map(|n| (*n, log(&|c| c.at(*n)).ok())).collect(),
-        is_needed: match law {
-            Law::Linear => true,
-            Law::Amdahl => differs_from_0(|c| c.sigma),
-            Law::Usl => differs_from_0(|c| c.kappa),
+        last: match law {
+            Law::Linear => Err(Missing::because("the linear law has one parameter")),
+            Law::Amdahl => at_the_tests_level(|c| c.sigma),
+            Law::Usl => at_the_tests_level(|c| c.kappa),
         },
     }
 }

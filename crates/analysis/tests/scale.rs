@@ -10,16 +10,19 @@ use record::bakeoff::TrialState;
 
 #[test]
 fn one_thread_on_256_cpus_is_at_its_limit_and_nobody_would_see_it_in_the_mean() {
-    for with_usage in [true, false] {
+    for (with_usage, says) in [
+        (true, "one copy uses 0.39 % of this machine, the limit of a single thread"),
+        (false, "beside one copy, 0.39 % of this machine is busy, the limit of a single thread"),
+    ] {
         let only_one = analysis::scale::scale(&machine(256, &[1], |_| 10.0, with_usage));
-        let sentence = only_one.seduction.unwrap();
-        assert!(
-            sentence.starts_with("one copy uses 0.39 % of this machine and is at its limit"),
-            "{sentence}"
-        );
+        assert_eq!(only_one.seduction.unwrap(), says);
         assert_eq!(only_one.levels[0].saturated, Ok(vec![0]));
         assert!((only_one.levels[0].busy_ratio.clone().unwrap() - 1.0 / 256.0).abs() < 1e-12);
     }
+    let mut unwatched = machine(256, &[1], |_| 10.0, true);
+    unwatched.attempts.iter_mut().filter_map(|a| a.run.as_mut()).for_each(|run| run.cpu.clear());
+    let said = analysis::scale::scale(&unwatched).seduction.unwrap();
+    assert_eq!(said, "one copy keeps 1.00 CPUs busy, the limit of a single thread");
     let many = analysis::scale::scale(&machine(256, &[1, 64, 256], |n| 10.0 * f64::from(n), true));
     let sentence = many.seduction.unwrap();
     assert!(
@@ -63,6 +66,29 @@ fn a_copy_that_waits_is_not_at_its_limit() {
     }
     let sentence = analysis::scale::scale(&waits).seduction.unwrap();
     assert_eq!(sentence, "one copy uses 12.5 % of this machine");
+}
+
+#[test]
+fn rounds_of_more_and_less_than_a_cpu_are_no_thread_at_its_limit() {
+    // Two threads in every other round, and waiting in the others: 0.98 CPUs in the mean.
+    let mut mixed = machine(4, &[1], |_| 10.0, true);
+    for (round, attempt) in mixed.attempts.iter_mut().enumerate() {
+        let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
+        let busy = if round % 2 == 0 { 1.4 } else { 0.56 };
+        series.filter(|s| s.name == "cpu_s_per_run").for_each(|s| s.value *= busy);
+    }
+    assert_eq!(analysis::scale::scale(&mixed).seduction.unwrap(), "one copy uses 24.5 % of this machine");
+}
+
+#[test]
+fn that_no_number_of_copies_did_more_comes_with_how_much_more_they_may_do() {
+    let flat = analysis::scale::scale(&machine(16, &[1, 2, 4], |n| if n > 1 { 99.0 } else { 100.0 }, true));
+    let said = flat.seduction.unwrap();
+    assert!(
+        said.contains("; no number of copies did more: ")
+            && said.contains(" copies do 0.99 times the work of one ["),
+        "{said}"
+    );
 }
 
 #[test]
@@ -172,6 +198,12 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
             || caveat.starts_with("2 copies have an efficiency of 113 %"),
         "{caveat}"
     );
+    // Of two rounds, chance may be all of it.
+    let mut few = faster.clone();
+    let blocks: Vec<u32> = few.trials.iter().map(|trial| trial.block).collect();
+    few.attempts.retain(|attempt| blocks[attempt.trial as usize] <= 2);
+    let caveat = analysis::scale::scale(&few).caveats.remove(0);
+    assert!(caveat.ends_with("or it is chance, which 2 rounds cannot tell"), "{caveat}");
     let mut weighed = machine(16, &[1, 2, 4], |n| 10.0 * f64::from(n), true);
     let without = analysis::scale::scale(&weighed);
     assert_eq!(without.caveats, Vec::<String>::new());

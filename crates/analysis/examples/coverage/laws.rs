@@ -97,3 +97,55 @@ pub(crate) fn false_alarms(experiments: u64) {
         }
     }
 }
+
+/// `rounds` of a curve, with noise that a round shares and noise of each level.
+fn with_noise(truth: Curve, rounds: usize, (shared, own): (f64, f64), seed: u64) -> Scaling {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut one = || -> Series {
+        let of_round = shared * noise(&mut random);
+        LEVELS.iter().map(|n| (*n, truth.at(*n) * (of_round + own * noise(&mut random)).exp())).collect()
+    };
+    let series: Vec<Series> = (0..rounds).map(|_| one()).collect();
+    scaling(&series, 16.0)
+}
+
+/// Which law is printed of machines that have little of what tells laws apart, and whether what is printed of it is true.
+pub(crate) fn choice(experiments: u64) {
+    println!(
+        "| contention, coherency | noise | linear | Amdahl | USL | a printed interval misses its truth |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for (sigma, kappa) in
+        [(0.0, 0.0), (0.002, 0.0), (0.005, 0.0), (0.02, 0.0), (0.0, 0.000_2), (0.02, 0.000_2), (0.02, 0.001)]
+    {
+        for noise in [(0.02, 0.02), (0.05, 0.002), (0.002, 0.05)] {
+            let truth = Curve { lambda: 100.0, sigma, kappa };
+            let measured = |seed| with_noise(truth, 6, noise, 2 << 32 | seed);
+            let of = |law: Law| share(experiments, |seed| Some(measured(seed).chosen == Ok(law)));
+            let outside = |(low, high): (f64, f64), value: f64| !(low..=high).contains(&value);
+            let misses = |found: &Scaling| {
+                let Ok(law) = found.chosen else { return false };
+                let of = |law: Law| found.laws.iter().find(|f| f.law == law).expect("there are five levels");
+                let intervals = of(law).intervals.as_ref().expect("it was chosen");
+                let may_be = |law: Law| of(law).last.clone().expect("there are six rounds");
+                match law {
+                    Law::Linear => outside(may_be(Law::Amdahl), sigma),
+                    // Its contention is said to hold if coherency is 0.
+                    Law::Amdahl => {
+                        outside(may_be(Law::Usl), kappa) || kappa <= 0.0 && outside(intervals[1], sigma)
+                    }
+                    Law::Usl => outside(intervals[1], sigma) || outside(intervals[2], kappa),
+                }
+            };
+            println!(
+                "| {sigma}, {kappa} | {} %, {} % | {} | {} | {} | {} |",
+                100.0 * noise.0,
+                100.0 * noise.1,
+                of(Law::Linear),
+                of(Law::Amdahl),
+                of(Law::Usl),
+                share(experiments, |seed| Some(misses(&measured(seed)))),
+            );
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `scale --compare`: the ratio of two machines, and the sentence about it. And the interval of a level.
 
 #[path = "../../tests/copies/mod.rs"]
-mod copies;
+pub(crate) mod copies;
 
 use bakeoff_analysis::scale::{Ratio, Scale, scale, versus};
 use copies::machine;

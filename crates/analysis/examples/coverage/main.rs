@@ -9,8 +9,10 @@
     reason = "copies and reads are modules of tests, and each brings the module of experiments that it needs"
 )]
 
+mod findings;
 mod laws;
 mod machines;
+mod one_copy;
 mod programs;
 mod reads_at_every_size;
 
@@ -42,14 +44,20 @@ fn main() {
     let wanted = words.split_off(usize::from(number.is_some()));
     let experiments = number.unwrap_or(1_000);
     // A sweep is a hundred times as much work as a law.
-    let tables: [(&str, Print); 8] = [
+    let tables: [(&str, Print); 14] = [
         ("laws", laws::intervals),
         ("alarms", laws::false_alarms),
+        ("choice", laws::choice),
+        ("one", one_copy::one),
+        ("beside", one_copy::beside),
         ("machines", machines::two),
         ("agreeing", machines::agreeing),
         ("sweeps", |n| reads_at_every_size::one(n / 5)),
         ("costs", |n| reads_at_every_size::costs(n / 2)),
         ("starts", programs::starts),
+        ("findings", |n| findings::by_size(n / 10)),
+        ("others", |n| findings::others(n / 40)),
+        ("causes", |n| findings::causes(n / 50)),
         ("two-sweeps", |n| reads_at_every_size::two(n / 5)),
     ];
     for (name, print) in tables {

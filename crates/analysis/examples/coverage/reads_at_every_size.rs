@@ -1,7 +1,7 @@
 //! `dder`: costs, plateau, knee and peak; shifts, bands and multiples; two sweeps against each other.
 
 #[path = "../../tests/reads/mod.rs"]
-mod reads;
+pub(crate) mod reads;
 
 use bakeoff_analysis::sweep::{Cell, Cost, Estimate, sweep, versus};
 use reads::{Machine, measured, smooth, still};

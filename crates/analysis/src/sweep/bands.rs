@@ -1,6 +1,6 @@
 //! Bands of the size curve: what repeats from size to size.
 
-use crate::period::{Period, periods};
+use crate::period::{Period, amplitudes, periods};
 
 use super::detrended;
 
@@ -38,11 +38,12 @@ const HARMONICS_MAX: u32 = 12;
 const ALPHA: f64 = 0.01;
 const ALPHA_OF_HALF: f64 = 0.05;
 
-/// The bands of `curve`, which bends no more, whose waves both halves of the rounds have, too.
-pub(super) fn bands(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Band> {
-    let (Some(halves), Some(first), Some(last)) = (halves, curve.first(), curve.last()) else {
+/// The bands of `curve` whose waves both halves of the rounds have, too.
+pub(super) fn bands(bent: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Band> {
+    let (Some(halves), Some(first), Some(last)) = (halves, bent.first(), bent.last()) else {
         return Vec::new();
     };
+    let curve = &detrended(bent);
     let span = last.0 - first.0;
     let shortest = 4.0 * span / curve.len() as f64;
     // Longer ones are bends of the curve, which were taken out.
@@ -52,6 +53,10 @@ pub(super) fn bands(curve: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>)
     let same = |a: &Period, b: &Period| (1.0 / a.length - 1.0 / b.length).abs() < 2.0 / span;
     let mut found = of(curve, ALPHA);
     found.retain(|p| seen.iter().all(|half| half.iter().any(|q| same(p, q))));
+    let lengths: Vec<f64> = found.iter().map(|p| p.length).collect();
+    for (period, amplitude) in found.iter_mut().zip(amplitudes(bent, &lengths, detrended)) {
+        period.amplitude = amplitude;
+    }
     grouped(found, span, longest)
 }
 
@@ -131,6 +136,16 @@ mod tests {
         assert_eq!(bands.len(), 1, "{bands:?}");
         assert!((bands[0].period_bytes / 1_024.0 - 1.0).abs() < 0.01, "{bands:?}");
         assert_eq!(bands[0].harmonics().collect::<Vec<_>>(), [3, 2]);
+    }
+
+    #[test]
+    fn the_amplitude_of_a_wave_is_its_own_although_a_running_median_takes_a_part_of_it() {
+        for length in [1_499.0, 3_000.0, 5_000.0] {
+            let bands =
+                found(|x| 0.02 * (std::f64::consts::TAU * x / length).sin() + 0.2 * (x / 1e5 - 0.5).powi(2));
+            assert_eq!(bands.len(), 1, "{bands:?}");
+            assert!((bands[0].amplitude() / 0.02 - 1.0).abs() < 0.05, "{length}: {bands:?}");
+        }
     }
 
     #[test]
