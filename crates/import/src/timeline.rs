@@ -5,7 +5,8 @@
 //! converted. One without is taken in the zone that the reader names. Without a zone, a clock that goes back at a moment at
 //! which a zone ended daylight saving is taken for that end, since the lines of a log are in order; that is reported. It must go
 //! back by half an hour or more, or so far that the step is as long as the one before it: a clock that is corrected by a second
-//! does neither, and is an error. A step of an hour more than
+//! does neither, and is an error. An hour that comes twice in the zone is the second one if that alone makes the step as long as
+//! the one before it. A step of an hour more than
 //! the one before it, over a moment at which a zone began daylight saving, is taken for the beginning. Between the first two
 //! dates there is no step before: then the step stays as it reads, and what it may be instead is reported.
 //!
@@ -124,7 +125,8 @@ impl Timeline {
     fn in_order(&mut self, naive_s: i64) -> Placed {
         let unix_s = naive_s + self.shift_s;
         let step_s = self.last_s.map_or(0, |last_s| unix_s - last_s);
-        if (-STEP_S..=-1).contains(&step_s)
+        // Not back at all, where all dates are an hour apart.
+        if (-STEP_S..=0).contains(&step_s)
             && self.is_end_of_saving(step_s)
             && clock_was_set(-STEP_S, naive_s - step_s, naive_s)
         {
@@ -182,6 +184,10 @@ impl Timeline {
                 let step_s = self.last_naive_s.map_or(0, |last_naive_s| naive_s - last_naive_s);
                 // Back by less, it is a clock that was corrected: the dates do not rise.
                 let first = first || (step_s < 0 && !self.is_end_of_saving(step_s));
+                // The second time is as long after the date before as that one was after its own, and the first is not.
+                let as_before =
+                    |offset| self.last_s.is_some_and(|last_s| self.is_as_before(at(offset) - last_s));
+                let first = first && (as_before(before) || !as_before(after));
                 let (offset, which) = if first { (before, "first") } else { (after, "second") };
                 let text = format!(
                     "this hour comes twice in the zone: taken for the {which} time, by the order of the lines"
@@ -315,6 +321,33 @@ mod tests {
         let all: Vec<Placed> = dates.iter().map(|date| timeline.place(&at(date)).unwrap()).collect();
         let seconds = all.iter().map(|p| p.unix_s - all[0].unix_s).collect();
         (seconds, all.into_iter().filter_map(|p| p.assumed).collect())
+    }
+
+    #[test]
+    fn an_hour_over_the_end_of_daylight_saving_is_an_hour() {
+        let hourly = [
+            "Sun Oct 26 01:30:00 2025",
+            "Sun Oct 26 02:30:00 2025",
+            "Sun Oct 26 02:30:00 2025",
+            "Sun Oct 26 03:30:00 2025",
+        ];
+        let (seconds, assumed) = placed(Some("Europe/Berlin"), &hourly);
+        assert_eq!(seconds, [0, 3600, 7200, 10_800]);
+        assert!(assumed[0].contains("the first") && assumed[1].contains("the second"), "{assumed:?}");
+        let (seconds, assumed) = placed(None, &hourly);
+        assert_eq!((seconds, assumed.len()), (vec![0, 3600, 7200, 10_800], 1), "{assumed:?}");
+        // Every two hours: the clock does not go back at all.
+        let longer = [
+            "Sat Oct 25 23:15:00 2025",
+            "Sun Oct 26 01:15:00 2025",
+            "Sun Oct 26 02:15:00 2025",
+            "Sun Oct 26 04:15:00 2025",
+        ];
+        assert_eq!(placed(Some("Europe/Berlin"), &longer).0, [0, 7200, 14_400, 21_600]);
+        // A second time in one second, after seconds: no hour.
+        let twice = ["Sun Oct 26 02:29:59 2025", "Sun Oct 26 02:30:00 2025", "Sun Oct 26 02:30:00 2025"];
+        assert_eq!(placed(Some("Europe/Berlin"), &twice).0, [0, 1, 1]);
+        assert_eq!(placed(None, &twice), (vec![0, 1, 1], vec![]));
     }
 
     #[test]

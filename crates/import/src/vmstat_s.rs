@@ -65,8 +65,12 @@ const LINUX_LINES: [&str; 8] = [
     "stolen cpu ticks",
 ];
 
+/// Seconds since 1970, on Linux.
+const BOOT_TIME: &str = "boot time";
+/// The kernel computes it from the clock, which is corrected by little.
+const BOOT_EDGE_S: u64 = 60;
 /// Lines that are no counters: they may go down.
-const LEVELS: [&str; 4] = [" memory", " swap", " swap cache", "boot time"];
+const LEVELS: [&str; 4] = [" memory", " swap", " swap cache", BOOT_TIME];
 
 /// One `vmstat -s`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -245,7 +249,7 @@ impl Interval {
     pub fn ratio(&self, part: impl Fn(&Ticks) -> u128) -> Maybe<f64> {
         let ticks = self.ticks.as_ref().map_err(Clone::clone)?;
         match ticks.sum() {
-            0 => Err(Missing::because("no tick came between the snapshots")),
+            0 => Err(no_tick()),
             sum => Ok(part(ticks) as f64 / sum as f64), // all of them, also past 2^64
         }
     }
@@ -258,6 +262,11 @@ impl Interval {
     pub fn busy_ratio(&self) -> Maybe<f64> {
         self.ratio(|ticks| ticks.user + ticks.system)
     }
+}
+
+/// A machine that is up has ticks.
+fn no_tick() -> Missing {
+    Missing::because("no tick came between the snapshots: the same one twice, or a machine that was paused")
 }
 
 /// More ticks than a thousand a second on 65,536 CPUs in a hundred years.
@@ -275,8 +284,10 @@ pub fn interval(before: &Snapshot, after: &Snapshot, clockwork: &Clockwork) -> I
     let due = due(&elapsed_s, clockwork);
     let guest = after.guest.saturating_sub(before.guest);
     let impossible = impossible(before).or_else(|| impossible(after));
-    let unaccounted =
-        ticks.as_ref().map_err(Clone::clone).and_then(|ticks| Ok(1.0 - ticks.sum() as f64 / due?));
+    let unaccounted = ticks.as_ref().map_err(Clone::clone).and_then(|ticks| match ticks.sum() {
+        0 => Err(no_tick()),
+        sum => Ok(1.0 - sum as f64 / due?),
+    });
     let surplus =
         unaccounted.as_ref().ok().filter(|ratio| **ratio < -surplus_max(before, &elapsed_s, clockwork));
     let guests = ticks.as_ref().ok().and_then(|ticks| guest_surplus(ticks, guest, clockwork.cpus));
@@ -315,9 +326,22 @@ fn ticks_since(before: &Snapshot, after: &Snapshot) -> Maybe<Ticks> {
             "only one of the snapshots has the line `{name}`: they are of different versions, or one is cut"
         )));
     }
+    if let Some(by_s) = boot_time_change(before, after).filter(|by_s| *by_s > BOOT_EDGE_S) {
+        return Err(Missing::because(format!(
+            "the boot time changed by {by_s} s: a reboot, or the clock was set; if it was the clock, leave the lines `{BOOT_TIME}` out"
+        )));
+    }
     after.ticks.since(&before.ticks).ok_or_else(|| {
         Missing::because("the ticks went back: a reboot, or the snapshots are in the wrong order")
     })
+}
+
+/// By how many seconds the boot times differ: a machine that runs longer after a reboot than before has no counter that went back.
+fn boot_time_change(before: &Snapshot, after: &Snapshot) -> Option<u64> {
+    let of = |snapshot: &Snapshot| {
+        snapshot.counters.iter().find(|(name, _)| name == BOOT_TIME).map(|(_, unix_s)| *unix_s)
+    };
+    Some(of(before)?.abs_diff(of(after)?))
 }
 
 /// The first line of ticks that `one` has and `other` lacks.

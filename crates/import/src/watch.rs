@@ -26,6 +26,13 @@ pub struct Taken {
     pub snapshot: Snapshot,
 }
 
+impl Taken {
+    /// How many CPUs ticks were due on since `before`; `None` if CPUs went on or off: when they did is not known.
+    pub fn cpus_since(&self, before: &Self) -> Option<u32> {
+        (self.cpus == before.cpus).then_some(self.cpus)
+    }
+}
+
 /// Takes a snapshot now and at every multiple of `interval` from now on, and hands each to `sink`.
 ///
 /// Ends after `count` intervals, or never; or as soon as `wait_until`, which sleeps until a moment of `clock`, answers
@@ -144,6 +151,13 @@ mod tests {
         assert_eq!(cpus, 2);
         assert_eq!(proc_stat(b"cpu 1 2 3\n"), None);
         assert_eq!(proc_stat(b"intr 1\n"), None);
+    }
+
+    #[test]
+    fn the_ticks_that_are_due_are_unknown_while_cpus_go_on_or_off() {
+        let taken = |cpus| Taken { monotonic_ns: 0, missed: 0, cpus, snapshot: Snapshot::default() };
+        assert_eq!(taken(2).cpus_since(&taken(2)), Some(2));
+        assert_eq!((taken(1).cpus_since(&taken(2)), taken(2).cpus_since(&taken(1))), (None, None));
     }
 
     #[test]

@@ -211,6 +211,21 @@ fn waiting_may_fall_a_little_without_a_reboot() {
 }
 
 #[test]
+fn a_reboot_is_seen_by_the_boot_time_where_every_counter_rose() {
+    // A day after one boot, and two days after the next.
+    let found = |boot_s: u64| {
+        let text = linux(100, 300, 50, 0) + "1700000000 boot time\n" + &linux(200, 600, 90, 0);
+        let all = snapshots(&format!("{text}{boot_s} boot time\n"));
+        interval(&all[0], &all[1], &CLOCKWORK).busy_ratio()
+    };
+    assert_eq!(found(1_700_000_002), found(1_700_000_000));
+    assert!(found(1_700_000_000).is_ok());
+    for boot_s in [1_700_086_400, 1_699_990_000] {
+        assert!(found(boot_s).unwrap_err().reason.contains("the boot time changed by"), "{boot_s}");
+    }
+}
+
+#[test]
 fn errors_name_the_line_the_column_and_what_was_expected() {
     for (text, expected) in [
         (

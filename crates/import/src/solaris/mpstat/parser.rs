@@ -145,7 +145,8 @@ impl<'s, 'e> Parser<'s, 'e> {
         };
         let row = parse_row(line, at, header)?;
         if self.delivered && self.sample.rows.iter().all(|before| before.id != row.id) {
-            let text = "more rows of this block came after a pause: it is told again, with all of them";
+            let text =
+                "more rows of this block came after a pause: the block is printed again with all of them";
             self.note(line.number, text.into())?;
         }
         if self.sample.rows.first().is_some_and(|first| first.id == row.id && first.subject == row.subject) {
