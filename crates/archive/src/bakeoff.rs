@@ -129,8 +129,12 @@ impl Archive {
                 None => story.attempts.push(told),
             }
         }
-        // The line may be lost that says so.
-        if story.state == RunState::Abandoned && trials.all(|trial| is_measured(&story.attempts, trial)) {
+        // The line may be lost that says so, or the one of the only trial that is sealed.
+        let is_over = match story.state {
+            RunState::Abandoned => trials.all(|trial| is_measured(&story.attempts, trial)),
+            state => matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed),
+        };
+        if is_over {
             (story.state, story.reason) = state_when_done(&story.attempts);
         }
         Ok(())

@@ -53,12 +53,13 @@ impl Format {
 }
 
 impl Archive {
-    /// Writes a run, or a bake-off with the runs of its attempts, to `out`.
+    /// Writes a run, or a bake-off with the runs of its attempts, to `out`; yields whether any number was measured. Without one, a
+    /// table is a bare header.
     ///
     /// # Errors
     ///
     /// Where there is none of that name, it does not read, or `out` does not take it.
-    pub fn export(&self, id: RunId, format: Format, out: &mut dyn Write) -> Result<(), ArchiveError> {
+    pub fn export(&self, id: RunId, format: Format, out: &mut dyn Write) -> Result<bool, ArchiveError> {
         let what = if self.is_bakeoff(id) {
             What::Bakeoff(Box::new(self.bakeoff(id)?))
         } else {
@@ -70,7 +71,9 @@ impl Archive {
             Format::Csv => csv(&what, out),
             Format::Parquet => out.write_all(&parquet_table(&what)),
         };
-        written.and_then(|()| out.flush()).map_err(|source| ArchiveError::Output { source })
+        written.and_then(|()| out.flush()).map_err(|source| ArchiveError::Output { source })?;
+        // The first row ends the search for one.
+        Ok(for_each_row(&what, &mut |_| Err(io::ErrorKind::Other.into())).is_err())
     }
 
     /// The names of the files that are stored for a run beside its manifest.

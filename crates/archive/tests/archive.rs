@@ -488,9 +488,12 @@ fn exports_hold_what_was_measured() {
     journal.append(&about(1, 1, Step::TrialSealed { run: run.header.id })).unwrap();
     let export = |id, format| {
         let mut out = Vec::new();
-        archive.export(id, format, &mut out).unwrap();
+        assert!(archive.export(id, format, &mut out).unwrap());
         out
     };
+    let bare = example::bakeoff(&mut dice, 1);
+    archive.create_bakeoff(&bare).unwrap();
+    assert!(!archive.export(bare.header.id, Format::Csv, &mut Vec::new()).unwrap(), "nothing was measured");
     for id in [run.header.id, planned.header.id] {
         let csv = String::from_utf8(export(id, Format::Csv)).unwrap();
         assert!(csv.starts_with("run,kind,state,bakeoff,trial,"));
@@ -507,6 +510,10 @@ fn exports_hold_what_was_measured() {
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(samples.len(), csv.lines().count() - 1);
         assert!(samples.iter().all(|sample| sample.contains(&state)), "{text}");
+        // The kind of a lock or an interface is not that of the run.
+        let kinds = csv.lines().filter(|row| row.contains("kind=")).count();
+        let told = samples.iter().filter(|sample| sample.contains(",sample_kind=\"")).count();
+        assert!(kinds > 0 && told == kinds, "{told} of {kinds}");
         // Values are those of the table, in seconds where the table has nanoseconds.
         let of = |family: &str, labels: &str| -> f64 {
             let is_it =

@@ -12,6 +12,7 @@ use record::target::Target;
 
 use crate::exit::{EndsWith as _, Exit};
 use crate::request_options::RequestOptions;
+use crate::text_file;
 
 /// Where the load goes, and what data it works on.
 #[derive(Debug, clap::Args)]
@@ -232,10 +233,12 @@ impl DataOptions {
     }
 
     fn workload(&self, target: &Target) -> Workload {
-        if self.scripts.is_empty() {
-            self.workload.unwrap_or_else(|| load::default_workload(target))
-        } else {
+        if !self.scripts.is_empty() {
             Workload::Script
+        } else if self.requests.has_commands() {
+            Workload::Native
+        } else {
+            self.workload.unwrap_or_else(|| load::default_workload(target))
         }
     }
 
@@ -509,7 +512,8 @@ fn script(text: &str) -> Result<ScriptFile, String> {
         }
         _ => (text, 1),
     };
-    let text = std::fs::read_to_string(name).map_err(|e| format!("cannot read {name}: {e}"))?;
+    let text = text_file::read(name.as_ref(), text_file::DOCUMENT_BYTES_MAX);
+    let text = text.map_err(|e| format!("cannot read {name}: {e}"))?;
     Ok(ScriptFile { name: name.to_owned(), weight, text })
 }
 

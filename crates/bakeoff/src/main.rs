@@ -13,6 +13,7 @@ mod own_cost;
 mod request_options;
 mod screen;
 mod signals;
+mod text_file;
 mod watch_screen;
 
 use std::io::Write as _;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use record::load::Distribution;
 use record::quantity;
-use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::requests::{
+    CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
+};
 
 /// What caches, web servers and commands are asked.
 #[derive(Debug, clap::Args)]
@@ -37,6 +39,11 @@ pub(crate) struct RequestOptions {
     /// How long values live that are written to a cache: whole seconds [default: for ever]
     #[arg(long, value_name = "DURATION", value_parser = ttl)]
     ttl: Option<Duration>,
+
+    /// Send this command to Redis in place of reading and writing values, as in `ZADD board ${random(1, 100)} ann`; with several, an
+    /// event sends one, drawn by weight
+    #[arg(long = "command", value_name = "TEXT[@WEIGHT]", conflicts_with = "workload")]
+    commands: Vec<String>,
 
     /// Compare everything that is read with what must be there
     #[arg(long)]
@@ -124,7 +131,12 @@ impl RequestOptions {
             pipeline: self.pipeline,
             multi_get: self.multi_get,
             ttl: self.ttl,
+            commands: self.commands.iter().map(|text| CacheCommand::parse(text)).collect(),
         }
+    }
+
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.commands.is_empty()
     }
 
     pub(crate) fn http(&self) -> HttpSettings {

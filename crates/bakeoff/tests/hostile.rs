@@ -227,6 +227,26 @@ fn a_page_names_neither_host_nor_user_unless_asked() {
     }
 }
 
+#[test]
+fn files_that_a_user_names_are_read_to_a_limit() {
+    let lab = Lab::new();
+    let endless = lab.path("endless.json");
+    fs::File::create(&endless).unwrap().set_len(1 << 40).unwrap();
+    let endless = endless.to_str().unwrap();
+    for words in [
+        &["plan", "check", "/dev/zero"][..],
+        &["plan", "explain", endless],
+        &["run", endless],
+        &["host", "compare", "here", endless],
+        &["profile", "--compare", endless, endless],
+        &["load", "sqlite:no.db", "--script", "/dev/zero"],
+    ] {
+        let ended = lab.run(words);
+        assert_ne!(ended.code, Some(0), "{words:?}");
+        assert!(ended.err.contains("bytes, the most that such a file may have"), "{words:?}: {}", ended.err);
+    }
+}
+
 /// A process's line in `/proc/PID/status`, as a mask.
 fn capabilities(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -131,6 +131,44 @@ fn two_snapshots_give_exact_utilisation_and_one_gives_an_error() {
 }
 
 #[test]
+fn the_text_of_every_file_is_kept_and_a_pipe_is_not_read_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("archive");
+    let keep = |words: &[&str]| {
+        let mut keep = bakeoff();
+        keep.arg("--archive").arg(&archive).args(["import", "--json"]).args(words);
+        keep.stdin(Stdio::null());
+        keep
+    };
+    let stored = || {
+        let run = std::fs::read_dir(archive.join("runs")).unwrap().next().unwrap().unwrap().path();
+        let names = std::fs::read_dir(&run).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+        let mut texts: Vec<String> = names.filter(|name| name.contains(".txt")).collect();
+        texts.sort();
+        std::fs::remove_dir_all(run).unwrap();
+        texts
+    };
+    let both = ["before", "after"].map(|which| sample(&format!("vmstat_s/solaris-{which}.txt")));
+    let output = keep(&["vmstat", "--elapsed", "104", "--keep"]).args(both).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert_eq!(stored(), ["vmstat-1.txt.zst", "vmstat-2.txt.zst"]);
+
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || {
+            std::fs::write(pipe, std::fs::read(sample("mpstat/T-d-date-lines.txt")).unwrap()).unwrap();
+        })
+    };
+    let output = keep(&["mpstat", "--keep", pipe.to_str().unwrap()]).output().unwrap();
+    writer.join().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(err(&output).contains("is not kept: it is not a regular file"), "{}", err(&output));
+    assert!(stored().is_empty());
+}
+
+#[test]
 fn this_machine_is_watched_and_its_books_balance_nearly() {
     let output = import(&["vmstat", "--watch", "0.1", "--count", "3", "--json"], &[]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));

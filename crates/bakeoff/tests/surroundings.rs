@@ -228,7 +228,7 @@ fn an_affinity_is_the_number_of_cpus() {
     assert_eq!((run["cpus"].clone(), copies), (1.into(), vec![&1.into(), &2.into()]), "{run}");
 }
 
-/// A control group with a quota or a CPU set.
+/// A control group with a quota, a CPU set or a limit of memory.
 struct Group {
     folder: PathBuf,
 }
@@ -259,6 +259,18 @@ impl Group {
             }
         }
         None
+    }
+
+    /// One with so much memory; `None` if this machine lets nobody make one.
+    fn with_memory(name: &str, bytes: u64) -> Option<Self> {
+        let files = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        files.into_iter().find_map(|(mount, file)| {
+            let folder = Path::new(mount).join(format!("bakeoff-test-{name}-{}", std::process::id()));
+            fs::create_dir(&folder).ok()?;
+            let group = Self { folder };
+            fs::write(group.folder.join(file), bytes.to_string()).ok()?;
+            Some(group)
+        })
     }
 
     /// One with the first CPU alone; `None` if this machine lets nobody make one.
@@ -441,4 +453,23 @@ fn root_a_quota_that_takes_effect_leaves_a_search_and_a_sweep_without_an_answer(
     assert_eq!(sweep.code, Some(3), "{}{}", sweep.out, sweep.err);
     let sweep = json(&sweep);
     assert!(sweep["throttled"]["periods"].as_u64() > Some(0), "{sweep}");
+}
+
+#[test]
+fn root_a_file_that_a_memory_limit_drives_out_is_not_read_from_memory() {
+    let Some(group) = Group::with_memory("memory", 128 << 20) else {
+        return eprintln!("skipped: needs root and a control group with the memory controller");
+    };
+    let lab = Lab::new();
+    let dir = lab.path("data");
+    fs::create_dir_all(&dir).expect("a folder");
+    let dir = dir.to_str().expect("UTF-8");
+    let kind = Command::new("stat").args(["-f", "-c", "%T", dir]).output().expect("stat is everywhere");
+    if kind.stdout.starts_with(b"tmpfs") {
+        return eprintln!("skipped: needs a folder for temporary files on a device");
+    }
+    let words = ["dder", "--json", "--how", "read", "--data", "256MiB", "--max", "64KiB", "--rounds", "1"];
+    let sweep = group.run(&lab, &[&words[..], &["--point", "2ms", "--dir", dir]].concat());
+    assert_eq!(sweep.code, Some(3), "{}{}", sweep.out, sweep.err);
+    assert!(sweep.err.contains("came from a device and not from memory"), "{}", sweep.err);
 }

@@ -11,7 +11,9 @@ use record::load::{
     Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
 use record::quantity;
-use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::requests::{
+    CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
+};
 use record::target::Target;
 use toml::de::DeValue;
 
@@ -42,6 +44,7 @@ macro_rules! load_keys {
             pub(crate) script: Option<Written<String>>,
             pub(crate) header: Option<Written<Vec<String>>>,
             pub(crate) env: Option<Written<Vec<String>>>,
+            pub(crate) command: Option<Written<Vec<String>>>,
         }
 
         impl LoadKeys {
@@ -52,13 +55,14 @@ macro_rules! load_keys {
                     script: reader.take(section, "script", text),
                     header: reader.list(section, "header"),
                     env: reader.list(section, "env"),
+                    command: reader.list(section, "command"),
                 }
             }
 
             /// Every text with placeholders, and the lists without, to put secrets into.
             pub(crate) fn reveal(&mut self, value: &dyn Fn(&Reference) -> String) {
                 $(if let Some(templated) = &mut self.$name { templated.template.reveal(value); })*
-                for list in [&mut self.header, &mut self.env].into_iter().flatten() {
+                for list in [&mut self.header, &mut self.env, &mut self.command].into_iter().flatten() {
                     for entry in &mut list.value {
                         *entry = secret::replaced(entry, value);
                     }
@@ -253,6 +257,7 @@ impl LoadKeys {
     fn workload_of(&self, cell: &Cell<'_>, target: &Target) -> Workload {
         let by_target = match (belongs::Family::of(target), &self.script) {
             (_, Some(_)) => Workload::Script,
+            (Some(belongs::Family::Cache), None) if self.command.is_some() => Workload::Native,
             (Some(belongs::Family::Cache), None) => Workload::Kv,
             (Some(belongs::Family::Database) | None, None) => Workload::OltpReadWrite,
             (Some(_), None) => Workload::Native,
@@ -284,6 +289,12 @@ impl LoadKeys {
             pipeline: cell.or(self.pipeline.as_ref(), usual.pipeline),
             multi_get: cell.or(self.multi_get.as_ref(), usual.multi_get),
             ttl: self.ttl.as_ref().map(|ttl| cell.of(Some(ttl))),
+            commands: self
+                .command
+                .iter()
+                .flat_map(|list| &list.value)
+                .map(|c| CacheCommand::parse(c))
+                .collect(),
         }
     }
 
@@ -313,7 +324,7 @@ impl LoadKeys {
 
     /// The secrets that it refers to.
     pub(crate) fn secrets(&self) -> Vec<Reference> {
-        let lists = self.header.iter().chain(&self.env).flat_map(|list| &list.value);
+        let lists = self.header.iter().chain(&self.env).chain(&self.command).flat_map(|list| &list.value);
         let of_lists = lists.flat_map(|entry| secret::references(entry)).map(|(_, reference)| reference);
         self.templates().into_iter().flat_map(AnyTemplated::secrets).cloned().chain(of_lists).collect()
     }
@@ -351,6 +362,10 @@ impl LoadKeys {
         if let (Some(_), Some(workload)) = (&self.script, &self.workload) {
             let found = format!("\"{}\"", cell.of(Some(workload)).word());
             return wrong("workload", workload.place, found, "no `workload` beside a `script`");
+        }
+        if let (Some(_), Some(workload)) = (&self.command, &self.workload) {
+            let found = format!("\"{}\"", cell.of(Some(workload)).word());
+            return wrong("workload", workload.place, found, "no `workload` beside a `command`");
         }
         let arrivals = self.arrivals.as_ref()?;
         let says_rate = cell.of(Some(arrivals)).say_their_rate();
@@ -394,6 +409,7 @@ impl LoadKeys {
             "script" => return self.script.as_ref().map(|w| w.place),
             "header" => return self.header.as_ref().map(|w| w.place),
             "env" => return self.env.as_ref().map(|w| w.place),
+            "command" => return self.command.as_ref().map(|w| w.place),
             _ => {}
         }
         let path = format!("load.{}", option.replace('-', "_"));

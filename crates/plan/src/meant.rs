@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use record::bakeoff::{Factor, Judge, Levels, Metric, Page, Plot, Trial, blocks_min};
+use record::command_line;
 use record::load::{LoadSettings, PreparePolicy};
 use record::target::Target;
 
@@ -549,7 +550,7 @@ impl RunPlan {
 impl Command {
     /// Splits a command line into words, after placeholders were replaced: a factor's value may hold several.
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut words = words(text)?.into_iter();
+        let mut words = command_line::split(text)?.into_iter();
         let program = words.next().filter(|program| !program.is_empty())?;
         Some(Self { program, arguments: words.collect() })
     }
@@ -649,29 +650,6 @@ pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
 /// As many as the C library's CPU sets hold.
 const CPUS_MAX: u32 = 1_024;
 
-/// Splits a command line at blanks, as a shell would: quotes of either kind hold words together, a backslash outside
-/// single quotes takes the next character as it is. `None` where a quote does not end.
-pub(crate) fn words(text: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = text.chars();
-    while let Some(c) = letters.next() {
-        match (quote, c) {
-            (Some(q), _) if c == q => quote = None,
-            (None | Some('"'), '\\') => word.get_or_insert_default().push(letters.next()?),
-            (None, '"' | '\'') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    if quote.is_none() { Some(words) } else { None }
-}
-
 fn text_of(scratch: &Path) -> String {
     scratch.to_str().expect("the runner's scratch folders are UTF-8").to_owned()
 }
@@ -679,16 +657,6 @@ fn text_of(scratch: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_line_splits_as_in_a_shell() {
-        let split = |text| words(text).map(|w| w.join("|"));
-        assert_eq!(split("mariadbd  --a=1 --b").as_deref(), Some("mariadbd|--a=1|--b"));
-        assert_eq!(split(r#"x "a b" 'c "d"' e\ f "" g'h'"#).as_deref(), Some(r#"x|a b|c "d"|e f||gh"#));
-        assert_eq!(split(r"'a\b'").as_deref(), Some(r"a\b"));
-        assert_eq!(split("x 'a"), None);
-        assert_eq!(split("  ").as_deref(), Some(""));
-    }
 
     #[test]
     fn cpu_lists_rise_and_name_each_cpu_once() {

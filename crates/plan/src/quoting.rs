@@ -216,7 +216,7 @@ mod tests {
             for (before, after) in [("x ", ""), ("x '", "'"), ("x \"", "\""), ("x $( ` # ", "")] {
                 let line = written(before, value, after, Language::Words).expect("only quotes matter");
                 assert_eq!(
-                    crate::meant::words(&line).unwrap().last().map(String::as_str),
+                    record::command_line::split(&line).unwrap().last().map(String::as_str),
                     Some(value),
                     "{line}"
                 );

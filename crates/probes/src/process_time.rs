@@ -1,7 +1,8 @@
 //! One process as `/proc` tells of it: whether there is such a one, and its CPU time, in ticks of 10 ms.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
-use std::{fs, io};
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
@@ -63,13 +64,29 @@ impl Watched {
     }
 }
 
-/// What a file of `/proc` says. The name of a process may be any bytes: those that are no UTF-8 are replaced.
+/// More than a process with nothing to hide has mapped; one that does much, with paths that are long, makes `maps` of any length.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// What a file of `/proc` says, its first 16 MiB. The name of a process may be any bytes: those that are no UTF-8 are replaced.
 ///
 /// # Errors
 ///
 /// Where there is no such file, or the process has ended.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    let bytes = bytes(path)?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|other| String::from_utf8_lossy(other.as_bytes()).into_owned()))
+}
+
+/// The same, as bytes: a process chooses where its environment and its arguments begin and end, and so how long they are.
+///
+/// # Errors
+///
+/// As [`text`].
+pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(TEXT_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// When a process that lives was started: starttime of proc(5). The first thread's end alone is not its end.

@@ -6,7 +6,8 @@
 //!
 //! A file that another user can change is read as what a stranger wrote ([`Functions`]).
 //!
-//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files.
+//! Memory is bounded: [`PROCESSES_MAX`] processes, [`FRAMES_MAX`] addresses of each, [`FILES_MAX`] files, [`MAPPINGS_MAX`]
+//! mappings of a process and [`MAPPED_BYTES_MAX`] for those of all.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -41,6 +42,8 @@ struct Process {
     met_in: u64,
     mapped_in: u64,
     mappings: Vec<Arc<Mapping>>,
+    /// Memory that they take.
+    bytes: usize,
     /// `None` where nothing is mapped that could be code.
     frames: HashMap<u64, Option<Frame>>,
     /// Whether a call stands before an address.
@@ -81,6 +84,12 @@ struct FileId {
 const PROCESSES_MAX: usize = 256;
 /// Addresses of a process that are kept with their names.
 const FRAMES_MAX: usize = 4_096;
+/// Mappings of files with code in a process; more are not looked at.
+const MAPPINGS_MAX: usize = 4_096;
+/// Memory for the mappings of all processes.
+const MAPPED_BYTES_MAX: usize = 32 << 20;
+/// A longer path cannot be opened.
+const PATH_BYTES_MAX: usize = 4_096;
 /// Files whose symbols are kept.
 const FILES_MAX: usize = 64;
 /// Memory for the tables of files that other users can change.
@@ -126,11 +135,14 @@ impl UserSymbols {
         }
         let (frames, after_call) = (HashMap::new(), HashMap::new());
         let mappings = mappings(pid);
-        if self.processes.len() >= 2 * PROCESSES_MAX {
+        let bytes = bytes_of(&mappings);
+        let known_bytes: usize = self.processes.values().map(|process| process.bytes).sum();
+        if self.processes.len() >= 2 * PROCESSES_MAX || known_bytes + bytes > MAPPED_BYTES_MAX {
             // All of one round: others are met again where they are wanted again.
             self.processes.clear();
         }
-        let process = Process { identity, met_in: round, mapped_in: round, mappings, frames, after_call };
+        let process =
+            Process { identity, met_in: round, mapped_in: round, mappings, bytes, frames, after_call };
         self.processes.insert(pid, process);
     }
 
@@ -186,6 +198,7 @@ impl UserSymbols {
         if identity(pid) == Some(process.identity) {
             let now = mappings(pid);
             if now != process.mappings {
+                process.bytes = bytes_of(&now);
                 process.mappings = now;
                 process.frames.clear();
                 process.after_call.clear();
@@ -243,6 +256,11 @@ impl UserSymbols {
 }
 
 impl Mapping {
+    fn bytes(&self) -> usize {
+        let file = self.file.as_ref().map_or(0, |file| file.as_os_str().len());
+        size_of::<Self>() + self.path.len() + file
+    }
+
     /// The file, if it is still the one that was mapped.
     fn readable(&self) -> Option<&Path> {
         self.file.as_deref().filter(|file| FileId::of(file) == Some(self.id))
@@ -296,9 +314,13 @@ fn identity(pid: u32) -> Option<Identity> {
     Some(Identity { started: field(22)?, code: field(26)?, stack: field(28)? })
 }
 
+fn bytes_of(mappings: &[Arc<Mapping>]) -> usize {
+    mappings.iter().map(|mapping| mapping.bytes()).sum()
+}
+
 fn mappings(pid: u32) -> Vec<Arc<Mapping>> {
     let text = process_time::text(format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.lines().filter_map(|line| mapping(pid, line)).map(Arc::new).collect()
+    text.lines().filter_map(|line| mapping(pid, line)).take(MAPPINGS_MAX).map(Arc::new).collect()
 }
 
 /// `7f12a000-7f12c000 r-xp 00001000 fe:00 1234    /usr/lib/libc.so.6`
@@ -310,7 +332,7 @@ fn mapping(pid: u32, line: &str) -> Option<Mapping> {
     let (major, minor) = words.next()?.split_once(':')?;
     let inode = words.next()?.parse().ok()?;
     let path = words.next()?.trim_start();
-    if !rights.contains('x') || !path.starts_with('/') {
+    if !rights.contains('x') || !path.starts_with('/') || path.len() > PATH_BYTES_MAX {
         return None;
     }
     let hex = |text| u64::from_str_radix(text, 16).ok();
@@ -462,7 +484,9 @@ mod tests {
         for pid in 0..2_000 {
             let (mappings, frames, after_call) = (Vec::new(), HashMap::new(), HashMap::new());
             let round = symbols.round;
-            let known = Process { identity, met_in: round, mapped_in: round, mappings, frames, after_call };
+            let bytes = bytes_of(&mappings);
+            let known =
+                Process { identity, met_in: round, mapped_in: round, mappings, bytes, frames, after_call };
             symbols.processes.insert(1_000_000 + pid, known);
             symbols.next_round();
         }

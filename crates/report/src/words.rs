@@ -1,7 +1,7 @@
 //! What things are called on paper.
 
 use analysis::sweep::{Cost, Estimate, Shape};
-use analysis::usl::{Cliff, Scaling};
+use analysis::usl::{Cliff, Law, Scaling};
 use analysis::{Cell, Comparisons};
 use record::bakeoff::{Levels, Metric};
 
@@ -139,14 +139,23 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
                 format!("{name} {} [{}, {}]", significant(value), significant(low), significant(high))
             };
             let mut parts = Vec::new();
-            if *law != analysis::usl::Law::Linear {
+            if *law != Law::Linear {
                 parts.push(part("contention", fitted.curve.sigma, intervals[1]));
             }
-            if *law == analysis::usl::Law::Usl {
+            if *law == Law::Usl {
                 parts.push(part("coherency", fitted.curve.kappa, intervals[2]));
             }
-            let parts = if parts.is_empty() { "no loss was measured".to_owned() } else { parts.join(", ") };
-            told.push(format!("Scaling law by AICc: {}, {parts}.", law.word()));
+            told.push(match law {
+                Law::Linear => {
+                    format!("Scaling law: linear; contention may be 0{}.", may_be(scaling, Law::Amdahl))
+                }
+                Law::Amdahl => format!(
+                    "Scaling law: Amdahl, {} if coherency is 0{}.",
+                    parts.join(", "),
+                    may_be(scaling, Law::Usl)
+                ),
+                Law::Usl => format!("Scaling law: USL, {}.", parts.join(", ")),
+            });
             match &scaling.peak {
                 Ok((at, (low, high))) => {
                     told.push(format!("Its peak is at {at:.0} copies [{low:.0}, {high:.0}]."));
@@ -167,6 +176,17 @@ pub(crate) fn law_sentence(scaling: &Scaling) -> Vec<String> {
         told.push("The largest number of copies surely does less than the best one.".to_owned());
     }
     told
+}
+
+/// Where the last parameter of the next law may lie, of which the levels do not show that it is not 0.
+fn may_be(scaling: &Scaling, law: Law) -> String {
+    match scaling.laws.iter().find(|fitted| fitted.law == law).map(|fitted| &fitted.last) {
+        Some(Ok((low, high))) => {
+            let from = if law == Law::Usl { ", as it may be" } else { "" };
+            format!("{from} [{}, {}]", significant(*low), significant(*high))
+        }
+        _ => ", which so few levels cannot tell".to_owned(),
+    }
 }
 
 /// A value with its interval, written by `write`.

@@ -28,10 +28,13 @@ fn a_scale_run_at_a_terminal_says_who_is_at_the_limit_first_by_levels() {
     let run = hidden();
     let scale = analysis::scale::scale(&run);
     let printed = narrow_and_wide(|out, style| text::scale(out, &run, &scale, None, style));
-    assert!(printed.contains("One copy uses 0.39 % of this machine and is at its limit"), "{printed}");
+    assert!(
+        printed.contains("One copy uses 0.39 % of this machine, the limit of a single thread"),
+        "{printed}"
+    );
     insta::assert_snapshot!("scale_at_a_terminal", printed);
     let page = html::scale(&run, &scale, None);
-    assert!(page.contains("of this machine and is at its limit"));
+    assert!(page.contains("of this machine, the limit of a single thread"));
     assert!(markdown::scale(&run, &scale, None).contains("One copy uses 0.39 %"));
     assert_eq!(
         json::scale(&run, &scale, None)["levels"][1]["invalid"][0],

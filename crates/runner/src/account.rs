@@ -5,8 +5,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 
-use nix::unistd::{Gid, Group, Uid, User, geteuid};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Group, Pid, Uid, User, geteuid};
 
 use crate::random;
 
@@ -22,6 +25,27 @@ const TRANSIENT: std::ops::Range<u32> = 61_184..65_520;
 pub(crate) struct Account {
     pub(crate) uid: Uid,
     pub(crate) gid: Gid,
+}
+
+impl Account {
+    /// Kills every process of a user that was made for the run, all at the same moment: one that forks and ends, and forks and
+    /// ends, is never met by who reads a list and kills what is in it. Other users' processes are not touched.
+    pub(crate) fn end_all(self) {
+        if !TRANSIENT.contains(&self.uid.as_raw()) || !geteuid().is_root() {
+            return;
+        }
+        let mut killer = Command::new("true");
+        killer.uid(self.uid.as_raw()).gid(self.gid.as_raw()).stdin(Stdio::null());
+        let kill_others = || {
+            // As this user by now. The kernel leaves out who asks; without any other process it is an error.
+            let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+            Ok(())
+        };
+        // SAFETY: between fork and exec there is one system call, which is async-signal-safe.
+        unsafe { killer.pre_exec(kill_others) };
+        // Where it cannot be started, its processes are looked for one by one.
+        let _ = killer.status();
+    }
 }
 
 /// The account for a plan's processes; `None`: the one that runs this process.
@@ -80,7 +104,7 @@ fn transient() -> Result<Account, String> {
     Ok(Account { uid: Uid::from_raw(id), gid: Gid::from_raw(id) })
 }
 
-fn process_owners() -> Vec<u32> {
+pub(crate) fn process_owners() -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let named = processes.filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
     named.filter_map(|e| e.metadata().ok()).map(|m| m.uid()).collect()

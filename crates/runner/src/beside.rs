@@ -1,10 +1,12 @@
 //! The CPUs beside a load, and other instruments with them: the books are opened and closed where the load begins and ends its measured phase, so
 //! that both tell of the same time.
 
+use std::collections::BTreeSet;
+
 use probes::cpu_time::{self, CpuProbe};
 use probes::observe::{Instrument, Kind, Reading};
 use record::clock::WallAnchor;
-use record::cpu::{CpuInterval, Rung};
+use record::cpu::{CpuInterval, CpuSample, Rung};
 use record::instruments::Instruments;
 use record::limits::Throttled;
 use record::load::Phase;
@@ -105,14 +107,27 @@ impl Beside {
     }
 
     /// For how long these CPUs were busy in the intervals since the books were opened, summed; missing if they were not watched.
-    pub(crate) fn busy_s(&self, cpus: &std::collections::BTreeSet<u32>) -> Maybe<f64> {
+    pub(crate) fn busy_s(&self, cpus: &BTreeSet<u32>) -> Maybe<f64> {
+        self.summed_s(cpus, CpuSample::busy_ratio)
+    }
+
+    /// For how long the hypervisor gave these CPUs to others, as [`Self::busy_s`].
+    pub(crate) fn stolen_s(&self, cpus: &BTreeSet<u32>) -> Maybe<f64> {
+        self.summed_s(cpus, |sample| sample.stolen_ratio.clone())
+    }
+
+    fn summed_s(&self, cpus: &BTreeSet<u32>, of: fn(&CpuSample) -> Maybe<f64>) -> Maybe<f64> {
         if self.intervals.is_empty() {
             return Err(Missing::because("the CPUs were not watched"));
         }
         let of_interval = |interval: &CpuInterval| -> Maybe<f64> {
             let samples = interval.cpus.iter().filter(|sample| cpus.contains(&sample.cpu));
-            let ratios: Maybe<Vec<f64>> = samples.map(record::cpu::CpuSample::busy_ratio).collect();
-            Ok(ratios?.iter().sum::<f64>() * interval.seconds())
+            let ratios = samples.map(of).collect::<Maybe<Vec<f64>>>()?;
+            // Of a CPU that is not among them, as in a container with CPUs of other numbers, nothing is known: it is not idle.
+            if ratios.len() < cpus.len() {
+                return Err(Missing::because("not all of these CPUs were watched"));
+            }
+            Ok(ratios.iter().sum::<f64>() * interval.seconds())
         };
         self.intervals.iter().map(of_interval).sum()
     }
@@ -170,5 +185,56 @@ impl Beside {
                 self.intervals.push(interval);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two CPUs over two seconds: one is busy all the time, and the hypervisor takes a quarter of the other.
+    fn watched() -> Beside {
+        let sample = |cpu: u32| {
+            let none = || Err(Missing::because("not measured"));
+            CpuSample {
+                cpu,
+                event_ratio: Ok(1.0 - f64::from(cpu)),
+                stolen_ratio: Ok(0.25 * f64::from(cpu)),
+                irq_ratio: none(),
+                softirq_ratio: none(),
+                run_queue_wait_ns: Err(Missing::because("not measured")),
+                tick_before_ratio: none(),
+                tick_after_ratio: none(),
+                sampled_ratio: none(),
+                procstat_busy_ratio: none(),
+                unaccounted_ratio: none(),
+                not_idle_ratio: none(),
+                cycles: Err(Missing::because("not measured")),
+                instructions: Err(Missing::because("not measured")),
+                balance_ns: Err(Missing::because("not measured")),
+                switches: Err(Missing::because("not measured")),
+                top: Err(Missing::because("not measured")),
+            }
+        };
+        let interval = CpuInterval {
+            from_ns: 0,
+            until_ns: 2_000_000_000,
+            rung: Rung::Bpf,
+            missed_deadline: false,
+            cpus: (0..2).map(sample).collect(),
+            psi_some_ratio: Err(Missing::because("not measured")),
+            lost: std::collections::BTreeMap::new(),
+        };
+        Beside { intervals: vec![interval], ..Beside::new(false) }
+    }
+
+    #[test]
+    fn time_is_that_of_the_cpus_that_are_asked_for_and_of_a_cpu_that_was_not_watched_it_is_unknown() {
+        let beside = watched();
+        let both = BTreeSet::from([0, 1]);
+        assert_eq!((beside.busy_s(&both), beside.stolen_s(&both)), (Ok(2.0), Ok(0.5)));
+        assert_eq!(beside.busy_s(&BTreeSet::from([1])), Ok(0.0));
+        assert!(beside.busy_s(&BTreeSet::from([1, 2])).is_err());
+        assert!(Beside::new(false).busy_s(&both).is_err());
     }
 }

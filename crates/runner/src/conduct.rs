@@ -21,7 +21,7 @@ use crate::budget::Budget;
 use crate::error::RunnerError;
 use crate::ledger::{self, Ledger, event};
 use crate::machine::Machine;
-use crate::options::{Options, approve};
+use crate::options::{Options, approve, own_text};
 use crate::preflight::{Finding, Severity, preflight};
 use crate::secrets::Secrets;
 use crate::series::SeriesEnd;
@@ -387,7 +387,7 @@ fn plan_text(
         Step::PlanFile { path } => Some(path.clone()),
         _ => None,
     });
-    let text = own.as_ref().and_then(|path| fs::read_to_string(path).ok());
+    let text = own.as_ref().and_then(|path| own_text(Path::new(path)));
     match (text.filter(|text| plan::sha256(text) == sha256), own) {
         (Some(text), Some(file)) => Ok((text, file)),
         (_, tried) => Err(RunnerError::PlanMasked { id, tried, sha256 }),

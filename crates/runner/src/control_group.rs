@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use load::Stop;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{Pid, getpid};
 
 use crate::process::{Waited, wait_for};
+use crate::random;
 
 /// How the name of a control group of ours begins.
 const PREFIX: &str = "bakeoff-";
@@ -58,6 +60,11 @@ impl ControlGroup {
         &self.path
     }
 
+    /// Whether the kernel kills all of it at the same moment: since Linux 5.14, in version 2.
+    pub(crate) fn dies_at_once(&self) -> bool {
+        self.path.join("cgroup.kill").exists()
+    }
+
     /// What a process writes `0` to in order to join.
     pub(crate) fn procs(&self) -> &File {
         &self.procs
@@ -97,17 +104,25 @@ impl Drop for ControlGroup {
 
 /// Ends what a dead process left in its control group; yields how many processes were killed.
 ///
-/// - `path`: from the journal. Only a control group with a name of ours is touched.
+/// - `path`: from the journal, which a stranger may have written. Only a control group with a name of ours is touched.
 pub(crate) fn end_left(path: &Path) -> Result<usize, String> {
-    let is_ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PREFIX));
-    if !is_ours || !path.join("cgroup.procs").exists() {
+    let Ok(path) = fs::canonicalize(path) else { return Ok(0) };
+    let name = path.file_name().and_then(|name| name.to_str());
+    let is_ours = name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token);
+    if !is_ours || !is_control_group(&path) {
         return Ok(0);
     }
-    let found = members(path).len();
-    if end(path) {
+    let found = members(&path).len();
+    if end(&path) {
         return Ok(found);
     }
-    Err(immortal(path))
+    Err(immortal(&path))
+}
+
+/// Whether a folder is of the kernel's file system of control groups: elsewhere, anybody may have written what it says.
+fn is_control_group(path: &Path) -> bool {
+    let kind = statfs(path).map(|found| found.filesystem_type());
+    kind.is_ok_and(|kind| [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&kind))
 }
 
 /// Why a control group cannot be ended.
@@ -212,7 +227,6 @@ fn candidates(own: &str, mounts: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
 
     #[test]
     fn version_2_comes_first_and_then_the_hierarchy_that_counts_cpu_time() {

@@ -31,8 +31,8 @@ use record::missing::Maybe;
 use record::series::Sample;
 
 use self::files::Files;
-use self::judge::{others_sentence, strays_sentence, unfair, used_cpu_s};
-use self::room::{machine, over_the_limits};
+use self::judge::{others_sentence, stolen_sentence, strays_sentence, unfair, used_cpu_s};
+use self::room::{changed, cpus_text, machine, over_the_limits};
 use self::weights::{SOLO_RUNS, Weights};
 use crate::beside::Beside;
 use crate::control_group::ControlGroup;
@@ -51,6 +51,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const FAIR_FROM: Duration = Duration::from_millis(200);
 /// The fact that has what each copy's command takes alone.
 const UNIT_WORK: &str = "scale.unit_work";
+/// The fact that has the CPUs that the copies may use.
+const CPUS: &str = "scale.cpus";
 
 /// How the copies are found again if this process dies.
 #[derive(Debug, Clone)]
@@ -107,6 +109,11 @@ impl Copies {
         }
         let not_fit = |problem: String| RunnerError::NotFit { problems: vec![problem] };
         let (machine, cpus) = machine(plan).map_err(not_fit)?;
+        let places: BTreeSet<u32> = machine.places.keys().copied().collect();
+        let before = begun.and_then(|environment| environment.fact(CPUS));
+        if let Some(problem) = before.and_then(|before| changed(before, &cpus_text(&places, cpus))) {
+            return Err(not_fit(problem));
+        }
         let copies = *plan.copies.last().expect("checked");
         if let Some(problem) = over_the_limits(u64::from(copies)) {
             return Err(not_fit(problem));
@@ -141,7 +148,20 @@ impl Copies {
     /// What the rounds of a resumed run must not measure again.
     pub(crate) fn facts(&self) -> BTreeMap<String, Maybe<String>> {
         let weights = (self.weights.each.len() > 1).then(|| (UNIT_WORK.to_owned(), Ok(self.weights.text())));
-        weights.into_iter().chain(self.files.clone()).collect()
+        let cpus = (CPUS.to_owned(), Ok(cpus_text(&self.places(), self.cpus)));
+        weights.into_iter().chain([cpus]).chain(self.files.clone()).collect()
+    }
+
+    fn places(&self) -> BTreeSet<u32> {
+        self.machine.places.keys().copied().collect()
+    }
+
+    /// Whether the copies may use other CPUs now than when the run began.
+    fn other_cpus(&self) -> Option<String> {
+        match room::cpus(&self.plan) {
+            Ok((cpus, count)) => changed(&cpus_text(&self.places(), self.cpus), &cpus_text(&cpus, count)),
+            Err(why) => Some(why),
+        }
     }
 
     /// Measures each kind of work alone: how much more it is than the first. Other work, or a quota, would be part of it.
@@ -154,18 +174,26 @@ impl Copies {
         let used = used_cpu_s();
         beside.open_books();
         let began_ns = Monotonic.now_ns();
-        let runs = |kind| -> Result<Vec<Duration>, RunnerError> {
-            (0..SOLO_RUNS).map(|_| self.rehearse(kind, folder, stop)).collect()
-        };
-        let alone: Vec<Vec<Duration>> = (0..kinds).map(runs).collect::<Result<_, _>>()?;
+        let mut alone: [Vec<Duration>; SOLO_RUNS] = Default::default();
+        for turn in &mut alone {
+            for kind in 0..kinds {
+                turn.push(self.rehearse(kind, folder, stop)?);
+            }
+        }
         let wall_s = (Monotonic.now_ns() - began_ns) as f64 * 1e-9;
         beside.close_interval();
         let used_s = used_cpu_s() - used;
-        let places: BTreeSet<u32> = self.machine.places.keys().copied().collect();
-        let others = beside.busy_s(&places).map(|busy_s| (busy_s - used_s) / (wall_s * places.len() as f64));
+        let places = self.places();
+        let all_s = wall_s * places.len() as f64;
+        let others = beside.busy_s(&places).map(|busy_s| (busy_s - used_s) / all_s);
+        let stolen = beside.stolen_s(&places).map(|stolen_s| stolen_s / all_s);
         let quota =
             beside.take_throttled().ok().filter(Throttled::is_any).map(|throttled| throttled.to_string());
-        match quota.or_else(|| others_sentence(others.unwrap_or(0.0), places.len())) {
+        let why = quota
+            .or_else(|| self.other_cpus())
+            .or_else(|| stolen_sentence(stolen.unwrap_or(0.0), places.len()))
+            .or_else(|| others_sentence(others.unwrap_or(0.0), places.len()));
+        match why {
             Some(why) => {
                 Err(RunnerError::NotFit { problems: vec![format!("while each unit ran alone, {why}")] })
             }
@@ -272,13 +300,16 @@ impl Copies {
             Some(End::Failed(reason)) => Some(reason),
             Some(End::Reached) | None => None,
         };
-        let places: BTreeSet<u32> = self.machine.places.keys().copied().collect();
-        let others_s = bench.beside.busy_s(&places).map(|busy_s| busy_s - used_s);
-        let others_ratio = others_s.map(|s| s / (wall_s * places.len() as f64));
+        let places = self.places();
+        let all_s = wall_s * places.len() as f64;
+        let others_ratio = bench.beside.busy_s(&places).map(|busy_s| (busy_s - used_s) / all_s);
+        let stolen_ratio = bench.beside.stolen_s(&places).map(|stolen_s| stolen_s / all_s);
         let rates: Vec<f64> =
             (0..).zip(&tallies).map(|(copy, tally)| tally.rate() * self.weights.of_copy(copy)).collect();
         let invalid = invalid
             .or_else(|| strays.map_or_else(Some, |count| (count > 0).then(|| strays_sentence(count))))
+            .or_else(|| self.other_cpus())
+            .or_else(|| stolen_sentence(stolen_ratio.unwrap_or(0.0), places.len()))
             .or_else(|| others_sentence(others_ratio.clone().unwrap_or(0.0), places.len()))
             .or_else(|| if self.plan.time < FAIR_FROM { None } else { unfair(&rates, self.cpus) });
         let mut samples = self.samples(bench, wall_s, &tallies);

@@ -135,6 +135,9 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
     found.and_then(|path| fs::canonicalize(path).ok()).filter(|path| path.is_file())
 }
 
+/// No program is longer; a server may execute one that is, with holes.
+const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
 /// The checksum of a file; one that is the same by inode, size and time is read once.
 pub(crate) fn checksum(path: &Path) -> io::Result<String> {
     /// Device, inode, size, seconds and nanoseconds of the last change.
@@ -142,6 +145,9 @@ pub(crate) fn checksum(path: &Path) -> io::Result<String> {
     static KNOWN: Mutex<BTreeMap<Key, String>> = Mutex::new(BTreeMap::new());
     let mut file = File::open(path)?;
     let found = file.metadata()?;
+    if found.len() > PROGRAM_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 GiB, and was not read"));
+    }
     let key = (found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(sum) = known.get(&key) {
@@ -196,6 +202,13 @@ mod tests {
         command(&Target::new("exec:no-such-program"), &mut environment);
         assert!(environment.facts[COMMAND[0]].is_err());
         command(&Target::new("null:"), &mut environment);
+    }
+
+    #[test]
+    fn a_program_with_a_hole_of_a_tebibyte_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 40).unwrap();
+        assert_eq!(checksum(file.path()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]

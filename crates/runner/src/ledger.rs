@@ -94,7 +94,7 @@ impl Ledger {
             return Ok(());
         }
         self.journal.say(Step::Interrupted)?;
-        let reason = self.history.first_failure().unwrap_or("of a reason nobody noted").to_owned();
+        let reason = self.history.first_failure().unwrap_or("the reason was not recorded").to_owned();
         Err(RunnerError::BlockFailed { id: self.id, block, reason })
     }
 

@@ -3,16 +3,17 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use load::ServerAddress;
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
 use nix::unistd::Pid;
 use plan::Ready;
-use record::target::Target;
+use record::load::LoadSettings;
 
 use crate::process::Stat;
 
@@ -51,46 +52,19 @@ impl Address {
         }
     }
 
-    /// The address that a load connects to; `None` where it connects to none, or to several.
-    pub(crate) fn of_target(target: &Target) -> Option<Self> {
-        let scheme = target.scheme();
-        let (_, rest) = target.expose().split_once(':')?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if scheme.ends_with("+unix") {
-            return Some(Self::Unix(rest.trim_start_matches("//").into()));
-        }
-        let usual_port = match scheme {
-            "mysql" => 3306,
-            "postgres" => 5432,
-            "memcached" | "memcaches" => 11211,
-            "redis" | "rediss" => 6379,
-            "http" => 80,
-            "https" => 443,
-            _ => return None,
-        };
-        if let Some(socket) = query.split('&').find_map(|pair| pair.strip_prefix("socket=")) {
-            return Some(Self::Unix(unescaped(socket).into()));
-        }
-        let authority = rest.strip_prefix("//")?.split('/').next()?;
-        let host_and_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        if host_and_port.contains(',') || host_and_port.is_empty() {
-            return None;
-        }
-        let (host, port) = match host_and_port.rsplit_once(':') {
-            Some((host, port)) if !host.ends_with(':') && !port.ends_with(']') => (host, port.parse().ok()?),
-            _ => (host_and_port, usual_port),
-        };
-        let host = unescaped(host.trim_start_matches('[').trim_end_matches(']'));
-        if host.starts_with('/') {
-            return Some(Self::Unix(Path::new(&host).join(format!(".s.PGSQL.{port}"))));
-        }
-        Some(Self::Tcp(host, port))
+    /// The address that a load connects to; `None` if it connects to none.
+    pub(crate) fn of_load(settings: &LoadSettings) -> Option<Self> {
+        Some(match load::server_address(settings)? {
+            ServerAddress::Unix(path) => Self::Unix(path),
+            ServerAddress::Tcp(host, port) => Self::Tcp(host, port),
+        })
     }
 
     /// Whether anything takes connections there.
     pub(crate) fn answers(&self) -> bool {
         match self {
-            Self::Unix(path) => UnixStream::connect(path).is_ok(),
+            // A listener whose backlog is full is one all the same.
+            Self::Unix(path) => matches!(connect(path), Ok(_) | Err(Errno::EAGAIN)),
             Self::Tcp(..) => self.connect().is_some(),
         }
     }
@@ -179,26 +153,22 @@ enum Sockets {
     Here(Vec<u64>),
 }
 
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let code = (*first == b'%').then(|| tail.get(..2)).flatten();
-        let code = code.and_then(|hex| u8::from_str_radix(str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Whether an address belongs to this machine: only then can a socket be bound to it.
 fn is_here(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 
+/// A connection to a socket, without waiting for a place in the backlog of whatever listens there.
+fn connect(path: &Path) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let stream = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    socket::connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(stream)
+}
+
 /// The process that made the socket at `path` listen.
 fn listener_of(path: &Path) -> io::Result<Pid> {
-    let stream = UnixStream::connect(path)?;
+    let stream = connect(path)?;
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).expect("a small structure");
     // SAFETY: the kernel writes at most `length` bytes, the size of the structure, which lives until the call returns.
@@ -298,26 +268,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_address_of_a_load_is_read_from_its_target() {
-        let of = |text: &str| Address::of_target(&Target::new(text)).map(|a| a.to_string());
-        for (target, address) in [
-            ("mysql://root@localhost/test?socket=/s/my%20sql.sock", Some("/s/my sql.sock")),
-            ("mysql://u:p@h:3307/db", Some("h:3307")),
-            ("postgres://u@%2Frun%2Fpg/db", Some("/run/pg/.s.PGSQL.5432")),
-            ("postgres://u@[::1]:6000/db", Some("::1:6000")),
-            ("redis://127.0.0.1", Some("127.0.0.1:6379")),
-            ("memcached+unix:/s/m.sock", Some("/s/m.sock")),
-            ("http://h/path?x=1", Some("h:80")),
-            ("mysql://u@h1,h2:3307/db", None),
-            ("sqlite:/x.db", None),
-            ("exec:curl http://h", None),
-            ("null:", None),
-        ] {
-            assert_eq!(of(target).as_deref(), address, "{target}");
-        }
-    }
-
-    #[test]
     fn the_most_exact_listener_gets_the_connection() {
         let line = |local: &str, state: &str, inode: u32| {
             format!(
@@ -336,6 +286,18 @@ mod tests {
         assert_eq!(at("10.0.0.1:8080"), [12]);
         assert_eq!(at("[::1]:8080"), [14]);
         assert_eq!(at("127.0.0.1:80"), Vec::<u64>::new());
+    }
+
+    #[test]
+    fn a_listener_that_takes_nothing_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener =
+            socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        socket::bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        socket::listen(&listener, socket::Backlog::new(0).unwrap()).unwrap();
+        let waiting: Vec<_> = std::iter::repeat_with(|| connect(&path)).take_while(Result::is_ok).collect();
+        assert!(!waiting.is_empty() && Address::Unix(path).answers());
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! What a process of the plan prints: a file that is held open, so that its name cannot be turned into another file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 
-use nix::libc;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::account::Account;
 use crate::scratch;
 
 /// As much of a log as a message can hold.
 const TAIL_BYTES: u64 = 600;
+/// As much of it as is read for its last line.
+const TEXT_BYTES_MAX: u64 = 64 << 10;
 
 /// A log that processes append to.
 #[derive(Debug)]
@@ -21,15 +26,18 @@ impl Log {
     /// A new log in `folder`; another file of that name is replaced, and no link is followed.
     ///
     /// - `owner`: the account of the process, which may open its own output again.
-    pub(crate) fn make(folder: &Path, name: &str, owner: Option<Account>) -> io::Result<Self> {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+    pub(crate) fn make(folder: impl AsFd, name: &str, owner: Option<Account>) -> io::Result<Self> {
+        match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
+            Err(e) if e != Errno::ENOENT => return Err(e.into()),
             _ => {}
         }
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(path)?;
+        let flags = OFlag::O_RDWR
+            | OFlag::O_APPEND
+            | OFlag::O_CREAT
+            | OFlag::O_EXCL
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&folder, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?);
         if let Some(Account { uid, gid }) = owner {
             scratch::chown(&file, uid, gid)?;
         }
@@ -41,11 +49,9 @@ impl Log {
         self.0.try_clone()
     }
 
-    /// Everything in it.
+    /// The end of it, the last 64 KiB: a command may have printed what a server said, and that may be of any length.
     pub(crate) fn text(&self) -> io::Result<String> {
-        let mut bytes = Vec::new();
-        self.since(0)?.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        tail(&self.0, TEXT_BYTES_MAX)
     }
 
     /// What was written from there on, up to now.
@@ -65,7 +71,26 @@ impl Log {
 pub(crate) struct Since {
     file: File,
     at: u64,
-    pub(crate) end: u64,
+    end: u64,
+}
+
+impl Since {
+    /// Where it ends in the log.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// At most about `bytes_max` of it: the first and the last half, and between them a line that tells what is not there.
+    ///
+    /// A process may give its log any length without writing it.
+    pub(crate) fn shortened(self, bytes_max: u64) -> io::Result<impl Read + use<>> {
+        let Self { file, at, end } = self;
+        let surplus = end.saturating_sub(at).saturating_sub(bytes_max);
+        let cut = at + if surplus > 0 { bytes_max / 2 } else { end.saturating_sub(at) };
+        let told = if surplus > 0 { format!("\n[{surplus} bytes left out]\n") } else { String::new() };
+        let rest = Self { file: file.try_clone()?, at: cut + surplus, end };
+        Ok(Self { file, at, end: cut }.chain(io::Cursor::new(told)).chain(rest))
+    }
 }
 
 impl Read for Since {
@@ -80,19 +105,20 @@ impl Read for Since {
 
 /// The last lines of a log, as the end of a sentence.
 pub(crate) fn last_words(log: &File) -> String {
-    let tail = || -> io::Result<String> {
-        let end = log.metadata()?.len();
-        let at = end.saturating_sub(TAIL_BYTES);
-        let mut bytes = Vec::new();
-        Since { file: log.try_clone()?, at, end }.read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let tail = tail().unwrap_or_default();
+    let tail = tail(log, TAIL_BYTES).unwrap_or_default();
     let lines: Vec<&str> = tail.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
     match lines[..] {
         [] => "; it said nothing".to_owned(),
         _ => format!("; it said: {}", lines[lines.len().saturating_sub(3)..].join(" | ")),
     }
+}
+
+fn tail(log: &File, bytes_max: u64) -> io::Result<String> {
+    let end = log.metadata()?.len();
+    let at = end.saturating_sub(bytes_max);
+    let mut bytes = Vec::new();
+    Since { file: log.try_clone()?, at, end }.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -107,13 +133,24 @@ mod tests {
         let precious = folder.path().join("precious");
         std::fs::write(&precious, "x").unwrap();
         std::os::unix::fs::symlink(&precious, folder.path().join("log")).unwrap();
-        let log = Log::make(folder.path(), "log", None).unwrap();
+        let log = Log::make(File::open(folder.path()).unwrap(), "log", None).unwrap();
         log.file().unwrap().write_all(b"one\ntwo\n").unwrap();
         assert_eq!(log.text().unwrap(), "one\ntwo\n");
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "x");
         assert_eq!(log.last_words(), "; it said: one | two");
+        let shortened = |bytes_max| {
+            let mut text = String::new();
+            log.since(0).unwrap().shortened(bytes_max).unwrap().read_to_string(&mut text).unwrap();
+            text
+        };
+        assert_eq!(shortened(8), "one\ntwo\n");
+        assert_eq!(shortened(4), "on\n[4 bytes left out]\no\n");
+        // What a server had a command print is not read whole.
+        log.file().unwrap().set_len(1 << 40).unwrap();
+        log.file().unwrap().write_all(b"last\n").unwrap();
+        assert!(log.text().unwrap().len() < 100_000 && log.text().unwrap().ends_with("last\n"));
         let mut rest = String::new();
-        log.since(4).unwrap().read_to_string(&mut rest).unwrap();
+        log.since(4).unwrap().take(4).read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "two\n");
     }
 }

@@ -1,9 +1,12 @@
 //! How a bake-off is conducted, beside its plan; and whether what it would run is the user's.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use archive::Archive;
+use nix::libc;
 use nix::unistd::{Uid, User, geteuid};
 use record::run::RunId;
 
@@ -45,6 +48,29 @@ pub(crate) fn approve(
     let commands = plan::listing(text).expect("the plan was read from this text");
     let foreign = Foreign { id, owner, commands };
     if trust(&foreign) { Ok(()) } else { Err(RunnerError::Untrusted { foreign }) }
+}
+
+/// A plan is shorter.
+const PLAN_BYTES_MAX: u64 = 8 << 20;
+
+/// The text of a plan's own file, whose path stands in the journal; `None` if another user can write it. A stranger may have
+/// written the journal, too: the file may be a pipe, or one without an end.
+pub(crate) fn own_text(path: &Path) -> Option<String> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(&path).ok()?;
+    let is_shared = |part: &Path| {
+        let found = std::fs::symlink_metadata(part);
+        // What is in it belongs to those who made it.
+        found
+            .is_ok_and(|found| found.is_dir() && found.uid() == 0 && found.permissions().mode() & 0o1000 != 0)
+    };
+    let is_own = path.ancestors().all(|part| is_shared(part) || other_writer(part).is_none());
+    if !is_own || !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(PLAN_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// The user, other than this one and root, who could have written something of that bake-off.

@@ -3,20 +3,25 @@
 //! What would fail in the first minute, or mislead for hours, is found in the first second.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use archive::Archive;
+use load::Stop;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::statvfs::statvfs;
 use plan::{Plan, Prepare, Ready, ServerSpec};
 use probes::{cpu_list, proc_stat};
 use record::bakeoff::Levels;
 use record::clock::{Clock as _, Monotonic};
 
+use crate::account::{self, Account};
 use crate::error::RunnerError;
+use crate::listener::Address;
+use crate::process::{Placement, Process};
 
 /// Something about the machine that whoever starts a plan must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,15 +62,14 @@ pub fn preflight(plan: &Plan, archive: &Archive) -> Result<Vec<Finding>, RunnerE
         load::check_target(&target)
             .map_err(|source| RunnerError::Target { plan: plan.name().to_owned(), source })?;
     }
+    let account = if plan.has_server() { account::choose(plan.server_user()) } else { Ok(None) };
     for levels in plan.configurations() {
         found.look_at_steps(plan, &levels);
-        if let Some(spec) = plan.server(&levels, Path::new(NOWHERE)) {
-            found.look_at_server(&spec);
+        if let (Some(spec), Ok(account)) = (plan.server(&levels, Path::new(NOWHERE)), &account) {
+            found.look_at_server(&spec, *account);
         }
     }
-    if plan.has_server()
-        && let Err(problem) = crate::account::choose(plan.server_user())
-    {
+    if let Err(problem) = account {
         found.problem(problem);
     }
     found.look_for_room("the scratch folder", &std::env::temp_dir());
@@ -109,20 +113,20 @@ impl Found {
         }
     }
 
-    fn look_at_server(&mut self, spec: &ServerSpec) {
+    fn look_at_server(&mut self, spec: &ServerSpec, account: Option<Account>) {
         let program = &spec.command.program;
         if !program.starts_with(NOWHERE) && !is_command(program) {
             self.problem(format!("the server `{program}` is not installed or not on PATH"));
         }
         for (_, libraries) in spec.environment.iter().filter(|(name, _)| name == "LD_PRELOAD") {
             for library in libraries.split([':', ' ']).filter(|l| !l.is_empty() && !l.starts_with(NOWHERE)) {
-                if let Err(why) = loads(library) {
+                if let Err(why) = loads(library, account) {
                     self.problem(format!("LD_PRELOAD: {why}"));
                 }
             }
         }
         match &spec.ready {
-            Ready::Socket(path) if UnixStream::connect(path).is_ok() => {
+            Ready::Socket(path) if Address::Unix(path.into()).answers() => {
                 self.problem(format!(
                     "{path} answers already: another server has it; stop that, or use {{scratch}}"
                 ));
@@ -191,19 +195,40 @@ fn is_command(name: &str) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-/// Whether the loader finds a library: it is asked to preload it into a program that does nothing.
-fn loads(library: &str) -> Result<(), String> {
+/// How long a library may take to be loaded: what is in it runs.
+const LOADS_WITHIN: Duration = Duration::from_secs(10);
+/// The loader says less.
+const SAID_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether the loader finds a library: it is asked to preload it into a program that does nothing, with the rights of the server.
+fn loads(library: &str, account: Option<Account>) -> Result<(), String> {
     if library.contains('/') && !fs::exists(library).unwrap_or(false) {
         return Err(format!("{library} is not there"));
     }
-    let asked = Command::new("true").env("LD_PRELOAD", library).env("LC_ALL", "C").output();
-    let said = asked.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
+    let said = said_by_loader(library, account).unwrap_or_default();
     // The loader only warns, and goes on without it.
     match said.lines().find(|line| line.contains("LD_PRELOAD")) {
         None => Ok(()),
         Some(_) => Err(format!(
             "the loader does not find {library}; install the package that has it, or give its path"
         )),
+    }
+}
+
+fn said_by_loader(library: &str, account: Option<Account>) -> io::Result<String> {
+    let (said, to_write) = io::pipe()?;
+    fcntl(&said, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let mut command = Command::new("true");
+    command.env("LD_PRELOAD", library).env("LC_ALL", "C").current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(to_write);
+    let mut process = Process::spawn(command, &Placement { account, ..Placement::ANYWHERE })?;
+    process.wait(LOADS_WITHIN, &Stop::new());
+    process.finish()?;
+    let mut bytes = Vec::new();
+    match said.take(SAID_BYTES_MAX).read_to_end(&mut bytes) {
+        // What the library has started may still have the pipe.
+        Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
+        _ => Ok(String::from_utf8_lossy(&bytes).into_owned()),
     }
 }
 
@@ -237,9 +262,35 @@ mod tests {
 
     #[test]
     fn the_loader_knows_what_it_can_preload() {
-        assert_eq!(loads("libc.so.6"), Ok(()));
-        assert!(loads("libno-such-allocator.so.1").unwrap_err().contains("libno-such-allocator.so.1"));
-        assert_eq!(loads("/no/such.so"), Err("/no/such.so is not there".into()));
+        assert_eq!(loads("libc.so.6", None), Ok(()));
+        assert!(loads("libno-such-allocator.so.1", None).unwrap_err().contains("libno-such-allocator.so.1"));
+        assert_eq!(loads("/no/such.so", None), Err("/no/such.so is not there".into()));
+    }
+
+    /// The library may be another user's: that of the account that the plan names for the server.
+    #[test]
+    fn root_a_library_is_tried_with_the_rights_of_the_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library, note) =
+            (folder.path().join("x.c"), folder.path().join("x.so"), folder.path().join("note"));
+        let code = format!(
+            "#include <stdio.h>\n#include <unistd.h>\n__attribute__((constructor)) static void run(void) {{ \
+             FILE *f = fopen(\"{}\", \"w\"); if (f) {{ fprintf(f, \"%d\", (int)getuid()); fclose(f); }} }}\n",
+            note.display()
+        );
+        fs::write(&source, code).unwrap();
+        let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+        let account = account::choose(None).unwrap();
+        let (Some(account), true) = (account, built.is_ok_and(|status| status.success())) else {
+            println!("skipped: not root, or no C compiler");
+            return;
+        };
+        fs::write(&note, "").unwrap();
+        for path in [folder.path(), &note] {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        }
+        assert_eq!(loads(library.to_str().unwrap(), Some(account)), Ok(()));
+        assert_eq!(fs::read_to_string(&note).unwrap(), account.uid.to_string());
     }
 
     #[test]

@@ -12,6 +12,11 @@ pub(crate) fn token() -> String {
     })
 }
 
+/// Whether a text could be one of [`token`].
+pub(crate) fn is_token(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// 32 bits from the kernel.
 pub(crate) fn number() -> u32 {
     u32::from_ne_bytes(bytes())
@@ -33,5 +38,6 @@ mod tests {
         let (one, other) = (token(), token());
         assert_eq!(one.len(), 32);
         assert_ne!(one, other);
+        assert!(is_token(&one) && !is_token("") && !is_token(&one[1..]) && !is_token(&one.to_uppercase()));
     }
 }

@@ -28,6 +28,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
+    /// The folder itself: its owner may give it another name, and put a link in its place.
+    folder: OwnedFd,
     is_removed: bool,
 }
 
@@ -37,20 +39,25 @@ impl Scratch {
         let folder = std::env::temp_dir();
         // A link on the way there is followed now, once, and by its owner's will: the user's TMPDIR.
         let folder = fs::canonicalize(&folder).unwrap_or(folder);
-        folder.join(format!("bakeoff-{}", random::token()))
+        folder.join(format!("{PREFIX}{}", random::token()))
     }
 
     /// Makes the folder, empty, with mode 0700, for `owner` alone; `None`: for ourselves.
     pub(crate) fn make(path: &Path, owner: Option<Account>) -> Result<Self, RunnerError> {
         let failed = |source| RunnerError::Scratch { path: path.to_owned(), source };
-        make_folder(path, owner).map_err(failed)?;
+        let folder = make_folder(path, owner).map_err(failed)?;
         if let Some(owner) = owner
             && let Some(ancestor) = out_of_reach(path, owner)
         {
             let _ = fs::remove_dir(path);
             return Err(RunnerError::OutOfReach { path: ancestor, uid: owner.uid.as_raw() });
         }
-        Ok(Self { path: path.to_owned(), is_removed: false })
+        Ok(Self { path: path.to_owned(), folder, is_removed: false })
+    }
+
+    /// The folder, however it is called by now.
+    pub(crate) fn folder(&self) -> &OwnedFd {
+        &self.folder
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -64,7 +71,20 @@ impl Scratch {
     /// What the last try said.
     pub(crate) fn remove(&mut self, between: impl FnMut()) -> io::Result<()> {
         self.is_removed = true;
-        remove_patiently(&self.path, between)
+        remove_patiently(|| self.remove_now(), between)
+    }
+
+    fn remove_now(&self) -> io::Result<()> {
+        while empty(&self.folder, &self.folder, LEVELS_MAX, &mut 0)? {}
+        let called = fs::read_link(format!("/proc/self/fd/{}", self.folder.as_raw_fd()))?;
+        if called != self.path && fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink()) {
+            // What stands in its place was put there by the user that the folder was made for.
+            fs::remove_file(&self.path)?;
+        }
+        match fs::remove_dir(called) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && !self.path.exists() => Ok(()),
+            removed => removed,
+        }
     }
 }
 
@@ -72,9 +92,18 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.is_removed {
             // What cannot be removed now is removed by the next process that resumes.
-            let _ = remove_tree(&self.path);
+            let _ = self.remove_now();
         }
     }
+}
+
+/// How the name of a folder of ours begins; a token follows.
+const PREFIX: &str = "bakeoff-";
+
+/// Whether a path could be one of [`Scratch::fresh_path`].
+fn is_fresh_path(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.strip_prefix(PREFIX)).is_some_and(random::is_token)
 }
 
 /// Removes the folder that a dead process left; says so if there was one.
@@ -83,7 +112,8 @@ impl Drop for Scratch {
 pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
     let found = fs::symlink_metadata(path).ok()?;
     let shown = path.display();
-    if !found.is_dir()
+    if !is_fresh_path(path)
+        || !found.is_dir()
         || ![owner, geteuid().as_raw()].contains(&found.uid())
         || found.permissions().mode() & 0o077 != 0
     {
@@ -91,17 +121,16 @@ pub(crate) fn remove_left(path: &Path, owner: u32) -> Option<String> {
             "{shown} is not the folder that the process before made there: it is left alone; look at who owns it"
         ));
     }
-    match remove_patiently(path, || ()) {
+    match remove_patiently(|| remove_tree(path), || ()) {
         Ok(()) => Some(format!("removed {shown}, which the process before left")),
         Err(e) => Some(format!("{shown}, which the process before left, cannot be removed: {e}")),
     }
 }
 
-fn remove_patiently(path: &Path, mut between: impl FnMut()) -> io::Result<()> {
+fn remove_patiently(remove: impl Fn() -> io::Result<()>, mut between: impl FnMut()) -> io::Result<()> {
     let mut last = Ok(());
-    let waited = wait_for(PATIENCE, &Stop::new(), || match remove_tree(path) {
+    let waited = wait_for(PATIENCE, &Stop::new(), || match remove() {
         Ok(()) => true,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && !path.exists() => true,
         Err(e) => {
             last = Err(e);
             between();
@@ -149,7 +178,7 @@ fn empty(folder: &OwnedFd, top: &OwnedFd, levels: u32, moved: &mut u64) -> io::R
     Ok(*moved > before)
 }
 
-fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<()> {
+fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<OwnedFd> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -166,7 +195,7 @@ fn make_folder(path: &Path, owner: Option<Account>) -> io::Result<()> {
     if let Some(Account { uid, gid }) = owner {
         chown(&dir, uid, gid)?;
     }
-    Ok(())
+    Ok(dir.into())
 }
 
 /// Gives an open file or folder to an account.
@@ -226,7 +255,7 @@ mod tests {
     #[test]
     fn a_folder_that_others_may_enter_is_not_ours_to_remove() {
         let folder = tempfile::tempdir().unwrap();
-        let planted = folder.path().join("bakeoff-planted");
+        let planted = folder.path().join(format!("bakeoff-{}", random::token()));
         fs::create_dir(&planted).unwrap();
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(remove_left(&planted, geteuid().as_raw()).unwrap().contains("left alone"));

@@ -120,8 +120,8 @@ impl Series<'_, '_> {
     fn addresses(&self) -> Vec<Address> {
         let mut addresses = Vec::new();
         for trial in &self.work.trials {
-            let target = self.plan().target(&trial.levels, self.workspace.folder());
-            if let Some(address) = Address::of_target(&target).filter(|a| !addresses.contains(a)) {
+            let settings = load_settings(&self.conductor.plan, trial, self.workspace.folder());
+            if let Some(address) = Address::of_load(&settings).filter(|a| !addresses.contains(a)) {
                 addresses.push(address);
             }
         }

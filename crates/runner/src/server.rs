@@ -9,9 +9,10 @@ use load::{Stop, StopLevel};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use plan::{Ready, ServerSpec, StopSignal};
+use probes::process_time;
 
 use crate::listener::{Address, TRY_TIMEOUT};
-use crate::log::{Log, Since};
+use crate::log::Log;
 use crate::process::{Placement, Process, Waited, wait_for};
 use crate::workspace::Workspace;
 
@@ -20,6 +21,9 @@ const PRELOAD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the address of a server may stay without an answer after a trial.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Of a server's log of one trial, so much is stored: the archive reads no more of a file.
+const LOG_BYTES_MAX: u64 = 16 << 20;
 
 /// Why there is no server.
 #[derive(Debug)]
@@ -132,11 +136,11 @@ impl Server {
         if listeners.is_empty() { members } else { listeners }
     }
 
-    /// What it wrote since this was last asked.
-    pub(crate) fn new_log(&mut self) -> io::Result<Since> {
+    /// What it wrote since this was last asked; of much, the beginning and the end.
+    pub(crate) fn new_log(&mut self) -> io::Result<impl io::Read + use<>> {
         let new = self.log.since(self.log_read_bytes)?;
-        self.log_read_bytes = new.end;
-        Ok(new)
+        self.log_read_bytes = new.end();
+        new.shortened(LOG_BYTES_MAX)
     }
 
     /// Ends it: by its signal, and by SIGKILL where that is not enough. `Err` says what went wrong with that.
@@ -176,7 +180,7 @@ impl Server {
         let mut missing = Ok(None);
         // A server that says that it is ready and then executes another program has no map for a moment.
         let _ = wait_for(PRELOAD_PATIENCE, &Stop::new(), || {
-            let maps = fs::read_to_string(&path);
+            let maps = process_time::text(&path);
             let names = || libraries.split([':', ' ']).filter(|name| !name.is_empty());
             missing = maps.map(|maps| names().find(|name| !is_mapped(&maps, name)));
             matches!(missing, Ok(None)) || self.has_ended()

@@ -16,6 +16,7 @@ use std::time::Duration;
 use load::Stop;
 use load::dd::{Call, Reader};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawnp};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::statvfs::statvfs;
 use nix::sys::wait::{WaitStatus, waitpid};
 use plan::{Data, How, SweepPlan};
@@ -32,6 +33,10 @@ use crate::rounds::{Bench, Measured, Shortfall};
 const WINDOW_NS: u64 = 250_000_000;
 /// How much of a file is written at once.
 const CHUNK: usize = 1 << 20;
+/// Share of what is read from memory that may come from a device all the same.
+const DEVICE_RATIO_MAX: f64 = 0.001;
+/// So much may come anyhow: pages of programs, too.
+const DEVICE_BYTES_MIN: u64 = 1 << 20;
 
 /// A sweep that is ready to be measured.
 pub(crate) struct Sweep {
@@ -162,6 +167,11 @@ impl Sweep {
             }
         };
         let mut notes = Notes::begin(bench);
+        let (device_before, mut bytes) = (device_bytes(), 0.0);
+        let bytes_of = |size: u64, call_ns: f64| match how {
+            How::Dd => data.bytes as f64,
+            _ => size as f64 * self.plan.point.as_nanos() as f64 / call_ns,
+        };
         let reference = if how.starts_only() { 0 } else { self.plan.reference };
         for (i, size) in self.plan.order(trial).into_iter().enumerate() {
             if bench.stop.is_requested() {
@@ -172,6 +182,7 @@ impl Sweep {
                 notes.add(bench, "reference_call_ns", reference, call_ns);
             }
             let call_ns = meter(size)?;
+            bytes += bytes_of(size, call_ns);
             notes.add(bench, "call_ns", size, call_ns);
             notes.look(bench);
         }
@@ -179,8 +190,32 @@ impl Sweep {
             let call_ns = meter(reference)?;
             notes.add(bench, "reference_call_ns", reference, call_ns);
         }
-        Ok(Measured { samples: notes.samples, invalid: None })
+        let is_of_memory = matches!(how, How::Read | How::Pread | How::Mmap | How::Dd);
+        let from_device = device_bytes().saturating_sub(device_before);
+        let invalid = if is_of_memory { device_sentence(from_device, bytes) } else { None };
+        Ok(Measured { samples: notes.samples, invalid })
     }
+}
+
+/// Bytes that this process, and programs of its that have ended, had read from devices.
+fn device_bytes() -> u64 {
+    let of = |who| getrusage(who).map_or(0, |usage| usage.block_reads().unsigned_abs() * 512);
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
+}
+
+/// Whether reads of memory were reads of a device: the file's pages did not stay in memory.
+fn device_sentence(from_device: u64, bytes: f64) -> Option<String> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of bytes")]
+    let share = (bytes * DEVICE_RATIO_MAX) as u64;
+    let limit = share.max(DEVICE_BYTES_MIN);
+    (from_device > limit).then(|| {
+        format!(
+            "{} MiB came from a device and not from memory (limit {} MiB): a memory limit, or other programs, drove the file out; less \
+             --data, or --how direct",
+            from_device >> 20,
+            limit >> 20
+        )
+    })
 }
 
 /// A file of that size, written whole, whose name is gone.
@@ -385,6 +420,14 @@ mod tests {
             panic!("dd does not read by nothing")
         };
         assert_eq!(why, "dd bs=0 ended with exit status: 1");
+    }
+
+    #[test]
+    fn reads_of_memory_that_come_from_a_device_are_invalid() {
+        let gib = f64::from(1 << 30);
+        assert_eq!((device_sentence(1 << 20, 0.0), device_sentence(10 << 20, 10.0 * gib)), (None, None));
+        let why = device_sentence(11 << 20, 10.0 * gib).unwrap();
+        assert!(why.starts_with("11 MiB came from a device and not from memory (limit 10 MiB)"), "{why}");
     }
 
     #[test]

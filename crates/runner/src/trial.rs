@@ -71,7 +71,8 @@ pub(crate) fn conduct(
         if server.has_ended() {
             return Some(format!("the server ended during the trial{}", server.last_words()));
         }
-        let lost = server.lost(workspace, Address::of_target(&target))?;
+        let lost = server
+            .lost(workspace, Address::of_load(&load_settings(&conductor.plan, trial, workspace.folder())))?;
         Some(format!("after the trial, {lost}"))
     };
     let dead = server.as_ref().and_then(died);

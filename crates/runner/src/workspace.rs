@@ -157,7 +157,7 @@ impl Workspace {
 
     /// A new log in the folder.
     pub(crate) fn log(&self, name: &str) -> io::Result<Log> {
-        Log::make(self.folder(), name, self.account)
+        Log::make(self.scratch.folder(), name, self.account)
     }
 
     /// Ends every process and removes the folder; yields what is to be known of that.
@@ -167,9 +167,9 @@ impl Workspace {
         if let Err(why) = self.end_processes() {
             notes.push(why);
         }
-        let Self { scratch, enclosure, .. } = self;
+        let Self { scratch, enclosure, account, .. } = self;
         let removed = scratch.remove(|| {
-            let _ = end(enclosure);
+            let _ = end(enclosure, *account);
         });
         if let Err(e) = removed {
             let folder = scratch.path().display();
@@ -179,7 +179,7 @@ impl Workspace {
     }
 
     fn end_processes(&self) -> Result<(), String> {
-        end(&self.enclosure)
+        end(&self.enclosure, self.account)
     }
 
     fn little(&self) -> Vec<(&'static str, OsString)> {
@@ -202,7 +202,11 @@ impl Drop for Workspace {
     }
 }
 
-fn end(enclosure: &Enclosure) -> Result<(), String> {
+fn end(enclosure: &Enclosure, account: Option<Account>) -> Result<(), String> {
+    let dies_at_once = matches!(enclosure, Enclosure::Group(group) if group.dies_at_once());
+    if let (Some(account), false) = (account, dies_at_once) {
+        account.end_all();
+    }
     match enclosure {
         Enclosure::Group(group) if group.end() => Ok(()),
         Enclosure::Group(group) => Err(control_group::immortal(group.path())),
@@ -327,6 +331,80 @@ mod tests {
         assert!(said.contains("left alone") && !said.contains("killed"), "{said}");
         assert!(layout.folder.exists());
         std::fs::remove_dir_all(&layout.folder).unwrap();
+    }
+
+    /// A journal can come from a stranger, inside an archive that root has copied.
+    #[test]
+    fn a_journal_that_names_what_no_bakeoff_made_ends_and_removes_nothing() {
+        let _alone = crate::strays::alone();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let token = random::token();
+        let (precious, planted) =
+            (elsewhere.path().join("precious"), elsewhere.path().join(format!("bakeoff-{token}")));
+        for folder in [&precious, &planted] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        }
+        std::fs::write(precious.join("file"), "x").unwrap();
+        // A folder that looks like a control group, with a process to kill in it and a link to overwrite.
+        let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
+        std::fs::write(planted.join("cgroup.procs"), victim.id().to_string()).unwrap();
+        std::os::unix::fs::symlink(precious.join("file"), planted.join("cgroup.kill")).unwrap();
+        let says = |folder: &Path, control_group: &Path| {
+            let step = Step::Workspace {
+                folder: folder.display().to_string(),
+                owner: geteuid().as_raw(),
+                control_group: Some(control_group.display().to_string()),
+                mark: token.clone(),
+            };
+            clear(&[crate::ledger::event(Some(1), None, 1, step)]).unwrap().join("; ")
+        };
+        let said = says(&precious, &planted);
+        assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "x", "{said}");
+        assert!(victim.try_wait().unwrap().is_none(), "{said}");
+        assert!(said.contains("left alone") && !said.contains("killed"), "{said}");
+        // The control: a folder with a name of ours.
+        assert!(says(&planted, &planted).contains("removed") && !planted.exists());
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+    }
+
+    #[test]
+    fn a_server_that_moves_its_folder_away_does_not_lead_us_elsewhere() {
+        let mut workspace = Workspace::open(Layout::fresh(None), Inherit::Little, &Levels::new()).unwrap();
+        let (elsewhere, folder) = (tempfile::tempdir().unwrap(), workspace.folder().to_owned());
+        let moved = folder.with_file_name(format!("bakeoff-moved-{}", random::token()));
+        std::fs::write(elsewhere.path().join("ready.log"), "precious").unwrap();
+        std::fs::write(folder.join("left"), "x").unwrap();
+        std::fs::rename(&folder, &moved).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), &folder).unwrap();
+        drop(workspace.log("ready.log"));
+        drop(workspace.log("new.log"));
+        assert_eq!(std::fs::read_to_string(elsewhere.path().join("ready.log")).unwrap(), "precious");
+        assert!(!elsewhere.path().join("new.log").exists());
+        assert_eq!(workspace.close(), Vec::<String>::new());
+        assert!(elsewhere.path().join("ready.log").exists());
+        assert!(!moved.exists() && std::fs::symlink_metadata(&folder).is_err());
+    }
+
+    #[test]
+    fn root_a_process_that_forks_and_ends_again_and_again_does_not_outlive_its_series() {
+        let _alone = crate::strays::alone();
+        let Some(account) = crate::account::choose(None).unwrap() else {
+            println!("skipped: not root");
+            return;
+        };
+        let layout = Layout { control_group: None, ..Layout::fresh(Some(account)) };
+        let mut workspace = Workspace::open(layout, Inherit::Little, &Levels::new()).unwrap();
+        let script = "printf '#!/bin/sh\\n\"$0\" & exit\\n' >comet; chmod 700 comet; setsid ./comet";
+        let log = workspace.log("log").unwrap();
+        let mut process = workspace.start(workspace.shell(script), &log).unwrap();
+        assert_eq!(process.wait(LONG, &Stop::new()), Waited::Done);
+        let lives = || (0..100).any(|_| crate::account::process_owners().contains(&account.uid.as_raw()));
+        assert!(lives(), "{}", log.text().unwrap());
+        process.finish().unwrap();
+        assert_eq!(workspace.close(), Vec::<String>::new());
+        assert!(!lives());
     }
 
     #[test]

@@ -119,9 +119,24 @@ fn a_flipped_bit_in_any_file_of_a_run_costs_that_trial_and_resume_measures_it_ag
 /// Whatever line a bit flips in, the runs and the other lines tell what was measured, and `resume` measures nothing again.
 #[test]
 fn a_flipped_bit_anywhere_in_the_journal_is_named_and_costs_no_trial() {
+    flip_bits_of_the_journal(PLAN);
+}
+
+/// Its result hangs on one line of the journal: the generator cannot make so many events as the other trial asks for.
+#[test]
+fn a_flipped_bit_in_the_journal_does_not_take_the_only_trial_that_is_sealed() {
+    let plan = PLAN.replace("[factors.threads]\nvalues = [1, 2]", "[factors.rate]\nvalues = [500, 9000000]");
+    let plan = plan
+        .replace("\"{threads}\"", "1")
+        .replace("= 1000\n", "= \"{rate}\"\n")
+        .replace("{threads}", "{rate}");
+    flip_bits_of_the_journal(&plan);
+}
+
+fn flip_bits_of_the_journal(plan: &str) {
     let folder = tempfile::tempdir().unwrap();
     let archive = Archive::open(folder.path()).unwrap();
-    let plan = plan::read(PLAN, "test.toml").unwrap();
+    let plan = plan::read(plan, "test.toml").unwrap();
     let outcome = run(&plan, &archive, &BESIDE, &Stop::new(), &mut |_| {}).unwrap();
     let path = folder.path().join(format!("bakeoffs/{}/events.jsonl", outcome.id));
     let whole = archive.bakeoff(outcome.id).unwrap();

@@ -153,8 +153,15 @@ fn a_plan_with_a_secret_written_out_is_resumed_from_its_own_file() {
     assert!(matches!(refused, RunnerError::AnotherPlan { .. }), "{refused}");
     let interrupted = resume(&archive, id, &with(&moved), &stop, &mut |_| {}).unwrap();
     assert_eq!(interrupted.state, RunState::Interrupted);
+    // What another user can write is not read because a journal names it; nor is a pipe waited for.
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let masked = || resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap_err();
+    assert!(matches!(masked(), RunnerError::PlanMasked { tried: Some(_), .. }), "{}", masked());
     // Back in its place, it is found by itself.
     std::fs::rename(&moved, &file).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o602)).unwrap();
+    assert!(matches!(masked(), RunnerError::PlanMasked { tried: Some(_), .. }), "{}", masked());
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(resume(&archive, id, &BESIDE, &Stop::new(), &mut |_| {}).unwrap().planned, 0);
 }
 

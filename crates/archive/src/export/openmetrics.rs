@@ -51,13 +51,18 @@ fn number(value: f64) -> String {
     }
 }
 
+/// Labels of our own. A label of a row with such a name (the kind of a lock, of an interface) gets `sample_` before it.
+const OWN: [&str; 7] = ["run", "kind", "run_state", "block", "bakeoff", "host", "copy_of_row"];
+
 /// `run="...",kind="...",run_state="..."`, each name once.
 fn label_set(line: &Line<'_>, copy: u32) -> String {
     let header = &line.run.header;
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in &line.labels {
-        all.insert(plain(name), value.clone());
-    }
+    let of_row = |name: &str| {
+        let name = plain(name);
+        if OWN.contains(&name.as_str()) { format!("sample_{name}") } else { name }
+    };
+    let mut all: BTreeMap<String, String> =
+        line.labels.iter().map(|(name, value)| (of_row(name), value.clone())).collect();
     for (factor, level) in line.trial.iter().flat_map(|trial| &trial.levels) {
         all.insert(format!("level_{}", plain(factor)), level.clone());
     }
@@ -73,10 +78,9 @@ fn label_set(line: &Line<'_>, copy: u32) -> String {
         ("kind", header.kind.word().to_owned()),
         ("run_state", header.state.word().to_owned()),
     ];
-    let rest = all.into_iter().filter(|(name, _)| first.iter().all(|(known, _)| name != known));
-    let first = first.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let first = first.into_iter().map(|(name, value)| (name.to_owned(), value));
     first
-        .chain(rest)
+        .chain(all)
         .map(|(name, value)| format!("{name}=\"{}\"", escaped(&value)))
         .collect::<Vec<_>>()
         .join(",")

@@ -25,7 +25,9 @@ use record::locks::{
 use record::missing::{Maybe, Missing};
 use record::nic::{Duplex, InterfaceSample, LinkCounts, NicInterval, TcpCounts, UdpCounts};
 use record::proof::{Calibration, Proof, Unit};
-use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass};
+use record::requests::{
+    CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
+};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::server_cpu::{ServerCpu, ServerTasks};
@@ -538,6 +540,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
             pipeline: dice.small(),
             multi_get: dice.small(),
             ttl: dice.option(Dice::span),
+            commands: vec![CacheCommand { text: dice.text(), weight: dice.small() }],
         },
         http: HttpSettings {
             method: dice.text(),

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     let folder = folder
         .to_str()
         .map(str::to_owned)
-        .ok_or_else(|| Exit::Usage.with("--dir: the folder's name is no text"))?;
+        .ok_or_else(|| Exit::Usage.with("--dir: the folder's name is not UTF-8"))?;
     let named: Vec<&str> = how.iter().map(|h| h.word()).collect();
     let plan = SweepPlan {
         title: args.title.clone().unwrap_or_else(|| format!("{} at every buffer size", named.join(", "))),

@@ -98,7 +98,7 @@ pub(crate) fn comparable(
         screen::Screen::new().line(&format!("bakeoff: {what}"));
         return Ok(());
     }
-    Err(Exit::Usage.with(format!("{what}. --force compares them all the same")))
+    Err(Exit::Usage.with(format!("{what}. --force compares them anyway")))
 }
 
 /// Prints what came of it; yields how the command ends.

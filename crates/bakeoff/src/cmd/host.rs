@@ -1,6 +1,5 @@
 //! `bakeoff host`: this machine as a table, and machines side by side.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use crate::cmd::{Global, print_json};
 use crate::exit::Exit;
 use crate::screen::{self, Screen};
+use crate::text_file;
 
 /// Show what a machine is: processor, caches, NUMA, memory, kernel, mitigations; or compare several
 #[derive(Debug, clap::Args)]
@@ -116,22 +116,23 @@ fn named(name: &str, global: &Global) -> anyhow::Result<Environment> {
         return Ok(probes::environment::read(Path::new("/")));
     }
     if Path::new(name).is_file() {
-        let text = fs::read_to_string(name).with_context(|| format!("reading {name}"))?;
+        let text = text_file::read(name.as_ref(), text_file::DOCUMENT_BYTES_MAX);
+        let text = text.with_context(|| format!("reading {name}"))?;
         return of_document(&text).map_err(|why| Exit::Usage.with(format!("{name}: {why}")));
     }
     // A run's name has no such signs.
     if name.contains(['/', '.']) {
         return Err(Exit::Usage.with(format!("there is no file {name}")));
     }
-    let archive = global.archive().with_context(|| format!("{name} is no file; looking for a run"))?;
+    let archive = global.archive().with_context(|| format!("{name} is not a file; looking for a run"))?;
     let id = crate::cmd::runs::find(&archive, name)?;
     Ok(if archive.is_bakeoff(id) { archive.bakeoff(id)?.environment } else { archive.run(id)?.environment })
 }
 
 fn of_document(text: &str) -> Result<Environment, String> {
-    let document: Value = serde_json::from_str(text).map_err(|e| format!("it is no JSON ({e})"))?;
+    let document: Value = serde_json::from_str(text).map_err(|e| format!("not JSON ({e})"))?;
     if document["schema"] != "bakeoff.host/1" {
-        return Err("it is no bakeoff.host/1: write it with `bakeoff host show --json`".into());
+        return Err("not a bakeoff.host/1 document: write it with `bakeoff host show --json`".into());
     }
     let entries = |name: &str| document[name].as_object().into_iter().flatten();
     let text_of = |value: &Value| value.as_str().unwrap_or_default().to_owned();

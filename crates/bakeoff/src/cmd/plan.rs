@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cmd::{Global, print_json};
 use crate::exit::{EndsWith as _, Exit};
-use crate::screen;
+use crate::{screen, text_file};
 
 /// Check a plan, explain what it will do, or print the JSON Schema of plans
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
 
 /// Reads the plan in that file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Plan> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let text = text_file::read(path, text_file::PLAN_BYTES_MAX);
+    let text = text.with_context(|| format!("reading {}", path.display()));
     let text = text.ends_with(Exit::Usage)?;
     plan::read(&text, &path.display().to_string()).ends_with(Exit::Usage)
 }

@@ -1,7 +1,6 @@
 //! `bakeoff profile`: in which functions threads spend their time, on a CPU or off all of them.
 
-use std::fs::File;
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::cmd::{self, Global, cpu, print_json};
 use crate::confine::{self, Reader};
 use crate::exit::{EndsWith as _, Exit};
 use crate::screen::{self, Screen};
-use crate::signals;
+use crate::{signals, text_file};
 
 /// Show in which functions threads spend their time: on a CPU, by samples, or off it, by context switches
 #[derive(Debug, clap::Args)]
@@ -75,7 +74,7 @@ Examples:
 const GATHER_EVERY_NS: u64 = 100_000_000;
 
 /// Of a document that may be a stranger's.
-const DOCUMENT_BYTES_MAX: u64 = 512 << 20;
+const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
 impl Args {
     /// Whether it reads what others may have written.
@@ -156,9 +155,7 @@ fn compare(args: &Args, files: [&PathBuf; 2], global: &Global, out: &mut dyn Wri
 
 fn read(path: &Path) -> anyhow::Result<Profile> {
     let reading = || format!("reading {}", path.display());
-    let file = File::open(path).ends_with(Exit::Usage).with_context(reading)?;
-    let mut text = String::new();
-    file.take(DOCUMENT_BYTES_MAX).read_to_string(&mut text).ends_with(Exit::Usage).with_context(reading)?;
+    let text = text_file::read(path, DOCUMENT_BYTES_MAX).ends_with(Exit::Usage).with_context(reading)?;
     let document: serde_json::Value =
         serde_json::from_str(&text).ends_with(Exit::Usage).with_context(reading)?;
     report::json::read_profile(&document).ends_with(Exit::Usage).with_context(reading)

@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Compare with a run of another command, other units, or other CPUs all the same; what differs is said
+    /// Compare with a run of another command, other units, or other CPUs anyway, and say what differs
     #[arg(long, requires = "compare")]
     force: bool,
 }
@@ -105,7 +105,7 @@ fn refuse_compare(args: &Args, id: RunId) -> anyhow::Result<()> {
     if args.compare.is_none() {
         return Ok(());
     }
-    Err(Exit::Usage.with(format!("--compare: {id} is no scale or dder run")))
+    Err(Exit::Usage.with(format!("--compare: {id} is not a scale or dder run")))
 }
 
 fn write(

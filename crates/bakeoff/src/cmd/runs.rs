@@ -198,9 +198,13 @@ fn remove(archive: &Archive, runs: &[String], global: &Global, out: &mut dyn Wri
 fn export(archive: &Archive, text: &str, format: Format, out: &mut dyn Write) -> anyhow::Result<Exit> {
     let id = find(archive, text)?;
     if format == Format::Parquet && std::io::stdout().is_terminal() {
-        return Err(Exit::Usage.with("Parquet is no text: send it into a file with `> runs.parquet`"));
+        return Err(Exit::Usage.with("Parquet is binary: write it to a file with `> runs.parquet`"));
     }
-    archive.export(id, format, out)?;
+    let has_numbers = archive.export(id, format, out)?;
+    if !has_numbers && format != Format::Json {
+        let text = format!("{id} has no numbers: nothing of it was measured (--format json has the rest)");
+        return Err(Exit::Bad.with(text));
+    }
     Ok(Exit::Good)
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     compare: Option<String>,
 
-    /// Compare with a run of another command, other units, or other CPUs all the same; what differs is said
+    /// Compare with a run of another command, other units, or other CPUs anyway, and say what differs
     #[arg(long, requires = "compare")]
     force: bool,
 

@@ -189,6 +189,13 @@ pub(super) const KEYS: &[Key] = &[
     )
     .with(DATA),
     key(
+        "command",
+        Kind::Texts,
+        WITHOUT_IT_NONE,
+        "[\"GET ${random(1, 1000)}@9\", \"INCR n\"]",
+        "commands for Redis in place of reading and writing values, with weights; an event sends one",
+    ),
+    key(
         "verify",
         Kind::Bool,
         Need::Optional("false"),
@@ -294,7 +301,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Text,
         WITHOUT_IT_NONE,
         "\"{scratch}/users.csv\"",
-        "a file of rows (CSV with a line of names, or JSON lines) whose values stand in web requests as `${name}`",
+        "a file of rows (CSV with a line of names, or JSON lines) whose values stand in web requests and `command` as `${name}`",
     )
     .with(Placeholders::Any),
     key(

@@ -133,6 +133,9 @@ pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
     for file in &s.scripts.files {
         told.push(("script", format!("{}, weight {}", file.name, file.weight)));
     }
+    for command in &s.kv.commands {
+        told.push(("command", format!("{}, weight {}", command.text, command.weight)));
+    }
     if s.workload == Workload::Kv {
         told.extend([
             ("keys", count(s.kv.keys)),

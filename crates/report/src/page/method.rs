@@ -46,6 +46,9 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
                 "Each event reads a value of a cache, or with a chance of {} % writes one",
                 (100.0 * (1.0 - s.kv.get_ratio)).round()
             ),
+            Workload::Native if !s.kv.commands.is_empty() => {
+                format!("Each event sends one of {} commands", s.kv.commands.len())
+            }
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
         let pace = match s.rate {

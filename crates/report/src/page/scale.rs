@@ -276,7 +276,7 @@ fn method(bakeoff: &Bakeoff) -> Section {
     let laws = "X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) is fitted to the logarithms of work per second \
                 at the levels within the CPUs; linear has neither sigma nor kappa, Amdahl's law no kappa. Under \
                 six rounds there is no interval and no law; from six on the interval is Student's t over the rounds' own fits, and a law \
-                is chosen by AICc from those whose last parameter surely differs from 0. The ratio of what all copies do on two machines counts the choice of the \
+                is the one with the most parameters whose last one surely differs from 0. The ratio of what all copies do on two machines counts the choice of the \
                 best level, and its interval is wider than 95 % takes. A peak is named only if kappa is surely over 0 and the peak lies within 1.5 \
                 times the largest level. A fall steeper than any such law allows is a cliff, and no law is chosen then.";
     Section { id: "method", title: "Method", blocks: vec![Block::Text(text), Block::Text(laws.into())] }

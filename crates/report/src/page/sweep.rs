@@ -149,7 +149,7 @@ fn shifts(sweep: &Sweep) -> Section {
         ],
     );
     let mut by_time =
-        Table::new("Shifts of the moment", &["call and data", "#at", "#time of a call", "cause"]);
+        Table::new("Shifts of the moment", &["call and data", "#at", "#time of a call", "what else changed"]);
     let mut others = Vec::new();
     for cell in &sweep.cells {
         let name = format!("{} of {}", cell.how, cell.data);
@@ -170,8 +170,7 @@ fn shifts(sweep: &Sweep) -> Section {
             ]);
         }
         for s in &cell.time_shifts {
-            let cause =
-                s.cause.clone().unwrap_or_else(|| "none seen in CPU, steal, run queue or frequency".into());
+            let cause = s.cause.clone().unwrap_or_else(|| "nothing that was watched".into());
             by_time.row(vec![name.clone().into(), span(s.at_s).into(), change(s.ratio).into(), cause.into()]);
         }
         for s in &cell.size_shifts {
@@ -184,7 +183,7 @@ fn shifts(sweep: &Sweep) -> Section {
         }
         for b in &cell.bands {
             others.push(format!(
-                "{name}: a band repeats every {:.0} bytes, {:.1} % from mean to crest; its waves are {}",
+                "{name}: a band repeats every {:.0} bytes, its strongest wave {:.1} % from mean to crest; its waves are {}",
                 b.period_bytes,
                 100.0 * b.amplitude(),
                 b.waves.iter().map(|w| format!("{:.0} bytes", w.length)).collect::<Vec<_>>().join(", ")

@@ -77,9 +77,12 @@ fn of_cell(out: &mut dyn Write, cell: &Cell, style: Style) -> io::Result<()> {
     )?;
     line("verdict", &format!("{}.", cell.verdict()))?;
     for shift in cell.time_shifts.iter().take(5) {
-        let cause =
-            shift.cause.as_deref().unwrap_or("no cause was seen in CPU, steal, run queue or frequency");
-        line("", &format!("at {:.1} s calls took x {:.2}: {cause}", shift.at_s, shift.ratio))?;
+        // It came and went at that moment: by chance, perhaps.
+        let beside = shift.cause.as_ref().map_or_else(
+            || "nothing else that was watched changed".to_owned(),
+            |cause| format!("at the same time {cause}"),
+        );
+        line("", &format!("at {:.1} s calls took x {:.2}; {beside}", shift.at_s, shift.ratio))?;
     }
     if cell.time_shifts.len() > 5 {
         line("", &format!("and {} more", cell.time_shifts.len() - 5))?;

@@ -36,6 +36,18 @@ pub(super) fn others_sentence(ratio: f64, cpus: usize) -> Option<String> {
     })
 }
 
+/// Whether a hypervisor took more than the same share away. Some kernels count stolen time as that of the process that had the CPU,
+/// so that it is not among what others used.
+pub(super) fn stolen_sentence(ratio: f64, cpus: usize) -> Option<String> {
+    (ratio > OTHERS_RATIO_MAX).then(|| {
+        format!(
+            "the hypervisor gave {:.1} % of the copies' {cpus} CPUs to others (limit {:.0} %): measure while its other guests are idle",
+            ratio * 100.0,
+            OTHERS_RATIO_MAX * 100.0
+        )
+    })
+}
+
 /// Whether the slowest copy is too far behind: then the copies do not do the same work, or do not get the same machine.
 ///
 /// Where copies do not fill the CPUs evenly, three on two of them, half is what the slowest can get.
@@ -67,6 +79,11 @@ mod tests {
         assert_eq!(
             others_sentence(0.4, 2).unwrap(),
             "other work used 40.0 % of the copies' 2 CPUs (limit 5 %): stop it, or choose other CPUs with --cpus"
+        );
+        assert_eq!((stolen_sentence(0.049, 2), stolen_sentence(f64::NAN, 2)), (None, None));
+        assert_eq!(
+            stolen_sentence(0.3, 2).unwrap(),
+            "the hypervisor gave 30.0 % of the copies' 2 CPUs to others (limit 5 %): measure while its other guests are idle"
         );
         assert_eq!(unfair(&[10.0, 6.0], 2), None);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! The room that copies have: the CPUs that affinity, CPU set and quota leave, and the limits on processes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -14,8 +15,8 @@ const SPARE_PROCESSES: u64 = 16;
 /// A copy is a process, and a thread here that waits for it; the kernel's limits count both.
 const TASKS_PER_COPY: u64 = 2;
 
-/// The CPUs that copies may run on, each with its socket and core; and how many of them a quota lets be busy.
-pub(super) fn machine(plan: &ScalePlan) -> Result<(Machine, u32), String> {
+/// The CPUs that copies may run on now, and how many of them a quota lets be busy.
+pub(super) fn cpus(plan: &ScalePlan) -> Result<(BTreeSet<u32>, u32), String> {
     let mut limits = Limits::of_self().cpu();
     let allowed =
         limits.allowed.map_err(|why| format!("the CPUs that this process may use are unknown: {why}"))?;
@@ -28,10 +29,34 @@ pub(super) fn machine(plan: &ScalePlan) -> Result<(Machine, u32), String> {
             cpus.iter().copied().collect()
         }
     };
-    let places = topology::places(Path::new("/"), &wanted.iter().copied().collect::<Vec<_>>());
-    limits.allowed = Ok(wanted);
-    let cpus = limits.whole_cpus().map_err(|why| format!("this process's CPU quota is unknown: {why}"))?;
-    Ok((Machine { places }, cpus))
+    limits.allowed = Ok(wanted.clone());
+    let count = limits.whole_cpus().map_err(|why| format!("this process's CPU quota is unknown: {why}"))?;
+    Ok((wanted, count))
+}
+
+/// The same, each CPU with its socket and core.
+pub(super) fn machine(plan: &ScalePlan) -> Result<(Machine, u32), String> {
+    let (cpus, count) = cpus(plan)?;
+    let places = topology::places(Path::new("/"), &cpus.into_iter().collect::<Vec<_>>());
+    Ok((Machine { places }, count))
+}
+
+/// The CPUs in words: `2 of CPUs 0,1,2,3` under a quota of two.
+pub(super) fn cpus_text(cpus: &BTreeSet<u32>, count: u32) -> String {
+    let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    let word = if all.len() == 1 { "CPU" } else { "CPUs" };
+    let all = format!("{word} {}", all.join(","));
+    if count as usize == cpus.len() { all } else { format!("{count} of {all}") }
+}
+
+/// Why what is measured now cannot stand beside what was measured before.
+pub(super) fn changed(before: &str, now: &str) -> Option<String> {
+    (before != now).then(|| {
+        format!(
+            "the copies could use {before} when the run began, and {now} now: affinity, CPU set or CPU quota changed, or a CPU \
+             went on or off; begin a new run"
+        )
+    })
 }
 
 /// Which limit on processes so many copies would meet.
@@ -72,6 +97,18 @@ fn own_control_group() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_are_named_with_what_a_quota_leaves_of_them() {
+        let cpus = BTreeSet::from([0, 1, 4]);
+        assert_eq!(
+            (cpus_text(&cpus, 3), cpus_text(&cpus, 1)),
+            ("CPUs 0,1,4".into(), "1 of CPUs 0,1,4".into())
+        );
+        assert_eq!(cpus_text(&BTreeSet::from([7]), 1), "CPU 7");
+        assert_eq!(changed("CPUs 0,1", "CPUs 0,1"), None);
+        assert!(changed("CPUs 0,1", "1 of CPUs 0,1").unwrap().contains("and 1 of CPUs 0,1 now"));
+    }
 
     #[test]
     fn limits_are_met_by_copies_and_their_threads() {

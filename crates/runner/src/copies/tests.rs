@@ -176,6 +176,35 @@ fn a_resumed_run_keeps_the_weights_that_it_began_with() {
 }
 
 #[test]
+fn a_level_on_other_cpus_than_the_run_began_with_is_invalid() {
+    let _alone = strays::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ScalePlan { copies: vec![1], ..plan("true") };
+    let trial = Experiment::Scale(plan.clone()).trials().remove(0);
+    let (here, mut ready) = (copies_of(&plan), copies_of(&plan));
+    ready.cpus += 1;
+    for (ready, is_valid) in [(here, true), (ready, false)] {
+        let (stop, mut beside) = (Stop::new(), Beside::new(false));
+        let anchor = WallAnchor::now();
+        let mut bench = Bench { stop: &stop, beside: &mut beside, folder: folder.path(), anchor };
+        let invalid = ready.measure(&trial, &mut bench).unwrap().invalid.unwrap_or_default();
+        assert_eq!(invalid.is_empty(), is_valid, "{invalid}");
+        assert!(is_valid || invalid.starts_with("the copies could use "), "{invalid}");
+    }
+}
+
+#[test]
+fn a_run_is_not_resumed_on_other_cpus() {
+    let _alone = strays::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut begun = Environment::default();
+    begun.facts.insert(CPUS.to_owned(), Ok("CPUs 0,99".to_owned()));
+    let prepared = Copies::prepare(&plan("true"), unconfined(), Some(&begun), folder.path(), &Stop::new());
+    let why = prepared.err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(why.contains("the copies could use CPUs 0,99 when the run began"), "{why}");
+}
+
+#[test]
 fn a_copy_that_the_end_of_the_level_stops_leaves_nothing_behind() {
     let _alone = strays::alone();
     let folder = tempfile::tempdir().unwrap();

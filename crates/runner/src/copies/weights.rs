@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-/// Runs of each command alone, of which the shortest counts.
-pub(super) const SOLO_RUNS: u32 = 3;
+/// Runs of each command alone. The first brings what it reads into memory, and does not count.
+pub(super) const SOLO_RUNS: usize = 6;
+/// Student's t that leaves 2.5 % above, with 4 degrees of freedom: five runs count.
+const T_OF_4: f64 = 2.776_445;
 
 /// The work of each kind of copy, the first one's being 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Weights {
     /// One for each kind; copies take them in turn.
     pub(super) each: Vec<f64>,
-    /// How far each may be off, as a share of itself; 0 if all copies do the same.
+    /// How far each may be off, as a share of itself, with a probability of 95 %; 0 if all copies do the same.
     pub(super) error_ratio: f64,
 }
 
@@ -20,24 +22,19 @@ impl Weights {
         Self { each: vec![1.0], error_ratio: 0.0 }
     }
 
-    /// - `alone`: for each kind, how long its runs took; at least two.
-    ///
-    /// The shortest run counts, and the next one says how far that is to be trusted. Kinds that do not differ by more than that
-    /// are the same work.
-    pub(super) fn of(alone: &[Vec<Duration>]) -> Self {
-        let two_shortest = |spans: &Vec<Duration>| {
-            let mut seconds: Vec<f64> = spans.iter().map(Duration::as_secs_f64).collect();
-            seconds.sort_by(f64::total_cmp);
-            (seconds[0], seconds[1] / seconds[0] - 1.0)
+    /// - `alone`: how long each kind took, in each of [`SOLO_RUNS`] turns in which all kinds ran one after the other: a machine
+    ///   that gets slower does so for all of them.
+    pub(super) fn of(alone: &[Vec<Duration>; SOLO_RUNS]) -> Self {
+        let of_kind = |kind: usize| {
+            let ratio = |turn: &Vec<Duration>| (turn[kind].as_secs_f64() / turn[0].as_secs_f64()).ln();
+            let logs: Vec<f64> = alone[1..].iter().map(ratio).collect();
+            let n = logs.len() as f64;
+            let mean = logs.iter().sum::<f64>() / n;
+            let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            (mean.exp(), (T_OF_4 * (variance / n).sqrt()).exp_m1())
         };
-        let all: Vec<(f64, f64)> = alone.iter().map(two_shortest).collect();
-        let (first_s, first_error) = all[0];
-        let weight = |(s, error): &(f64, f64)| {
-            let ratio = s / first_s;
-            if (ratio - 1.0).abs() <= error + first_error { 1.0 } else { ratio }
-        };
-        let error_ratio = all[1..].iter().map(|(_, error)| error + first_error).fold(0.0, f64::max);
-        Self { each: all.iter().map(weight).collect(), error_ratio }
+        let (each, errors): (Vec<f64>, Vec<f64>) = (0..alone[0].len()).map(of_kind).unzip();
+        Self { each, error_ratio: errors.into_iter().fold(0.0, f64::max) }
     }
 
     pub(super) fn of_copy(&self, copy: u32) -> f64 {
@@ -66,15 +63,89 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_that_differ_by_less_than_their_runs_are_the_same_work() {
-        let spans = |ms: [u64; 3]| ms.map(Duration::from_millis).to_vec();
-        let weights = Weights::of(&[spans([105, 100, 160]), spans([104, 110, 103]), spans([200, 202, 999])]);
-        assert_eq!(weights.each, [1.0, 1.0, 2.0]);
-        assert!((weights.error_ratio - (0.05 + 0.01)).abs() < 1e-9, "{weights:?}");
-        assert_eq!((weights.of_copy(2), weights.of_copy(3)), (2.0, 1.0));
+    fn a_weight_is_the_mean_of_the_ratios_without_the_first_turn() {
+        let turn = |ms: [u64; 3]| ms.map(Duration::from_millis).to_vec();
+        // Cold at first; then the second kind is the first, and the third twice as much, on a machine that gets slower.
+        let mut alone = [1, 2, 3, 4, 5, 6].map(|times| turn([100 * times, 100 * times, 200 * times]));
+        alone[0] = turn([900, 100, 100]);
+        let weights = Weights::of(&alone);
+        assert!(weights.each.iter().zip([1.0, 1.0, 2.0]).all(|(found, is)| (found - is).abs() < 1e-9));
+        assert!(weights.error_ratio < 1e-9, "{weights:?}");
+        // By hand: ln 1.1, three times 0 and -ln 1.1 have the standard deviation 0.06740, and t x that / sqrt 5 is 0.08368.
+        let (fast, slow) = (turn([100, 100, 220]), turn([110, 110, 200]));
+        let even = turn([100, 100, 200]);
+        let weights = Weights::of(&[even.clone(), fast, even.clone(), even.clone(), even, slow]);
+        assert!((weights.error_ratio - 0.08368_f64.exp_m1()).abs() < 1e-4, "{weights:?}");
+        assert_eq!(
+            (weights.of_copy(1).to_bits(), weights.of_copy(3).to_bits()),
+            (1.0_f64.to_bits(), 1.0_f64.to_bits())
+        );
         assert_eq!(Weights::read(&weights.text(), 3), Some(weights.clone()));
         for (text, kinds) in [("", 1), ("0.1: 1,2", 3), ("0.1: 1,-2", 2), ("0.1: 1,NaN", 2), ("1,2", 2)] {
             assert_eq!(Weights::read(text, kinds), None, "{text}");
+        }
+    }
+
+    /// A number from 0 to 1, by splitmix64.
+    fn unit(seed: &mut u64) -> f64 {
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Normal by the sum of twelve uniform values.
+    fn normal(seed: &mut u64) -> f64 {
+        (0..12).map(|_| unit(seed)).sum::<f64>() - 6.0
+    }
+
+    /// How much longer than its truth a run takes; the number of its turn.
+    type Slowness = fn(&mut u64, usize) -> f64;
+
+    /// Of 1000 pairs of kinds, the second `ratio` times the first: how many weights are known well enough to be used (10 %), and how
+    /// many of those lie within their error.
+    fn held(slowness: Slowness, ratio: f64) -> (u32, u32) {
+        let (mut used, mut held) = (0, 0);
+        for experiment in 0..1_000_u64 {
+            let mut seed = experiment << 32;
+            let alone: [Vec<Duration>; SOLO_RUNS] = std::array::from_fn(|turn| {
+                [1.0, ratio].map(|work| Duration::from_secs_f64(work * slowness(&mut seed, turn))).to_vec()
+            });
+            let Weights { each, error_ratio } = Weights::of(&alone);
+            if error_ratio <= 0.1 {
+                used += 1;
+                held += u32::from((each[1] / ratio).ln().abs() <= error_ratio.ln_1p());
+            }
+        }
+        (used, held)
+    }
+
+    #[test]
+    fn a_weight_lies_within_its_error_as_often_as_it_says() {
+        let cases: [(&str, Slowness); 8] = [
+            ("even noise of 1 %", |seed, _| (0.01 * normal(seed)).exp()),
+            ("of 2 %", |seed, _| (0.02 * normal(seed)).exp()),
+            ("of 5 %", |seed, _| (0.05 * normal(seed)).exp()),
+            ("a tail of 3 % in the mean", |seed, _| 1.0 - 0.03 * (1.0 - unit(seed)).ln()),
+            ("one run in ten takes 10 % longer", |seed, _| {
+                (0.01 * normal(seed)).exp() * if unit(seed) < 0.1 { 1.1 } else { 1.0 }
+            }),
+            ("the first run takes three times as long", |seed, turn| {
+                (0.01 * normal(seed)).exp() * if turn == 0 { 3.0 } else { 1.0 }
+            }),
+            ("each turn is 2 % slower", |seed, turn| (0.01 * normal(seed) + 0.02 * turn as f64).exp()),
+            ("half of the runs take 50 % longer", |seed, _| {
+                (0.01 * normal(seed)).exp() * if unit(seed) < 0.5 { 1.5 } else { 1.0 }
+            }),
+        ];
+        for (name, slowness) in cases {
+            for ratio in [1.0, 1.02, 3.0] {
+                let (used, held) = held(slowness, ratio);
+                // Weights that are known too badly are not used, and those that seem known by luck are: two modes.
+                let is_refused = used <= 100;
+                assert!(is_refused || held * 100 >= used * 91, "{name}, {ratio}: {held} of {used}");
+                println!("{name} | {ratio} | {used} | {held}");
+            }
         }
     }
 }

@@ -7,8 +7,8 @@ use record::load::{
     Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
     PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
-use record::requests::{ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings};
-use record::target::Target;
+use record::requests::{CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings};
+use record::target::{Target, mask_text};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Real, Wrong, ns, word};
@@ -154,6 +154,9 @@ struct Kv {
     multi_get: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl_ns: Option<u64>,
+    /// Text and weight, each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<(String, u32)>,
 }
 
 fn one() -> u32 {
@@ -491,18 +494,21 @@ impl Rows {
 
 impl Kv {
     fn of(kv: &KvSettings) -> Self {
-        let KvSettings { keys, get_ratio, sizes: _, distribution, pipeline, multi_get, ttl } = *kv;
+        let KvSettings { keys, get_ratio, sizes: _, distribution, pipeline, multi_get, ttl, ref commands } =
+            *kv;
         let (get_ratio, distribution) = (Real(get_ratio), Rows::of(distribution));
         let (sizes, ttl_ns) = (kv.sizes_text(), ttl.map(ns));
-        Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns }
+        let commands = commands.iter().map(|c| (mask_text(&c.text), c.weight)).collect();
+        Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns, commands }
     }
 
     fn read(self) -> Result<KvSettings, Wrong> {
-        let Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns } = self;
+        let Self { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl_ns, commands } = self;
         let sizes = word("sizes", &sizes, |sizes| KvSettings::parse_sizes(sizes).ok())?;
         let (get_ratio, distribution) = (get_ratio.0, distribution.read());
         let ttl = ttl_ns.map(Duration::from_nanos);
-        Ok(KvSettings { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl })
+        let commands = commands.into_iter().map(|(text, weight)| CacheCommand { text, weight }).collect();
+        Ok(KvSettings { keys, get_ratio, sizes, distribution, pipeline, multi_get, ttl, commands })
     }
 }
 

@@ -1,7 +1,7 @@
 //! An import in the archive: a run with its time series, beside the runs of today.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::PathBuf;
 
 use import::When;
 use import::series::Stamp;
@@ -30,7 +30,7 @@ pub(super) struct KeepOptions {
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = key_value, requires = "keep")]
     labels: Vec<(String, String)>,
 
-    /// With --keep: the machine that the text is from; unknown where nobody says
+    /// With --keep: the machine that the text is from; by default unknown
     #[arg(long, value_name = "NAME", requires = "keep")]
     host: Option<String>,
 }
@@ -114,15 +114,16 @@ impl Keeper {
         self.refused.get_or_insert(reason.into());
     }
 
-    /// Writes the run, with the text itself beside it where it is a file.
-    pub(super) fn seal(self, file: &Path, global: &Global) -> anyhow::Result<()> {
+    /// Writes the run, with the text of each regular file beside it: a pipe cannot be read twice.
+    pub(super) fn seal(self, files: &[PathBuf], global: &Global) -> anyhow::Result<()> {
+        let name = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ");
         if let Some(reason) = self.refused {
-            return Err(Exit::Usage.with(format!("{}: {reason}", file.display())));
+            return Err(Exit::Usage.with(format!("{name}: {reason}")));
         }
         if self.series.is_empty() {
             let hint =
                 if self.tool == "mpstat" { " (a sample since boot is kept only with --boot)" } else { "" };
-            let text = format!("{}: nothing in it can be kept over time{hint}", file.display());
+            let text = format!("{name}: nothing in it can be kept over time{hint}");
             return Err(Exit::Usage.with(text));
         }
         let archive = global.archive_for_writing()?;
@@ -133,7 +134,6 @@ impl Keeper {
             }
             None => WallAnchor::now(),
         };
-        let name = file.display().to_string();
         let header = RunHeader {
             id: RunId::fresh(anchor),
             kind: RunKind::Import,
@@ -149,8 +149,16 @@ impl Keeper {
         let id = header.id;
         let mut writer =
             archive.begin(&RunHeader { state: RunState::Running, reason: None, ..header.clone() })?;
-        if file != Path::new("-") {
-            writer.add_file(&format!("{}.txt", self.tool), &mut File::open(file)?)?;
+        for (number, file) in (1..).zip(files) {
+            if !fs::metadata(file).is_ok_and(|file| file.is_file()) {
+                source::tell(&format!(
+                    "the text of {} is not kept: it is not a regular file",
+                    file.display()
+                ));
+                continue;
+            }
+            let stored = if files.len() == 1 { String::new() } else { format!("-{number}") };
+            writer.add_file(&format!("{}{stored}.txt", self.tool), &mut File::open(file)?)?;
         }
         // The facts of this machine are not those of the machine in the log.
         let facts =

@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         });
         receiver.end(end.as_ref().err())?;
         end.map_err(|error| source::failed(&name, error))?;
-        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))?;
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&[path], global))?;
         notes.verdict()
     })
 }

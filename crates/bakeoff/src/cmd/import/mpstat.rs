@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long)]
     sum_rates: bool,
 
-    /// Name the CPUs that are full below each sample: busy for at least PCT percent, 99 where nobody says. With --csv, a
+    /// Name the CPUs that are full below each sample: busy for at least PCT percent, by default 99. With --csv, a
     /// row for each of them instead of the samples
     #[arg(long, value_name = "PCT", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "not given, given, given with a word")]
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         });
         receiver.end(end.as_ref().err())?;
         end.map_err(|error| source::failed(&name, error))?;
-        keeper.map_or(Ok(()), |keeper| keeper.seal(&path, global))?;
+        keeper.map_or(Ok(()), |keeper| keeper.seal(&[path], global))?;
         notes.verdict()
     })
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         #[expect(clippy::cast_possible_truncation, reason = "to the nearest millisecond")]
         let t_ms = (1e3 * args.elapsed.unwrap_or(0.0)) as i64;
         keeper.add(t_ms, |stamp, into| import::series::plockstat(&log, stamp, into));
-        keeper.seal(&path, global)?;
+        keeper.seal(&[path], global)?;
         notes.verdict()
     })
 }

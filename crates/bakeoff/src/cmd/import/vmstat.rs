@@ -140,7 +140,7 @@ fn read(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exi
     let exit = tally.exit(&names)?;
     if let Some(keeper) = keeper {
         elapsed_s.ends_with(Exit::Usage)?;
-        keeper.seal(&files[0], global)?;
+        keeper.seal(&files, global)?;
     }
     Ok(exit)
 }
@@ -184,7 +184,8 @@ struct Tally {
 
 impl Tally {
     fn count(&mut self, interval: &Interval) {
-        *(if interval.ticks.is_ok() { &mut self.good } else { &mut self.bad }) += 1;
+        let has_ticks = interval.ticks.as_ref().is_ok_and(|ticks| ticks.sum() > 0);
+        *(if has_ticks { &mut self.good } else { &mut self.bad }) += 1;
         self.impossible += u64::from(interval.contradiction.is_some());
     }
 
@@ -218,7 +219,12 @@ fn watch_here(args: &Args, interval_s: f64, global: &Global, out: &mut dyn Write
         }
         if let Some(before) = before.replace(taken.clone()) {
             let elapsed_s = Some((taken.monotonic_ns - before.monotonic_ns) as f64 / 1e9);
-            let clockwork = Clockwork { hz: args.hz, cpus: args.cpus.or(Some(taken.cpus)), elapsed_s };
+            let cpus = args.cpus.or_else(|| taken.cpus_since(&before));
+            if cpus.is_none() {
+                let (then, now) = (before.cpus, taken.cpus);
+                notes.remark(&format!("{then} CPUs were online before this line, and {now} after it"));
+            }
+            let clockwork = Clockwork { hz: args.hz, cpus, elapsed_s };
             receiver.interval(&vmstat_s::interval(&before.snapshot, &taken.snapshot, &clockwork))?;
         }
         Ok(())
