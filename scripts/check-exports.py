@@ -42,7 +42,9 @@ def pairs(text, may_have_commas=False):
 
 def expected(row, start_ms):
     """The OpenMetrics sample of a row of the CSV: family and labels, value, and time."""
+    own = ("run", "kind", "run_state", "block", "bakeoff", "host", "copy_of_row")
     labels = {plain(name): value for name, value in pairs(row["labels"], row["t_ms"] == "").items()}
+    labels = {"sample_" + name if name in own else name: value for name, value in labels.items()}
     value = float(row["value"])
     if labels.get("stat") == "count":
         family = "bakeoff_" + plain(row["name"].removesuffix("_ns")) + "_samples"
