@@ -459,23 +459,18 @@ mod tests {
         let sample = |cpu: u32| {
             let event = if cpu == 1 { 0.998 } else { f64::from(cpu % 10) / 10.0 };
             CpuSample {
-                cpu,
                 event_ratio: Ok(event),
                 irq_ratio: Ok(0.01),
                 softirq_ratio: Ok(0.02),
                 run_queue_wait_ns: Ok(1_000_000),
-                tick_before_ratio: Err(Missing::because("not asked for")),
-                tick_after_ratio: Err(Missing::because("not asked for")),
-                sampled_ratio: Err(Missing::because("not asked for")),
                 procstat_busy_ratio: Ok(event / 2.0),
                 unaccounted_ratio: Ok(event / 2.0),
                 not_idle_ratio: Ok(event),
                 stolen_ratio: Ok(0.0),
-                cycles: Err(Missing::because("no such counter")),
-                instructions: Err(Missing::because("no such counter")),
                 balance_ns: Ok(0),
                 switches: Ok(1_234),
                 top: Ok(TopThread { pid: 4_711, tid: 4_712, comm: "mariadbd".into(), ratio: event * 0.9 }),
+                ..CpuSample::without_values(cpu, "not asked for")
             }
         };
         CpuInterval {

@@ -212,27 +212,21 @@ fn times(k: u64) -> (u64, u64) {
 
 fn cpu(k: u64) -> CpuInterval {
     let (from_ns, until_ns) = times(k);
-    let not_asked = || Missing::because("not asked for");
     let sample = |cpu: u32| {
         let busy = if cpu == 1 { 0.998 } else { 0.25 };
         CpuSample {
-            cpu,
             event_ratio: Ok(busy),
             irq_ratio: Ok(0.01),
             softirq_ratio: Ok(0.02),
             run_queue_wait_ns: Ok(1_000_000),
-            tick_before_ratio: Err(not_asked()),
-            tick_after_ratio: Err(not_asked()),
-            sampled_ratio: Err(not_asked()),
             procstat_busy_ratio: Ok(busy / 2.0),
             unaccounted_ratio: Ok(busy / 2.0),
             not_idle_ratio: Ok(busy),
             stolen_ratio: Ok(0.0),
-            cycles: Err(not_asked()),
-            instructions: Err(not_asked()),
             balance_ns: Ok(0),
             switches: Ok(1_234),
             top: Ok(TopThread { pid: 4_711, tid: 4_712, comm: "mariadbd".into(), ratio: busy * 0.9 }),
+            ..CpuSample::without_values(cpu, "not asked for")
         }
     };
     let cpus = (0..2).map(sample).collect();

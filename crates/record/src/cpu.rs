@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::missing::Maybe;
+use crate::missing::{Maybe, Missing};
 use crate::run::words;
 
 /// How the kernel was watched. Every result says which, because they can see different things.
@@ -72,6 +72,30 @@ pub struct CpuSample {
 }
 
 impl CpuSample {
+    /// A sample without a value, to be filled: every figure is missing, because `reason`.
+    pub fn without_values(cpu: u32, reason: &str) -> Self {
+        let why = Missing::because(reason);
+        Self {
+            cpu,
+            event_ratio: Err(why.clone()),
+            irq_ratio: Err(why.clone()),
+            softirq_ratio: Err(why.clone()),
+            run_queue_wait_ns: Err(why.clone()),
+            tick_before_ratio: Err(why.clone()),
+            tick_after_ratio: Err(why.clone()),
+            sampled_ratio: Err(why.clone()),
+            procstat_busy_ratio: Err(why.clone()),
+            unaccounted_ratio: Err(why.clone()),
+            not_idle_ratio: Err(why.clone()),
+            stolen_ratio: Err(why.clone()),
+            cycles: Err(why.clone()),
+            instructions: Err(why.clone()),
+            balance_ns: Err(why.clone()),
+            switches: Err(why.clone()),
+            top: Err(why),
+        }
+    }
+
     /// The best estimate of the busy share that this sample has: by events, else what was not idle.
     ///
     /// # Errors
@@ -286,28 +310,11 @@ impl CpuInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::missing::Missing;
 
     fn interval(seconds: u64, balances: &[Maybe<i64>]) -> CpuInterval {
-        let none = || Err(Missing::because("nobody looked"));
         let sample = |(cpu, balance): (u32, &Maybe<i64>)| CpuSample {
-            cpu,
-            event_ratio: none(),
-            irq_ratio: none(),
-            softirq_ratio: none(),
-            run_queue_wait_ns: Err(Missing::because("not measured")),
-            tick_before_ratio: none(),
-            tick_after_ratio: none(),
-            sampled_ratio: none(),
-            procstat_busy_ratio: none(),
-            unaccounted_ratio: none(),
-            not_idle_ratio: none(),
-            stolen_ratio: none(),
-            cycles: Err(Missing::because("nobody looked")),
-            instructions: Err(Missing::because("nobody looked")),
             balance_ns: balance.clone(),
-            switches: Err(Missing::because("nobody looked")),
-            top: Err(Missing::because("nobody looked")),
+            ..CpuSample::without_values(cpu, "nobody looked")
         };
         CpuInterval {
             from_ns: 0,
@@ -315,7 +322,7 @@ mod tests {
             rung: Rung::Bpf,
             missed_deadline: false,
             cpus: (0..).zip(balances).map(sample).collect(),
-            psi_some_ratio: none(),
+            psi_some_ratio: Err(Missing::because("nobody looked")),
             lost: BTreeMap::new(),
         }
     }

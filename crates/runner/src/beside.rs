@@ -194,27 +194,10 @@ mod tests {
 
     /// Two CPUs over two seconds: one is busy all the time, and the hypervisor takes a quarter of the other.
     fn watched() -> Beside {
-        let sample = |cpu: u32| {
-            let none = || Err(Missing::because("not measured"));
-            CpuSample {
-                cpu,
-                event_ratio: Ok(1.0 - f64::from(cpu)),
-                stolen_ratio: Ok(0.25 * f64::from(cpu)),
-                irq_ratio: none(),
-                softirq_ratio: none(),
-                run_queue_wait_ns: Err(Missing::because("not measured")),
-                tick_before_ratio: none(),
-                tick_after_ratio: none(),
-                sampled_ratio: none(),
-                procstat_busy_ratio: none(),
-                unaccounted_ratio: none(),
-                not_idle_ratio: none(),
-                cycles: Err(Missing::because("not measured")),
-                instructions: Err(Missing::because("not measured")),
-                balance_ns: Err(Missing::because("not measured")),
-                switches: Err(Missing::because("not measured")),
-                top: Err(Missing::because("not measured")),
-            }
+        let sample = |cpu: u32| CpuSample {
+            event_ratio: Ok(1.0 - f64::from(cpu)),
+            stolen_ratio: Ok(0.25 * f64::from(cpu)),
+            ..CpuSample::without_values(cpu, "not measured")
         };
         let interval = CpuInterval {
             from_ns: 0,

@@ -17,15 +17,16 @@
 
 mod specimens;
 
-use specimens::{BY_CHANCE, Random, Specimen, With, common, content, is_refused, specimens};
+use specimens::{
+    BY_CHANCE, Random, Specimen, With, common, content, decompressed_file, is_refused, specimens,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::Arc;
-use tamp::{Error, Loss, Lost, Meter, Places, Reader, SeekReader};
+use tamp::{Error, Loss, Lost, Meter, Reader, SeekReader};
 
 /// Damages `file` in one of several ways; yields how.
 fn mutate(file: &mut Vec<u8>, random: &mut Random) -> &'static str {
@@ -252,21 +253,10 @@ impl Place {
         if self.with.reference.is_some() {
             return Ok(());
         }
-        let (input, output) = (File::open(&self.packed).unwrap(), tempfile::tempfile().unwrap());
-        let input_bytes = input.metadata().unwrap().len();
-        let places = Places {
-            input: &input,
-            input_at: 0,
-            input_bytes,
-            output: Some(&output),
-            output_at: 0,
-            sparse: false,
-        };
-        match tamp::decompress_file(&places, &self.with.options(threads), &Meter::new(), &|| {}) {
+        let input = File::open(&self.packed).unwrap();
+        match decompressed_file(&input, &self.with.options(threads)) {
             Ok(None) => Ok(()),
-            Ok(Some(bytes)) => {
-                let mut written = vec![0; usize::try_from(bytes).unwrap()];
-                output.read_exact_at(&mut written, 0).unwrap();
+            Ok(Some(written)) => {
                 let is_same = found.is_whole && !found.has_garbage && written == found.content;
                 is_same.then_some(()).ok_or_else(|| "decompress_file and the reader differ".into())
             }

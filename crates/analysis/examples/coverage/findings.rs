@@ -1,5 +1,5 @@
-//! `dder`: findings that are there. How often they are named, how far what is said of them is off, and what is taken for the cause
-//! of a shift by time.
+//! `dder` on simulated sweeps with a known shift: how often the shift is found, how wrong its place and size are, and
+//! which cause is named.
 
 use bakeoff_analysis::sweep::{Cell, sweep};
 use rand_chacha::ChaCha8Rng;
@@ -17,7 +17,7 @@ fn later(size: u64, by: f64) -> f64 {
     smooth(size) * if size > 32_768 { by } else { 1.0 }
 }
 
-/// A shift by size: how often it is found, and how well its place and its size are told. And what is said where it is not found.
+/// Prints how often a shift by size is found, the errors of its place and size, and how often none is reported.
 pub(crate) fn by_size(experiments: u64) {
     println!(
         "| truth | found alone | found beside others | place within 1 % | size within a quarter of it | said to have none |"
@@ -57,10 +57,10 @@ fn two_speeds(at_s: f64) -> f64 {
     if at_s % 1.4 < 0.7 { 1.2 } else { 1.0 }
 }
 
-/// What others had of the CPUs in a quarter of a second, by its end.
+/// The share of the CPUs that other work used in a quarter of a second, from the time of its end.
 type Others = fn(&mut ChaCha8Rng, f64) -> f64;
 
-/// The same sweep, with what was watched of the machine beside it.
+/// Adds the CPU use of other work to a sweep.
 fn beside(mut run: Bakeoff, others: Others, seed: u64) -> Bakeoff {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for run in run.attempts.iter_mut().filter_map(|attempt| attempt.run.as_mut()) {
@@ -77,7 +77,7 @@ fn beside(mut run: Bakeoff, others: Others, seed: u64) -> Bakeoff {
     run
 }
 
-/// What is named beside a shift by time of a machine with two speeds.
+/// Prints which causes are named for a shift by time, on a machine with two speeds.
 pub(crate) fn causes(experiments: u64) {
     println!("| what others do | shifts by time | of them, others are named |");
     println!("|---|---|---|");

@@ -109,7 +109,7 @@ fn with_noise(truth: Curve, rounds: usize, (shared, own): (f64, f64), seed: u64)
     scaling(&series, 16.0)
 }
 
-/// Which law is printed of machines that have little of what tells laws apart, and whether what is printed of it is true.
+/// Prints which law is chosen where the laws hardly differ, and how often a printed interval misses the truth.
 pub(crate) fn choice(experiments: u64) {
     println!(
         "| contention, coherency | noise | linear | Amdahl | USL | a printed interval misses its truth |"

@@ -16,23 +16,8 @@ use record::series::Sample;
 pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
     let missing = || Missing::because("synthetic");
     let sample = |cpu| CpuSample {
-        cpu,
         event_ratio: Ok(f64::from(u8::from(cpu < busy))),
-        irq_ratio: Err(missing()),
-        softirq_ratio: Err(missing()),
-        run_queue_wait_ns: Err(missing()),
-        tick_before_ratio: Err(missing()),
-        tick_after_ratio: Err(missing()),
-        sampled_ratio: Err(missing()),
-        procstat_busy_ratio: Err(missing()),
-        unaccounted_ratio: Err(missing()),
-        not_idle_ratio: Err(missing()),
-        stolen_ratio: Err(missing()),
-        cycles: Err(missing()),
-        instructions: Err(missing()),
-        balance_ns: Err(missing()),
-        switches: Err(missing()),
-        top: Err(missing()),
+        ..CpuSample::without_values(cpu, "synthetic")
     };
     CpuInterval {
         from_ns: 0,

@@ -343,26 +343,23 @@ fn slices(typical_ns: f64, chance: &mut ChaCha8Rng) -> Vec<HistogramSlice> {
 
 /// One second of two CPUs.
 pub(crate) fn cpu(from_ns: u64, busy: f64, chance: &mut ChaCha8Rng) -> CpuInterval {
+    let no_counters =
+        || Missing::because("this machine has no hardware counters, or its hypervisor lends none");
     let sample = |cpu: u32, busy: f64| CpuSample {
-        cpu,
         event_ratio: Ok(busy),
         irq_ratio: Ok(0.01),
         softirq_ratio: Ok(0.02),
         run_queue_wait_ns: Ok(1_000_000),
-        tick_before_ratio: Err(Missing::because("not watched")),
-        tick_after_ratio: Err(Missing::because("not watched")),
-        sampled_ratio: Err(Missing::because("not watched")),
         procstat_busy_ratio: Ok(busy * 0.9),
         unaccounted_ratio: Ok(0.012),
         not_idle_ratio: Ok(busy * 1.01),
         stolen_ratio: Ok(0.0),
-        cycles: Err(Missing::because("this machine has no hardware counters, or its hypervisor lends none")),
-        instructions: Err(Missing::because(
-            "this machine has no hardware counters, or its hypervisor lends none",
-        )),
         balance_ns: Ok(-31),
         switches: Ok(4_821 + u64::from(cpu) * 100),
         top: Ok(TopThread { pid: 4_711, tid: 4_720 + cpu, comm: "bakeoff".into(), ratio: busy * 0.8 }),
+        cycles: Err(no_counters()),
+        instructions: Err(no_counters()),
+        ..CpuSample::without_values(cpu, "not watched")
     };
     let wobble = 0.01 * normal(chance);
     CpuInterval {

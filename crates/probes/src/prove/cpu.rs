@@ -349,23 +349,13 @@ mod tests {
     fn window(unsure: f64, stolen: f64, event: f64) -> Window {
         let none = || Err(Missing::because("nobody looked"));
         let sample = CpuSample {
-            cpu: 1,
             event_ratio: Ok(event),
-            irq_ratio: none(),
-            softirq_ratio: none(),
-            run_queue_wait_ns: Err(Missing::because("not measured")),
-            tick_before_ratio: none(),
-            tick_after_ratio: none(),
             sampled_ratio: Ok(0.9),
-            procstat_busy_ratio: none(),
-            unaccounted_ratio: none(),
             not_idle_ratio: Ok(0.71),
             stolen_ratio: Ok(stolen),
-            cycles: Err(Missing::because("nobody looked")),
-            instructions: Err(Missing::because("nobody looked")),
             balance_ns: Ok(0),
             switches: Ok(1),
-            top: Err(Missing::because("nobody looked")),
+            ..CpuSample::without_values(1, "nobody looked")
         };
         let interval = CpuInterval {
             from_ns: 0,

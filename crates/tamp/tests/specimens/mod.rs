@@ -1,9 +1,13 @@
 //! Files of all formats and of stock tools, to be damaged.
 
+use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use tamp::{Dictionary, Error, Format, FrameOptions, Level, Loss, Meter, Options, ReadOptions, Writer};
+use tamp::{
+    Dictionary, Error, Format, FrameOptions, Level, Loss, Meter, Options, Places, ReadOptions, Writer,
+};
 
 /// splitmix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -21,6 +25,20 @@ impl Random {
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit.max(1) as u64).unwrap()
     }
+}
+
+/// What `decompress_file` writes; `None` where it leaves the file to the reader.
+pub(crate) fn decompressed_file(input: &File, options: &ReadOptions) -> Result<Option<Vec<u8>>, Error> {
+    let output = tempfile::tempfile().unwrap();
+    let input_bytes = input.metadata().unwrap().len();
+    let places =
+        Places { input, input_at: 0, input_bytes, output: Some(&output), output_at: 0, sparse: false };
+    let Some(bytes) = tamp::decompress_file(&places, options, &Meter::new(), &|| {})? else {
+        return Ok(None);
+    };
+    let mut written = vec![0; usize::try_from(bytes).unwrap()];
+    output.read_exact_at(&mut written, 0).unwrap();
+    Ok(Some(written))
 }
 
 /// Text, then what does not compress, then compressed files of all kinds, then text.

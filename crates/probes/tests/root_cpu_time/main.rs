@@ -6,20 +6,23 @@
 #![cfg(feature = "bpf")]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "this whole file is tests")]
 
+mod hog;
+mod interrupts;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bakeoff_probes::cpu_list;
 use bakeoff_probes::cpu_time::{self, CpuProbe, Options, Watch};
+use bakeoff_probes::hog::{ping_pong, usable};
 use bakeoff_probes::topology::Cores;
-use bakeoff_probes::{cpu_list, hog};
-use nix::time::{clock_getcpuclockid, clock_gettime};
-use nix::unistd::Pid;
 use record::clock::{Clock, Monotonic};
 use record::cpu::{CpuInterval, CpuSample, Rung, TaskSample, UNOWNED_NS};
+
+use crate::hog::Hog;
 
 #[test]
 fn root_what_hides_between_ticks_is_seen_by_events_and_not_by_ticks() {
@@ -230,7 +233,7 @@ fn root_every_context_switch_is_counted_once() {
     let all_before = context_switches();
     probe.start();
     let all_first = context_switches();
-    let truth = hog::ping_pong(Some(cpu), 20_000).unwrap();
+    let truth = ping_pong(Some(cpu), 20_000).unwrap();
     let all_last = context_switches();
     let interval = probe.read();
     let all_after = context_switches();
@@ -271,179 +274,6 @@ fn root_the_perf_rung_tells_what_the_bpf_rung_tells() {
     let (bpf, perf) = (count(&by_bpf), count(&by_perf));
     assert!(perf + 3 * lost >= bpf, "{bpf} switches, {perf} by perf, which lost {lost}");
 }
-
-#[test]
-fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt() {
-    const WINDOWS: usize = 5;
-    let Some((mut probe, _alone)) = probe() else { return };
-    let Some((cpu, from_cpu)) = two_cpus() else { return };
-    // A spinner wants its CPU all the time. What it neither had nor waited for, and no handler took, went to the host, to
-    // exits into it, and to the way to handlers and back: first without packets, so that the rest is theirs.
-    let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
-    let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
-    spinner.stop();
-    let words = ["packets", &cpu.to_string(), &from_cpu.to_string(), "50000", "60", "spin"];
-    let mut hog = Hog::start(&words);
-    let tid = hog.thread("hog-spinner");
-    let windows: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut hog, Some(tid))).collect();
-    hog.stop();
-    // Of the time that it had; where others want the CPU too, that is little.
-    let unseen = median(control.iter().map(|w| (w.lost() - w.taken) / w.seen));
-    let lost = |w: &Lost| w.lost() - unseen * w.seen;
-    let taken = median(windows.iter().map(|w| w.taken));
-    let way = median(windows.iter().map(|w| lost(w) - w.taken));
-    let lost = median(windows.iter().map(lost));
-    let per_s = median(windows.iter().map(|w| w.interrupts));
-    // What this thread waited for a CPU between two readings, and by how much windows differ: next to nothing on a quiet machine.
-    let all = || control.iter().chain(&windows);
-    let unsure = median(all().map(|w| (w.most - w.least) / 2.0))
-        + middle_half(control.iter().map(|w| w.lost() - w.taken))
-        + middle_half(windows.iter().map(|w| w.lost() - w.taken));
-    eprintln!(
-        "handlers took {:.2} % from the spinner, which lost {:.2} % (+-{:.2}) to packets: the difference is {:.0} ns for each of \
-         {per_s:.0} interrupts a second; without packets it lost {:.2} % of its time",
-        taken * 100.0,
-        lost * 100.0,
-        unsure * 100.0,
-        way * 1e9 / per_s.max(1.0),
-        unseen * 100.0
-    );
-    for window in all() {
-        assert!(window.taken <= window.most + 0.01, "{window:?}");
-    }
-    assert!(taken > 0.001 && way > -0.01 - unsure, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
-    // The way there and back costs a virtual machine about as much as a short handler, on a busy host more.
-    let least = lost / LOST_FOR_EACH_TAKEN - 0.01 - unsure;
-    assert!(taken > least, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
-
-    let last = &windows[WINDOWS - 1];
-    assert!(last.of_cpu > last.taken - 0.005, "{last:?}");
-    // The spinner has what it saw, and the rest is told beside it.
-    assert!((last.seen - 0.01..last.most - last.taken + last.seen + 0.01).contains(&last.had), "{last:?}");
-    assert!((last.by_kind - last.of_cpu).abs() < 0.005 && last.has_net_rx, "{last:?}");
-}
-
-/// A handler takes the part of what its interrupt costs that lies between its two events.
-const LOST_FOR_EACH_TAKEN: f64 = 3.0;
-
-/// What a thread that wants a CPU all the time lost of it in a window of a second, as shares.
-#[derive(Debug)]
-struct Lost {
-    /// It had so much by its own readings of the clock, and by events.
-    seen: f64,
-    had: f64,
-    /// It neither had this nor waited for a CPU: at least, and at most.
-    least: f64,
-    most: f64,
-    /// Interrupts took this from it, and from whatever had the CPU.
-    taken: f64,
-    of_cpu: f64,
-    /// The same by their kinds.
-    by_kind: f64,
-    has_net_rx: bool,
-    /// So many a second, on all CPUs.
-    interrupts: f64,
-}
-
-impl Lost {
-    fn lost(&self) -> f64 {
-        self.least.midpoint(self.most)
-    }
-}
-
-/// - `tid`: the thread of the hog that spins; without it, all of its threads do.
-fn lost(probe: &mut CpuProbe, hog: &mut Hog, tid: Option<u32>) -> Lost {
-    let cpu = last_cpu();
-    let delay_ns = |hog: &Hog| tid.map_or_else(|| hog.run_delay_of_all_ns(), |tid| hog.run_delay_ns(tid));
-    let delay_outer_ns = delay_ns(hog);
-    probe.start();
-    let (began_ns, seen_ns, delay_inner_ns) = (Monotonic.now_ns(), hog.seen_ns(), delay_ns(hog));
-    sleep(Duration::from_secs(1));
-    let (delay_inner_ns, seen_ns) = (delay_ns(hog) - delay_inner_ns, hog.seen_ns() - seen_ns);
-    let inner_ns = Monotonic.now_ns() - began_ns;
-    let interval = probe.read();
-    let delay_outer_ns = delay_ns(hog) - delay_outer_ns;
-    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
-    let share = |ns: u64| ns as f64 / wall_ns;
-    let pid = hog.child.id();
-    let tasks = probe.tasks().unwrap().iter().filter(|t| tid.map_or(t.pid == pid, |tid| t.tid == tid));
-    let (had_ns, taken_ns) = tasks.fold((0, 0), |(a, b), t| (a + t.on_cpu_ns, b + t.interrupted_ns));
-    let kinds = probe.interrupts().unwrap().iter().filter(|k| k.cpu == cpu);
-    let sample = of(&interval, cpu);
-    Lost {
-        seen: share(seen_ns),
-        had: share(had_ns),
-        least: (inner_ns as f64 - seen_ns as f64 - delay_outer_ns as f64) / wall_ns,
-        most: 1.0 - share(seen_ns + delay_inner_ns),
-        taken: share(taken_ns),
-        of_cpu: sample.irq_ratio.clone().unwrap() + sample.softirq_ratio.clone().unwrap(),
-        by_kind: share(kinds.clone().map(|k| k.ns).sum()),
-        has_net_rx: kinds.clone().any(|k| k.kind == "net-rx"),
-        interrupts: probe.cost().unwrap().events[1].count as f64 * 1e9 / wall_ns,
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let values = sorted(values);
-    values[values.len() / 2]
-}
-
-/// How far the values of the middle half are apart.
-fn middle_half(values: impl Iterator<Item = f64>) -> f64 {
-    let values = sorted(values);
-    values[values.len() * 3 / 4] - values[values.len() / 4]
-}
-
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-#[test]
-fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
-    const WINDOWS: usize = 8;
-    let Some((mut probe, _alone)) = probe() else { return };
-    let Some((cpu, from_cpu)) = two_cpus() else { return };
-    let mut hog = Hog::start(&["packets", &cpu.to_string(), &from_cpu.to_string(), "100000", "60"]);
-    probe.start();
-    let windows: Vec<CpuSample> = (0..WINDOWS)
-        .map(|_| {
-            sleep(Duration::from_secs(1));
-            of(&probe.read(), cpu).clone()
-        })
-        .collect();
-    let whole = of(&probe.since_start().unwrap(), cpu).clone();
-    hog.stop();
-    let event = |sample: &CpuSample| sample.event_ratio.clone().unwrap();
-    // The host's exits hold up some windows, and samples in them: the middle one is less disturbed than their mean.
-    let sampled = median(windows.iter().map(|w| w.sampled_ratio.clone().unwrap() - event(w)));
-    // The kernel tells idle time in ticks of 10 ms, so over the whole time only.
-    let not_idle = whole.not_idle_ratio.clone().unwrap() - event(&whole);
-    let per_s = probe.cost().unwrap().events[1].count as f64 / WINDOWS as f64;
-    eprintln!(
-        "by events {:.2} %, of that softirqs {:.2} % and interrupts {:.2} %; sampled is {:+.2} points off, not-idle {:+.2}: \
-         {:.0} ns for each of {per_s:.0} interrupts a second",
-        event(&whole) * 100.0,
-        whole.softirq_ratio.clone().unwrap() * 100.0,
-        whole.irq_ratio.clone().unwrap() * 100.0,
-        sampled * 100.0,
-        not_idle * 100.0,
-        not_idle * 1e9 / per_s.max(1.0)
-    );
-    assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
-    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's interrupt, of which most
-    // are, is not sampled: the sample comes in one.
-    let p = event(&whole);
-    let error = 3.0 * (p * (1.0 - p) / 997.0).sqrt() / (WINDOWS as f64).sqrt() * 1.25;
-    let missed = whole.irq_ratio.clone().unwrap();
-    assert!((-0.01 - error - missed..0.01 + error).contains(&sampled), "{sampled} off: {windows:?}");
-    // Idle time stops before the handler's first event and starts after its last.
-    assert!((-0.01..0.01 + per_s * IDLE_EXIT_S).contains(&not_idle), "{not_idle} off: {whole:?}");
-}
-
-/// The way out of idle into a handler and back, at most, on a virtual machine whose host is busy.
-const IDLE_EXIT_S: f64 = 3e-6;
 
 #[test]
 fn root_threads_that_share_a_cpu_wait_for_it_as_long_as_the_scheduler_says() {
@@ -500,7 +330,7 @@ fn root_the_thread_that_ran_most_goes_by_the_name_that_it_took() {
 fn root_its_own_cost_is_measured() {
     let Some((mut probe, _alone)) = probe() else { return };
     probe.start();
-    hog::ping_pong(None, 1_000).unwrap();
+    ping_pong(None, 1_000).unwrap();
     probe.read();
     let cost = probe.cost().unwrap();
     assert!(cost.events[0].count >= 2_000, "{cost:?}");
@@ -590,7 +420,7 @@ fn last_cpu() -> u32 {
 
 /// The last CPU and another one; `None`, and the reason printed, where there is one only.
 fn two_cpus() -> Option<(u32, u32)> {
-    let usable = hog::usable();
+    let usable = usable();
     let other = usable.iter().copied().find(|cpu| *cpu != last_cpu());
     if other.is_none() {
         eprintln!("skipped: needs two CPUs");
@@ -613,113 +443,4 @@ fn sleep(span: Duration) {
     while Monotonic.now_ns() < until_ns {
         Monotonic.sleep_until_ns(until_ns);
     }
-}
-
-/// A hog in a process of its own; ends when this is dropped.
-struct Hog {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Hog {
-    /// Returns when it is at work.
-    fn start(words: &[&str]) -> Self {
-        let mut child = Command::new(hog_binary())
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("cargo builds the examples with the tests");
-        let stdin = child.stdin.take().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n", "hog {words:?} did not start");
-        Self { child, stdin, stdout }
-    }
-
-    /// CPU time of its process so far, by the scheduler's own clock.
-    fn cpu_ns(&self) -> u64 {
-        let pid = Pid::from_raw(self.child.id().cast_signed());
-        let t = clock_gettime(clock_getcpuclockid(pid).unwrap()).unwrap();
-        t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
-    }
-
-    /// For how long it saw itself run so far.
-    fn seen_ns(&mut self) -> u64 {
-        self.stdin.write_all(b"?").unwrap();
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.trim().strip_prefix("seen ").unwrap().parse().unwrap()
-    }
-
-    /// What the kernel itself says of its threads so far.
-    fn totals(&self) -> Totals {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let status = |t: fs::DirEntry| fs::read_to_string(t.path().join("status")).unwrap();
-        let switches = threads.map(|t| switches(&status(t.unwrap()))).sum();
-        Totals { cpu_ns: self.cpu_ns(), switches }
-    }
-
-    /// The id of its thread of that name, once there is one.
-    fn thread(&self, name: &str) -> u32 {
-        loop {
-            for task in fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap() {
-                let path = task.unwrap().path();
-                if fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name) {
-                    return path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-                }
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// For how long that thread waited for a CPU, by the scheduler.
-    fn run_delay_ns(&self, tid: u32) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/task/{tid}/schedstat", self.child.id())).unwrap();
-        text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-
-    fn run_delay_of_all_ns(&self) -> u64 {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let tid = |t: fs::DirEntry| t.file_name().to_str().unwrap().parse().unwrap();
-        tasks.map(|t| self.run_delay_ns(tid(t.unwrap()))).sum()
-    }
-
-    fn stop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Hog {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-#[derive(Debug)]
-struct Totals {
-    cpu_ns: u64,
-    switches: u64,
-}
-
-impl Totals {
-    fn since(&self, before: &Self) -> Self {
-        Self { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches }
-    }
-}
-
-/// Voluntary and involuntary ones, of the text of a `status` file.
-fn switches(status: &str) -> u64 {
-    let counts = status.lines().filter_map(|l| l.split_once("voluntary_ctxt_switches:"));
-    counts.map(|(_, n)| n.trim().parse::<u64>().unwrap()).sum()
-}
-
-fn hog_binary() -> PathBuf {
-    // target/debug/deps/this-test -> target/debug/examples/hog
-    let this = std::env::current_exe().unwrap();
-    this.parent().unwrap().parent().unwrap().join("examples/hog")
 }

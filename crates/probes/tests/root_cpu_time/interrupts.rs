@@ -1,0 +1,183 @@
+//! Interrupts and softirqs: time that is nobody's task.
+
+use std::time::Duration;
+
+use bakeoff_probes::cpu_time::CpuProbe;
+use record::clock::{Clock as _, Monotonic};
+use record::cpu::CpuSample;
+
+use crate::hog::Hog;
+use crate::{last_cpu, of, probe, sleep, two_cpus};
+
+#[test]
+fn root_softirqs_are_busy_time_and_taken_out_of_the_thread_that_they_interrupt() {
+    const WINDOWS: usize = 5;
+    let Some((mut probe, _alone)) = probe() else { return };
+    let Some((cpu, from_cpu)) = two_cpus() else { return };
+    // A spinner wants its CPU all the time. What it neither had nor waited for, and no handler took, went to the host, to
+    // exits into it, and to the way to handlers and back: first without packets, so that the rest is theirs.
+    let mut spinner = Hog::start(&["spin", &cpu.to_string(), "60"]);
+    let control: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut spinner, None)).collect();
+    spinner.stop();
+    let words = ["packets", &cpu.to_string(), &from_cpu.to_string(), "50000", "60", "spin"];
+    let mut hog = Hog::start(&words);
+    let tid = hog.thread("hog-spinner");
+    let windows: Vec<Lost> = (0..WINDOWS).map(|_| lost(&mut probe, &mut hog, Some(tid))).collect();
+    hog.stop();
+    // Of the time that it had; where others want the CPU too, that is little.
+    let unseen = median(control.iter().map(|w| (w.lost() - w.taken) / w.seen));
+    let lost = |w: &Lost| w.lost() - unseen * w.seen;
+    let taken = median(windows.iter().map(|w| w.taken));
+    let way = median(windows.iter().map(|w| lost(w) - w.taken));
+    let lost = median(windows.iter().map(lost));
+    let per_s = median(windows.iter().map(|w| w.interrupts));
+    // What this thread waited for a CPU between two readings, and by how much windows differ: next to nothing on a quiet machine.
+    let all = || control.iter().chain(&windows);
+    let unsure = median(all().map(|w| (w.most - w.least) / 2.0))
+        + middle_half(control.iter().map(|w| w.lost() - w.taken))
+        + middle_half(windows.iter().map(|w| w.lost() - w.taken));
+    eprintln!(
+        "handlers took {:.2} % from the spinner, which lost {:.2} % (+-{:.2}) to packets: the difference is {:.0} ns for each of \
+         {per_s:.0} interrupts a second; without packets it lost {:.2} % of its time",
+        taken * 100.0,
+        lost * 100.0,
+        unsure * 100.0,
+        way * 1e9 / per_s.max(1.0),
+        unseen * 100.0
+    );
+    for window in all() {
+        assert!(window.taken <= window.most + 0.01, "{window:?}");
+    }
+    assert!(taken > 0.001 && way > -0.01 - unsure, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
+    // The way there and back costs a virtual machine about as much as a short handler, on a busy host more.
+    let least = lost / LOST_FOR_EACH_TAKEN - 0.01 - unsure;
+    assert!(taken > least, "taken {taken}, lost {lost} +- {unsure}: {windows:?}");
+
+    let last = &windows[WINDOWS - 1];
+    assert!(last.of_cpu > last.taken - 0.005, "{last:?}");
+    // The spinner has what it saw, and the rest is told beside it.
+    assert!((last.seen - 0.01..last.most - last.taken + last.seen + 0.01).contains(&last.had), "{last:?}");
+    assert!((last.by_kind - last.of_cpu).abs() < 0.005 && last.has_net_rx, "{last:?}");
+}
+
+/// A handler takes the part of what its interrupt costs that lies between its two events.
+const LOST_FOR_EACH_TAKEN: f64 = 3.0;
+
+/// What a thread that wants a CPU all the time lost of it in a window of a second, as shares.
+#[derive(Debug)]
+struct Lost {
+    /// It had so much by its own readings of the clock, and by events.
+    seen: f64,
+    had: f64,
+    /// It neither had this nor waited for a CPU: at least, and at most.
+    least: f64,
+    most: f64,
+    /// Interrupts took this from it, and from whatever had the CPU.
+    taken: f64,
+    of_cpu: f64,
+    /// The same by their kinds.
+    by_kind: f64,
+    has_net_rx: bool,
+    /// So many a second, on all CPUs.
+    interrupts: f64,
+}
+
+impl Lost {
+    fn lost(&self) -> f64 {
+        self.least.midpoint(self.most)
+    }
+}
+
+/// - `tid`: the thread of the hog that spins; without it, all of its threads do.
+fn lost(probe: &mut CpuProbe, hog: &mut Hog, tid: Option<u32>) -> Lost {
+    let cpu = last_cpu();
+    let delay_ns = |hog: &Hog| tid.map_or_else(|| hog.run_delay_of_all_ns(), |tid| hog.run_delay_ns(tid));
+    let delay_outer_ns = delay_ns(hog);
+    probe.start();
+    let (began_ns, seen_ns, delay_inner_ns) = (Monotonic.now_ns(), hog.seen_ns(), delay_ns(hog));
+    sleep(Duration::from_secs(1));
+    let (delay_inner_ns, seen_ns) = (delay_ns(hog) - delay_inner_ns, hog.seen_ns() - seen_ns);
+    let inner_ns = Monotonic.now_ns() - began_ns;
+    let interval = probe.read();
+    let delay_outer_ns = delay_ns(hog) - delay_outer_ns;
+    let wall_ns = (interval.until_ns - interval.from_ns) as f64;
+    let share = |ns: u64| ns as f64 / wall_ns;
+    let pid = hog.child.id();
+    let tasks = probe.tasks().unwrap().iter().filter(|t| tid.map_or(t.pid == pid, |tid| t.tid == tid));
+    let (had_ns, taken_ns) = tasks.fold((0, 0), |(a, b), t| (a + t.on_cpu_ns, b + t.interrupted_ns));
+    let kinds = probe.interrupts().unwrap().iter().filter(|k| k.cpu == cpu);
+    let sample = of(&interval, cpu);
+    Lost {
+        seen: share(seen_ns),
+        had: share(had_ns),
+        least: (inner_ns as f64 - seen_ns as f64 - delay_outer_ns as f64) / wall_ns,
+        most: 1.0 - share(seen_ns + delay_inner_ns),
+        taken: share(taken_ns),
+        of_cpu: sample.irq_ratio.clone().unwrap() + sample.softirq_ratio.clone().unwrap(),
+        by_kind: share(kinds.clone().map(|k| k.ns).sum()),
+        has_net_rx: kinds.clone().any(|k| k.kind == "net-rx"),
+        interrupts: probe.cost().unwrap().events[1].count as f64 * 1e9 / wall_ns,
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    values[values.len() / 2]
+}
+
+/// How far the values of the middle half are apart.
+fn middle_half(values: impl Iterator<Item = f64>) -> f64 {
+    let values = sorted(values);
+    values[values.len() * 3 / 4] - values[values.len() / 4]
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+#[test]
+fn root_softirqs_on_an_idle_cpu_are_not_idle_time() {
+    const WINDOWS: usize = 8;
+    let Some((mut probe, _alone)) = probe() else { return };
+    let Some((cpu, from_cpu)) = two_cpus() else { return };
+    let mut hog = Hog::start(&["packets", &cpu.to_string(), &from_cpu.to_string(), "100000", "60"]);
+    probe.start();
+    let windows: Vec<CpuSample> = (0..WINDOWS)
+        .map(|_| {
+            sleep(Duration::from_secs(1));
+            of(&probe.read(), cpu).clone()
+        })
+        .collect();
+    let whole = of(&probe.since_start().unwrap(), cpu).clone();
+    hog.stop();
+    let event = |sample: &CpuSample| sample.event_ratio.clone().unwrap();
+    // The host's exits hold up some windows, and samples in them: the middle one is less disturbed than their mean.
+    let sampled = median(windows.iter().map(|w| w.sampled_ratio.clone().unwrap() - event(w)));
+    // The kernel tells idle time in ticks of 10 ms, so over the whole time only.
+    let not_idle = whole.not_idle_ratio.clone().unwrap() - event(&whole);
+    let per_s = probe.cost().unwrap().events[1].count as f64 / WINDOWS as f64;
+    eprintln!(
+        "by events {:.2} %, of that softirqs {:.2} % and interrupts {:.2} %; sampled is {:+.2} points off, not-idle {:+.2}: \
+         {:.0} ns for each of {per_s:.0} interrupts a second",
+        event(&whole) * 100.0,
+        whole.softirq_ratio.clone().unwrap() * 100.0,
+        whole.irq_ratio.clone().unwrap() * 100.0,
+        sampled * 100.0,
+        not_idle * 100.0,
+        not_idle * 1e9 / per_s.max(1.0)
+    );
+    assert!(whole.softirq_ratio.clone().unwrap() > 0.005, "{whole:?}");
+    // Three standard errors of a window's samples; the median of eight is closer. A handler of the timer's interrupt, of which most
+    // are, is not sampled: the sample comes in one.
+    let p = event(&whole);
+    let error = 3.0 * (p * (1.0 - p) / 997.0).sqrt() / (WINDOWS as f64).sqrt() * 1.25;
+    let missed = whole.irq_ratio.clone().unwrap();
+    assert!((-0.01 - error - missed..0.01 + error).contains(&sampled), "{sampled} off: {windows:?}");
+    // Idle time stops before the handler's first event and starts after its last.
+    assert!((-0.01..0.01 + per_s * IDLE_EXIT_S).contains(&not_idle), "{not_idle} off: {whole:?}");
+}
+
+/// The way out of idle into a handler and back, at most, on a virtual machine whose host is busy.
+const IDLE_EXIT_S: f64 = 3e-6;
