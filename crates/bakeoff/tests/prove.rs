@@ -2,6 +2,9 @@
 
 mod lab;
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::Stdio;
+
 use lab::Lab;
 
 #[test]
@@ -41,6 +44,30 @@ fn a_hog_says_what_it_took_by_its_own_clock() {
     assert_eq!(text.code, Some(0));
     assert!(text.out.contains("the truth, by its own clock"), "{}", text.out);
     assert!(text.err.contains("with one thread"), "{}", text.err);
+}
+
+#[test]
+fn a_hog_answers_the_prover_while_it_works_and_ends_with_its_input() {
+    let lab = Lab::new();
+    let mut command = lab.command(&["hog", "spin", "--threads", "1", "--time", "2m", "--ready"]);
+    let mut hog = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut asked, mut out) = (hog.stdin.take().unwrap(), BufReader::new(hog.stdout.take().unwrap()));
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let mut seen = || -> u64 {
+        let mut line = String::new();
+        asked.write_all(b"?").unwrap();
+        out.read_line(&mut line).unwrap();
+        line.trim().strip_prefix("seen ").expect(&line).parse().unwrap()
+    };
+    let first = seen();
+    while seen() <= first {}
+    drop(asked);
+    let mut last = String::new();
+    out.read_to_string(&mut last).unwrap();
+    assert!(last.starts_with("the truth, by its own clock"), "{last}");
+    assert!(hog.wait().unwrap().success());
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `bakeoff hog`: work with a known truth, for `prove`, for teaching, and to try one's own tools on.
 
+use std::fs::File;
 use std::io::{Read as _, Write};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,9 +204,11 @@ fn stop_flag(ready: bool) -> anyhow::Result<Arc<AtomicBool>> {
     }
     if ready {
         let flag = Arc::clone(&stop);
+        // Past the lock of standard output, which is held until the work is over.
+        let mut out = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         std::thread::Builder::new().name("input".into()).spawn(move || {
             while std::io::stdin().read(&mut [0]).is_ok_and(|n| n == 1) {
-                if writeln!(std::io::stdout(), "seen {}", hog::seen_ns()).is_err() {
+                if out.write_all(format!("seen {}\n", hog::seen_ns()).as_bytes()).is_err() {
                     break;
                 }
             }
