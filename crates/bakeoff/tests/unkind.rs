@@ -47,6 +47,41 @@ fn root_in_a_pid_namespace_pid_means_the_process_that_has_that_id_there() {
 }
 
 #[test]
+fn root_in_a_pid_namespace_with_the_old_proc_nobody_is_taken_for_another() {
+    if in_a_pid_namespace().is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let inside = |script: &str| {
+        let script = script.replace("BAKEOFF", env!("CARGO_BIN_EXE_bakeoff"));
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount", "sh", "-c", &script]).stdin(Stdio::null());
+        Ended::of(command.env("BAKEOFF_ARCHIVE", lab.path("archive")).output().unwrap())
+    };
+    let recorded = inside(&format!("BAKEOFF record --json --no-archive -- sh -c '{SPIN}'"));
+    let document: Value = serde_json::from_str(&recorded.out).unwrap();
+    assert!(document["cpu_by_events_s"].as_f64().unwrap() > 0.0, "{document}");
+    // The process that has this id in /proc is another one.
+    assert_eq!(document["cpu_by_proc_s"], Value::Null, "{document}");
+    assert!(document["missing"]["cpu_by_proc_s"].to_string().contains("mount"), "{document}");
+
+    for command in ["memory 1 1", "ulocks 1 1", "profile 1", "io 1 1", "locks 1 1"] {
+        let refused =
+            inside(&format!("sleep 100 & BAKEOFF {command} --pid $!; code=$?; kill $!; exit $code"));
+        assert_eq!((refused.code, refused.out.as_str()), (Some(2), ""), "{command}: {}", refused.err);
+        assert!(refused.err.contains("mount -t proc"), "{command}: {}", refused.err);
+    }
+
+    let hog = "BAKEOFF hog lock futex --threads 3 --hold 1ms --time 600s";
+    let seen = inside(&format!("{hog} & BAKEOFF ulocks 3 1 --json --comm bakeoff; kill -9 $!"));
+    let document: Value = serde_json::from_str(&seen.out).unwrap();
+    let locks = document["locks"].as_array().unwrap();
+    assert!(!locks.is_empty(), "{document}");
+    let why = |lock: &Value| lock["missing"].to_string().contains("mount -t proc");
+    assert!(locks.iter().all(why), "names and kinds are not those of another process: {document}");
+}
+
+#[test]
 fn root_with_few_open_files_one_line_says_how_many_it_takes() {
     if !can_watch() {
         return;

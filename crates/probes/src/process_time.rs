@@ -1,11 +1,29 @@
 //! One process as `/proc` tells of it: whether there is such a one, and its CPU time, in ticks of 10 ms.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nix::unistd::{SysconfVar, sysconf};
 use record::missing::{Maybe, Missing};
+
+/// Fails where `/proc` is that of another PID namespace, as after `unshare --pid` without a new one: what has an id there
+/// is not the process that has it here.
+///
+/// # Errors
+///
+/// Missing there, with what to do.
+pub fn ids_are_those_of_proc() -> Maybe<()> {
+    static IS_OURS: OnceLock<bool> = OnceLock::new();
+    let own =
+        || fs::read_link("/proc/self").is_ok_and(|own| own.as_os_str() == &*std::process::id().to_string());
+    if *IS_OURS.get_or_init(own) {
+        return Ok(());
+    }
+    let why = "/proc shows another PID namespace, with other ids: mount that of this one (`mount -t proc proc /proc`)";
+    Err(Missing::because(why))
+}
 
 /// CPU time of the process and of the children that it has waited for, ended ones too as long as nobody waited for it.
 ///
@@ -13,6 +31,7 @@ use record::missing::{Maybe, Missing};
 ///
 /// Missing where `/proc` does not tell.
 pub fn with_children_ns(pid: u32) -> Maybe<u64> {
+    ids_are_those_of_proc()?;
     let path = format!("/proc/{pid}/stat");
     let text = text(&path).map_err(|e| Missing::because(format!("{path}: {e}")))?;
     let ticks =
@@ -28,6 +47,7 @@ pub fn with_children_ns(pid: u32) -> Maybe<u64> {
 ///
 /// Missing where nobody has it, or a thread alone: of which process it is one, is said.
 pub fn find(pid: u32) -> Maybe<u32> {
+    ids_are_those_of_proc()?;
     let status = text(format!("/proc/{pid}/status"))
         .map_err(|_| Missing::because(format!("there is no process {pid}")))?;
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse::<u32>().ok());

@@ -15,7 +15,7 @@ use crate::cmd::{self, Global, cpu};
 use crate::confine;
 use crate::exit::Exit;
 use crate::own_cost::OwnCost;
-use crate::screen;
+use crate::screen::{self, Screen};
 use crate::signals;
 
 /// Show memory: what processes have and how it grows, page faults, reclaim, swap
@@ -59,6 +59,9 @@ struct Levels {
 
 pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::Result<Exit> {
     signals::stop_on_interrupt()?;
+    if let Err(why) = probes::process_time::ids_are_those_of_proc() {
+        Screen::new().line(&format!("bakeoff memory: processes go by their ids there: {why}"));
+    }
     let mut probe = memory::open(args.pid);
     confine::after_setup();
     let own = OwnCost::start();

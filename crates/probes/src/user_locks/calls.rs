@@ -4,6 +4,7 @@ use record::locks::UserLockKind;
 use record::missing::{Maybe, Missing};
 
 use super::bpf::Stack;
+use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 
 /// How a futex call was reached.
@@ -40,6 +41,9 @@ pub(super) fn reached(symbols: &mut UserSymbols, pid: u32, stack: &Stack) -> Rea
         frames.push(frame);
     }
     if frames.is_empty() {
+        if let Err(why) = process_time::ids_are_those_of_proc() {
+            return Reached::missing(&why);
+        }
         return Reached::missing(&Missing::because("the process had ended before it was looked at"));
     }
     let on_stack: Vec<Frame> = stack.window.iter().filter_map(|word| symbols.before(pid, *word)).collect();
