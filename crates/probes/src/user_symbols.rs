@@ -108,6 +108,8 @@ impl UserSymbols {
     /// Knows no process yet.
     pub(crate) fn new() -> Self {
         let (files, of_others) = (HashSet::new(), HashMap::new());
+        // Asked before rights are given up.
+        let _ = process_time::ids_are_those_of_proc();
         Self { symbolizer: symbolizer(), processes: HashMap::new(), files, of_others, round: 0 }
     }
 
@@ -129,6 +131,11 @@ impl UserSymbols {
             return;
         }
         let Some(identity) = identity(pid) else { return };
+        if identity.has_no_memory() {
+            // Nobody has waited for it yet. What was read while it lived still holds.
+            self.processes.retain(|id, known| *id != pid || known.identity.started == identity.started);
+            return;
+        }
         if let Some(known) = self.processes.get_mut(&pid).filter(|known| known.identity == identity) {
             known.met_in = round;
             return;
@@ -306,7 +313,15 @@ fn could_be_code(address: u64) -> bool {
     (0x1_0000..1 << 47).contains(&address)
 }
 
+impl Identity {
+    /// Its memory is gone: it has ended.
+    fn has_no_memory(self) -> bool {
+        self.code == 0 && self.stack == 0
+    }
+}
+
 fn identity(pid: u32) -> Option<Identity> {
+    process_time::ids_are_those_of_proc().ok()?;
     let stat = process_time::text(format!("/proc/{pid}/stat")).ok()?;
     // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -382,6 +397,30 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn what_was_read_of_a_process_holds_when_it_has_ended_and_one_that_was_never_read_is_not_known() {
+        let start = || std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let end = |child: &mut std::process::Child| {
+            child.kill().unwrap();
+            while !identity(child.id()).unwrap().has_no_memory() {
+                std::thread::yield_now();
+            }
+        };
+        let (mut met, mut unmet) = (start(), start());
+        let mut symbols = UserSymbols::new();
+        symbols.meet(met.id());
+        let address = symbols.processes[&met.id()].mappings.last().unwrap().from;
+        end(&mut met);
+        end(&mut unmet);
+        symbols.next_round();
+        symbols.meet(met.id());
+        symbols.meet(unmet.id());
+        assert!(symbols.knows(met.id()) && symbols.at(met.id(), address).is_some());
+        assert!(!symbols.knows(unmet.id()), "without its mappings, nothing but its end is known");
+        met.wait().unwrap();
+        unmet.wait().unwrap();
+    }
 
     #[test]
     fn calls_are_told_from_other_code() {

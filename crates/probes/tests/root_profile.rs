@@ -134,7 +134,36 @@ fn root_what_a_thread_sleeps_is_off_cpu_time_of_the_function_that_sleeps() {
         s.state == ThreadState::Blocked && s.frames.iter().any(|f| f.contains("nanosleep"))
     };
     let asleep: Vec<&ProfileStack> = profile.stacks.iter().filter(is_sleep).collect();
-    assert_eq!(asleep.iter().map(|s| s.count).sum::<u64>(), 40, "{profile:?}");
+    // Some kernels do not show each switch, and say nothing of which thread's.
+    let unseen = profile.lost.get("switch-unseen").copied().unwrap_or(0);
+    let count = asleep.iter().map(|s| s.count).sum::<u64>();
+    assert!(count <= 40 && count + unseen >= 40, "{profile:?}");
+}
+
+#[test]
+fn root_time_off_the_cpu_is_whole_where_switches_are_not_shown() {
+    let comm = "half-hidden";
+    // No two in a row of one thread.
+    let options = Options { leave_out: 7, ..of_this_process(ProfileKind::OffCpu, comm) };
+    let Some(mut profiler) = begin(&options) else { return };
+    let work = || {
+        let begin = clock_ns(ClockId::CLOCK_MONOTONIC);
+        for _ in 0..80 {
+            thread::sleep(Duration::from_millis(10));
+            burns_ten(2 * MS);
+        }
+        let took = clock_ns(ClockId::CLOCK_MONOTONIC) - begin;
+        (took, clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID))
+    };
+    let work = thread::Builder::new().name(comm.to_owned()).spawn(work).unwrap();
+    gather_until(&mut profiler, &work);
+    let (took_ns, ran_ns) = work.join().unwrap();
+    let profile = profiler.finish().unwrap();
+    // A hypervisor's time is off the CPU by the first clock, and nothing by the scheduler's.
+    let (off, truth) = (profile.total_ns() as f64, took_ns.saturating_sub(ran_ns) as f64);
+    assert!((off / truth - 1.0).abs() < 0.05, "{off} {truth} {profile:?}");
+    assert!(profile.lost["switch-unseen"] > 0 && profile.doubts.without_stack_ns > 0, "{profile:?}");
+    assert_eq!(profile.still_off, 0, "it has ended: {profile:?}");
 }
 
 #[test]

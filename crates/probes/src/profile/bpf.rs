@@ -36,7 +36,7 @@ mod skel {
 const _: () = assert!(size_of::<profile_key>() == 40);
 const _: () = assert!(size_of::<profile_sum>() == 16);
 const _: () = assert!(size_of::<profile_stack>() == 1024);
-const _: () = assert!(size_of::<away>() == 48);
+const _: () = assert!(size_of::<away>() == 64);
 const _: () = assert!(size_of::<profile_cpu>() == 64);
 
 /// Programs, maps and links, and some.
@@ -47,7 +47,7 @@ const CPUS: usize = 1024;
 pub(super) const FRAMES: usize = 127;
 
 /// The reasons of `profile.h`, in its order.
-const LOST: [&str; 3] = ["no-room", "no-room-for-stack", "no-room-for-thread"];
+const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-thread", "switch-unseen"];
 
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
@@ -121,6 +121,7 @@ impl Bpf {
         settings.only_tgid = options.pid.unwrap_or(0);
         settings.only_comm = program::comm(options.comm.as_deref());
         settings.only_cgroup = options.cgroup.is_some();
+        settings.leave_out = options.leave_out;
         // Its own CPU time is spent for everyone to see; its own sleeping is not the machine's.
         settings.but_tgid = if samples || options.pid == Some(own) { 0 } else { own };
         let skel = open.load()?;
@@ -226,7 +227,8 @@ impl Bpf {
         let rows = program::take_all(&self.skel.maps.off_cpu)?;
         // SAFETY: the map's value is this type, of plain integers; its size is asserted above.
         let away = |value: &[u8]| -> away { unsafe { ptr::read_unaligned(value.as_ptr().cast()) } };
-        let rows: Vec<away> = rows.iter().map(|(_, value)| away(value)).collect();
+        let rows = rows.iter().map(|(_, value)| away(value)).filter(|away| away.is_back == 0);
+        let rows: Vec<away> = rows.collect();
         Ok(rows.iter().map(|a| self.sum(&a.key, 1, until_ns.saturating_sub(a.since_ns))).collect())
     }
 

@@ -54,12 +54,14 @@ pub struct Options {
     pub cgroup: Option<Cgroup>,
     /// Combinations of process, thread name and stack that a tenth of a second has room for; more are counted as lost.
     pub room: u32,
+    /// For tests: each so manyeth switch of that process is not looked at, as on kernels that do not show all; 0: none.
+    pub leave_out: u32,
 }
 
 impl Options {
     /// Everyone's, with room for 16,384 combinations: some 20 MB of kernel memory.
     pub fn of_everyone(kind: ProfileKind) -> Self {
-        Self { kind, pid: None, comm: None, cgroup: None, room: 16_384 }
+        Self { kind, pid: None, comm: None, cgroup: None, room: 16_384, leave_out: 0 }
     }
 
     #[cfg(feature = "bpf")]

@@ -9,6 +9,7 @@ use record::profile::ThreadState;
 use super::bpf::{FRAMES, Sum};
 use crate::kernel_symbols::KernelSymbols;
 use crate::process_ids::{self, Namespace};
+use crate::process_time;
 use crate::user_symbols::{Frame, UserSymbols};
 
 /// What names addresses.
@@ -37,7 +38,7 @@ pub(super) struct Named {
     pub(super) lacks_callers: bool,
     /// The kernel walked no deeper.
     pub(super) is_truncated: bool,
-    /// There was no room for it.
+    /// There was no room for it, or nothing to take it at.
     pub(super) lacks_stack: bool,
 }
 
@@ -71,7 +72,9 @@ impl Names {
         let kernel =
             self.kernel.as_ref().err().map(|why| format!("functions of the kernel have no names: {why}"));
         let namespace = self.namespace.as_ref().map(|_| process_ids::NOTE.to_owned());
-        kernel.into_iter().chain(namespace).collect()
+        let foreign = process_time::ids_are_those_of_proc().err();
+        let foreign = foreign.map(|why| format!("functions of programs have no names: {why}"));
+        kernel.into_iter().chain(namespace).chain(foreign).collect()
     }
 
     pub(super) fn name(&mut self, sum: &Sum) -> Named {
@@ -87,13 +90,14 @@ impl Names {
             named.is_idle = !kernel.iter().any(|name| name.contains("softirq"));
         }
         let user = self.user_frames(sum, &mut named);
-        named.is_unnamed = kernel.last().or(user.last()).is_none_or(|innermost| innermost.starts_with('['));
+        named.is_unnamed = kernel.last().or(user.last()).is_some_and(|innermost| innermost.starts_with('['));
         named.frames = user;
         named.frames.extend(kernel);
         if sum.state == ThreadState::Runnable {
             named.frames.push("[waits for a CPU]".to_owned());
         }
         if named.frames.is_empty() {
+            named.lacks_stack = true;
             named.frames.push("[no stack]".to_owned());
         }
         named
@@ -130,6 +134,9 @@ impl Names {
         };
         let own = self.ids.as_ref().map_or(Some(sum.tgid), |ids| ids.get(&sum.tgid).copied());
         let Some(pid) = own else { return vec!["[process outside of this PID namespace]".to_owned()] };
+        if process_time::ids_are_those_of_proc().is_err() {
+            return vec!["[program without names]".to_owned()];
+        }
         self.user.meet(pid);
         if !self.user.knows(pid) {
             named.has_ended = true;

@@ -15,11 +15,16 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Threads of this process are left out; 0: none are. */
 const volatile __u32 but_tgid = 0;
 
+/* For tests: each so manyeth switch of the process that is wanted is not looked at; 0: none. */
+const volatile __u32 leave_out = 0;
+
 /* 1 between the start and the end of the profile. */
 __u32 running;
 /* Which half of the sums is written now. */
 __u32 half;
 __u64 lost[PROFILE_LOST_REASONS];
+/* Switches that leave_out counts; by a race a few more. */
+__u32 switches;
 /* Stacks that were stored so far. */
 __u64 stored;
 struct profile_cpu cpus[PROFILE_CPUS];
@@ -154,14 +159,39 @@ int on_sample(void *ctx)
 	return 0;
 }
 
+/* Some kernels show tracers not every switch. What a thread ran for since it went off tells: that was
+ * no time off the CPU. */
+static __always_inline void comes_back(const struct away *away, struct task_struct *task, __u64 now_ns)
+{
+	__u64 ns = now_ns - away->since_ns, ran_ns = task->se.sum_exec_runtime - away->ran_ns;
+
+	ns = ran_ns < ns ? ns - ran_ns : 0;
+	if (half & 1)
+		sum_up(&sums_odd, &away->key, ns);
+	else
+		sum_up(&sums_even, &away->key, ns);
+}
+
 static __always_inline void goes_off(void *ctx, struct task_struct *task, bool preempt)
 {
-	struct away away = {};
+	struct away away = {}, *before;
 	__u32 tid = task->pid;
 
-	if (tid == 0 || !running || !is_wanted() || will_not_come_back(task))
+	if (tid == 0)
 		return;
+	before = bpf_map_lookup_elem(&off_cpu, &tid);
+	if (before && !before->is_back) {
+		away = *before;
+		comes_back(&away, task, bpf_ktime_get_ns());
+	}
+	if (!is_wanted() || will_not_come_back(task)) {
+		if (before)
+			bpf_map_delete_elem(&off_cpu, &tid);
+		return;
+	}
+	away.key = (struct profile_key){};
 	describe(ctx, &away.key, preempt || is_runnable(task) ? PROFILE_WAITED : PROFILE_BLOCKED);
+	away.ran_ns = task->se.sum_exec_runtime;
 	/* After the walk, whose time is the profile's and not the thread's. */
 	away.since_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&off_cpu, &tid, &away, BPF_ANY))
@@ -173,21 +203,31 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	__u32 tid = next->pid;
 	struct away *away;
-	struct away ended;
+	struct away then;
+	__u64 now_ns;
 
+	/* Who is off at the end stays so: user space asks for them. */
+	if (!running)
+		return 0;
+	if (leave_out && (prev->tgid == only_tgid || next->tgid == only_tgid) && ++switches % leave_out == 0)
+		return 0;
 	goes_off(ctx, prev, preempt);
 	if (tid == 0)
 		return 0;
 	away = bpf_map_lookup_elem(&off_cpu, &tid);
 	if (!away)
 		return 0;
-	ended = *away;
-	bpf_map_delete_elem(&off_cpu, &tid);
-	if (!running)
-		return 0;
-	if (half & 1)
-		sum_up(&sums_odd, &ended.key, bpf_ktime_get_ns() - ended.since_ns);
-	else
-		sum_up(&sums_even, &ended.key, bpf_ktime_get_ns() - ended.since_ns);
+	now_ns = bpf_ktime_get_ns();
+	then = *away;
+	away->since_ns = now_ns;
+	away->ran_ns = next->se.sum_exec_runtime;
+	away->is_back = 1;
+	if (then.is_back) {
+		/* It went off unseen, from somewhere. */
+		then.key.user = then.key.kernel = 0;
+		then.key.state = PROFILE_BLOCKED;
+		lose(PROFILE_LOST_UNSEEN);
+	}
+	comes_back(&then, next, now_ns);
 	return 0;
 }

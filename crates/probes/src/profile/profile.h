@@ -37,12 +37,14 @@ struct profile_stack {
 };
 _Static_assert(sizeof(struct profile_stack) == 1024, "bpf.rs expects 1024 bytes");
 
-/* A thread that is off the CPU. */
+/* A thread that went off a CPU, or came back to one since. */
 struct away {
-	struct profile_key key;
+	struct profile_key key; /* of the last time that it went off */
 	__u64 since_ns;
+	__u64 ran_ns; /* what it had run for by then, as the scheduler counts */
+	__u64 is_back;
 };
-_Static_assert(sizeof(struct away) == 48, "bpf.rs expects 48 bytes");
+_Static_assert(sizeof(struct away) == 64, "bpf.rs expects 64 bytes");
 
 /* Samples that came on one CPU, of all threads. */
 struct profile_cpu {
@@ -55,6 +57,7 @@ enum {
 	PROFILE_LOST_SUMS_FULL,	  /* a combination more than there is room for */
 	PROFILE_LOST_STACKS_FULL, /* the time counts, where it was spent is unknown */
 	PROFILE_LOST_AWAY_FULL,	  /* a thread that went off the CPU, not timed */
+	PROFILE_LOST_UNSEEN,	  /* it went off unseen: the time counts, its stack is unknown */
 	PROFILE_LOST_REASONS,
 };
 

@@ -103,7 +103,7 @@ fn caveats(profile: &Profile) -> Vec<String> {
         share(d.unnamed_ns, "is in code without symbols"),
         share(d.ended_ns, "is of processes that ended before their functions could be named"),
         share(d.truncated_ns, "has stacks deeper than 127 functions, whose outermost are missing"),
-        share(d.without_stack_ns, "lacks its stack: there was no room for it"),
+        share(d.without_stack_ns, "lacks its stack: there was no room for it, or its switch was not seen"),
     ]
     .into_iter()
     .flatten()
