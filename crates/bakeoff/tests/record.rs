@@ -46,6 +46,22 @@ fn a_commands_cpu_time_is_told_three_times_and_its_exit_code_shown() {
 }
 
 #[test]
+fn of_waits_that_began_before_a_window_of_milliseconds_nothing_is_claimed() {
+    let lab = Lab::new();
+    // Beside other work a short command may take long: one of many did not.
+    for _ in 0..50 {
+        let document = lab.json(&["record", "--no-archive", "--", "true"]);
+        let machine = &document["machine"];
+        if machine["interval_s"].as_f64().unwrap() < 0.05 {
+            let wait = &machine["all"]["run_queue_wait_s"];
+            assert!(wait.is_null(), "a wait that ends in it may be longer than it: {machine}");
+            return;
+        }
+    }
+    panic!("no command ended in 50 ms");
+}
+
+#[test]
 fn a_stretch_of_time_is_recorded_without_a_command() {
     let lab = Lab::new();
     let document = lab.json(&["record", "--time", "200ms"]);

@@ -107,6 +107,9 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     for note in probe.notes() {
         Screen::new().line(&format!("bakeoff cpu: {note}"));
     }
+    if let Some(why) = probe.lacks_counters() {
+        Screen::new().line(&format!("bakeoff cpu: no cycles and instructions: {why}"));
+    }
     if args.csv {
         report::text::cpu_csv_header(out)?;
     }

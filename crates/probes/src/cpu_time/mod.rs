@@ -229,6 +229,12 @@ impl CpuProbe {
         &self.notes
     }
 
+    /// Why cycles and instructions are missing on every CPU, if they were asked for.
+    pub fn lacks_counters(&self) -> Option<&str> {
+        let why = self.cycles.as_ref().err()?.reason.as_str();
+        (why != NOT_ASKED).then_some(why)
+    }
+
     /// Opens the books: the first interval starts here, at the moment that this yields, on `CLOCK_MONOTONIC`.
     pub fn start(&mut self) -> u64 {
         // The first closing finds out who is running where, which the shares of a core need to know of all its CPUs.
@@ -484,12 +490,18 @@ impl CpuProbe {
             events.clone().and_then(|e| of(&e).ok_or_else(|| Missing::because(no_interrupts)))
         };
         let no_waits = || Missing::because("waits for a CPU are seen by tp_btf only");
+        let waits = |e: books::Events| {
+            if after.at_ns.saturating_sub(before.at_ns) < WAITS_SHORTEST_NS {
+                return Err(Missing::because("waits for a CPU take longer than so short an interval"));
+            }
+            e.wait_ns.ok_or_else(no_waits)
+        };
         CpuSample {
             cpu,
             event_ratio: events.as_ref().map(|e| e.busy_ratio).map_err(Clone::clone),
             irq_ratio: of_interrupts(|e| e.irq_ratio),
             softirq_ratio: of_interrupts(|e| e.softirq_ratio),
-            run_queue_wait_ns: events.clone().and_then(|e| e.wait_ns.ok_or_else(no_waits)),
+            run_queue_wait_ns: events.clone().and_then(waits),
             tick_before_ratio: sampled.before_tick,
             tick_after_ratio: sampled.after_tick,
             sampled_ratio: sampled.out_of_phase,
@@ -545,6 +557,10 @@ impl Look {
     }
 }
 
+const NOT_ASKED: &str = "cycles and instructions were not asked for";
+/// A wait counts in the interval in which it ends, and may have begun long before a short one.
+const WAITS_SHORTEST_NS: u64 = 50_000_000;
+
 const NO_EVENTS: &str = "context switches are not seen on the /proc rung";
 
 /// What one CPU's counters counted between two looks.
@@ -575,7 +591,7 @@ fn online(root: &Path) -> BTreeSet<u32> {
 
 fn open_cycles(options: &Options) -> Maybe<Cycles> {
     if !options.ticks || options.root != Path::new("/") {
-        return Err(Missing::because("cycles and instructions were not asked for"));
+        return Err(Missing::because(NOT_ASKED));
     }
     let online = online(&options.root);
     Cycles::open(&online).map_err(Missing::because)
