@@ -28,6 +28,8 @@ pub(super) const SUBJECT: Subject = Subject {
 const RATES: [u64; 3] = [10_000, 50_000, 100_000];
 /// One and a half points: the thread also misses the way to the handler and back, which no event shows.
 const LIMIT: f64 = 0.015;
+/// Five points: the thread does not see how long it takes to go off the CPU and to come back.
+const OTHERS_MAX: f64 = 0.05;
 
 fn prove(bench: &mut Bench<'_>) {
     let usable = hog::usable();
@@ -67,6 +69,10 @@ struct Seen {
     truth: f64,
     /// How far off that can be, either way.
     unsure: f64,
+    /// Threads of others that had that CPU.
+    others: f64,
+    /// What the hypervisor took of it.
+    stolen: f64,
     cost: Maybe<f64>,
 }
 
@@ -107,12 +113,17 @@ fn watch(bench: &Bench<'_>, cpu: u32, rate: u64) -> Maybe<Option<Seen>> {
     let task = probe.tasks()?.iter().find(|t| t.tid == tid);
     let task = task.ok_or_else(|| Missing::because("the thread is not listed"))?;
     let (taken, thread) = (of_thread(task.interrupted_ns), of_thread(task.on_cpu_ns));
+    let sample = interval.cpus.iter().find(|sample| sample.cpu == cpu);
+    let sample = sample.ok_or_else(|| Missing::because("the CPU went offline"))?;
+    let interrupts = sample.irq_ratio.clone()? + sample.softirq_ratio.clone()?;
     Ok(Some(Seen {
         taken,
         thread,
         truth_of_thread: seen_ns as f64 / wall_ns,
         truth: least.midpoint(most),
         unsure: (most - least) / 2.0,
+        others: sample.event_ratio.clone()? - interrupts - thread,
+        stolen: sample.stolen_ratio.clone().unwrap_or(0.0),
         cost: probe.cost().map(|c| c.ratio_of_one_cpu()),
     }))
 }
@@ -124,6 +135,15 @@ fn proofs(workload: &str, seen: &Seen) -> Vec<Proof> {
             return Err(Missing::because(format!(
                 "the prover itself waited for a CPU, so the truth is only known within {points:.2} points: {AGAIN}"
             )));
+        }
+        // The thread loses that time too, and neither waits nor is interrupted.
+        if seen.stolen > LIMIT / 2.0 {
+            let percent = seen.stolen * 100.0;
+            return Err(Missing::because(format!("the hypervisor took {percent:.1} % of the CPU: {AGAIN}")));
+        }
+        if seen.others > OTHERS_MAX {
+            let percent = seen.others * 100.0;
+            return Err(Missing::because(format!("others had {percent:.0} % of the CPU: {AGAIN}")));
         }
         Ok(truth)
     };
@@ -175,7 +195,27 @@ fn delay_ns(running: &Workload, tid: u32) -> Maybe<u64> {
 
 #[cfg(test)]
 mod tests {
+    use record::proof::ProofVerdict;
+
     use super::*;
+
+    #[test]
+    fn beside_others_and_under_a_hypervisor_that_takes_the_cpu_nothing_is_judged() {
+        let quiet = || Seen {
+            taken: 0.01,
+            thread: 0.5,
+            truth_of_thread: 0.45,
+            truth: 0.06,
+            unsure: 0.0,
+            others: 0.01,
+            stolen: 0.0,
+            cost: Ok(0.0),
+        };
+        let verdicts = |seen: &Seen| proofs("packets", seen).iter().map(Proof::verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(&quiet()), [ProofVerdict::Fail; 2]);
+        assert_eq!(verdicts(&Seen { others: 0.45, ..quiet() }), [ProofVerdict::Cannot; 2]);
+        assert_eq!(verdicts(&Seen { stolen: 0.02, ..quiet() }), [ProofVerdict::Cannot; 2]);
+    }
 
     #[test]
     fn the_threads_of_a_workload_are_told_apart_by_their_names() {
