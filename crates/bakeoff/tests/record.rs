@@ -50,7 +50,8 @@ fn of_waits_that_began_before_a_window_of_milliseconds_nothing_is_claimed() {
     let lab = Lab::new();
     // Beside other work a short command may take long: one of many did not.
     for _ in 0..50 {
-        let document = lab.json(&["record", "--no-archive", "--", "true"]);
+        let ended = lab.run(&["record", "--json", "--no-archive", "--", "true"]);
+        let document: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
         let machine = &document["machine"];
         if machine["interval_s"].as_f64().unwrap() < 0.05 {
             let wait = &machine["all"]["run_queue_wait_s"];

@@ -76,9 +76,13 @@ fn root_in_a_pid_namespace_with_the_old_proc_nobody_is_taken_for_another() {
     let seen = inside(&format!("{hog} & BAKEOFF ulocks 3 1 --json --comm bakeoff; kill -9 $!"));
     let document: Value = serde_json::from_str(&seen.out).unwrap();
     let locks = document["locks"].as_array().unwrap();
-    assert!(!locks.is_empty(), "{document}");
+    // Others of that name may run outside.
+    assert!(
+        locks.iter().all(|lock| lock["call"].is_null()),
+        "names are those of another process: {document}"
+    );
     let why = |lock: &Value| lock["missing"].to_string().contains("mount -t proc");
-    assert!(locks.iter().all(why), "names and kinds are not those of another process: {document}");
+    assert!(locks.iter().any(why), "{document}");
 }
 
 #[test]
