@@ -7,7 +7,7 @@ pub(crate) mod lateness;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Counts, LatePolicy, LoadSettings, Rate};
+use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Rate};
 use record::missing::Maybe;
 use record::verdict::Check;
 
@@ -83,6 +83,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
     pub(crate) busiest_ratio: Option<f64>,
+    /// What each of several hosts did; empty if there is one.
+    pub(crate) hosts: &'a [OfHost],
     /// Operations as planned, with the number that was done.
     pub(crate) operations: &'a [(&'a OperationShare, u64)],
 }
@@ -112,6 +114,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         checks.extend(stuck(findings));
     }
     checks.extend(away(findings));
+    checks.extend(hosts(findings));
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -189,6 +192,20 @@ fn away(f: &Findings<'_>) -> Option<Check> {
         percent(AWAY_MAX)
     );
     Some(at_most("server-away", found, AWAY_MAX, text))
+}
+
+/// A result of several hosts to which one has added nothing is that of the others.
+fn hosts(f: &Findings<'_>) -> Option<Check> {
+    if f.hosts.is_empty() {
+        return None;
+    }
+    let idle: Vec<&str> = f.hosts.iter().filter(|h| h.done == 0).map(|h| h.host.as_str()).collect();
+    let (did, of) = (f.hosts.len() - idle.len(), f.hosts.len());
+    let mut text = format!("{did} of {of} hosts have done an event of the measured phase");
+    if !idle.is_empty() {
+        let _ = write!(text, ", and not {}", idle.join(", "));
+    }
+    Some(at_least("hosts", did as f64, of as f64, text))
 }
 
 /// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of

@@ -115,7 +115,7 @@ fn unwatched() -> Machine {
 fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
     let run = closed();
     let mut load = run.load.clone().expect("it drove a load");
-    load.outages.push(Outage { from_s: 4.0, for_s: 1.25, affected: 612, ended: true });
+    load.outages.push(Outage { from_s: 4.0, for_s: 1.25, affected: 612, ended: true, host: None });
     load.verdict = Verdict::of(vec![Check {
         name: "errors",
         ok: false,
