@@ -166,6 +166,9 @@ fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRe
     assert!(record.counts.unfinished <= 2, "{:?}", record.counts);
     assert_eq!((record.counts.failed, record.counts.planned), (0, 800));
     assert!(lives.done >= 600, "{:?}", record.hosts);
+    // The latency of the others says nothing of it: it is the load of one host from then on.
+    let away = check_of(&record, "server-away");
+    assert!(!away.ok && away.text.starts_with(&dies.host), "{away:?}");
     let sample = record.error_samples.iter().find(|sample| sample.starts_with("connection: ")).unwrap();
     assert!(sample.contains(&dies.host), "{sample}");
     record

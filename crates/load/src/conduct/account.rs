@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::latency::Fates;
 use crate::pace::Scratch;
 use crate::recount::Recount;
-use crate::verdict::{self, Findings, lateness};
+use crate::verdict::{self, Away, Findings, lateness};
 
 /// The measured phase as it was.
 pub(super) struct Measured {
@@ -183,7 +183,7 @@ fn judge(
             && !engine.settings.has_loops(),
         waits_for_server: engine.hosts.driver().multiplex().is_some(),
         connection_errors: record.errors.connection,
-        away_s: away_s(&record.outages, measured_s),
+        away: away(&record.outages, measured_s),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
         hosts: &record.hosts,
@@ -199,13 +199,14 @@ fn judge(
 }
 
 /// How long the server, or that of several hosts which was away for longest, could not be reached in the measured phase.
-fn away_s(outages: &[Outage], measured_s: f64) -> f64 {
+fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
     let within = |outage: &Outage| {
         let end_s = outage.from_s + outage.for_s;
         (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
     };
     let of_host = |host| outages.iter().filter(|outage| outage.host == host).map(within).sum();
-    outages.iter().map(|outage| of_host(outage.host)).fold(0.0, f64::max)
+    let each = outages.iter().map(|outage| Away { host: outage.host, for_s: of_host(outage.host) });
+    each.max_by(|a, b| a.for_s.total_cmp(&b.for_s))
 }
 
 /// What each of several hosts did.
