@@ -140,6 +140,8 @@ struct Conductor<'a> {
     /// What had happened when the last interval ended.
     before: Mark,
     absence: Absence,
+    /// Events that had ended when it last looked whether the server is away.
+    ended: u64,
     looks: Looks,
     open_sockets: Maybe<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
@@ -172,19 +174,11 @@ enum Woken {
 #[derive(Debug, Default)]
 struct Absence {
     since_ns: Option<u64>,
-    /// Events that had ended at the last look.
-    ended: u64,
 }
 
 impl Absence {
     /// Whether it was away at each look of the last [`AWAY_MAX_NS`]; this look is at `now_ns`.
-    ///
-    /// One of several hosts may be away for as long as it likes while events end on the others.
-    fn is_too_long(&mut self, engine: &Engine, now_ns: u64) -> bool {
-        let ended = engine.ended();
-        let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
-        let away = engine.hosts_away();
-        let is_away = away == engine.hosts.all().len() || away > 0 && !goes_on;
+    fn is_too_long(&mut self, is_away: bool, now_ns: u64) -> bool {
         self.since_ns = is_away.then(|| self.since_ns.unwrap_or(now_ns));
         self.since_ns.is_some_and(|since_ns| now_ns - since_ns >= AWAY_MAX_NS)
     }
@@ -227,6 +221,7 @@ impl<'a> Conductor<'a> {
             awake_before: None,
             before,
             absence: Absence::default(),
+            ended: 0,
             looks: Looks::default(),
             open_sockets: Err(Missing::because("nothing was connected")),
             idle_before: None,
@@ -348,11 +343,11 @@ impl<'a> Conductor<'a> {
             if phase == Phase::Measure && self.is_done_early(now_ns) {
                 return Woken::ByIdleness;
             }
-            if phase == Phase::Measure
-                && self.engine.settings.events_max.is_some()
-                && self.absence.is_too_long(self.engine, now_ns)
-            {
-                return Woken::ByAbsence;
+            if phase == Phase::Measure && self.engine.settings.events_max.is_some() {
+                let is_away = self.is_away();
+                if self.absence.is_too_long(is_away, now_ns) {
+                    return Woken::ByAbsence;
+                }
             }
             let poll_ns = match (self.log, self.control) {
                 (Some(_), _) => LOG_POLL_NS,
@@ -426,6 +421,14 @@ impl<'a> Conductor<'a> {
     fn tell_phase(&mut self, phase: Phase, at_ns: u64) {
         self.control.inspect(|control| control.note_phase(phase, at_ns));
         (self.on_event)(&Event::PhaseStarts { phase, at_ns });
+    }
+
+    /// Whether nobody does events. One of several hosts may be away for as long as they end on the others.
+    fn is_away(&mut self) -> bool {
+        let ended = self.engine.ended();
+        let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
+        let away = self.engine.hosts_away();
+        away == self.engine.hosts.all().len() || away > 0 && !goes_on
     }
 
     /// Whether a limit of events ends the phase before its time: all of them have ended, and in an open loop the
