@@ -9,7 +9,8 @@ use record::series::{HistogramSlice, LatencyKind};
 
 use crate::audit::Unfinished;
 use crate::driver::OperationShare;
-use crate::latency::{Fates, Late, Reader, Recorder};
+use crate::driver::hosts::Hosts;
+use crate::latency::{Fates, Late, OfHost, Reader, Recorder};
 use crate::recount::Recount;
 use crate::tally::Sum;
 
@@ -31,6 +32,8 @@ pub(crate) struct Books {
     pub(crate) fates: Fates,
     /// How often each outcome was noted in the measured phase.
     outcomes: Vec<u64>,
+    /// What became of the events of each host; empty where there is one.
+    pub(crate) hosts: Vec<OfHost>,
     /// What events lasted that ended after the measured phase.
     pub(crate) late: Late<Sum>,
     /// Events that have ended and were not handed over yet.
@@ -119,11 +122,19 @@ impl Books {
             total: Distributions::new(count, Histogram::new),
             fates: Fates::default(),
             outcomes: vec![0; outcome_names.len()],
+            hosts: Vec::new(),
             late: Late::new(count, Sum::new),
             logged: Vec::new(),
             unlogged: 0,
             recount: Recount::default(),
         }
+    }
+
+    /// The same, with the events of each of several hosts counted apart.
+    pub(crate) fn of_hosts(self, hosts: &Hosts) -> Self {
+        let spare = self.spare.map(|spare| Box::new(spare.of_hosts(hosts)));
+        let of_each = spare.as_ref().map_or_else(Vec::new, |spare| spare.hosts.to_vec());
+        Self { spare, hosts: of_each, ..self }
     }
 
     /// Takes over what the workers have recorded since the last time.
@@ -157,6 +168,9 @@ impl Books {
         let before = self.logged.len();
         self.unlogged += taken.log.drain_into(&mut self.logged);
         self.recount.add(&self.logged[before..]);
+        for (host, sum) in taken.hosts.iter_mut().zip(&mut self.hosts) {
+            sum.add(&std::mem::take(host));
+        }
         for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
             *sum += std::mem::take(tally);
         }

@@ -3,6 +3,7 @@
 mod account;
 mod crew;
 pub(crate) mod in_system;
+mod look;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +13,16 @@ use std::time::Duration;
 use record::event::EventRow;
 use record::load::{LoadRecord, LoadSettings, Phase, Progress, Rate, RateChange};
 use record::missing::{Maybe, Missing};
-use record::verdict::Check;
 
 use self::account::{Measured, Over};
 use self::crew::Crew;
 use self::in_system::Looks;
+pub(crate) use self::look::{Seen, cleanup, look};
 use crate::books::Books;
 use crate::client::{self, RunQueueWaits};
 use crate::control::Control;
-use crate::dataset::{self, Cleaned, Prepared};
-use crate::driver::{Driver, Failure, FailureClass};
+use crate::driver::hosts::Hosts;
+use crate::driver::{Failure, FailureClass};
 use crate::engine::{Engine, SharedClock, Timeline, to_ns};
 use crate::error::LoadError;
 use crate::pace::Scratch;
@@ -29,7 +30,7 @@ use crate::priority::{self, Awake};
 use crate::random::Random;
 use crate::sockets::Sockets;
 use crate::stop::{Stop, StopLevel};
-use crate::{Beside, Event, OnEvent, aside, latency};
+use crate::{Beside, Event, OnEvent};
 
 /// How often the conductor looks whether it was asked to stop.
 const POLL_NS: u64 = 50_000_000;
@@ -58,58 +59,11 @@ const AWAY_MAX_NS: u64 = 60_000_000_000;
 /// Changes of the rate that a run has room for.
 const CHANGES_MAX: usize = 1_000;
 
-/// What looking at the target found and did.
-pub(crate) struct Seen {
-    pub(crate) version: Maybe<String>,
-    pub(crate) prepared: Prepared,
-    /// What was found out about the data, beside that it is there.
-    pub(crate) checks: Vec<Check>,
-}
-
-/// Looks at the target and sees to its data set.
-pub(crate) fn look(
-    settings: &LoadSettings,
-    driver: &Arc<dyn Driver>,
-    stop: &Stop,
-    on_event: OnEvent<'_>,
-) -> Result<Seen, LoadError> {
-    let (settings, driver) = (settings.clone(), Arc::clone(driver));
-    aside::run(stop, on_event, move |aside, on_event| {
-        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
-        let prepared = match look.store {
-            Some(mut store) => {
-                dataset::ensure(&mut *store, &*driver, &settings, &|| aside.is_stopped(), on_event)?
-            }
-            None => Prepared { found: 0, built: 0, rows: 0 },
-        };
-        let mut seen = Seen { version: look.version, prepared, checks: Vec::new() };
-        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
-        if let Some(mut cache) = cache {
-            (seen.prepared, seen.checks) = cache.ensure(&settings, &|| aside.is_stopped(), on_event)?;
-        }
-        Ok(seen)
-    })
-}
-
-/// Removes the data set.
-pub(crate) fn cleanup(settings: &LoadSettings, driver: &Arc<dyn Driver>) -> Result<Cleaned, LoadError> {
-    let (settings, driver) = (settings.clone(), Arc::clone(driver));
-    aside::run(&Stop::new(), &mut |_| {}, move |aside, _| {
-        let look = driver.look(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
-        let cache = driver.cache(&aside.cut).map_err(|failure| setup_error(&settings, &failure))?;
-        match (look.store, cache) {
-            (Some(mut store), _) => dataset::remove(&mut *store, &settings),
-            (None, Some(mut cache)) => cache.remove(&settings),
-            (None, None) => Ok(Cleaned { removed: 0 }),
-        }
-    })
-}
-
 /// Drives the load.
 pub(crate) fn run(
     settings: &LoadSettings,
     beside: &Beside,
-    driver: &Arc<dyn Driver>,
+    hosts: &Arc<Hosts>,
     clock: SharedClock,
     stop: &Stop,
     on_event: OnEvent<'_>,
@@ -117,9 +71,9 @@ pub(crate) fn run(
     if settings.client.fifo {
         priority::may_be_real_time().map_err(|source| LoadError::RealTime { source })?;
     }
-    let seen = look(settings, driver, stop, on_event)?;
+    let seen = look(settings, hosts, stop, on_event)?;
     let recorded = beside.recorded.clone().unwrap_or_else(|| Arc::from([]));
-    let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(driver), clock));
+    let engine = Arc::new(Engine::new(settings.clone(), recorded, Arc::clone(hosts), clock));
     let awake = settings.client.keep_awake.then(Awake::keep).transpose();
     let awake = awake.map_err(|source| LoadError::Thread { source })?;
     let log_room = beside.log.as_ref().map_or(0, |_| log_room(settings.threads));
@@ -151,7 +105,7 @@ pub(crate) fn run(
 
 /// How many of the connections that were just made the kernel has open.
 fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
-    if engine.driver.multiplex().is_none() {
+    if engine.hosts.driver().multiplex().is_none() {
         return Err(Missing::because("the target has no sockets"));
     }
     let open = before.and_then(|before| Sockets::of_this_process()?.connected_since(before));
@@ -186,6 +140,8 @@ struct Conductor<'a> {
     /// What had happened when the last interval ended.
     before: Mark,
     absence: Absence,
+    /// Events that had ended when it last looked whether the server is away.
+    ended: u64,
     looks: Looks,
     open_sockets: Maybe<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
@@ -265,6 +221,7 @@ impl<'a> Conductor<'a> {
             awake_before: None,
             before,
             absence: Absence::default(),
+            ended: 0,
             looks: Looks::default(),
             open_sockets: Err(Missing::because("nothing was connected")),
             idle_before: None,
@@ -387,7 +344,7 @@ impl<'a> Conductor<'a> {
                 return Woken::ByIdleness;
             }
             if phase == Phase::Measure && self.engine.settings.events_max.is_some() {
-                let is_away = self.engine.outages.is_open();
+                let is_away = self.is_away();
                 if self.absence.is_too_long(is_away, now_ns) {
                     return Woken::ByAbsence;
                 }
@@ -466,6 +423,14 @@ impl<'a> Conductor<'a> {
         (self.on_event)(&Event::PhaseStarts { phase, at_ns });
     }
 
+    /// Whether nobody does events. One of several hosts may be away for as long as they end on the others.
+    fn is_away(&mut self) -> bool {
+        let ended = self.engine.ended();
+        let goes_on = std::mem::replace(&mut self.ended, ended) != ended;
+        let away = self.engine.hosts_away();
+        away == self.engine.hosts.all().len() || away > 0 && !goes_on
+    }
+
     /// Whether a limit of events ends the phase before its time: all of them have ended, and in an open loop the
     /// time that they would take at their rate has passed.
     fn is_done_early(&self, now_ns: u64) -> bool {
@@ -538,7 +503,7 @@ impl<'a> Conductor<'a> {
             at_ns: until_ns,
             due: due.unwrap_or(0),
             done: fates.done + fates.warmup_done,
-            errors: latency::errors_total(&fates.errors),
+            errors: fates.errors.all(),
         };
         let before = std::mem::replace(&mut self.before, after);
         let interval_s = seconds(before.at_ns, until_ns);
@@ -555,7 +520,7 @@ impl<'a> Conductor<'a> {
             backlog: due.map_or_else(|| self.engine.in_hand(), |due| due.saturating_sub(fates.ended())),
             latency: self.books.shown(phase != Phase::Measure),
             errors: after.errors - before.errors,
-            outage: self.engine.outages.is_open(),
+            outage: self.engine.hosts_away() > 0,
         };
         self.control.inspect(|control| control.note_progress(&progress));
         (self.on_event)(&Event::Interval(progress));

@@ -9,11 +9,12 @@ mod caching;
 pub mod dd;
 pub(crate) mod exec;
 pub(crate) mod held;
+pub(crate) mod hosts;
 mod http;
 mod memcached;
 mod mysql;
 pub(crate) mod net;
-mod null;
+pub(crate) mod null;
 mod postgres;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod readers;
@@ -80,6 +81,9 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Looks at the target before any worker does: whether it is there and what it calls itself.
     fn look(&self, cut: &Cut) -> Result<Look, Failure>;
+
+    /// So many connections will be made before the load begins.
+    fn expect(&self, _connections: u32) {}
 
     /// The operations inside an event; empty where it has none.
     fn operations(&self) -> Vec<OperationShare>;

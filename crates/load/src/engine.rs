@@ -18,7 +18,8 @@ use self::samples::ErrorSamples;
 pub(crate) use self::taking::{Taken, WARMUP_CHANCE};
 use crate::client::{Scheduled, Usage};
 use crate::counting::{By, Counting};
-use crate::driver::{Cut, Driver};
+use crate::driver::hosts::Hosts;
+use crate::driver::{Cut, FailureClass};
 use crate::due::{Due, Slot};
 use crate::lead::Lead;
 use crate::outage::OutageLog;
@@ -39,7 +40,7 @@ pub(crate) struct Engine {
     pub(crate) lead: Lead,
     /// Recorded due times, where the arrivals are such.
     pub(crate) recorded: Arc<[u64]>,
-    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: SharedClock,
     /// One a worker's thread.
     pub(crate) posts: Vec<Post>,
@@ -64,10 +65,11 @@ pub(crate) struct Engine {
     pub(crate) working: AtomicU32,
     /// When the next late event may start, where they are paced.
     catch_up_ns: AtomicU64,
-    pub(crate) outages: OutageLog,
+    /// One a host.
+    pub(crate) outages: Box<[OutageLog]>,
     /// How long the making of each connection took, before the load began.
     pub(crate) connects: Mutex<Histogram>,
-    pub(crate) samples: ErrorSamples,
+    samples: ErrorSamples,
     pub(crate) usages: Mutex<Vec<Usage>>,
 }
 
@@ -165,7 +167,7 @@ impl Engine {
     pub(crate) fn new(
         settings: LoadSettings,
         recorded: Arc<[u64]>,
-        driver: Arc<dyn Driver>,
+        hosts: Arc<Hosts>,
         clock: SharedClock,
     ) -> Self {
         let (threads, in_flight) = (settings.threads, settings.in_flight_max());
@@ -179,7 +181,8 @@ impl Engine {
             settings,
             recorded,
             catch_up_ns: AtomicU64::new(0),
-            driver,
+            outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
+            hosts,
             clock,
             posts: (0..threads).map(|_| Post::default()).collect(),
             hands: (0..in_flight).map(|_| Hand::default()).collect(),
@@ -191,7 +194,6 @@ impl Engine {
             next_after: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
             working: AtomicU32::new(threads),
-            outages: OutageLog::default(),
             connects: Mutex::default(),
             samples: ErrorSamples::default(),
             usages: Mutex::default(),
@@ -259,6 +261,31 @@ impl Engine {
         let depth = self.settings.depth() as usize;
         let (connections, threads) = (self.hands.len() / depth, self.posts.len());
         depth * (worker * connections / threads)..depth * ((worker + 1) * connections / threads)
+    }
+
+    /// The number of the host that the connection of `hand` goes to.
+    pub(crate) fn host_of(&self, hand: usize) -> usize {
+        if self.hosts.are_several() { self.hosts.number_of(hand / self.settings.depth() as usize) } else { 0 }
+    }
+
+    /// When that host could not be reached.
+    pub(crate) fn outages_of(&self, hand: usize) -> &OutageLog {
+        &self.outages[self.host_of(hand)]
+    }
+
+    /// Hosts that cannot be reached at the moment.
+    pub(crate) fn hosts_away(&self) -> usize {
+        self.outages.iter().filter(|outages| outages.is_open()).count()
+    }
+
+    /// Keeps what the host of `hand` said, or was said of it, where it is the first of its class.
+    pub(crate) fn note_sample(&self, hand: usize, class: FailureClass, text: &str) {
+        self.samples.note(class, || self.hosts.all()[self.host_of(hand)].says(text));
+    }
+
+    /// The first message of each class of error.
+    pub(crate) fn samples(&self) -> Vec<String> {
+        self.samples.all()
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {

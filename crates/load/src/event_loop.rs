@@ -148,7 +148,7 @@ impl EventLoop {
         Ok(Self {
             worker,
             ledger: Ledger::new(Arc::clone(engine), writer),
-            laps: Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), cut.is_cut()),
+            laps: Laps::new(Arc::clone(&engine.clock), &engine.hosts.driver().operations(), cut.is_cut()),
             ready,
             depth,
             dirty: Vec::with_capacity(carriers.len()),
@@ -163,7 +163,7 @@ impl EventLoop {
             opener,
             timers: BinaryHeap::with_capacity(2 * links.len()),
             give_ups: BinaryHeap::new(),
-            timeout_ns: engine.driver.multiplex().and_then(Multiplex::timeout).map(to_ns),
+            timeout_ns: engine.hosts.driver().multiplex().and_then(Multiplex::timeout).map(to_ns),
             busy: 0,
             is_exhausted: false,
             is_after_exhausted: false,
@@ -208,7 +208,7 @@ impl EventLoop {
             let deadline_ns = self.deadline_ns(now_ns, is_over);
             if let Err(error) = self.wait_until(deadline_ns, now_ns) {
                 let text = format!("waiting for connections: {error}");
-                self.engine.samples.note(FailureClass::Machine, &text);
+                self.engine.note_sample(self.first_hand, FailureClass::Machine, &text);
                 break;
             }
             self.note_wake(deadline_ns, now_ns);
@@ -459,7 +459,7 @@ impl EventLoop {
         };
         let end_ns = laps.end_ns();
         self.ledger.done(self.first_hand + number, &event.started, end_ns, laps);
-        self.engine.outages.succeeded(event.try_start_ns, end_ns);
+        self.engine.outages_of(self.first_hand + number).succeeded(event.try_start_ns, end_ns);
         self.on_answer(number);
         self.on_ended(number, end_ns);
     }
@@ -475,7 +475,13 @@ impl EventLoop {
         // A server that does not answer in time is there: its connection is replaced at once, as on a thread.
         self.on_answer(number);
         let end_ns = self.engine.clock.now_ns();
-        self.ledger.note_failure(failure, &event.started.taken, event.try_start_ns, end_ns);
+        self.ledger.note_failure(
+            self.first_hand + number,
+            failure,
+            &event.started.taken,
+            event.try_start_ns,
+            end_ns,
+        );
         if failure.class == FailureClass::Transient && event.tries_left > 0 {
             return self.try_again(number);
         }

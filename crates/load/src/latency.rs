@@ -15,6 +15,8 @@ use record::event::{EventRow, Fate};
 use record::load::ErrorCounts;
 
 use crate::counting::Counting;
+use crate::driver::FailureClass;
+use crate::driver::hosts::Hosts;
 use crate::tally::Tally;
 
 /// Everything that one worker records between two readings.
@@ -43,6 +45,8 @@ pub(crate) struct Recorder {
     pub(crate) operations: Box<[Tally]>,
     /// How often each outcome was noted.
     pub(crate) outcomes: Box<[u64]>,
+    /// What became of the events of each host; empty where there is one.
+    pub(crate) hosts: Box<[OfHost]>,
     /// The events themselves, where they are logged.
     pub(crate) log: Log,
     /// What became of the events.
@@ -64,9 +68,58 @@ impl Recorder {
             late: Late::new(operations, Tally::new),
             operations: (0..operations).map(|_| Tally::new()).collect(),
             outcomes: vec![0; outcomes].into_boxed_slice(),
+            hosts: Box::default(),
             log: Log::with_room(log_room),
             fates: Fates::default(),
         }
+    }
+}
+
+impl Recorder {
+    /// The same, with the events of each of several hosts counted apart.
+    pub(crate) fn of_hosts(self, hosts: &Hosts) -> Self {
+        let count = if hosts.are_several() { hosts.all().len() } else { 0 };
+        Self { hosts: vec![OfHost::default(); count].into_boxed_slice(), ..self }
+    }
+
+    /// An event of the measured phase was done.
+    pub(crate) fn note_done(&mut self, host: usize) {
+        self.fates.done += 1;
+        if let Some(of_host) = self.hosts.get_mut(host) {
+            of_host.done += 1;
+        }
+    }
+
+    /// One was given up.
+    pub(crate) fn note_failed(&mut self, host: usize) {
+        self.fates.failed += 1;
+        if let Some(of_host) = self.hosts.get_mut(host) {
+            of_host.failed += 1;
+        }
+    }
+
+    /// A try failed.
+    pub(crate) fn note_error(&mut self, host: usize, class: FailureClass) {
+        count_error(&mut self.fates.errors, class);
+        if let Some(of_host) = self.hosts.get_mut(host) {
+            count_error(&mut of_host.errors, class);
+        }
+    }
+}
+
+/// What became of the events of one of several hosts in the measured phase.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OfHost {
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    pub(crate) errors: ErrorCounts,
+}
+
+impl OfHost {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.failed += other.failed;
+        add_errors(&mut self.errors, &other.errors);
     }
 }
 
@@ -177,11 +230,7 @@ impl Fates {
         self.skipped += other.skipped;
         self.found_no_worker += other.found_no_worker;
         self.retries += other.retries;
-        self.errors.transient += other.errors.transient;
-        self.errors.connection += other.errors.connection;
-        self.errors.application += other.errors.application;
-        self.errors.verify += other.errors.verify;
-        self.errors.timeout += other.errors.timeout;
+        add_errors(&mut self.errors, &other.errors);
         self.warmup_ended += other.warmup_ended;
         self.warmup_ended_late += other.warmup_ended_late;
         self.warmup_done += other.warmup_done;
@@ -203,9 +252,24 @@ impl Fates {
     }
 }
 
-/// Tries that failed, of all classes.
-pub(crate) fn errors_total(errors: &ErrorCounts) -> u64 {
-    errors.transient + errors.connection + errors.application + errors.verify + errors.timeout
+fn add_errors(errors: &mut ErrorCounts, others: &ErrorCounts) {
+    errors.transient += others.transient;
+    errors.connection += others.connection;
+    errors.application += others.application;
+    errors.verify += others.verify;
+    errors.timeout += others.timeout;
+}
+
+fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
+    match class {
+        FailureClass::Transient => errors.transient += 1,
+        FailureClass::Connection | FailureClass::Unprocessed => errors.connection += 1,
+        FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
+            errors.application += 1;
+        }
+        FailureClass::Verify => errors.verify += 1,
+        FailureClass::Timeout => errors.timeout += 1,
+    }
 }
 
 /// What a worker and the reader of its recorder share.

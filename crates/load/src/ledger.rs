@@ -6,7 +6,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use record::event::{EventRow, Fate};
-use record::load::ErrorCounts;
 
 use crate::client::{self, Usage};
 use crate::counting::{By, Counting, Place};
@@ -154,7 +153,7 @@ impl Ledger {
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
         let Started { taken, claim_ns, start_ns } = *event;
-        let raised_ns = self.raised_ns[hand];
+        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
         let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
         let is_open = counting.by == By::Due;
         let place = counting.place(&taken, end_ns);
@@ -179,13 +178,13 @@ impl Ledger {
                 note_late(recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
             }
             Place::CarriedIn => {
-                recorder.fates.done += 1;
+                recorder.note_done(host);
                 recorder.fates.done_carried_in += 1;
                 recorder.fates.note_cut(&counting, start_ns, end_ns);
                 recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
             }
             Place::Within => {
-                recorder.fates.done += 1;
+                recorder.note_done(host);
                 recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
                 recorder.service.record(service_ns);
                 if is_open {
@@ -211,8 +210,8 @@ impl Ledger {
 
     /// The event in `hand` is given up after `failure`, at `end_ns`.
     pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64, failure: &Failure) {
-        let raised_ns = self.raised_ns[hand];
         let engine = &*self.engine;
+        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
         let counting = engine.counting();
         let Some(section) = self.writer.enter() else { return };
         let recorder = &mut *section.recorder;
@@ -227,7 +226,7 @@ impl Ledger {
             }
             Place::CarriedIn | Place::Within => {
                 recorder.log.push(row(event, end_ns, &[], Fate::Failed));
-                recorder.fates.failed += 1;
+                recorder.note_failed(host);
                 recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
                 if place == Place::Within && failure.class == FailureClass::Timeout {
                     let is_open = counting.by == By::Due;
@@ -246,12 +245,20 @@ impl Ledger {
         engine.hands[hand].release(end_ns);
     }
 
-    /// Counts a failed try of a measured event.
-    pub(crate) fn note_failure(&mut self, failure: &Failure, taken: &Taken, start_ns: u64, end_ns: u64) {
+    /// Counts a failed try of a measured event, in `hand`.
+    pub(crate) fn note_failure(
+        &mut self,
+        hand: usize,
+        failure: &Failure,
+        taken: &Taken,
+        start_ns: u64,
+        end_ns: u64,
+    ) {
         // What fails because we cut it is not the server's failure.
         if !self.engine.is_abandoned() {
-            self.engine.samples.note(failure.class, &failure.text);
+            self.engine.note_sample(hand, failure.class, &failure.text);
         }
+        let host = self.engine.host_of(hand);
         if !self.engine.counting().has_try(taken, end_ns) {
             return;
         }
@@ -260,39 +267,42 @@ impl Ledger {
             if let Some(outcome) = failure.outcome {
                 section.recorder.outcomes[outcome] += 1;
             }
-            count_error(&mut section.recorder.fates.errors, failure.class);
+            section.recorder.note_error(host, failure.class);
         }
     }
 
     /// Counts a connection that broke, whoever waits for it.
     ///
+    /// - `hand`: one of the connection's.
     /// - `carried`: the event that it carried; `None` if it broke between two events.
     pub(crate) fn note_lost(
         &mut self,
+        hand: usize,
         failure: &Failure,
         made_ns: u64,
         at_ns: u64,
         carried: Option<&Carried>,
     ) {
         match carried {
-            Some(event) => self.note_failure(failure, &event.taken, event.try_start_ns, at_ns),
-            None => self.note_connection(failure, at_ns),
+            Some(event) => self.note_failure(hand, failure, &event.taken, event.try_start_ns, at_ns),
+            None => self.note_connection(hand, failure, at_ns),
         }
         let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
-        self.engine.outages.failed(Failed::Lost { made_ns, at_ns, due_ns });
+        self.engine.outages_of(hand).failed(Failed::Lost { made_ns, at_ns, due_ns });
     }
 
     /// Counts a failure of a connection that carried no event.
-    fn note_connection(&mut self, failure: &Failure, at_ns: u64) {
+    fn note_connection(&mut self, hand: usize, failure: &Failure, at_ns: u64) {
         // What fails because we cut it is not the server's failure.
         if self.engine.is_abandoned() {
             return;
         }
         // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
-        self.engine.samples.note(FailureClass::Connection, &failure.text);
+        self.engine.note_sample(hand, FailureClass::Connection, &failure.text);
+        let host = self.engine.host_of(hand);
         let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
         if is_measured && let Some(section) = self.writer.enter() {
-            count_error(&mut section.recorder.fates.errors, FailureClass::Connection);
+            section.recorder.note_error(host, FailureClass::Connection);
         }
     }
 
@@ -306,9 +316,9 @@ impl Ledger {
     }
 
     /// Counts a connection that could not be made again.
-    pub(crate) fn note_unconnected(&mut self, failure: &Failure, began_ns: u64, now_ns: u64) {
-        self.note_connection(failure, now_ns);
-        self.engine.outages.failed(Failed::Refused { began_ns, at_ns: now_ns });
+    pub(crate) fn note_unconnected(&mut self, hand: usize, failure: &Failure, began_ns: u64, now_ns: u64) {
+        self.note_connection(hand, failure, now_ns);
+        self.engine.outages_of(hand).failed(Failed::Refused { began_ns, at_ns: now_ns });
     }
 }
 
@@ -391,17 +401,5 @@ fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
 fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
     if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
         *usage_after = client::thread_usage();
-    }
-}
-
-fn count_error(errors: &mut ErrorCounts, class: FailureClass) {
-    match class {
-        FailureClass::Transient => errors.transient += 1,
-        FailureClass::Connection | FailureClass::Unprocessed => errors.connection += 1,
-        FailureClass::Application | FailureClass::Configuration | FailureClass::Machine => {
-            errors.application += 1;
-        }
-        FailureClass::Verify => errors.verify += 1,
-        FailureClass::Timeout => errors.timeout += 1,
     }
 }

@@ -72,10 +72,11 @@ use record::target::Target;
 
 pub use control::{Control, ControlError};
 pub use dataset::{Cleaned, Prepared};
+use driver::Scheme;
 pub use driver::address::ServerAddress;
 pub use driver::dd;
 pub use driver::exec::words_of as exec_words;
-use driver::{Driver, Scheme};
+use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
 pub use stop::{Stop, StopLevel};
 
@@ -180,9 +181,16 @@ pub fn run_with(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<LoadRecord, LoadError> {
-    let driver = open(settings)?;
+    let hosts = open(settings)?;
     check_beside(settings, beside)?;
-    conduct::run(settings, beside, &driver, Arc::new(Monotonic), stop, on_progress)
+    if (settings.connections_in_all() as usize) < hosts.all().len() {
+        return Err(LoadError::Setting {
+            name: "connections",
+            found: settings.connections_in_all().to_string(),
+            expected: "at least one for each host of the target",
+        });
+    }
+    conduct::run(settings, beside, &hosts, Arc::new(Monotonic), stop, on_progress)
 }
 
 /// Builds the data set of a workload where it is missing, by `settings.prepare`.
@@ -195,8 +203,8 @@ pub fn prepare(
     stop: &Stop,
     on_progress: &mut dyn FnMut(&Event),
 ) -> Result<Prepared, LoadError> {
-    let driver = open(settings)?;
-    conduct::look(settings, &driver, stop, on_progress).map(|seen| seen.prepared)
+    let hosts = open(settings)?;
+    conduct::look(settings, &hosts, stop, on_progress).map(|seen| seen.prepared)
 }
 
 /// Removes the data set of a workload.
@@ -207,8 +215,8 @@ pub fn prepare(
 pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
     // Nothing is made that would only be removed.
     let settings = LoadSettings { prepare: PreparePolicy::Never, ..settings.clone() };
-    let driver = open(&settings)?;
-    conduct::cleanup(&settings, &driver)
+    let hosts = open(&settings)?;
+    conduct::cleanup(&settings, &hosts)
 }
 
 /// The operations of a load's events, by the numbers that [`EventRow::operation`] has.
@@ -217,7 +225,7 @@ pub fn cleanup(settings: &LoadSettings) -> Result<Cleaned, LoadError> {
 ///
 /// [`LoadError`] where the settings make no load.
 pub fn operations(settings: &LoadSettings) -> Result<Vec<String>, LoadError> {
-    Ok(open(settings)?.operations().into_iter().map(|share| share.name.into_owned()).collect())
+    Ok(open(settings)?.driver().operations().into_iter().map(|share| share.name.into_owned()).collect())
 }
 
 /// Judges the scheme and the form of a target, without connecting.
@@ -229,9 +237,11 @@ pub fn check_target(target: &Target) -> Result<(), LoadError> {
     scheme(target).map(|_| ())
 }
 
-/// Where the server of a load takes connections; `None` if it has none, or its target is none.
-pub fn server_address(settings: &LoadSettings) -> Option<ServerAddress> {
-    (driver::scheme_of(&settings.target)?.address)(settings)
+/// Where the servers of a load take connections, one for each host of its target; none if they have no address, or its
+/// target is none.
+pub fn server_addresses(settings: &LoadSettings) -> Vec<ServerAddress> {
+    driver::scheme_of(&settings.target)
+        .map_or_else(Vec::new, |scheme| driver::hosts::addresses(settings, scheme))
 }
 
 /// What events do where nobody says: the mixed transaction for SQL, the target itself for others.
@@ -271,11 +281,14 @@ fn scheme(target: &Target) -> Result<&'static Scheme, LoadError> {
         let forms: Vec<_> = driver::SCHEMES.iter().map(|s| s.form).filter(|form| !form.is_empty()).collect();
         return Err(LoadError::UnknownScheme { target: target.clone(), expected: forms.join(", ") });
     };
-    (scheme.check)(target).map_err(|problem| LoadError::Malformed { target: target.clone(), problem })?;
+    let malformed = |problem| LoadError::Malformed { target: target.clone(), problem };
+    for target in driver::hosts::targets(target).map_err(malformed)? {
+        (scheme.check)(&target).map_err(malformed)?;
+    }
     Ok(scheme)
 }
 
-fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
+fn open(settings: &LoadSettings) -> Result<Arc<Hosts>, LoadError> {
     let scheme = scheme(&settings.target)?;
     if !scheme.workloads.contains(&settings.workload) {
         let words: Vec<_> = scheme.workloads.iter().map(|w| w.word()).collect();
@@ -283,15 +296,15 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, LoadError> {
         return Err(LoadError::UnsupportedWorkload { target, workload: settings.workload, expected });
     }
     check_numbers(settings)?;
-    let driver = (scheme.open)(settings).map_err(|failure| conduct::setup_error(settings, &failure))?;
-    if settings.has_loops() && driver.multiplex().is_none() {
+    let hosts = Hosts::open(settings, scheme).map_err(|failure| conduct::setup_error(settings, &failure))?;
+    if settings.has_loops() && hosts.driver().multiplex().is_none() {
         return Err(LoadError::Setting {
             name: "connections",
             found: settings.connections_in_all().to_string(),
             expected: "as many as threads: this target's connections need a thread each",
         });
     }
-    Ok(driver)
+    Ok(Arc::new(hosts))
 }
 
 /// A recorded schedule is there, in order, and what the settings say it is; what ends by its number of events keeps its

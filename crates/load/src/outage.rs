@@ -22,6 +22,11 @@ impl Span {
     pub(crate) fn hit_before(&self, from_ns: u64) -> u64 {
         self.hits_due_ns.iter().filter(|due_ns| (from_ns..self.from_ns).contains(due_ns)).count() as u64
     }
+
+    /// Events due from `from_ns` on that failed a try because of it.
+    pub(crate) fn hit_from(&self, from_ns: u64) -> u64 {
+        self.hits_due_ns.iter().filter(|due_ns| **due_ns >= from_ns).count() as u64
+    }
 }
 
 /// A failure of a connection, as its worker tells it.

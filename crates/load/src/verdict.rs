@@ -7,7 +7,7 @@ pub(crate) mod lateness;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Counts, LatePolicy, LoadSettings, Rate};
+use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Rate};
 use record::missing::Maybe;
 use record::verdict::Check;
 
@@ -78,13 +78,23 @@ pub(crate) struct Findings<'a> {
     pub(crate) waits_for_server: bool,
     /// Connections that broke or could not be made.
     pub(crate) connection_errors: u64,
-    /// How long the server could not be reached within the measured phase.
-    pub(crate) away_s: f64,
+    /// How long the server could not be reached within the measured phase; `None` if it always could.
+    pub(crate) away: Option<Away>,
     pub(crate) preemptions: i64,
     /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
     pub(crate) busiest_ratio: Option<f64>,
+    /// What each of several hosts did; empty if there is one.
+    pub(crate) hosts: &'a [OfHost],
     /// Operations as planned, with the number that was done.
     pub(crate) operations: &'a [(&'a OperationShare, u64)],
+}
+
+/// For how long a host could not be reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Away {
+    /// Its number; `None` if it is the only one.
+    pub(crate) host: Option<usize>,
+    pub(crate) for_s: f64,
 }
 
 /// Every check that applies.
@@ -112,6 +122,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
         checks.extend(stuck(findings));
     }
     checks.extend(away(findings));
+    checks.extend(hosts(findings));
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -177,18 +188,32 @@ fn any_event(f: &Findings<'_>) -> Check {
 /// In a closed loop, an event that is in flight waits for the server to come back, and no other one is begun: neither the
 /// latencies nor the errors show that there was none.
 fn away(f: &Findings<'_>) -> Option<Check> {
-    let is_closed_loop = f.settings.rate == Rate::Max && f.settings.events_max.is_none();
-    if !is_closed_loop || f.away_s <= 0.0 {
-        return None;
-    }
-    let found = f.away_s / f.measured_s;
+    // What is due while one of several hosts is away, the others do: in no loop would the latency tell.
+    let is_judged = !f.hosts.is_empty() || f.settings.rate == Rate::Max && f.settings.events_max.is_none();
+    let away = f.away.as_ref().filter(|away| is_judged && away.for_s > 0.0)?;
+    let found = away.for_s / f.measured_s;
+    let who = away.host.map_or("the server", |number| f.hosts[number].host.as_str());
     let text = format!(
-        "the server could not be reached for {:.3} s of the measured phase, {} of it, {} allowed",
-        f.away_s,
+        "{who} could not be reached for {:.3} s of the measured phase, {} of it, {} allowed",
+        away.for_s,
         percent(found),
         percent(AWAY_MAX)
     );
     Some(at_most("server-away", found, AWAY_MAX, text))
+}
+
+/// A result of several hosts to which one has added nothing is that of the others.
+fn hosts(f: &Findings<'_>) -> Option<Check> {
+    if f.hosts.is_empty() {
+        return None;
+    }
+    let idle: Vec<&str> = f.hosts.iter().filter(|h| h.done == 0).map(|h| h.host.as_str()).collect();
+    let (did, of) = (f.hosts.len() - idle.len(), f.hosts.len());
+    let mut text = format!("{did} of {of} hosts have done an event of the measured phase");
+    if !idle.is_empty() {
+        let _ = write!(text, ", and not {}", idle.join(", "));
+    }
+    Some(at_least("hosts", did as f64, of as f64, text))
 }
 
 /// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of

@@ -41,7 +41,7 @@ impl Worker {
         connection: Box<dyn Connection>,
     ) -> Self {
         let is_cut = engine.posts[index].cut.is_cut();
-        let laps = Laps::new(Arc::clone(&engine.clock), &engine.driver.operations(), is_cut);
+        let laps = Laps::new(Arc::clone(&engine.clock), &engine.hosts.driver().operations(), is_cut);
         let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
         let connection = Some(connection);
         let connected_ns = engine.clock.now_ns();
@@ -63,7 +63,7 @@ impl Worker {
             Idle::Closed => {}
             Idle::Lost(failure) => {
                 let at_ns = self.engine.clock.now_ns();
-                self.ledger.note_lost(&failure, self.connected_ns, at_ns, None);
+                self.ledger.note_lost(self.index, &failure, self.connected_ns, at_ns, None);
             }
         }
         self.connection = None;
@@ -144,14 +144,14 @@ impl Worker {
             if is_lost {
                 self.connection = None;
                 let carried = Carried { taken: event.taken, try_start_ns, is_hit };
-                self.ledger.note_lost(&failure, self.connected_ns, end_ns, Some(&carried));
+                self.ledger.note_lost(self.index, &failure, self.connected_ns, end_ns, Some(&carried));
                 is_hit = true;
             } else {
                 if failure.class == FailureClass::Timeout {
                     // The answer that comes later would be taken for that of the next event.
                     self.connection = None;
                 }
-                self.ledger.note_failure(&failure, &event.taken, try_start_ns, end_ns);
+                self.ledger.note_failure(self.index, &failure, &event.taken, try_start_ns, end_ns);
             }
             let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
             if !may_pass || !failure.may_repeat || tries_left == 0 {
@@ -180,7 +180,7 @@ impl Worker {
             Ok(()) => {
                 let end_ns = self.laps.end_ns();
                 self.ledger.done(self.index, event, end_ns, &self.laps);
-                self.engine.outages.succeeded(start_ns, end_ns);
+                self.engine.outages_of(self.index).succeeded(start_ns, end_ns);
                 None
             }
             Err(failure) => Some(failure),
@@ -192,16 +192,16 @@ impl Worker {
         let mut pause_ns = PAUSE_FIRST_NS;
         while !is_over(&self.engine) {
             let began_ns = self.engine.clock.now_ns();
-            let made = self.engine.driver.connect(&self.engine.posts[self.index].cut);
+            let made = self.engine.hosts.connect(self.index, &self.engine.posts[self.index].cut);
             let now_ns = self.engine.clock.now_ns();
             match made {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     self.connected_ns = now_ns;
-                    self.engine.outages.succeeded(began_ns, now_ns);
+                    self.engine.outages_of(self.index).succeeded(began_ns, now_ns);
                     return true;
                 }
-                Err(failure) => self.ledger.note_unconnected(&failure, began_ns, now_ns),
+                Err(failure) => self.ledger.note_unconnected(self.index, &failure, began_ns, now_ns),
             }
             let half_to_three_halves = 0.5 + self.pauses.unit();
             self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 
-use load::{ErrorClass, Event, LoadError, ServerAddress, Stop};
+use load::{ErrorClass, Event, LoadError, Stop};
 use record::clock::{Clock as _, Monotonic};
 use record::load::{Arrivals, LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
 use record::requests::ExecSettings;
@@ -463,10 +463,9 @@ fn what_cannot_be_is_refused_before_anything_runs() {
 #[test]
 fn the_address_of_a_server_is_the_one_that_its_load_connects_to() {
     let of = |settings: &LoadSettings| {
-        load::server_address(settings).map(|address| match address {
-            ServerAddress::Unix(path) => path.display().to_string(),
-            ServerAddress::Tcp(host, port) => format!("{host}:{port}"),
-        })
+        let addresses: Vec<String> =
+            load::server_addresses(settings).iter().map(ToString::to_string).collect();
+        (!addresses.is_empty()).then(|| addresses.join(" "))
     };
     for (target, address) in [
         ("mysql://root@localhost/test?socket=/s/my%20sql.sock", Some("/s/my sql.sock")),
@@ -475,7 +474,7 @@ fn the_address_of_a_server_is_the_one_that_its_load_connects_to() {
         ("postgres://u@%2Frun%2Fpg/db", Some("/run/pg/.s.PGSQL.5432")),
         ("postgres://u@localhost/db?host=/run/pg", Some("/run/pg/.s.PGSQL.5432")),
         ("postgres://u@h:1/db?port=99&host=other", Some("other:99")),
-        ("postgres://u@[::1]:6000/db", Some("::1:6000")),
+        ("postgres://u@[::1]:6000/db", Some("[::1]:6000")),
         ("redis://127.0.0.1", Some("127.0.0.1:6379")),
         ("redis://:a@b@h:7/2", Some("h:7")),
         ("rediss://h", Some("h:6379")),
@@ -484,6 +483,12 @@ fn the_address_of_a_server_is_the_one_that_its_load_connects_to() {
         ("memcached+unix:/s/m.sock", Some("/s/m.sock")),
         ("http://u:p@h/path?x=1@2", Some("h:80")),
         ("https://h/", Some("h:443")),
+        ("mysql://u:a,b@h1,h2:3307/db", Some("h1:3306 h2:3307")),
+        ("postgres://u@[::1],h2:7/db", Some("[::1]:5432 h2:7")),
+        ("postgres:///db?host=/s/a,/s/b&port=1,2", Some("/s/a/.s.PGSQL.1 /s/b/.s.PGSQL.2")),
+        ("redis://h1,h2:1/3", Some("h1:6379 h2:1")),
+        ("memcached://h1,h2", Some("h1:11211 h2:11211")),
+        ("https://h1,h2:1/a,b", Some("h1:443 h2:1")),
         ("sqlite:/x.db", None),
         ("exec:curl http://h", None),
         ("null:", None),

@@ -5,7 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 pub use crate::arrivals::Arrivals;
+pub use crate::errors::ErrorCounts;
 use crate::histogram::{CensoredHistogram, Histogram, Summary};
+pub use crate::hosts::{OfHost, Outage};
 use crate::missing::Maybe;
 use crate::quantity::{NotAQuantity, duration, written_duration};
 use crate::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -470,34 +472,6 @@ impl Counts {
     }
 }
 
-/// Tries that failed, by what a caller can do about it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ErrorCounts {
-    /// May pass when tried again: deadlock, lock wait, serialization.
-    pub transient: u64,
-    /// The connection broke or could not be made.
-    pub connection: u64,
-    /// The server refused the statement, or the command failed.
-    pub application: u64,
-    /// The answer was wrong.
-    pub verify: u64,
-    /// No whole answer came within the time-out. The response and the service time of the event are known from below.
-    pub timeout: u64,
-}
-
-/// A stretch of time in which the server could not be reached.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outage {
-    /// First failure, seconds since the start of the measured phase.
-    pub from_s: f64,
-    /// Until the first success after it.
-    pub for_s: f64,
-    /// Events that were due within it, or failed because of it.
-    pub affected: u64,
-    /// Whether the server was reachable again before the run ended.
-    pub ended: bool,
-}
-
 /// One operation inside the events: a statement of a transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Operation {
@@ -559,7 +533,7 @@ pub struct RateChange {
 pub struct LoadRecord {
     /// What was asked for.
     pub settings: LoadSettings,
-    /// What the server calls itself: `MariaDB 10.11.6`; missing where it does not say.
+    /// What the server calls itself: `MariaDB 10.11.6`; missing where it does not say. Of several hosts that differ, each by its host.
     pub server_version: Maybe<String>,
     /// Start of the measured phase, `CLOCK_MONOTONIC`.
     pub measured_from_ns: u64,
@@ -600,6 +574,8 @@ pub struct LoadRecord {
     pub backlog_after_warmup: u64,
     /// Events that began, or were skipped, later than they were due because no worker was free then.
     pub found_no_worker: u64,
+    /// What each of several hosts did; empty if the target names one or none.
+    pub hosts: Vec<OfHost>,
     /// Each change of the rate while it ran.
     pub rate_changes: Vec<RateChange>,
     /// Sockets that the kernel had open to the target before the first event, at most [`LoadSettings::connections_in_all`]; missing for targets
@@ -614,6 +590,11 @@ pub struct LoadRecord {
 }
 
 impl LoadRecord {
+    /// The host that an outage was of; `None` if the target has one.
+    pub fn host_of(&self, outage: &Outage) -> Option<&str> {
+        Some(self.hosts.get(outage.host?)?.host.as_str())
+    }
+
     /// The summary of the response, with those values named that the generator may have made.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use record::bakeoff::Bakeoff;
 use record::cpu::{CpuInterval, Rung};
-use record::load::{Outage, Phase, Progress};
+use record::load::{ErrorCounts, OfHost, Outage, Phase, Progress};
 use record::missing::Missing;
 use record::run::{Run, RunHeader, RunState};
 use record::verdict::{Check, Verdict};
@@ -115,7 +115,7 @@ fn unwatched() -> Machine {
 fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
     let run = closed();
     let mut load = run.load.clone().expect("it drove a load");
-    load.outages.push(Outage { from_s: 4.0, for_s: 1.25, affected: 612, ended: true });
+    load.outages.push(Outage { from_s: 4.0, for_s: 1.25, affected: 612, ended: true, host: None });
     load.verdict = Verdict::of(vec![Check {
         name: "errors",
         ok: false,
@@ -125,6 +125,34 @@ fn an_invalid_closed_loop_with_an_outage_reads_as_recorded() {
     }]);
     load.verdict.checks.extend(run.load.iter().flat_map(|l| l.verdict.checks.clone()));
     insta::assert_snapshot!(at_every_width(|out, style| text::load_record(out, &load, &unwatched(), style)));
+}
+
+#[test]
+fn what_each_of_several_hosts_did_is_told() {
+    let mut load = open().load.expect("it drove a load");
+    let of = |host: &str, done, connection| OfHost {
+        host: host.to_owned(),
+        connections: 2,
+        done,
+        failed: 0,
+        errors: ErrorCounts { connection, ..ErrorCounts::default() },
+    };
+    let alone = json::load(None, &load, &unwatched(), &Err(Missing::because("not looked at")));
+    assert_eq!(alone.get("hosts"), None, "one host has no counts of its own");
+    load.hosts = vec![of("h1:3306", 800, 0), of("h2:3307", 0, 7)];
+    load.outages.push(Outage { from_s: 4.0, for_s: 1.0, affected: 2, ended: false, host: Some(1) });
+    let told = at_every_width(|out, style| text::load_record(out, &load, &unwatched(), style));
+    for line in [
+        "h1:3306  2 connections, 800 done, 0 failed, 0 errors",
+        "h2:3307  2 connections, 0 done, 0 failed, 7 errors",
+        "h2:3307 from 4.0 s for 1.0 s, 2 events affected, not over at the end",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let value = json::load(None, &load, &unwatched(), &Err(Missing::because("not looked at")));
+    assert_eq!((&value["hosts"][1]["host"], &value["hosts"][1]["done"]), (&"h2:3307".into(), &0.into()));
+    assert_eq!(value["hosts"][1]["errors"]["connection"], 7);
+    assert_eq!(value["outages"][0]["host"], "h2:3307");
 }
 
 #[test]

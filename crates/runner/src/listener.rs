@@ -52,12 +52,13 @@ impl Address {
         }
     }
 
-    /// The address that a load connects to; `None` if it connects to none.
-    pub(crate) fn of_load(settings: &LoadSettings) -> Option<Self> {
-        Some(match load::server_address(settings)? {
+    /// The addresses that a load connects to: one for each host of its target; none if it connects to none.
+    pub(crate) fn of_load(settings: &LoadSettings) -> Vec<Self> {
+        let address = |address| match address {
             ServerAddress::Unix(path) => Self::Unix(path),
             ServerAddress::Tcp(host, port) => Self::Tcp(host, port),
-        })
+        };
+        load::server_addresses(settings).into_iter().map(address).collect()
     }
 
     /// Whether anything takes connections there.

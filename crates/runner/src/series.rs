@@ -121,8 +121,10 @@ impl Series<'_, '_> {
         let mut addresses = Vec::new();
         for trial in &self.work.trials {
             let settings = load_settings(&self.conductor.plan, trial, self.workspace.folder());
-            if let Some(address) = Address::of_load(&settings).filter(|a| !addresses.contains(a)) {
-                addresses.push(address);
+            for address in Address::of_load(&settings) {
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
             }
         }
         addresses

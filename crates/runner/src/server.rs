@@ -102,15 +102,16 @@ impl Server {
         Ok(())
     }
 
-    /// Why the load's address is no longer answered by it: its process may live on as a wrapper of nothing. `None`: it is.
+    /// Why one of the load's addresses is no longer answered by it: its process may live on as a wrapper of nothing. `None`: all are.
     ///
-    /// - `address`: where the load connected to; else `ready`.
-    pub(crate) fn lost(&self, workspace: &Workspace, address: Option<Address>) -> Option<String> {
-        let address = address.or_else(|| Address::of_ready(&self.spec.ready))?;
+    /// - `addresses`: where the load connected to; if none, `ready`.
+    pub(crate) fn lost(&self, workspace: &Workspace, addresses: &[Address]) -> Option<String> {
+        let ready = Address::of_ready(&self.spec.ready).filter(|_| addresses.is_empty());
         let mut stranger = None;
         // A server that has much to do may take a connection only when the load is gone.
         let waited = wait_for(ANSWER_PATIENCE, &Stop::new(), || {
-            stranger = address.stranger(&workspace.members());
+            let members = workspace.members();
+            stranger = addresses.iter().chain(&ready).find_map(|address| address.stranger(&members));
             stranger.is_none()
         });
         let why = stranger.filter(|_| waited != Waited::Done)?;

@@ -72,7 +72,7 @@ pub(crate) fn conduct(
             return Some(format!("the server ended during the trial{}", server.last_words()));
         }
         let lost = server
-            .lost(workspace, Address::of_load(&load_settings(&conductor.plan, trial, workspace.folder())))?;
+            .lost(workspace, &Address::of_load(&load_settings(&conductor.plan, trial, workspace.folder())))?;
         Some(format!("after the trial, {lost}"))
     };
     let dead = server.as_ref().and_then(died);

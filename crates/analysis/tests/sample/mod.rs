@@ -250,6 +250,7 @@ impl Recipe {
             outages: Vec::new(),
             backlog_after_warmup: 0,
             found_no_worker: 0,
+            hosts: Vec::new(),
             rate_changes: Vec::new(),
             connected: Ok(threads),
             client: Ok(ClientCost {

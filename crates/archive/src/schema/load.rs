@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram, bound_name};
-use record::load::{ClientCost, Counts, ErrorCounts, LoadRecord, Operation, Outage, RateChange, WakeUp};
+use record::load::{
+    ClientCost, Counts, ErrorCounts, LoadRecord, OfHost, Operation, Outage, RateChange, WakeUp,
+};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,8 @@ pub(crate) struct Load {
     backlog_after_warmup: u64,
     #[serde(default)]
     found_no_worker: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<Host>,
     #[serde(default)]
     rate_changes: Vec<Change>,
     #[serde(default)]
@@ -72,6 +76,19 @@ struct Gap {
     for_s: Real,
     affected: u64,
     ended: bool,
+    /// Its place in `hosts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<usize>,
+}
+
+/// One of several hosts.
+#[derive(Debug, Serialize, Deserialize)]
+struct Host {
+    host: String,
+    connections: u32,
+    done: u64,
+    failed: u64,
+    errors: Errors,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -166,6 +183,7 @@ impl Load {
             outages,
             backlog_after_warmup,
             found_no_worker,
+            hosts,
             rate_changes,
             connected,
             client,
@@ -173,7 +191,6 @@ impl Load {
             verdict,
         } = load;
         let Counts { planned, done, failed, skipped, unfinished, retries } = *counts;
-        let ErrorCounts { transient, connection, application, verify, timeout } = *errors;
         let mut missing = Reasons::default();
         let any = |at_least: &Histogram| (!at_least.is_empty()).then(|| hlog::encode(at_least));
         let totals = Totals {
@@ -209,11 +226,12 @@ impl Load {
             counts: Fates { planned, done, failed, skipped, unfinished, retries },
             generator_made: generator_made.iter().map(|name| (*name).to_owned()).collect(),
             outcomes: outcomes.clone(),
-            errors: Errors { transient, connection, application, verify, timeout },
+            errors: Errors::of(errors),
             error_samples: error_samples.clone(),
             outages: outages.iter().map(Gap::of).collect(),
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
+            hosts: hosts.iter().map(Host::of).collect(),
             rate_changes: rate_changes
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
@@ -229,7 +247,6 @@ impl Load {
     /// The inverse of [`Self::of`]; the slices come from their own file.
     pub(crate) fn read(self, slices: Vec<HistogramSlice>) -> Result<LoadRecord, Wrong> {
         let Fates { planned, done, failed, skipped, unfinished, retries } = self.counts;
-        let Errors { transient, connection, application, verify, timeout } = self.errors;
         let m = &self.missing;
         let totals = self.totals;
         let histogram = |text: String| hlog::decode(&text);
@@ -261,11 +278,12 @@ impl Load {
             connect: m.join_newer("connect", totals.connect, histogram)?,
             operations: totals.operations.iter().map(operation).collect::<Result<_, Wrong>>()?,
             outcomes: self.outcomes,
-            errors: ErrorCounts { transient, connection, application, verify, timeout },
+            errors: self.errors.read(),
             error_samples: self.error_samples,
             outages: self.outages.iter().map(Gap::read).collect(),
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
+            hosts: self.hosts.into_iter().map(Host::read).collect(),
             rate_changes: self
                 .rate_changes
                 .iter()
@@ -281,12 +299,38 @@ impl Load {
 
 impl Gap {
     fn of(outage: &Outage) -> Self {
-        let Outage { from_s, for_s, affected, ended } = *outage;
-        Self { from_s: Real(from_s), for_s: Real(for_s), affected, ended }
+        let Outage { from_s, for_s, affected, ended, host } = *outage;
+        Self { from_s: Real(from_s), for_s: Real(for_s), affected, ended, host }
     }
 
     fn read(&self) -> Outage {
-        Outage { from_s: self.from_s.0, for_s: self.for_s.0, affected: self.affected, ended: self.ended }
+        let Self { from_s: Real(from_s), for_s: Real(for_s), affected, ended, host } = *self;
+        Outage { from_s, for_s, affected, ended, host }
+    }
+}
+
+impl Host {
+    fn of(of_host: &OfHost) -> Self {
+        let OfHost { host, connections, done, failed, errors } = of_host;
+        let errors = Errors::of(errors);
+        Self { host: host.clone(), connections: *connections, done: *done, failed: *failed, errors }
+    }
+
+    fn read(self) -> OfHost {
+        let Self { host, connections, done, failed, errors } = self;
+        OfHost { host, connections, done, failed, errors: errors.read() }
+    }
+}
+
+impl Errors {
+    fn of(errors: &ErrorCounts) -> Self {
+        let ErrorCounts { transient, connection, application, verify, timeout } = *errors;
+        Self { transient, connection, application, verify, timeout }
+    }
+
+    fn read(&self) -> ErrorCounts {
+        let Self { transient, connection, application, verify, timeout } = *self;
+        ErrorCounts { transient, connection, application, verify, timeout }
     }
 }
 

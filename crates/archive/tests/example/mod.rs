@@ -16,8 +16,8 @@ use record::instruments::Instruments;
 use record::limits::Throttled;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
-    LoadRecord, LoadSettings, OltpMix, OltpSettings, Operation, Outage, PreparePolicy, Rate, RateChange,
-    Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
+    LoadRecord, LoadSettings, OfHost, OltpMix, OltpSettings, Operation, Outage, PreparePolicy, Rate,
+    RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
 };
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -454,9 +454,17 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
             for_s: d.real(),
             affected: d.next(),
             ended: d.flip(),
+            host: Some(0).filter(|_| d.flip()),
         }),
         backlog_after_warmup: dice.next(),
         found_no_worker: dice.next(),
+        hosts: dice.some(3, |d| OfHost {
+            host: d.text(),
+            connections: d.small(),
+            done: d.next(),
+            failed: d.next(),
+            errors: ErrorCounts { connection: d.next(), ..ErrorCounts::default() },
+        }),
         rate_changes: dice.some(3, |d| RateChange { at_s: d.real(), from_per_s: d.real(), per_s: d.real() }),
         connected: Ok(dice.small()),
         client: dice.maybe(|d| ClientCost {

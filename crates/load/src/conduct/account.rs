@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use record::histogram::{CensoredHistogram, Histogram};
-use record::load::{ClientCost, Counts, LoadRecord, Outage, RateChange, WakeUp};
+use record::load::{ClientCost, Counts, LoadRecord, OfHost, Outage, RateChange, WakeUp};
 use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::latency::Fates;
 use crate::pace::Scratch;
 use crate::recount::Recount;
-use crate::verdict::{self, Findings, lateness};
+use crate::verdict::{self, Away, Findings, lateness};
 
 /// The measured phase as it was.
 pub(super) struct Measured {
@@ -116,10 +116,11 @@ pub(super) fn record(
         operations: books.operations(in_flight),
         outcomes: books.outcomes(),
         errors: fates.errors,
-        error_samples: engine.samples.all().iter().map(|said| target.hide_in(said)).collect(),
+        error_samples: engine.samples().iter().map(|said| target.hide_in(said)).collect(),
         outages: outages(engine, until_ns, &mut scratch),
         backlog_after_warmup: fates.warmup_ended_late + unfinished.warmup,
         found_no_worker: fates.found_no_worker,
+        hosts: hosts(engine, books),
         rate_changes: changes,
         connected: measured.open_sockets.clone().map(|open| open.min(connections)),
         client: cost.client.clone(),
@@ -177,14 +178,15 @@ fn judge(
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
         cut_s: books.fates.cut_ns as f64 / 1e9,
         starved_ratio: cost.starved_ratio,
-        may_have_loops: engine.driver.multiplex().is_some()
+        may_have_loops: engine.hosts.driver().multiplex().is_some()
             && engine.settings.threads > 1
             && !engine.settings.has_loops(),
-        waits_for_server: engine.driver.multiplex().is_some(),
+        waits_for_server: engine.hosts.driver().multiplex().is_some(),
         connection_errors: record.errors.connection,
-        away_s: record.outages.iter().map(|outage| away_s(outage, measured_s)).sum(),
+        away: away(&record.outages, measured_s),
         preemptions: cost.usage.preemptions,
         busiest_ratio: cost.busiest_ratio,
+        hosts: &record.hosts,
         operations: &operations,
     };
     let mut checks = verdict::checks(&findings);
@@ -196,10 +198,29 @@ fn judge(
     Verdict::of(checks)
 }
 
-/// How long an outage lasted within the measured phase.
-fn away_s(outage: &Outage, measured_s: f64) -> f64 {
-    let end_s = outage.from_s + outage.for_s;
-    (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
+/// How long the server, or that of several hosts which was away for longest, could not be reached in the measured phase.
+fn away(outages: &[Outage], measured_s: f64) -> Option<Away> {
+    let within = |outage: &Outage| {
+        let end_s = outage.from_s + outage.for_s;
+        (end_s.min(measured_s) - outage.from_s.max(0.0)).max(0.0)
+    };
+    let of_host = |host| outages.iter().filter(|outage| outage.host == host).map(within).sum();
+    let each = outages.iter().map(|outage| Away { host: outage.host, for_s: of_host(outage.host) });
+    each.max_by(|a, b| a.for_s.total_cmp(&b.for_s))
+}
+
+/// What each of several hosts did.
+fn hosts(engine: &Engine, books: &Books) -> Vec<OfHost> {
+    let connections = engine.settings.connections_in_all();
+    let each =
+        books.hosts.iter().zip(engine.hosts.all()).enumerate().map(|(number, (of_host, host))| OfHost {
+            host: host.name.clone(),
+            connections: engine.hosts.connections(number, connections),
+            done: of_host.done,
+            failed: of_host.failed,
+            errors: of_host.errors,
+        });
+    each.collect()
 }
 
 /// What the workers used, as far as it is known.
@@ -252,23 +273,34 @@ impl Cost {
     }
 }
 
-/// The outages that touch the measured phase.
+/// The outages that touch the measured phase, oldest first.
 fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage> {
     let timeline = engine.timeline();
     let from_ns = timeline.measured_from_ns;
-    let spans = engine.outages.spans().into_iter();
-    let touching = spans.filter(|s| s.from_ns < until_ns && s.until_ns.is_none_or(|end_ns| end_ns > from_ns));
-    touching
-        .map(|span| {
+    let are_several = engine.hosts.are_several();
+    let mut outages = Vec::new();
+    for (number, log) in engine.outages.iter().enumerate() {
+        let spans = log.spans().into_iter();
+        let touching =
+            spans.filter(|s| s.from_ns < until_ns && s.until_ns.is_none_or(|end_ns| end_ns > from_ns));
+        outages.extend(touching.map(|span| {
             let end_ns = span.until_ns.unwrap_or(until_ns);
             let due_before = timeline.measured_due_before(span.from_ns, scratch);
             let due_until = timeline.measured_due_before(end_ns.min(until_ns), scratch);
             Outage {
                 from_s: (span.from_ns as f64 - from_ns as f64) / 1e9,
                 for_s: seconds(span.from_ns, end_ns),
-                affected: due_until - due_before + span.hit_before(from_ns),
+                // What else falls due while one of several hosts is away, is done on the others.
+                affected: if are_several {
+                    span.hit_from(from_ns)
+                } else {
+                    due_until - due_before + span.hit_before(from_ns)
+                },
                 ended: span.until_ns.is_some(),
+                host: are_several.then_some(number),
             }
-        })
-        .collect()
+        }));
+    }
+    outages.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    outages
 }

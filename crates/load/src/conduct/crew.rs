@@ -65,18 +65,19 @@ impl Crew {
         on_event: OnEvent<'_>,
     ) -> Result<Self, LoadError> {
         let settings = &engine.settings;
-        if let Err(text) = client::may_open(engine.driver.sockets(settings.connections_in_all())) {
+        if let Err(text) = client::may_open(engine.hosts.driver().sockets(settings.connections_in_all())) {
             return Err(LoadError::Machine { target: settings.target.clone(), text });
         }
-        let (operations, outcomes) = (engine.driver.operations(), engine.driver.outcomes());
+        let driver = engine.hosts.driver();
+        let (operations, outcomes) = (driver.operations(), driver.outcomes());
         let state = GateState { connects_left: settings.connects_at_once, signal: Signal::Wait };
         let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
         let (sender, receiver) = mpsc::channel();
         let mut crew = Self { threads: Vec::new(), books: None, gate };
         let mut readers = Vec::new();
         for index in 0..settings.threads {
-            let recorder = Box::new(Recorder::new(operations.len(), outcomes.len(), log_room));
-            let (writer, reader) = latency::cell(recorder);
+            let recorder = Recorder::new(operations.len(), outcomes.len(), log_room).of_hosts(&engine.hosts);
+            let (writer, reader) = latency::cell(Box::new(recorder));
             readers.push(reader);
             let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
             if let Err(error) = spawned {
@@ -86,7 +87,8 @@ impl Crew {
         }
         drop(sender);
         let is_open_loop = settings.rate != Rate::Max;
-        crew.books = Some(Books::new(readers, operations, outcomes, is_open_loop, log_room));
+        let books = Books::new(readers, operations, outcomes, is_open_loop, log_room);
+        crew.books = Some(books.of_hosts(&engine.hosts));
         match await_connections(engine, &receiver, stop, on_event) {
             Ok(()) => Ok(crew),
             Err(error) => {
@@ -187,8 +189,9 @@ fn worker_thread(
         {
             if engine.settings.client.fifo {
                 // It was tried before; where it is refused now, the lateness tells. Who starts commands changes it again for each.
-                let keep =
-                    || if engine.driver.starts_commands() { Ok(()) } else { capabilities::keep_files() };
+                let keep = || {
+                    if engine.hosts.driver().starts_commands() { Ok(()) } else { capabilities::keep_files() }
+                };
                 let _ = priority::real_time().and_then(|()| keep());
             }
             let ledger = member.work(engine);
@@ -218,15 +221,20 @@ impl Member {
         report: &Sender<Connected>,
     ) -> Option<Self> {
         let cut = &engine.posts[index].cut;
-        let Some(multiplex) = engine.driver.multiplex().filter(|_| engine.settings.has_loops()) else {
-            let connection = first_connection(engine, gate, report, || engine.driver.connect(cut))?;
+        if !engine.settings.has_loops() {
+            let connection = first_connection(engine, gate, report, || engine.hosts.connect(index, cut))?;
             return Some(Self::Worker(Box::new(Worker::new(index, Arc::clone(engine), writer, connection))));
-        };
-        let hands = engine.hands_of(index);
-        let connections = hands.len() / engine.settings.depth() as usize;
+        }
+        let (hands, depth) = (engine.hands_of(index), engine.settings.depth() as usize);
+        let connections = hands.len() / depth;
         let mut opened = Vec::with_capacity(connections);
-        for _ in 0..connections {
-            opened.push(first_connection(engine, gate, report, || multiplex.open(cut))?);
+        for connection in hands.start / depth..hands.end / depth {
+            let host = engine.hosts.of(connection);
+            let open = || {
+                let multiplex = host.driver.multiplex().expect("what has loops can be driven by them");
+                multiplex.open(cut).map_err(|failure| host.names(failure))
+            };
+            opened.push(first_connection(engine, gate, report, open)?);
         }
         match EventLoop::new(index, hands.start, engine, writer, opened, cut) {
             Ok(event_loop) => Some(Self::EventLoop(Box::new(event_loop))),

@@ -23,8 +23,9 @@ use record::verdict::Validity;
 use super::*;
 use crate::client::Scheduled;
 use crate::control::RateAsk;
-use crate::driver::{Attempt, Connection, Cut, Idle, Look, OperationShare};
-use crate::latency::Recorder;
+use crate::dataset::Prepared;
+use crate::driver::{Attempt, Connection, Cut, Driver, Idle, Look, OperationShare};
+use crate::latency::{self, Recorder};
 use crate::verdict::Findings;
 use crate::worker::Worker;
 use crate::{closed, open};
@@ -220,9 +221,9 @@ fn play_by(
         used_ns: AtomicU64::new(0),
     });
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
+    let hosts = Arc::new(Hosts::one(Arc::clone(&driver)));
     let is_open = settings.rate != Rate::Max;
-    let engine =
-        Arc::new(Engine::new(settings, Arc::from([]), Arc::clone(&driver), Arc::<HandClock>::clone(clock)));
+    let engine = Arc::new(Engine::new(settings, Arc::from([]), hosts, Arc::<HandClock>::clone(clock)));
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
 

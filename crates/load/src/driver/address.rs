@@ -1,5 +1,6 @@
 //! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
 
+use std::fmt;
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
@@ -21,6 +22,16 @@ pub enum ServerAddress {
     Unix(PathBuf),
     /// A name or an address, and a port.
     Tcp(String, u16),
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
 }
 
 impl ServerAddress {

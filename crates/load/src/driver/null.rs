@@ -21,6 +21,12 @@ pub(super) const SCHEME: Scheme = Scheme {
 
 struct Null;
 
+/// A driver for tests of what drivers have in common.
+#[cfg(test)]
+pub(crate) fn driver() -> Arc<dyn Driver> {
+    Arc::new(Null)
+}
+
 impl Driver for Null {
     fn connect(&self, _: &Cut) -> Result<Box<dyn Connection>, Failure> {
         Ok(Box::new(Null))

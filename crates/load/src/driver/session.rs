@@ -77,11 +77,20 @@ pub(super) struct Sessions {
 
 impl Sessions {
     pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
-        let first_connects = AtomicU32::new(settings.connections_in_all());
         let work = Arc::new(Work::new(settings)?);
         let answer_bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
         held::allow(answer_bytes_max);
-        Ok(Self { work, is_prepared: settings.oltp.prepared, answer_bytes_max, first_connects })
+        Ok(Self {
+            work,
+            is_prepared: settings.oltp.prepared,
+            answer_bytes_max,
+            first_connects: AtomicU32::new(0),
+        })
+    }
+
+    /// So many connections will be made before the load begins.
+    pub(super) fn expect(&self, connections: u32) {
+        self.first_connects.store(connections, Ordering::SeqCst);
     }
 
     /// A connection for a thread of its own, from one that has just been made, whose answers may only take so long.

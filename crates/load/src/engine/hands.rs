@@ -58,11 +58,16 @@ impl Engine {
 
     /// Events that are due, or in a closed loop begun, and have not ended; counted without any stamp of theirs.
     pub(crate) fn in_system(&self, scratch: &mut Scratch) -> u64 {
-        let ended: u64 = self.hands.iter().map(|hand| hand.ended.load(Ordering::Relaxed)).sum();
+        let ended = self.ended();
         match self.timeline().due_before(self.clock.now_ns(), scratch) {
             Some(due) => due.saturating_sub(ended),
             None => self.in_hand(),
         }
+    }
+
+    /// Events of all phases that have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.hands.iter().map(|hand| hand.ended.load(Ordering::Relaxed)).sum()
     }
 
     /// Events in the connections' hands.

@@ -1,5 +1,6 @@
 //! The first message of each class of error, as the server worded it.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,13 +16,13 @@ pub(crate) struct ErrorSamples {
 
 impl ErrorSamples {
     /// Keeps the message where it is the first of its class.
-    pub(crate) fn note(&self, class: FailureClass, text: &str) {
+    pub(crate) fn note<'a>(&self, class: FailureClass, text: impl FnOnce() -> Cow<'a, str>) {
         let has = &self.has[class.index()];
         if has.load(Ordering::Relaxed) {
             return;
         }
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        texts[class.index()].get_or_insert_with(|| format!("{}: {text}", class.word()));
+        texts[class.index()].get_or_insert_with(|| format!("{}: {}", class.word(), text()));
         has.store(true, Ordering::Relaxed);
     }
 

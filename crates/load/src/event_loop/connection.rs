@@ -195,7 +195,7 @@ impl EventLoop {
             (State::Asking, Some(Ok(answer))) => self.on_done(number, answer),
             (State::Asking, Some(Err(failure))) => self.on_failure(number, &failure),
             (State::Free | State::Resting, _)
-                if self.multiplex().closes_idle()
+                if self.multiplex(carrier).closes_idle()
                     && (bytes == 0 || self.carriers[carrier].dialogue.closes()) =>
             {
                 // It is not down: it will be there again when an event needs it.
@@ -283,8 +283,14 @@ impl EventLoop {
         }
     }
 
-    fn multiplex(&self) -> &dyn Multiplex {
-        self.engine.driver.multiplex().expect("only such targets come here")
+    fn multiplex(&self, carrier: usize) -> &dyn Multiplex {
+        let host = self.engine.hosts.of(self.connection_of(carrier));
+        host.driver.multiplex().expect("only such targets come here")
+    }
+
+    /// The number of a connection among those of all loops.
+    fn connection_of(&self, carrier: usize) -> usize {
+        self.first_hand / self.depth + carrier
     }
 
     /// The connection broke, and with it the try of each event that it carried.
@@ -307,7 +313,8 @@ impl EventLoop {
             let is_hit = std::mem::replace(&mut event.is_hit, true);
             let event = *event;
             let (taken, try_start_ns) = (event.started.taken, event.try_start_ns);
-            self.ledger.note_lost(failure, made_ns, at_ns, Some(&Carried { taken, try_start_ns, is_hit }));
+            let carried = Carried { taken, try_start_ns, is_hit };
+            self.ledger.note_lost(self.first_hand + number, failure, made_ns, at_ns, Some(&carried));
             if event.tries_left == 0 || !may_repeat {
                 self.links[number].event = None;
                 self.busy -= 1;
@@ -315,7 +322,7 @@ impl EventLoop {
             }
         }
         if carried == 0 {
-            self.ledger.note_lost(failure, made_ns, at_ns, None);
+            self.ledger.note_lost(self.first_hand + first, failure, made_ns, at_ns, None);
         }
         self.replace(carrier);
     }
@@ -391,7 +398,7 @@ impl EventLoop {
         let attempts = self.carriers[carrier].attempts;
         self.carriers[carrier].began_ns = now_ns;
         self.carriers[carrier].attempts += 1;
-        let begun = self.multiplex().begin_open(attempts).and_then(|opening| {
+        let begun = self.multiplex(carrier).begin_open(attempts).and_then(|opening| {
             if let Opening::Connecting(socket, _) = &opening {
                 self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, carrier as u64)?;
             }
@@ -404,7 +411,7 @@ impl EventLoop {
                 self.links[first].state = State::Connecting;
                 self.set_timer(first, now_ns + to_ns(CONNECT_TIMEOUT));
             }
-            Ok(Opening::Aside) => match self.opener.open(carrier) {
+            Ok(Opening::Aside) => match self.opener.open(carrier, self.connection_of(carrier)) {
                 Ok(()) => self.links[first].state = State::Opening,
                 Err(e) => self.on_unconnected(carrier, &connection_failure("cannot open connections", &e)),
             },
@@ -456,7 +463,8 @@ impl EventLoop {
 
     fn on_greeted(&mut self, carrier: usize) {
         let now_ns = self.engine.clock.now_ns();
-        self.engine.outages.succeeded(self.carriers[carrier].began_ns, now_ns);
+        let hand = self.first_hand + self.first_of(carrier);
+        self.engine.outages_of(hand).succeeded(self.carriers[carrier].began_ns, now_ns);
         self.on_made(carrier);
     }
 
@@ -488,7 +496,8 @@ impl EventLoop {
 
     pub(super) fn on_unconnected(&mut self, carrier: usize, failure: &Failure) {
         let now_ns = self.engine.clock.now_ns();
-        self.ledger.note_unconnected(failure, self.carriers[carrier].began_ns, now_ns);
+        let (hand, began_ns) = (self.first_hand + self.first_of(carrier), self.carriers[carrier].began_ns);
+        self.ledger.note_unconnected(hand, failure, began_ns, now_ns);
         self.disconnect(carrier);
         let pause_ns = self.next_pause_ns(carrier);
         self.set_timer(self.first_of(carrier), now_ns + pause_ns);

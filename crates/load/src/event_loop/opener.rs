@@ -13,6 +13,8 @@ use crate::driver::net::Dialogue;
 use crate::driver::{Cut, Failure};
 use crate::engine::Engine;
 
+/// The number of a link, and that of its connection among those of all loops.
+type Asked = (usize, usize);
 type Opened = Result<(Socket, Box<dyn Dialogue>), Failure>;
 
 /// The thread, from the first connection that it is asked for.
@@ -20,7 +22,7 @@ pub(super) struct Opener {
     engine: Arc<Engine>,
     /// Wakes the loop.
     wake: Arc<EventFd>,
-    asked: Option<Sender<usize>>,
+    asked: Option<Sender<Asked>>,
     opened: Arc<Mutex<Vec<(usize, Opened)>>>,
 }
 
@@ -29,8 +31,8 @@ impl Opener {
         Self { engine, wake, asked: None, opened: Arc::default() }
     }
 
-    /// Opens a connection for link `number`; what comes of it wakes the loop.
-    pub(super) fn open(&mut self, number: usize) -> io::Result<()> {
+    /// Opens connection `connection` for link `number`; what comes of it wakes the loop.
+    pub(super) fn open(&mut self, number: usize, connection: usize) -> io::Result<()> {
         let asked = match &mut self.asked {
             Some(asked) => asked,
             none => {
@@ -43,7 +45,7 @@ impl Opener {
                 none.insert(asked)
             }
         };
-        asked.send(number).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        asked.send((number, connection)).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     /// What was opened, or could not be.
@@ -54,12 +56,13 @@ impl Opener {
 
 fn open_all(
     engine: &Engine,
-    numbers: &Receiver<usize>,
+    numbers: &Receiver<Asked>,
     opened: &Mutex<Vec<(usize, Opened)>>,
     wake: &EventFd,
 ) {
-    let multiplex = engine.driver.multiplex().expect("only such targets come here");
-    for number in numbers {
+    for (number, connection) in numbers {
+        let driver = &engine.hosts.of(connection).driver;
+        let multiplex = driver.multiplex().expect("only such targets come here");
         if engine.is_abandoned() {
             return;
         }

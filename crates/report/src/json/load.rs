@@ -3,7 +3,7 @@
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
-use record::load::{LoadRecord, Progress, Rate};
+use record::load::{ErrorCounts, LoadRecord, OfHost, Outage, Progress, Rate};
 use record::missing::{Maybe, Missing};
 use record::run::RunId;
 use record::verdict::{Check, Verdict};
@@ -38,7 +38,7 @@ pub fn load(
             (name.clone(), value)
         })
         .collect();
-    Object::default()
+    let object = Object::default()
         .with("schema", "bakeoff.load/1")
         .maybe(
             "run",
@@ -90,14 +90,19 @@ pub fn load(
         .maybe("connect_ns", latency(&record.connect))
         .with("operations", operations)
         .with("outcomes", json!(record.outcomes))
-        .with("errors", errors(record))
+        .with("errors", errors(&record.errors))
         .with("error_samples", record.error_samples.clone())
-        .with("outages", record.outages.iter().map(outage).collect::<Vec<_>>())
+        .with("outages", record.outages.iter().map(|o| outage(o, record)).collect::<Vec<_>>())
         .maybe("client", client(record))
         .maybe("throttled", super::throttled::throttled(throttled))
         .with("machine", machine_value(machine))
-        .with("verdict", verdict(&record.verdict))
-        .finish()
+        .with("verdict", verdict(&record.verdict));
+    let object = if record.hosts.is_empty() {
+        object
+    } else {
+        object.with("hosts", record.hosts.iter().map(of_host).collect::<Vec<_>>())
+    };
+    object.finish()
 }
 
 /// One interval of a load that runs: a line of a stream.
@@ -168,17 +173,26 @@ fn summary_value(summary: &Summary) -> Value {
         .finish()
 }
 
-fn errors(record: &LoadRecord) -> Value {
-    let e = record.errors;
+fn errors(e: &ErrorCounts) -> Value {
     json!({
         "transient": e.transient, "connection": e.connection, "application": e.application, "verify": e.verify,
         "timeout": e.timeout,
     })
 }
 
-fn outage(outage: &record::load::Outage) -> Value {
-    json!({
+fn outage(outage: &Outage, record: &LoadRecord) -> Value {
+    let mut value = json!({
         "from_s": outage.from_s, "for_s": outage.for_s, "affected": outage.affected, "ended": outage.ended,
+    });
+    if let Some(host) = record.host_of(outage) {
+        value["host"] = json!(host);
+    }
+    value
+}
+
+fn of_host(of: &OfHost) -> Value {
+    json!({
+        "host": of.host, "connections": of.connections, "done": of.done, "failed": of.failed, "errors": errors(&of.errors),
     })
 }
 

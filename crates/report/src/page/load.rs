@@ -206,6 +206,17 @@ fn events(record: &LoadRecord) -> Section {
         errors.row(vec![name.into(), count(n).into()]);
     }
     blocks.push(Block::Table(errors));
+    if !record.hosts.is_empty() {
+        let columns = ["host", "#connections", "#done", "#failed", "#tries that failed"];
+        let mut hosts = Table::new("Hosts", &columns);
+        for h in &record.hosts {
+            let numbers = [h.connections.into(), h.done, h.failed, h.errors.all()];
+            let mut cells = vec![h.host.clone().into()];
+            cells.extend(numbers.map(|n| count(n).into()));
+            hosts.row(cells);
+        }
+        blocks.push(Block::Table(hosts));
+    }
     if !record.error_samples.is_empty() {
         blocks.push(Block::List(record.error_samples.clone()));
     }
@@ -214,8 +225,9 @@ fn events(record: &LoadRecord) -> Section {
         .iter()
         .map(|o| {
             let end = if o.ended { "" } else { "; not over at the end" };
+            let of = record.host_of(o).map_or_else(String::new, |host| format!(" of {host}"));
             format!(
-                "Outage from {} for {}: {} events affected{end}",
+                "Outage{of} from {} for {}: {} events affected{end}",
                 span(o.from_s),
                 span(o.for_s),
                 count(o.affected)

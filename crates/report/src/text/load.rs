@@ -341,10 +341,25 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     for sample in &record.error_samples {
         labelled(out, ("", None), sample, 10, style)?;
     }
+    for h in &record.hosts {
+        let errors = h.errors.all();
+        let text = format!(
+            "{}  {} connections, {} done, {} failed, {} errors",
+            h.host,
+            count(h.connections.into()),
+            count(h.done),
+            count(h.failed),
+            count(errors)
+        );
+        let tint = if h.done == 0 || errors > 0 { Some(Tint::Bad) } else { None };
+        labelled(out, ("host", tint), &text, 10, style)?;
+    }
     for o in &record.outages {
         let end = if o.ended { "" } else { ", not over at the end" };
         let from = span(o.from_s);
-        let text = format!("from {from} for {}, {} events affected{end}", span(o.for_s), count(o.affected));
+        let of = record.host_of(o).map_or_else(String::new, |host| format!("{host} "));
+        let text =
+            format!("{of}from {from} for {}, {} events affected{end}", span(o.for_s), count(o.affected));
         labelled(out, ("outage", Some(Tint::Bad)), &text, 10, style)?;
     }
     Ok(())

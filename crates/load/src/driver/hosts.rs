@@ -1,0 +1,352 @@
+//! Several hosts in a target: `mysql://app@h1,h2:3307/bench`.
+//!
+//! Each host has a driver of its own, made from the target with that host alone: drivers, and what they know of TLS and names, need not
+//! be told. Connections are dealt out in turn, connection *i* to host *i mod n*, and stay with their host: nothing is tried
+//! elsewhere if it goes away.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use record::belongs::Family;
+use record::load::LoadSettings;
+use record::target::Target;
+
+use super::address::ServerAddress;
+use super::{Connection, Cut, Driver, Failure, FailureClass, Scheme};
+use crate::Event;
+use crate::error::LoadError;
+
+/// The hosts of a target: one, or several.
+pub(crate) struct Hosts(Vec<Host>);
+
+/// A host, and how it is driven.
+pub(crate) struct Host {
+    /// As people know it: `h1:3306`. Empty where it is the only one.
+    pub(crate) name: String,
+    pub(crate) driver: Arc<dyn Driver>,
+}
+
+impl Hosts {
+    /// A target that has one host, or none.
+    pub(crate) fn one(driver: Arc<dyn Driver>) -> Self {
+        Self(vec![Host { name: String::new(), driver }])
+    }
+
+    /// The drivers of all hosts that the settings' target names.
+    pub(crate) fn open(settings: &LoadSettings, scheme: &Scheme) -> Result<Self, Failure> {
+        let wrong = |text| Failure::new(FailureClass::Configuration, text);
+        let targets = targets(&settings.target).map_err(wrong)?;
+        let of_host = |target: &Target| LoadSettings { target: target.clone(), ..settings.clone() };
+        let hosts = if targets.len() == 1 {
+            Self::one((scheme.open)(&of_host(&targets[0]))?)
+        } else {
+            let mut hosts = Vec::with_capacity(targets.len());
+            for (target, name) in targets.iter().zip(names(settings, scheme, &targets).map_err(wrong)?) {
+                let driver =
+                    (scheme.open)(&of_host(target)).map_err(|failure| in_the_name_of(&name, failure))?;
+                hosts.push(Host { name, driver });
+            }
+            Self(hosts)
+        };
+        for (number, host) in hosts.0.iter().enumerate() {
+            host.driver.expect(hosts.connections(number, settings.connections_in_all()));
+        }
+        Ok(hosts)
+    }
+
+    pub(crate) fn all(&self) -> &[Host] {
+        &self.0
+    }
+
+    pub(crate) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// What the drivers of all hosts say alike: they are of one kind, and made from the same settings.
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.0[0].driver
+    }
+
+    /// The host of a connection.
+    pub(crate) fn of(&self, connection: usize) -> &Host {
+        &self.0[self.number_of(connection)]
+    }
+
+    /// The number of a connection's host.
+    pub(crate) fn number_of(&self, connection: usize) -> usize {
+        if self.are_several() { connection % self.0.len() } else { 0 }
+    }
+
+    /// Of so many connections, those of a host.
+    pub(crate) fn connections(&self, host: usize, of: u32) -> u32 {
+        let (host, hosts) = (host as u64, self.0.len() as u64);
+        u32::try_from((u64::from(of) + hosts - 1 - host) / hosts).expect("a part of a u32")
+    }
+
+    /// Opens a worker's connection.
+    pub(crate) fn connect(&self, connection: usize, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let host = self.of(connection);
+        host.driver.connect(cut).map_err(|failure| host.names(failure))
+    }
+}
+
+impl Host {
+    /// The failure, with the host in its text where there are several.
+    pub(crate) fn names(&self, failure: Failure) -> Failure {
+        in_the_name_of(&self.name, failure)
+    }
+
+    /// What is said of this host, with its name before it where there are several.
+    pub(crate) fn says<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        said_of(&self.name, text)
+    }
+}
+
+impl Host {
+    /// What is told of this host's data set, by its name where there are several.
+    pub(crate) fn tells(&self, event: Event) -> Event {
+        match event {
+            Event::Preparing { table, unit, rows_done, rows } if !self.name.is_empty() => {
+                Event::Preparing { table: format!("{table} on {}", self.name), unit, rows_done, rows }
+            }
+            other => other,
+        }
+    }
+
+    /// The error, with the host in its text where there are several.
+    pub(crate) fn fails(&self, error: LoadError) -> LoadError {
+        let said = |text: String| self.says(&text).into_owned();
+        match error {
+            LoadError::Refused { target, text } => LoadError::Refused { target, text: said(text) },
+            LoadError::NotConnected { target, made, of, text } => {
+                LoadError::NotConnected { target, made, of, text: said(text) }
+            }
+            LoadError::NoDataSet { target, problem } => {
+                LoadError::NoDataSet { target, problem: said(problem) }
+            }
+            LoadError::DataSet { target, doing, text } => {
+                LoadError::DataSet { target, doing, text: said(text) }
+            }
+            LoadError::Machine { target, text } => LoadError::Machine { target, text: said(text) },
+            other => other,
+        }
+    }
+}
+
+fn in_the_name_of(name: &str, failure: Failure) -> Failure {
+    match said_of(name, &failure.text) {
+        Cow::Borrowed(_) => failure,
+        Cow::Owned(text) => Failure { text, ..failure },
+    }
+}
+
+fn said_of<'a>(name: &str, text: &'a str) -> Cow<'a, str> {
+    // Some drivers name it themselves.
+    if name.is_empty() || text.contains(name) { text.into() } else { format!("{name}: {text}").into() }
+}
+
+/// The targets that a target with several hosts stands for, each with one of them; the target itself if it names one or none.
+pub(crate) fn targets(target: &Target) -> Result<Vec<Target>, String> {
+    let text = target.expose();
+    let Some(span) = host_span(target) else { return Ok(vec![target.clone()]) };
+    let (path, query) = match text[span.end..].split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (&text[span.end..], None),
+    };
+    let parameters = Parameters::of(query, target.scheme())?;
+    let listed = list(&text[span.clone()])?;
+    let hosts = match &parameters.hosts {
+        Some(_) if listed.len() > 1 => {
+            return Err("hosts stand before the path and in `host=`: write them in one place".to_owned());
+        }
+        Some(hosts) => hosts.len(),
+        None => listed.len(),
+    };
+    if parameters.ports.len() > 1 && parameters.ports.len() != hosts {
+        let problem = format!("{} ports for the hosts, of which there are {hosts}", parameters.ports.len());
+        return Err(format!("{problem}: write one port for all, or one for each"));
+    }
+    if hosts == 1 {
+        return Ok(vec![target.clone()]);
+    }
+    let of_host = |host: usize| {
+        let (before, own) = (&text[..span.start], one_of(&listed, host));
+        Target::new(format!("{before}{own}{path}{}", parameters.of_host(host)))
+    };
+    Ok((0..hosts).map(of_host).collect())
+}
+
+/// Hosts or ports with commas between them.
+fn list(written: &str) -> Result<Vec<&str>, String> {
+    let list: Vec<&str> = written.split(',').collect();
+    if list.len() > 1 && list.contains(&"") {
+        return Err("there is nothing before or after a comma between hosts".to_owned());
+    }
+    Ok(list)
+}
+
+/// What is for that host: what there is for all, or its own.
+fn one_of<T: AsRef<str>>(list: &[T], host: usize) -> &str {
+    list.get(host).or(list.first()).map_or("", AsRef::as_ref)
+}
+
+/// Where the servers of a load take connections; none if they have no address, or the target is none.
+pub(crate) fn addresses(settings: &LoadSettings, scheme: &Scheme) -> Vec<ServerAddress> {
+    let targets = targets(&settings.target).unwrap_or_default();
+    let mut found = Vec::with_capacity(targets.len());
+    for target in targets {
+        let address = (scheme.address)(&LoadSettings { target, ..settings.clone() });
+        found.extend(address.filter(|address| !found.contains(address)));
+    }
+    found
+}
+
+/// What the hosts are called: no two of them alike.
+fn names(settings: &LoadSettings, scheme: &Scheme, targets: &[Target]) -> Result<Vec<String>, String> {
+    let mut names: Vec<String> = Vec::with_capacity(targets.len());
+    for target in targets {
+        let address = (scheme.address)(&LoadSettings { target: target.clone(), ..settings.clone() });
+        let address = address.ok_or("a host has no address")?;
+        let name = address.to_string();
+        if names.contains(&name) {
+            return Err(match address {
+                ServerAddress::Unix(_) => {
+                    format!("there are several hosts and one socket for all, {name}: leave one of them out")
+                }
+                ServerAddress::Tcp(..) => format!("the host {name} is named twice"),
+            });
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Where in a target its hosts stand: after the last `@`, before the path. `None` if this kind of target has none.
+fn host_span(target: &Target) -> Option<Range<usize>> {
+    let text = target.expose();
+    let start = text.find("://")? + 3;
+    let rest = &text[start..];
+    let end_of = |part: &str, marks: &[char]| part.find(marks).unwrap_or(part.len());
+    // Where the password ends, each kind of target knows in its own way.
+    let at = match Family::of(target)? {
+        Family::Database => rest[..end_of(rest, &['/', '?'])].rfind('@').or_else(|| rest.rfind('@')),
+        Family::Cache => rest[..end_of(rest, &['?'])].rfind('@'),
+        Family::Web => rest[..end_of(rest, &['/', '?'])].rfind('@'),
+        Family::Command | Family::Nothing => return None,
+    };
+    let is_embedded = matches!(target.scheme(), "sqlite" | "memcached+unix" | "redis+unix");
+    let from = start + at.map_or(0, |at| at + 1);
+    (!is_embedded).then(|| from..from + end_of(&text[from..], &['/', '?']))
+}
+
+/// What of a target follows its `?`, with hosts and ports as libpq has them: `host=a,b&port=1,2`.
+struct Parameters<'a> {
+    pairs: Vec<&'a str>,
+    /// `None` where none are named there.
+    hosts: Option<Vec<String>>,
+    /// One for all, or one for each; empty where none is named there.
+    ports: Vec<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    fn of(query: Option<&'a str>, scheme: &str) -> Result<Self, String> {
+        let pairs: Vec<&str> = query.map_or(Vec::new(), |query| query.split('&').collect());
+        let (mut hosts, mut ports) = (None, Vec::new());
+        let named = pairs.iter().filter(|_| scheme == "postgres").filter_map(|pair| pair.split_once('='));
+        for (name, value) in named {
+            match name {
+                "host" if !value.is_empty() => {
+                    let value = value.replace("%2C", ",").replace("%2c", ",");
+                    hosts = Some(list(&value)?.into_iter().map(str::to_owned).collect());
+                }
+                "port" => ports = list(value)?,
+                _ => {}
+            }
+        }
+        Ok(Self { pairs, hosts, ports })
+    }
+
+    /// The same for one host, with its `?`.
+    fn of_host(&self, host: usize) -> String {
+        let pairs = self.pairs.iter().map(|pair| match (pair.split_once('='), &self.hosts) {
+            (Some(("host", _)), Some(hosts)) => format!("host={}", one_of(hosts, host)),
+            (Some(("port", _)), _) if !self.ports.is_empty() => format!("port={}", one_of(&self.ports, host)),
+            _ => (*pair).to_owned(),
+        });
+        let pairs: Vec<String> = pairs.collect();
+        if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(target: &str) -> Result<Vec<String>, String> {
+        Ok(targets(&Target::new(target))?.iter().map(|target| target.expose().to_owned()).collect())
+    }
+
+    #[test]
+    fn a_target_of_several_hosts_is_one_target_for_each() {
+        for (target, each) in [
+            ("mysql://u@h1,h2:3307/db", &["mysql://u@h1/db", "mysql://u@h2:3307/db"][..]),
+            (
+                "mysql://u:p,q@x@h1,h2/db?tls=require",
+                &["mysql://u:p,q@x@h1/db?tls=require", "mysql://u:p,q@x@h2/db?tls=require"],
+            ),
+            (
+                "mysql://u:p?q@h1,h2/db?tls=off",
+                &["mysql://u:p?q@h1/db?tls=off", "mysql://u:p?q@h2/db?tls=off"],
+            ),
+            ("mysql://u:p/q@h1,h2/db", &["mysql://u:p/q@h1/db", "mysql://u:p/q@h2/db"]),
+            ("postgres://u@[::1],[fe80::2]:7/db", &["postgres://u@[::1]/db", "postgres://u@[fe80::2]:7/db"]),
+            (
+                "postgres://u@%2Frun%2Fa,%2Frun%2Fb/db",
+                &["postgres://u@%2Frun%2Fa/db", "postgres://u@%2Frun%2Fb/db"],
+            ),
+            (
+                "postgres:///db?host=a,b&port=1,2&options=-c%20x",
+                &[
+                    "postgres:///db?host=a&port=1&options=-c%20x",
+                    "postgres:///db?host=b&port=2&options=-c%20x",
+                ],
+            ),
+            (
+                "postgres:///db?host=/a%2C/b&port=1",
+                &["postgres:///db?host=/a&port=1", "postgres:///db?host=/b&port=1"],
+            ),
+            ("postgres://a,b/db?port=1,2", &["postgres://a/db?port=1", "postgres://b/db?port=2"]),
+            ("redis://:pw,1@h1,h2/3?resp=3", &["redis://:pw,1@h1/3?resp=3", "redis://:pw,1@h2/3?resp=3"]),
+            ("redis://h1,h2?password=a,b@c", &["redis://h1?password=a,b@c", "redis://h2?password=a,b@c"]),
+            ("memcached://h1,h2:7/", &["memcached://h1/", "memcached://h2:7/"]),
+            ("https://u:p@h1,h2/a,b?c=d,e", &["https://u:p@h1/a,b?c=d,e", "https://u:p@h2/a,b?c=d,e"]),
+            // A comma that parts no hosts.
+            ("mysql://u:p,q@h/db,1", &["mysql://u:p,q@h/db,1"]),
+            ("http://h/a,b", &["http://h/a,b"]),
+            ("exec:echo a://b,c", &["exec:echo a://b,c"]),
+            ("sqlite:/tmp/a,b", &["sqlite:/tmp/a,b"]),
+            ("sqlite://a,b/c", &["sqlite://a,b/c"]),
+            ("redis+unix:/tmp/a,b", &["redis+unix:/tmp/a,b"]),
+            ("null:", &["null:"]),
+        ] {
+            assert_eq!(written(target).unwrap(), each, "{target}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_are_not_whole_are_refused() {
+        for (target, says) in [
+            ("mysql://u@h1,/db", "nothing before or after"),
+            ("mysql://u@,h1/db", "nothing before or after"),
+            ("redis://h1,,h2", "nothing before or after"),
+            ("postgres:///db?host=a,b,&port=1", "nothing before or after"),
+            ("postgres:///db?host=a,b&port=1,2,3", "3 ports for the hosts, of which there are 2"),
+            ("postgres:///db?host=a&port=1,2", "2 ports for the hosts, of which there are 1"),
+            ("postgres://a,b/db?host=c,d", "in one place"),
+        ] {
+            let problem = written(target).unwrap_err();
+            assert!(problem.contains(says), "{target}: {problem}");
+        }
+    }
+}
