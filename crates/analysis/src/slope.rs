@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, Trial};
-use record::load::Rate;
 use record::missing::{Maybe, Missing};
 use record::run::Run;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
@@ -112,7 +111,7 @@ fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     let mut rates: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
         let Some(level) = trial.levels.get(&factor.name) else { return false };
-        let Some(Rate::PerSecond(per_s)) = run.load.as_ref().map(|load| load.settings.rate) else {
+        let Some(per_s) = run.load.as_ref().and_then(|load| load.settings.pace.per_s()) else {
             return false;
         };
         rates.entry(level).or_default().insert(per_s.to_bits());

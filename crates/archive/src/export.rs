@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use parquet::data_type::ByteArray;
 use record::bakeoff::{Bakeoff, Trial};
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
-use record::load::{LoadRecord, Rate};
+use record::load::LoadRecord;
 use record::missing::Maybe;
 use record::printable::csv_cell;
 use record::run::{Run, RunId};
@@ -251,7 +251,7 @@ impl Values {
     }
 
     fn of_load(&mut self, load: &LoadRecord) {
-        if let Rate::PerSecond(rate) = load.settings.rate {
+        if let Some(rate) = load.settings.pace.per_s() {
             self.put("offered_per_s", &[], rate);
         }
         self.put("achieved_per_s", &[], load.achieved_per_s);

@@ -7,11 +7,13 @@ mod example;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use bakeoff_archive::{Archive, ArchiveError, Filter, Format, JournalEvent, PartOf, Step};
 use example::Dice;
 use record::bakeoff::TrialState;
 use record::clock::WallAnchor;
+use record::load::{Loop, Think};
 use record::run::{Run, RunId, RunKind, RunState};
 use record::target::Target;
 
@@ -452,18 +454,73 @@ fn an_archive_that_cannot_be_made_or_is_not_there_is_said_before_anything_is_mea
     assert!(matches!(archive.begin(&run.header), Err(ArchiveError::Unwritable { .. })));
 }
 
+/// Changes a manifest as its writer would have: with the right checksum.
+fn rewrite(folder: &Path, change: impl Fn(&str) -> String) {
+    let path = folder.join("manifest.json");
+    let text = change(&fs::read_to_string(&path).unwrap());
+    fs::write(&path, text).unwrap();
+    let sum =
+        std::process::Command::new("sha256sum").arg("manifest.json").current_dir(folder).output().unwrap();
+    fs::write(folder.join("manifest.sha256"), sum.stdout).unwrap();
+}
+
+#[test]
+fn a_closed_loop_is_stored_without_what_only_open_ones_have_and_read_without_it() {
+    let (_folder, archive) = archive();
+    let mut dice = Dice(21);
+    let mut run = example::run(&mut dice);
+    let mut load = example::load(&mut dice);
+    let open_only = ["\"arrivals\"", "\"schedule\"", "\"late\"", "\"spin_budget_ratio\"", "\"fifo\""];
+    load.settings.pace = example::open(&mut dice, 500.0);
+    run.load = Some(load.clone());
+    let folder = keep(&archive, &run);
+    // Earlier versions wrote all of them for closed loops too.
+    rewrite(&folder, |text| {
+        for field in open_only {
+            assert!(text.contains(field), "{field}");
+        }
+        let mut old: serde_json::Value = serde_json::from_str(text).unwrap();
+        old["load"]["settings"]["rate"] = serde_json::json!({"kind": "max"});
+        old["load"]["settings"]["think"] = "exp:2s".into();
+        old.to_string()
+    });
+    let closed = Loop::Closed { think: Think::Exponential(Duration::from_secs(2)) };
+    let read = archive.run(run.header.id).unwrap().load.unwrap();
+    assert_eq!(read.settings.pace, closed);
+
+    let mut again = example::run(&mut dice);
+    load.settings.pace = closed.clone();
+    again.load = Some(load);
+    let folder = keep(&archive, &again);
+    rewrite(&folder, |text| {
+        for field in open_only {
+            assert!(!text.contains(field), "{field}");
+        }
+        text.to_owned()
+    });
+    assert_eq!(archive.run(again.header.id).unwrap().load.unwrap().settings.pace, closed);
+}
+
+#[test]
+fn an_open_loop_without_its_schedule_is_damage() {
+    let (_folder, archive) = archive();
+    let mut dice = Dice(22);
+    let mut run = example::run(&mut dice);
+    let mut load = example::load(&mut dice);
+    load.settings.pace = example::open(&mut dice, 500.0);
+    run.load = Some(load);
+    let folder = keep(&archive, &run);
+    rewrite(&folder, |text| text.replacen("\"arrivals\"", "\"arrived\"", 1));
+    let error = archive.run(run.header.id).unwrap_err();
+    assert!(error.to_string().contains("arrivals is missing, and an open loop has it"), "{error}");
+}
+
 #[test]
 fn a_file_of_a_later_version_says_so() {
     let (_folder, archive) = archive();
     let run = example::run(&mut Dice(17));
     let folder = keep(&archive, &run);
-    let path = folder.join("manifest.json");
-    let later = fs::read_to_string(&path).unwrap().replace("run-manifest/1", "run-manifest/2");
-    fs::write(&path, &later).unwrap();
-    // As its writer would have: with the right checksum.
-    let sum =
-        std::process::Command::new("sha256sum").arg("manifest.json").current_dir(&folder).output().unwrap();
-    fs::write(folder.join("manifest.sha256"), sum.stdout).unwrap();
+    rewrite(&folder, |text| text.replace("run-manifest/1", "run-manifest/2"));
     match archive.run(run.header.id) {
         Err(ArchiveError::Newer { found, known, .. }) => {
             assert_eq!((found.as_str(), known), ("bakeoff.run-manifest/2", "bakeoff.run-manifest/1"));

@@ -17,7 +17,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use record::bakeoff::{Bakeoff, TrialState};
 use record::clock::WallAnchor;
 use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
-use record::load::{LoadRecord, Operation, Rate};
+use record::load::{LoadRecord, Operation};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::{HistogramSlice, LatencyKind, Sample};
 use record::target::Target;
@@ -40,7 +40,7 @@ fn latencies(dice: &mut Dice, n: u64, mean_ns: f64) -> Histogram {
 fn load(dice: &mut Dice) -> LoadRecord {
     let mut load = example::load(dice);
     load.settings.target = Target::new("mysql://app@localhost/bench");
-    load.settings.rate = Rate::PerSecond(500.0);
+    load.settings.pace = example::open(dice, 500.0);
     let kinds = [
         (LatencyKind::Response, "", 3e6),
         (LatencyKind::Service, "", 2e6),

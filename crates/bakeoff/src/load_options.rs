@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use record::load::{
-    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
-    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, Loop, OltpMix, OltpSettings,
+    PreparePolicy, Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
+use record::loops::{AskedLoop, Refused};
 use record::quantity;
 use record::target::Target;
 
@@ -269,10 +270,7 @@ impl DataOptions {
             answer_bytes_max: self.answer_max,
             threads: 1,
             connections: None,
-            rate: Rate::Max,
-            arrivals: Arrivals::Period,
-            schedule: Schedule::Shared,
-            late: LatePolicy::Queue,
+            pace: Loop::CLOSED,
             warmup: Duration::ZERO,
             time: Duration::from_secs(1),
             events_max: None,
@@ -282,7 +280,6 @@ impl DataOptions {
             seed: self.seed,
             connects_at_once: 1,
             errors_ratio_max: 0.0,
-            think: Think::None,
             ramp_up: Duration::ZERO,
             ramp_down: Duration::ZERO,
             client: ClientSettings::PLAIN,
@@ -313,11 +310,17 @@ impl PaceOptions {
     ///
     /// Options that cannot go together, and `file:` arrivals that cannot be read.
     pub(crate) fn meant(&self, data: &DataOptions, rate_per_s: Option<f64>) -> anyhow::Result<Meant> {
-        self.check(rate_per_s.is_some()).map_err(|problem| Exit::Usage.with(problem))?;
         let base = data.settings(self.prepare);
         let (arrivals, recorded) = self.arrivals()?;
-        let time = self.time_of(&arrivals);
-        let rate = self.rate.or(rate_per_s).or_else(|| load::pace::mean_rate_per_s(&arrivals, time));
+        let time = self.time_of(arrivals.as_ref());
+        let is_search = rate_per_s.is_some();
+        let refused = |refused| Exit::Usage.with(in_options(&refused, is_search));
+        let pace = self.asked(arrivals, rate_per_s)?.resolved(time).map_err(refused)?;
+        if self.spin_us > 0 && !pace.may_spin(self.connections) {
+            return Err(Exit::Usage.with(
+                "--spin-us needs --rate, to spin before a due time, or --connections, to look for answers",
+            ));
+        }
         let settings = LoadSettings {
             oltp: OltpSettings {
                 point_selects: self.point_selects,
@@ -339,10 +342,7 @@ impl PaceOptions {
             },
             threads: self.threads,
             connections: self.connections,
-            rate: rate.map_or(Rate::Max, Rate::PerSecond),
-            arrivals,
-            schedule: self.schedule.unwrap_or(Schedule::Shared),
-            late: self.late.unwrap_or(LatePolicy::Queue),
+            pace,
             warmup: self.warmup,
             time,
             events_max: self.events,
@@ -352,15 +352,9 @@ impl PaceOptions {
             check: self.check,
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.max_errors,
-            think: self.think.unwrap_or(Think::None),
             ramp_up: self.ramp_up,
             ramp_down: self.ramp_down,
-            client: ClientSettings {
-                spin: Duration::from_micros(self.spin_us),
-                spin_budget_ratio: self.spin_budget.unwrap_or(ClientSettings::SPIN_BUDGET_RATIO),
-                fifo: self.fifo,
-                keep_awake: self.keep_awake,
-            },
+            client: ClientSettings { spin: Duration::from_micros(self.spin_us), keep_awake: self.keep_awake },
             ..base
         };
         Ok(Meant { settings, recorded })
@@ -371,84 +365,45 @@ impl PaceOptions {
         self.rate.is_some()
     }
 
-    /// Whether the options go together: none is ignored in silence.
-    fn check(&self, is_search: bool) -> Result<(), String> {
-        let says_rate = self.arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
-        if let (Some(arrivals), true, true) = (&self.arrivals, says_rate, self.rate.is_some()) {
-            return Err(format!("{arrivals} says its rates itself: leave --rate out"));
+    /// What the options ask of the loop.
+    fn asked(&self, arrivals: Option<Arrivals>, rate_per_s: Option<f64>) -> anyhow::Result<AskedLoop> {
+        let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
+        let of_period = |us: u64| Some(us as f64 * 1e-6 / thread_period_s?);
+        let jitter_ratio = self.jitter.or_else(|| self.tx_jitter.and_then(of_period));
+        if jitter_ratio.is_some_and(|ratio| ratio > 1.0) {
+            let period_us = thread_period_s.unwrap_or_default() * 1e6;
+            return Err(Exit::Usage.with(format!(
+                "--tx-jitter {}: an event moves by at most 100% of its thread's period, here {period_us:.0} us",
+                self.tx_jitter.unwrap_or_default()
+            )));
         }
-        if let (Some(arrivals), true, true) = (&self.arrivals, says_rate, is_search) {
-            return Err(format!(
-                "--search varies the rate, and {arrivals} says its rates itself: leave one of them out"
-            ));
-        }
-        let jitters = matches!(self.arrivals, None | Some(Arrivals::Jitter { .. }));
-        if let (Some(arrivals), false, true) =
-            (&self.arrivals, jitters, self.jitter.is_some() || self.tx_jitter.is_some())
-        {
-            return Err(format!("--jitter moves jitter arrivals only: leave it out with {arrivals}"));
-        }
-        if says_rate || is_search || self.rate.is_some() {
-            let closed_only = self.think.is_some_and(|think| think != Think::None);
-            if closed_only {
-                return Err(
-                    "--think is for a closed loop: with a rate, the schedule says when events begin".into()
-                );
-            }
-            return Ok(());
-        }
-        let open_only = [
-            ("--arrivals", self.arrivals.is_some()),
-            ("--jitter", self.jitter.is_some()),
-            ("--schedule", self.schedule.is_some()),
-            ("--late", self.late.is_some()),
-            ("--fifo", self.fifo),
-            ("--spin-budget", self.spin_budget.is_some()),
-        ];
-        if let Some((name, _)) = open_only.iter().find(|(_, is_given)| *is_given) {
-            let why = "without one the loop is closed, and nothing is due at any time";
-            return Err(format!("{name} needs --rate: {why}"));
-        }
-        if self.spin_us > 0 && self.connections.is_none() {
-            return Err(
-                "--spin-us needs --rate, to spin before a due time, or --connections, to look for answers"
-                    .into(),
-            );
-        }
-        Ok(())
+        Ok(AskedLoop {
+            per_s: self.rate.or(rate_per_s),
+            arrivals,
+            jitter_ratio,
+            schedule: self.schedule,
+            late: self.late,
+            spin_budget_ratio: self.spin_budget,
+            fifo: self.fifo,
+            think: self.think,
+        })
     }
 
-    fn arrivals(&self) -> anyhow::Result<(Arrivals, Option<Arc<[u64]>>)> {
-        match &self.arrivals {
-            None | Some(Arrivals::Jitter { .. }) => {
-                let thread_period_s = self.rate.map(|per_s| f64::from(self.threads) / per_s);
-                let of_period = |us: u64| Some(us as f64 * 1e-6 / thread_period_s?);
-                let ratio = self.jitter.or_else(|| self.tx_jitter.and_then(of_period));
-                if ratio.is_some_and(|ratio| ratio > 1.0) {
-                    let period_us = thread_period_s.unwrap_or_default() * 1e6;
-                    return Err(Exit::Usage.with(format!(
-                        "--tx-jitter {}: an event moves by at most 100% of its thread's period, here {period_us:.0} us",
-                        self.tx_jitter.unwrap_or_default()
-                    )));
-                }
-                Ok((Arrivals::Jitter { ratio: ratio.unwrap_or(Arrivals::JITTER_RATIO) }, None))
-            }
-            Some(Arrivals::File(file)) => {
-                let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
-                Ok((Arrivals::File(schedule.recorded), Some(schedule.due_ns)))
-            }
-            Some(other) => Ok((other.clone(), None)),
-        }
+    /// The arrivals that were asked for, with the due times where they are recorded.
+    fn arrivals(&self) -> anyhow::Result<(Option<Arrivals>, Option<Arc<[u64]>>)> {
+        let Some(Arrivals::File(file)) = &self.arrivals else { return Ok((self.arrivals.clone(), None)) };
+        let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
+        Ok((Some(Arrivals::File(schedule.recorded)), Some(schedule.due_ns)))
     }
 
-    fn time_of(&self, arrivals: &Arrivals) -> Duration {
+    fn time_of(&self, arrivals: Option<&Arrivals>) -> Duration {
         let own = match (arrivals, self.rate, self.events) {
             // The last gap is not in the file: it is taken for a mean one.
-            (Arrivals::File(file), ..) => {
+            (Some(Arrivals::File(file)), ..) => {
                 let gaps = u32::try_from(file.events.saturating_sub(1)).unwrap_or(u32::MAX).max(1);
                 file.span + (file.span / gaps).max(Duration::from_millis(1))
             }
-            (arrivals, ..) if arrivals.say_their_rate() => TIME,
+            (Some(arrivals), ..) if arrivals.say_their_rate() => TIME,
             (.., None) => TIME,
             (_, None, Some(_)) => AS_LONG_AS_IT_TAKES,
             // Twice its mean and a minute: Poisson arrivals come when they come.
@@ -457,6 +412,25 @@ impl PaceOptions {
                 .min(AS_LONG_AS_IT_TAKES),
         };
         self.time.unwrap_or(own)
+    }
+}
+
+/// Why a loop cannot be had, in the words of the command line.
+fn in_options(refused: &Refused, is_search: bool) -> String {
+    match refused {
+        Refused::TwoRates(arrivals) if is_search => {
+            format!("--search varies the rate, and {arrivals} says its rates itself: leave one of them out")
+        }
+        Refused::TwoRates(arrivals) => format!("{arrivals} says its rates itself: leave --rate out"),
+        Refused::NoJitter(arrivals) => {
+            format!("--jitter moves jitter arrivals only: leave it out with {arrivals}")
+        }
+        Refused::NeedsRate(name) => {
+            format!("--{name} needs --rate: without one the loop is closed, and nothing is due at any time")
+        }
+        Refused::ThinksBesideRate(_) => {
+            "--think is for a closed loop: with a rate, the schedule says when events begin".to_owned()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use load::Event;
-use record::load::{LoadSettings, Phase, Progress, Rate};
+use record::load::{LoadSettings, Phase, Progress};
 
 use crate::screen::{self, Screen};
 
@@ -71,10 +71,8 @@ impl<'a> LoadScreen<'a> {
     /// The measured phase, or what its number of events takes at their rate.
     fn measured(&self) -> Duration {
         let (time, events) = (self.settings.time, self.settings.events_max);
-        let of_events = |events: u64| match self.settings.rate {
-            Rate::PerSecond(per_s) => Duration::try_from_secs_f64(events as f64 / per_s).ok(),
-            Rate::Max => None,
-        };
+        let of_events =
+            |events: u64| Duration::try_from_secs_f64(events as f64 / self.settings.pace.per_s()?).ok();
         events.and_then(of_events).map_or(time, |needed| needed.min(time))
     }
 

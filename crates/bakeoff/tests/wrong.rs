@@ -32,6 +32,9 @@ fn a_wrong_command_line_is_told_and_ends_with_2() {
         (&["load", "null:", "--late", "drop"], "--late needs --rate"),
         (&["load", "null:", "--schedule", "own"], "--schedule needs --rate"),
         (&["load", "null:", "--fifo"], "--fifo needs --rate"),
+        (&["load", "null:", "--arrivals", "poisson"], "--arrivals needs --rate"),
+        (&["load", "null:", "--jitter", "5%"], "--jitter needs --rate"),
+        (&["load", "null:", "--spin-budget", "0%"], "--spin-budget needs --rate"),
         (&["load", "null:", "--spin-us", "9"], "--spin-us needs --rate"),
         (&["load", "null:", "--rate", "9", "--think", "1s"], "--think is for a closed loop"),
         (

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
-    PreparePolicy, Rate, Schedule, ScriptSettings, Think,
+    ClientSettings, DataCheck, Distribution, LoadSettings, Loop, OltpMix, OltpSettings, PreparePolicy,
+    ScriptSettings,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
@@ -53,10 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: threads.parse()?,
         connections: Some(connections.parse()?),
-        rate: if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) },
-        arrivals: Arrivals::Period,
-        schedule: Schedule::Shared,
-        late: LatePolicy::Queue,
+        pace: if rate == "max" { Loop::CLOSED } else { Loop::open(rate.parse()?) },
         // Peers count their first events too.
         warmup: Duration::ZERO,
         time: Duration::from_secs(seconds.parse()?),
@@ -67,7 +64,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         connects_at_once: 16,
         errors_ratio_max: 0.0,
-        think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
         client: ClientSettings { spin: Duration::from_micros(spin_us), ..ClientSettings::PLAIN },

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bakeoff_load as load;
 use record::load::{
-    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
-    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop,
+    PreparePolicy, ScriptFile, ScriptSettings, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::target::Target;
@@ -26,13 +26,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let spin_us = switches.iter().find_map(|s| s.strip_prefix("spin=")).map_or(Ok(0), str::parse)?;
     let connections = switches.iter().find_map(|s| s.strip_prefix("connections=")).map(str::parse);
     let is_on = |name: &str| switches.iter().any(|s| s == name);
-    let client = ClientSettings {
-        spin: Duration::from_micros(spin_us),
-        fifo: is_on("fifo"),
-        keep_awake: is_on("keep-awake"),
-        ..ClientSettings::PLAIN
+    let client = ClientSettings { spin: Duration::from_micros(spin_us), keep_awake: is_on("keep-awake") };
+    let pace = if rate == "max" {
+        Loop::CLOSED
+    } else {
+        // What sysbench does, so that both make the same bursts.
+        let arrivals = Arrivals::Poisson;
+        Loop::Open(OpenLoop { arrivals, fifo: is_on("fifo"), ..OpenLoop::plain(rate.parse()?) })
     };
-    let rate = if rate == "max" { Rate::Max } else { Rate::PerSecond(rate.parse()?) };
     let oltp = OltpSettings {
         tables: tables.parse()?,
         rows: rows.parse()?,
@@ -63,11 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: threads.parse()?,
         connections: connections.transpose()?,
-        rate,
-        // What sysbench does, so that both make the same bursts.
-        arrivals: Arrivals::Poisson,
-        schedule: Schedule::Shared,
-        late: LatePolicy::Queue,
+        pace,
         warmup: Duration::ZERO,
         time: Duration::from_secs(seconds.parse()?),
         events_max: None,
@@ -77,7 +74,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         connects_at_once: 16,
         errors_ratio_max: 0.0,
-        think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
         client,

@@ -79,7 +79,7 @@ pub(crate) fn unfinished(
             next_own[worker] = due.next_own(slot.number);
         }
     }
-    match engine.settings.schedule {
+    match due.schedule() {
         Schedule::Shared => audit.note_shared(due, row, scratch),
         Schedule::Own => {
             for (worker, next) in next_own.into_iter().enumerate() {

@@ -15,7 +15,7 @@ const THINK_SALT: u64 = 0x0074_6869_6e6b;
 /// Does events one after the other until the run ends.
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
-    let think = engine.settings.think;
+    let think = engine.settings.pace.think();
     let mut chance = Random::of(engine.settings.seed ^ THINK_SALT, worker.index as u64);
     // Users do not come in step: where they rest, the first events are spread over one rest.
     // Where the load rises, one joins after the other.

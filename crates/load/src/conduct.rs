@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use record::event::EventRow;
-use record::load::{LoadRecord, LoadSettings, Phase, Progress, Rate, RateChange};
+use record::load::{LoadRecord, LoadSettings, Loop, Phase, Progress, RateChange};
 use record::missing::{Maybe, Missing};
 
 use self::account::{Measured, Over};
@@ -68,7 +68,7 @@ pub(crate) fn run(
     stop: &Stop,
     on_event: OnEvent<'_>,
 ) -> Result<LoadRecord, LoadError> {
-    if settings.client.fifo {
+    if settings.pace.as_open().is_some_and(|open| open.fifo) {
         priority::may_be_real_time().map_err(|source| LoadError::RealTime { source })?;
     }
     let seen = look(settings, hosts, stop, on_event)?;
@@ -438,7 +438,7 @@ impl<'a> Conductor<'a> {
         if self.engine.is_anybody_working() {
             return false;
         }
-        now_ns >= self.engine.timeline().measured_from_ns + span_of_ns(events_max, self.engine.settings.rate)
+        now_ns >= self.engine.timeline().measured_from_ns + span_of_ns(events_max, &self.engine.settings.pace)
     }
 
     /// When all events of a limit were over: the last of them ended before.
@@ -446,7 +446,7 @@ impl<'a> Conductor<'a> {
         let last_ns =
             self.engine.hands.iter().map(|h| h.last_end_ns.load(Ordering::SeqCst)).max().unwrap_or(0);
         let events = self.engine.settings.events_max.unwrap_or(0);
-        let span_ns = span_of_ns(events, self.engine.settings.rate);
+        let span_ns = span_of_ns(events, &self.engine.settings.pace);
         (last_ns + 1).max(self.engine.timeline().measured_from_ns + span_ns)
     }
 
@@ -528,13 +528,9 @@ impl<'a> Conductor<'a> {
 }
 
 /// How long `events` take at their rate; no time in a closed loop.
-fn span_of_ns(events: u64, rate: Rate) -> u64 {
-    match rate {
-        Rate::Max => 0,
-        Rate::PerSecond(per_s) => {
-            to_ns(Duration::try_from_secs_f64(events as f64 / per_s).unwrap_or(Duration::MAX))
-        }
-    }
+fn span_of_ns(events: u64, pace: &Loop) -> u64 {
+    pace.per_s()
+        .map_or(0, |per_s| to_ns(Duration::try_from_secs_f64(events as f64 / per_s).unwrap_or(Duration::MAX)))
 }
 
 /// Room for the log of each of `threads` workers.

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use record::clock::{Clock as _, Monotonic};
-use record::load::{Arrivals, LoadSettings, Phase, Progress, Rate, RateChange};
+use record::load::{Arrivals, LoadSettings, Phase, Progress, RateChange};
 
 pub(crate) use self::ask::RateAsk;
 use self::socket::Listening;
@@ -146,12 +146,11 @@ impl Control {
         desk.is_manned = true;
         desk.state.measured = settings.time;
         desk.state.ramps = [settings.ramp_up, settings.ramp_down];
-        desk.state.rate_per_s = match settings.rate {
-            Rate::Max => None,
-            Rate::PerSecond(per_s) => Some(per_s),
-        };
-        desk.state.planned_per_s = desk.state.rate_per_s;
-        desk.state.arrivals = settings.arrivals.clone();
+        desk.state.rate_per_s = settings.pace.per_s();
+        desk.state.planned_per_s = settings.pace.per_s();
+        if let Some(open) = settings.pace.as_open() {
+            desk.state.arrivals = open.arrivals.clone();
+        }
     }
 
     /// From now on nobody answers.

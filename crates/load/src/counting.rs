@@ -15,7 +15,7 @@
 //! Service times are those of the events that begin in the phase. Events that are in flight at one moment are longer than
 //! most; a sample that included those in flight at both ends would be too long.
 
-use record::load::{LoadSettings, Rate};
+use record::load::{LoadSettings, Loop};
 
 use crate::engine::Taken;
 
@@ -58,10 +58,10 @@ pub(crate) enum Place {
 
 impl By {
     pub(crate) fn of(settings: &LoadSettings) -> Self {
-        match (settings.rate, settings.events_max) {
-            (Rate::PerSecond(_), _) => Self::Due,
-            (Rate::Max, Some(_)) => Self::Start,
-            (Rate::Max, None) => Self::Part,
+        match (&settings.pace, settings.events_max) {
+            (Loop::Open(_), _) => Self::Due,
+            (Loop::Closed { .. }, Some(_)) => Self::Start,
+            (Loop::Closed { .. }, None) => Self::Part,
         }
     }
 }

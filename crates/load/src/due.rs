@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use record::load::{Arrivals, LoadSettings, Schedule};
+use record::load::{Arrivals, LoadSettings, OpenLoop, Schedule};
 
 use crate::engine::{WARMUP_CHANCE, to_ns};
 use crate::pace::{self, Form, Pace, PaceSettings, Scratch};
@@ -102,14 +102,14 @@ impl Due {
     /// - `changes_max`: how often the rate may be changed.
     pub(crate) fn new(
         settings: &LoadSettings,
-        rate_per_s: f64,
+        open: &OpenLoop,
         recorded: &Arc<[u64]>,
         changes_max: usize,
     ) -> Self {
         let pace = PaceSettings {
-            arrivals: settings.arrivals.clone(),
+            arrivals: open.arrivals.clone(),
             recorded: Arc::clone(recorded),
-            rate_per_s,
+            rate_per_s: open.per_s,
             threads: settings.threads,
             seed: settings.seed,
             span: settings.time,
@@ -122,7 +122,7 @@ impl Due {
         let measured = Part { from_ns: to_ns(lead_span), pace, form: Form::Arrivals };
         let after = Part { from_ns: measured.until_ns(), pace: fall, form: Form::Falling };
         let after = (!after.pace.span.is_zero()).then_some(after);
-        let (schedule, threads) = (settings.schedule, settings.threads.into());
+        let (schedule, threads) = (open.schedule, settings.threads.into());
         let plan = Plan { lead, measured, after, schedule, threads };
         let rows: Box<[OnceLock<Row>]> = (0..=changes_max).map(|_| OnceLock::new()).collect();
         let first = rows[0].set(plan.first_row());
@@ -135,9 +135,14 @@ impl Due {
         self.rows.len() > 1
     }
 
-    /// Whether the arrivals say their rates themselves.
-    pub(crate) fn says_its_rates(&self) -> bool {
-        self.plan.measured.pace.arrivals.say_their_rate()
+    /// How due times are spread in the measured phase.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.plan.measured.pace.arrivals
+    }
+
+    /// Who takes the next event.
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.plan.schedule
     }
 
     /// The number of the row in force; `None` while that is being decided, which takes microseconds.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use record::clock::Clock;
 use record::histogram::Histogram;
-use record::load::{LoadSettings, Rate};
+use record::load::LoadSettings;
 
 pub(crate) use self::hands::Begun;
 use self::hands::Hand;
@@ -114,10 +114,7 @@ impl Timeline {
         let measured_from_ns = warmup_from_ns + to_ns(settings.warmup);
         let measured_until_ns = measured_from_ns + to_ns(settings.time);
         let closes_ns = measured_until_ns + to_ns(settings.ramp_down);
-        let due = match settings.rate {
-            Rate::Max => None,
-            Rate::PerSecond(rate_per_s) => Some(Due::new(settings, rate_per_s, recorded, changes_max)),
-        };
+        let due = settings.pace.as_open().map(|open| Due::new(settings, open, recorded, changes_max));
         Self { start_ns, warmup_from_ns, measured_from_ns, measured_until_ns, closes_ns, due }
     }
 
@@ -173,10 +170,9 @@ impl Engine {
         let (threads, in_flight) = (settings.threads, settings.in_flight_max());
         Self {
             counted_by: By::of(&settings),
-            lead: Lead::new(if settings.rate != Rate::Max && settings.client.spin.is_zero() {
-                settings.client.spin_budget_ratio
-            } else {
-                0.0
+            lead: Lead::new(match settings.pace.as_open() {
+                Some(open) if settings.client.spin.is_zero() => open.spin_budget_ratio,
+                _ => 0.0,
             }),
             settings,
             recorded,

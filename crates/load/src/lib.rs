@@ -64,8 +64,8 @@ use record::belongs;
 use record::clock::Monotonic;
 use record::event::EventRow;
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, Phase, PreparePolicy, Progress, Rate,
-    RateChange, Think, Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, Phase, PreparePolicy, Progress,
+    RateChange, Workload,
 };
 use record::series::HistogramSlice;
 use record::target::Target;
@@ -314,14 +314,14 @@ fn check_beside(s: &LoadSettings, beside: &Beside) -> Result<(), LoadError> {
         let expected = "none where the rate may be changed: a number of events ends when its rate says";
         return Err(LoadError::Setting { name: "events", found: events.to_string(), expected });
     }
-    let Arrivals::File(file) = &s.arrivals else { return Ok(()) };
+    let Some(Arrivals::File(file)) = s.pace.as_open().map(|open| &open.arrivals) else { return Ok(()) };
     let recorded = beside.recorded.as_deref().unwrap_or(&[]);
     let is_good = !recorded.is_empty() && recorded[0] == 0 && recorded.is_sorted();
     if is_good && recorded.len() as u64 == file.events {
         return Ok(());
     }
     let (found, expected) = (
-        format!("{} with {} due times", s.arrivals, recorded.len()),
+        format!("file:{} with {} due times", file.path, recorded.len()),
         "at least one due time, in order, from 0 on",
     );
     Err(LoadError::Setting { name: "arrivals", found, expected })
@@ -329,30 +329,12 @@ fn check_beside(s: &LoadSettings, beside: &Beside) -> Result<(), LoadError> {
 
 /// The bounds that the engine relies on, whoever filled in the settings.
 fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
-    let rate_is_good = match s.rate {
-        Rate::Max => true,
-        Rate::PerSecond(rate) => rate > 0.0 && rate <= RATE_MAX,
-    };
-    let rate_text = match s.rate {
-        Rate::Max => "none".to_owned(),
-        Rate::PerSecond(rate) => format!("{rate}/s"),
-    };
-    let is_open = s.rate != Rate::Max;
-    let jitter_is_good = match s.arrivals {
-        Arrivals::Jitter { ratio } => (0.0..=1.0).contains(&ratio),
-        _ => true,
-    };
-    let late_is_good = match s.late {
-        LatePolicy::Skip { limit } => !limit.is_zero(),
-        LatePolicy::Pace { times } => times > 1.0 && times.is_finite(),
-        LatePolicy::Queue | LatePolicy::Drop => true,
-    };
     let distribution_is_good = match s.oltp.distribution {
         Distribution::Zipfian { exponent } => exponent.is_finite() && exponent >= 0.0,
         Distribution::Pareto { h } => h > 0.0 && h < 1.0,
         Distribution::Uniform | Distribution::Special => true,
     };
-    let rules: [(bool, &'static str, String, &'static str); 19] = [
+    let rules: [(bool, &'static str, String, &'static str); 14] = [
         (
             s.connections_in_all() >= s.threads,
             "connections",
@@ -361,26 +343,11 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
         ),
         (s.kv.keys > 0, "keys", "0".to_owned(), "at least 1"),
         (s.threads > 0, "threads", s.threads.to_string(), "at least 1"),
-        (rate_is_good, "rate", rate_text, "over 0 and up to 10 million a second, or none for a closed loop"),
-        (jitter_is_good, "jitter", s.arrivals.to_string(), "a share of the period from 0% to 100%"),
-        (late_is_good, "late", s.late.to_string(), "a limit over 0, or a speed over 1x"),
         (
-            is_open || !s.client.fifo,
-            "fifo",
-            "on".to_owned(),
-            "a rate: as fast as it goes nothing else would run",
-        ),
-        (
-            is_open || s.connections.is_some() || s.client.spin.is_zero(),
+            s.client.spin.is_zero() || s.pace.may_spin(s.connections),
             "spin",
             format!("{:?}", s.client.spin),
             "a rate, to spin before a due time, or connections, to look for answers",
-        ),
-        (
-            !is_open || s.think == Think::None,
-            "think",
-            s.think.to_string(),
-            "no rate: users who think set the pace themselves",
         ),
         (!s.time.is_zero(), "time", format!("{:?}", s.time), "a duration over 0"),
         (s.events_max != Some(0), "events", "0".to_owned(), "at least 1"),
@@ -413,6 +380,38 @@ fn check_numbers(s: &LoadSettings) -> Result<(), LoadError> {
             "an exponent from 0, or h between 0 and 1",
         ),
     ];
+    first_broken(rules)?;
+    s.pace.as_open().map_or(Ok(()), check_open)
+}
+
+/// The bounds of what only an open loop has.
+fn check_open(open: &OpenLoop) -> Result<(), LoadError> {
+    let rate_is_good = open.per_s > 0.0 && open.per_s <= RATE_MAX;
+    let jitter_is_good = match open.arrivals {
+        Arrivals::Jitter { ratio } => (0.0..=1.0).contains(&ratio),
+        _ => true,
+    };
+    let late_is_good = match open.late {
+        LatePolicy::Skip { limit } => !limit.is_zero(),
+        LatePolicy::Pace { times } => times > 1.0 && times.is_finite(),
+        LatePolicy::Queue | LatePolicy::Drop => true,
+    };
+    first_broken([
+        (
+            rate_is_good,
+            "rate",
+            format!("{}/s", open.per_s),
+            "over 0 and up to 10 million a second, or none for a closed loop",
+        ),
+        (jitter_is_good, "jitter", open.arrivals.to_string(), "a share of the period from 0% to 100%"),
+        (late_is_good, "late", open.late.to_string(), "a limit over 0, or a speed over 1x"),
+    ])
+}
+
+/// - `rules`: whether each holds, the setting, its value, and what is expected.
+fn first_broken<const N: usize>(
+    rules: [(bool, &'static str, String, &'static str); N],
+) -> Result<(), LoadError> {
     match rules.into_iter().find(|(is_good, ..)| !is_good) {
         Some((_, name, found, expected)) => Err(LoadError::Setting { name, found, expected }),
         None => Ok(()),

@@ -3,7 +3,7 @@
 //! A free worker takes the next slot by one atomic add and sleeps until it is due. When all are busy, slots fall due
 //! and wait: the queue is the distance between two integers, and it cannot overflow.
 
-use record::load::{LatePolicy, LoadSettings};
+use record::load::{LatePolicy, Loop};
 
 use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
 use crate::ledger::Started;
@@ -12,7 +12,7 @@ use crate::worker::Worker;
 /// Takes and does events until none is left or the run ends.
 pub(crate) fn work(worker: &mut Worker) {
     let engine = std::sync::Arc::clone(&worker.engine);
-    let late = Late::of(&engine.settings);
+    let late = Late::of(&engine.settings.pace);
     while worker.is_ready() {
         let Some((mut taken, claim_ns)) = take(worker) else { return };
         if claim_ns.saturating_sub(taken.due_ns) > late.skip_from_ns {
@@ -70,8 +70,9 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    pub(crate) fn of(settings: &LoadSettings) -> Self {
-        let (skip_from_ns, pace) = match settings.late {
+    /// In a closed loop no event is late.
+    pub(crate) fn of(pace: &Loop) -> Self {
+        let (skip_from_ns, pace) = match pace.as_open().map_or(LatePolicy::Queue, |open| open.late) {
             LatePolicy::Skip { limit } => (to_ns(limit), None),
             LatePolicy::Drop => (0, None),
             LatePolicy::Pace { times } => (u64::MAX, Some(times)),

@@ -11,12 +11,13 @@ mod shape;
 use std::sync::Arc;
 use std::time::Duration;
 
+use record::arrivals::Shape;
 use record::load::Arrivals;
 
 use self::even::Even;
 use self::poisson::Poisson;
 use self::replay::Replay;
-use self::shape::{Shape, Shaped};
+use self::shape::Shaped;
 
 /// The intended starts of one phase's events, in nanoseconds since the start of the phase.
 #[derive(Debug)]
@@ -135,21 +136,7 @@ impl Pace {
     }
 }
 
-/// A recording lasts as long as this for its rate, also one whose events were all due at once.
-const RECORDED_SPAN_MIN: Duration = Duration::from_millis(1);
-
-/// Mean rate over a phase of length `span` of arrivals that say their rates themselves; `None` for all others.
-pub fn mean_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
-    if let Arrivals::File(recorded) = arrivals {
-        // The last gap is not in the file: it is taken for a mean one.
-        let gaps = recorded.events.saturating_sub(1).max(1);
-        return Some(gaps as f64 / recorded.span.max(RECORDED_SPAN_MIN).as_secs_f64());
-    }
-    let shape = Shape::of(arrivals, span)?;
-    Some(shape.events_until(span.as_secs_f64()) / span.as_secs_f64())
-}
-
-/// The rate at which such arrivals begin, over a phase of length `span`; `None` where that is 0 or unknown.
+/// The rate at which arrivals begin that say their rates themselves, over a phase of length `span`; `None` where that is 0 or unknown.
 pub(crate) fn opening_rate_per_s(arrivals: &Arrivals, span: Duration) -> Option<f64> {
     Shape::of(arrivals, span).map(|shape| shape.opening_per_s()).filter(|per_s| *per_s > 0.0)
 }
@@ -485,10 +472,10 @@ mod tests {
             ("burst:0-100@1s/2s", 10, 50.0),
             ("sine:100-300@2s", 4, 200.0),
         ] {
-            let mean = mean_rate_per_s(&Arrivals::parse(text).unwrap(), Duration::from_secs(span_s)).unwrap();
+            let mean = Arrivals::parse(text).unwrap().mean_per_s(Duration::from_secs(span_s)).unwrap();
             assert!((mean - per_s).abs() < 1e-6, "{text}: {mean}");
         }
-        assert_eq!(mean_rate_per_s(&Arrivals::Poisson, Duration::from_secs(1)), None);
+        assert_eq!(Arrivals::Poisson.mean_per_s(Duration::from_secs(1)), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The generator against what it was asked for: proofs that are made of loads on `null:`, which does nothing.
 
 use record::histogram::Histogram;
-use record::load::{LoadRecord, Rate};
+use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 use record::proof::{Proof, Unit};
 
@@ -13,10 +13,8 @@ pub const SUBJECT: &str = "load";
 /// `workload`: its name in a table. The load must be an open loop whose arrivals keep the rate in every second, since
 /// the truth is what was asked for: random gaps would add their own scatter.
 pub fn prove(workload: &str, record: &LoadRecord) -> Vec<Proof> {
-    let rate = match record.settings.rate {
-        Rate::PerSecond(rate) => Ok(rate),
-        Rate::Max => Err(Missing::because("a closed loop has no rate to keep")),
-    };
+    let rate = record.settings.pace.per_s();
+    let rate = rate.ok_or_else(|| Missing::because("a closed loop has no rate to keep"));
     let proof = |instrument: &str, unit: Unit, truth: Maybe<f64>, found: Maybe<f64>, limit: f64| Proof {
         subject: SUBJECT.to_owned(),
         instrument: instrument.to_owned(),

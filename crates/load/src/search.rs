@@ -450,7 +450,10 @@ pub fn judge(promise: &Promise, record: &LoadRecord) -> (ProbeEnd, String) {
 fn was_idle(record: &LoadRecord) -> bool {
     let settings = &record.settings;
     // Otherwise there are reasons of its own for an event to wait, or to be given up, beside a connection that is free.
-    let takes_next = settings.schedule == Schedule::Shared && settings.late == LatePolicy::Queue;
+    let takes_next = settings
+        .pace
+        .as_open()
+        .is_some_and(|open| open.schedule == Schedule::Shared && open.late == LatePolicy::Queue);
     let service_s = record.service.summary().map_or(0.0, |s| s.mean_ns * s.count as f64 / 1e9);
     let all_s = f64::from(settings.in_flight_max()) * record.measured.as_secs_f64();
     takes_next && record.outages.is_empty() && service_s < BUSY_MIN * all_s

@@ -7,7 +7,7 @@ pub(crate) mod lateness;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Rate};
+use record::load::{Counts, LatePolicy, LoadSettings, OfHost};
 use record::missing::Maybe;
 use record::verdict::Check;
 
@@ -113,7 +113,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     if is_judged && findings.settings.client.spin.is_zero() {
         checks.extend(client_cpu(findings));
     }
-    if findings.settings.rate == Rate::Max {
+    if findings.settings.pace.as_open().is_none() {
         checks.push(if findings.settings.events_max.is_some() {
             any_event(findings)
         } else {
@@ -189,7 +189,8 @@ fn any_event(f: &Findings<'_>) -> Check {
 /// latencies nor the errors show that there was none.
 fn away(f: &Findings<'_>) -> Option<Check> {
     // What is due while one of several hosts is away, the others do: in no loop would the latency tell.
-    let is_judged = !f.hosts.is_empty() || f.settings.rate == Rate::Max && f.settings.events_max.is_none();
+    let is_closed_loop = f.settings.pace.as_open().is_none() && f.settings.events_max.is_none();
+    let is_judged = !f.hosts.is_empty() || is_closed_loop;
     let away = f.away.as_ref().filter(|away| is_judged && away.for_s > 0.0)?;
     let found = away.for_s / f.measured_s;
     let who = away.host.map_or("the server", |number| f.hosts[number].host.as_str());
@@ -286,11 +287,11 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
     let per_s = f.counts.done as f64 / f.measured_s;
     let offered_per_s = f.counts.planned as f64 / f.measured_s;
-    let policy = match f.settings.late {
-        LatePolicy::Queue => String::new(),
-        LatePolicy::Skip { .. } => format!(", {} skipped", f.counts.skipped),
-        LatePolicy::Drop => format!(", {} dropped", f.counts.skipped),
-        LatePolicy::Pace { .. } => ", late ones paced".to_owned(),
+    let policy = match f.settings.pace.as_open().map(|open| open.late) {
+        None | Some(LatePolicy::Queue) => String::new(),
+        Some(LatePolicy::Skip { .. }) => format!(", {} skipped", f.counts.skipped),
+        Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
+        Some(LatePolicy::Pace { .. }) => ", late ones paced".to_owned(),
     };
     let mut text = format!(
         "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} kept up, {} needed",

@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
+use record::load::{LoadSettings, Loop, PreparePolicy, Workload};
 use record::requests::KvSettings;
 use support::cache::Cache;
 use support::mariadb::MariaDb;
@@ -60,14 +60,14 @@ fn assert_free(settings: &LoadSettings, few: u64, many: u64) {
 fn an_event_allocates_nothing() {
     let hour = Duration::from_hours(1);
     let base = LoadSettings { time: hour, interval: hour, threads: 2, ..support::settings("null:") };
-    assert_free(&LoadSettings { rate: Rate::Max, ..base.clone() }, 1_000, 1_001_000);
-    assert_free(&LoadSettings { rate: Rate::PerSecond(20_000.0), ..base.clone() }, 1_000, 21_000);
+    assert_free(&LoadSettings { pace: Loop::CLOSED, ..base.clone() }, 1_000, 1_001_000);
+    assert_free(&LoadSettings { pace: support::jittered(20_000.0), ..base.clone() }, 1_000, 21_000);
 
     let dir = tempfile::tempdir().unwrap();
     let target = format!("sqlite:{}?journal_mode=wal&synchronous=off", dir.path().join("x.db").display());
     for workload in [Workload::OltpPointSelect, Workload::OltpReadWrite] {
         let sqlite = LoadSettings {
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             threads: 1,
             time: hour,
             interval: hour,
@@ -80,7 +80,7 @@ fn an_event_allocates_nothing() {
     let targets = [mariadb.as_ref().map(MariaDb::socket_url), postgres.as_ref().map(Postgres::url)];
     for target in targets.into_iter().flatten() {
         let server = LoadSettings {
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             threads: 1,
             time: hour,
             interval: hour,
@@ -116,13 +116,13 @@ fn an_event_allocates_nothing() {
             ..support::settings(target)
         };
         // Values of twenty kilobytes come in pieces: a connection has the room for one when it has read one.
-        let warm = LoadSettings { prepare: PreparePolicy::Auto, rate: Rate::Max, ..few.clone() };
+        let warm = LoadSettings { prepare: PreparePolicy::Auto, pace: Loop::CLOSED, ..few.clone() };
         allocations_of(&LoadSettings { events_max: Some(100), ..warm });
         let few = LoadSettings { prepare: PreparePolicy::Never, ..few };
-        for (rate, connections) in
-            [(Rate::Max, None), (Rate::Max, Some(4)), (Rate::PerSecond(5_000.0), Some(4))]
+        for (pace, connections) in
+            [(Loop::CLOSED, None), (Loop::CLOSED, Some(4)), (support::jittered(5_000.0), Some(4))]
         {
-            assert_free(&LoadSettings { rate, connections, ..few.clone() }, 100, many);
+            assert_free(&LoadSettings { pace, connections, ..few.clone() }, 100, many);
         }
     }
 }

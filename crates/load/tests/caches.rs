@@ -17,7 +17,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Event, LoadError, Stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, PreparePolicy, Rate};
+use record::load::{ClientSettings, Distribution, LoadRecord, LoadSettings, Loop, PreparePolicy};
 use record::requests::KvSettings;
 use record::verdict::Validity;
 use support::cache::Cache;
@@ -28,7 +28,7 @@ fn few(target: &str) -> LoadSettings {
     LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
         verify: true,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(300),
         time: Duration::from_mins(10),
         ..settings(target)
@@ -182,7 +182,7 @@ fn a_frozen_cache_shows_in_the_response_time_as_the_analysis_says() {
     let Some(server) = Cache::memcached(64) else { return };
     let settings = LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
-        rate: Rate::PerSecond(500.0),
+        pace: support::jittered(500.0),
         threads: 2,
         connections: Some(40),
         time: Duration::from_secs(4),
@@ -217,7 +217,7 @@ fn a_cache_that_dies_and_comes_back_is_an_outage_and_every_event_is_accounted_fo
     let target = format!("redis://127.0.0.1:{}", server.port);
     let base = LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
-        rate: Rate::PerSecond(500.0),
+        pace: support::jittered(500.0),
         time: Duration::from_secs(4),
         retries_max: 1_000,
         ..settings(target)
@@ -248,7 +248,7 @@ fn ten_times_overload_neither_aborts_nor_loses_an_event() {
     let Some(server) = Cache::memcached(64) else { return };
     let settings = LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
-        rate: Rate::PerSecond(2_000_000.0),
+        pace: support::jittered(2_000_000.0),
         threads: 1,
         connections: Some(8),
         time: Duration::from_millis(500),
@@ -266,7 +266,7 @@ fn a_stopped_load_on_a_frozen_cache_is_whole() {
     let Some(server) = Cache::memcached(64) else { return };
     let base = LoadSettings {
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
-        rate: Rate::PerSecond(500.0),
+        pace: support::jittered(500.0),
         time: Duration::from_mins(10),
         ..settings(format!("memcached://127.0.0.1:{}", server.port))
     };

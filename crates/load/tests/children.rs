@@ -13,7 +13,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{LoadError, Stop};
-use record::load::{ClientSettings, LoadSettings, Rate};
+use record::load::{LoadSettings, Loop, OpenLoop};
 
 use support::{run, settings};
 
@@ -35,8 +35,7 @@ fn a_command_sees_what_a_shell_gives_it() {
         let loaded = load::run(
             &LoadSettings {
                 threads: 1,
-                rate: Rate::PerSecond(10.0),
-                client: ClientSettings { fifo, ..ClientSettings::PLAIN },
+                pace: Loop::Open(OpenLoop { fifo, ..support::open(10.0) }),
                 time: Duration::from_millis(500),
                 ..base
             },
@@ -57,7 +56,7 @@ fn a_command_sees_what_a_shell_gives_it() {
 #[test]
 fn what_a_command_says_last_stands_with_its_failure() {
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(3),
         errors_ratio_max: 1.0,
         threads: 1,

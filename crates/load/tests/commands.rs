@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use record::load::{LoadSettings, Rate, Workload};
+use record::load::{LoadSettings, Loop, Workload};
 use record::requests::{CacheCommand, KvSettings};
 use record::verdict::Validity;
 use support::cache::Cache;
@@ -22,7 +22,7 @@ fn of(target: &str, commands: &[&str]) -> LoadSettings {
     LoadSettings {
         workload: Workload::Native,
         kv: KvSettings { commands, ..KvSettings::usual() },
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(4_000),
         time: Duration::from_mins(10),
         threads: 2,

@@ -17,7 +17,7 @@ use bakeoff_load as load;
 
 use load::{Beside, Control, Stop};
 use record::arrivals::Recorded;
-use record::load::{Arrivals, LoadRecord, LoadSettings, Rate, Schedule};
+use record::load::{Arrivals, LoadRecord, LoadSettings, Loop, OpenLoop, Schedule};
 use record::verdict::Validity;
 use support::web::Nginx;
 use support::{assert_books, settings};
@@ -83,7 +83,7 @@ fn talked_to(
 
 /// Events that are due where the rate was what the record says it was.
 fn expected(record: &LoadRecord) -> f64 {
-    let Rate::PerSecond(mut rate_per_s) = record.settings.rate else { panic!("an open loop") };
+    let mut rate_per_s = record.settings.pace.per_s().expect("an open loop");
     let (mut events, mut from_s) = (0.0, 0.0);
     for change in &record.rate_changes {
         assert!((change.from_per_s - rate_per_s).abs() < 1e-9, "{:?}", record.rate_changes);
@@ -98,18 +98,16 @@ fn the_rate_goes_where_it_is_told_and_the_books_balance_to_the_event() {
     let server = Nginx::start();
     let url = server.as_ref().map(|server| server.url("/page"));
     for schedule in [Schedule::Shared, Schedule::Own] {
-        let threads = LoadSettings { threads: 8, schedule, ..settings("null:") };
+        let threads = LoadSettings { threads: 8, ..settings("null:") };
         let loops = url.as_ref().map(|url| LoadSettings {
             threads: 2,
             connections: Some(20),
-            schedule,
             ..settings(url.as_str())
         });
         for base in [Some(threads), loops].into_iter().flatten() {
             let settings = LoadSettings {
                 // So slow that every worker holds an event from the first moment on, most of them beyond the end.
-                rate: Rate::PerSecond(2.0),
-                arrivals: Arrivals::Period,
+                pace: Loop::Open(OpenLoop { schedule, ..OpenLoop::plain(2.0) }),
                 warmup: Duration::from_millis(100),
                 time: Duration::from_millis(1_500),
                 ..base
@@ -149,16 +147,16 @@ fn every_arrival_process_follows() {
         for (arrivals, recorded) in arrivals.into_iter().chain([(Arrivals::File(file), Some(recorded))]) {
             scope.spawn(move || {
                 let time = Duration::from_millis(1_200);
-                let rate = load::pace::mean_rate_per_s(&arrivals, time).unwrap_or(250.0);
-                let settings =
-                    LoadSettings { arrivals, time, rate: Rate::PerSecond(rate), ..settings("null:") };
+                let rate = arrivals.mean_per_s(time).unwrap_or(250.0);
+                let is_recording = matches!(arrivals, Arrivals::File(_));
+                let pace = Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(rate) });
+                let settings = LoadSettings { time, pace, ..settings("null:") };
                 let record = talked_to(&settings, recorded, |caller| {
                     caller.await_measured(0.2);
-                    assert!(caller.ask("rate x3").starts_with("ok "), "{}", settings.arrivals);
+                    assert!(caller.ask("rate x3").starts_with("ok "), "{:?}", settings.pace);
                 });
                 assert_eq!(record.rate_changes.len(), 1);
                 // A recording that is played faster is over earlier; all others offer more.
-                let is_recording = matches!(record.settings.arrivals, Arrivals::File(_));
                 let at_its_rate = rate * 1.2;
                 assert!(is_recording || record.counts.planned as f64 > at_its_rate, "{:?}", record.counts);
             });
@@ -171,7 +169,7 @@ fn a_change_in_the_warm_up_lasts_and_stop_ends_the_load() {
     let settings = LoadSettings {
         warmup: Duration::from_millis(600),
         time: Duration::from_mins(10),
-        arrivals: Arrivals::Period,
+        pace: Loop::open(200.0),
         ..settings("null:")
     };
     let record = talked_to(&settings, None, |caller| {
@@ -190,7 +188,7 @@ fn a_change_in_the_warm_up_lasts_and_stop_ends_the_load() {
 
 #[test]
 fn a_closed_loop_has_nothing_to_change_and_tells_so() {
-    let settings = LoadSettings { rate: Rate::Max, time: Duration::from_millis(500), ..settings("null:") };
+    let settings = LoadSettings { pace: Loop::CLOSED, time: Duration::from_millis(500), ..settings("null:") };
     let record = talked_to(&settings, None, |caller| {
         caller.await_measured(0.0);
         assert!(caller.ask("rate 10/s").starts_with("error: a closed loop"));

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::Stop;
-use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate, Think, Workload};
+use record::load::{LoadRecord, LoadSettings, Loop, PreparePolicy, Think, Workload};
 
 use support::fake::serve;
 use support::postgres::Postgres;
@@ -33,7 +33,7 @@ fn idle_sessions_that_are_terminated_count_once_each_and_cost_no_event() {
     let base = LoadSettings {
         workload: Workload::OltpPointSelect,
         // Half a second lies between two events of a connection.
-        rate: Rate::PerSecond(16.0),
+        pace: support::jittered(16.0),
         time: Duration::from_secs(4),
         ..settings(server.url())
     };
@@ -87,11 +87,11 @@ const PAUSE: Duration = Duration::from_millis(1_500);
 fn cut_answers(cut: &'static [u8], open: bool) -> [LoadRecord; 2] {
     both_ways(&settings("redis://127.0.0.1:1")).map(|base| {
         let port = cutting_cache(cut);
+        let rests = Loop::Closed { think: Think::Constant(Duration::from_millis(50)) };
         let mut settings = LoadSettings {
             target: record::target::Target::new(format!("redis://127.0.0.1:{port}")),
             prepare: PreparePolicy::Never,
-            rate: if open { Rate::PerSecond(80.0) } else { Rate::Max },
-            think: if open { Think::None } else { Think::Constant(Duration::from_millis(50)) },
+            pace: if open { support::jittered(80.0) } else { rests },
             time: Duration::from_secs(6),
             connects_at_once: 1,
             ..base

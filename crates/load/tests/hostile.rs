@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use load::ErrorClass;
-use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate, ScriptFile, ScriptSettings, Workload};
+use record::load::{LoadRecord, LoadSettings, Loop, PreparePolicy, ScriptFile, ScriptSettings, Workload};
 
 use bakeoff_load as load;
 
@@ -48,7 +48,7 @@ fn says_and_goes_on(bytes: impl Into<Vec<u8>>, for_ever: &'static [u8]) -> Attac
 /// Closed loops of 60 events, by threads and by loops: all of them end well, on connections that were made again.
 fn survives(name: &str, base: &LoadSettings) {
     let base = LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(60),
         time: Duration::from_mins(10),
         threads: 2,
@@ -183,7 +183,7 @@ fn an_answer_that_comes_before_its_request_is_none() {
                 settings.kv.get_ratio = 1.0;
                 settings.prepare = PreparePolicy::Never;
                 let record = run(&LoadSettings {
-                    rate: Rate::Max,
+                    pace: Loop::CLOSED,
                     connections,
                     threads: 2,
                     time: Duration::from_millis(200),
@@ -222,7 +222,7 @@ fn a_row_that_comes_before_its_statement_is_none() {
             }),
         };
         let record = run(&LoadSettings {
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             connections,
             threads: 2,
             time: Duration::from_millis(200),
@@ -257,7 +257,7 @@ fn connections_together_hold_a_bounded_part_of_answers_that_do_not_end() {
         let mut settings = settings(format!("redis://127.0.0.1:{port}"));
         settings.kv.get_ratio = 1.0;
         let record = run(&LoadSettings {
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             events_max: Some(40),
             time: Duration::from_mins(10),
             threads,
@@ -371,7 +371,7 @@ fn a_value_that_is_too_long_for_a_variable_is_not_kept() {
     let mut settings = script(format!("postgres://app@127.0.0.1:{port}/bench"), false);
     settings.scripts.files[0].text.push_str("SELECT :n;\n");
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(40),
         time: Duration::from_mins(10),
         threads: 1,
@@ -423,7 +423,7 @@ fn a_password_goes_out_as_it_is_only_if_the_user_says_so() {
     assert!(text.contains("anybody on the way can read it") && text.contains("?cleartext=1"), "{text}");
     let settings = script(format!("{target}?cleartext=1"), false);
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(10),
         time: Duration::from_mins(10),
         ..settings
@@ -454,7 +454,7 @@ fn a_password_that_a_server_repeats_is_masked() {
     });
     let target = format!("http://app:s3cret@127.0.0.1:{port}/");
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(10),
         time: Duration::from_mins(10),
         retries_max: 100,
@@ -537,7 +537,7 @@ fn a_mysql_that_wants_the_password_gets_it_by_proof_alone() {
         }
     });
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(10),
         time: Duration::from_mins(10),
         ..script(format!("mysql://app:s3cret@127.0.0.1:{knows}/bench"), false)

@@ -9,7 +9,7 @@ mod support;
 
 use std::time::Duration;
 
-use record::load::{LoadRecord, LoadSettings, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, Loop, PreparePolicy};
 use record::requests::{HttpSettings, HttpVersion};
 
 use support::certificates::{Authority, Certificate, Valid};
@@ -120,7 +120,7 @@ fn problems_under(attack: &Attack, http: &HttpSettings, shows: Option<&Certifica
     let mut problems = Vec::new();
     for connections in [None, Some(2)] {
         let record: LoadRecord = run(&LoadSettings {
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             time: Duration::from_millis(500),
             drain: Duration::from_millis(200),
             threads: 2,
@@ -236,7 +236,7 @@ fn a_server_that_asks_on_and_does_not_read_the_replies_is_left() {
         let _gone = attacked(peer, &pings);
     });
     let record = run(&LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(4),
         time: Duration::from_mins(10),
         threads: 1,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Stop};
-use record::load::{ErrorCounts, LoadRecord, LoadSettings, PreparePolicy, Rate, Workload};
+use record::load::{ErrorCounts, LoadRecord, LoadSettings, Loop, PreparePolicy, Workload};
 use record::requests::KvSettings;
 use support::cache::Cache;
 use support::certificates::{Authority, Valid};
@@ -34,7 +34,7 @@ fn few(target: &str) -> LoadSettings {
     LoadSettings {
         workload,
         kv: KvSettings { keys: 500, ..KvSettings::usual() },
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(300),
         time: Duration::from_mins(10),
         ..settings
@@ -140,7 +140,7 @@ fn have_data_sets(target: &str) {
 /// A rate for five seconds, one of two hosts being killed after one.
 fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRecord {
     let settings = LoadSettings {
-        rate: Rate::PerSecond(200.0),
+        pace: support::jittered(200.0),
         events_max: None,
         time: Duration::from_secs(4),
         drain: Duration::from_millis(200),
@@ -209,7 +209,7 @@ fn a_host_that_comes_back_ends_its_outage_and_does_events_again() {
     let target = format!("redis://127.0.0.1:{},127.0.0.1:{}", stays.port, server.port);
     for settings in in_threads_and_loops(&few(&target)) {
         let settings = LoadSettings {
-            rate: Rate::PerSecond(200.0),
+            pace: support::jittered(200.0),
             events_max: None,
             time: Duration::from_secs(4),
             retries_max: 1_000,

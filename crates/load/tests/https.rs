@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, LoadError, Stop};
-use record::load::{LoadRecord, LoadSettings, Rate};
+use record::load::{LoadRecord, LoadSettings, Loop};
 use record::requests::{ClientFiles, HttpSettings, HttpVersion};
 use support::certificates::{Authority, Valid};
 use support::web::Nginx;
@@ -25,7 +25,7 @@ fn base(server: &Nginx, path: &str) -> LoadSettings {
 
 fn asked(target: &str) -> LoadSettings {
     LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(300),
         time: Duration::from_mins(10),
         errors_ratio_max: 1.0,

@@ -13,7 +13,9 @@ use bakeoff_load as load;
 
 use load::{ErrorClass, Event, LoadError, Stop};
 use record::clock::{Clock as _, Monotonic};
-use record::load::{Arrivals, LatePolicy, LoadSettings, Phase, PreparePolicy, Rate, Schedule, Workload};
+use record::load::{
+    Arrivals, LatePolicy, LoadSettings, Loop, OpenLoop, Phase, PreparePolicy, Schedule, Workload,
+};
 use record::requests::ExecSettings;
 use record::target::Target;
 use record::verdict::Validity;
@@ -29,7 +31,8 @@ fn sqlite(dir: &tempfile::TempDir, query: &str) -> LoadSettings {
 #[test]
 fn the_number_of_planned_events_is_rate_times_time() {
     for schedule in [Schedule::Shared, Schedule::Own] {
-        let record = run(&LoadSettings { schedule, rate: Rate::PerSecond(1_000.0), ..settings("null:") });
+        let pace = Loop::Open(OpenLoop { schedule, ..support::open(1_000.0) });
+        let record = run(&LoadSettings { pace, ..settings("null:") });
         assert_eq!(record.counts.planned, 1_000);
         assert_eq!(record.measured, Duration::from_secs(1));
         assert_eq!((record.counts.failed, record.counts.skipped), (0, 0));
@@ -43,7 +46,7 @@ fn a_worker_that_never_comes_to_the_measured_phase_was_busy_all_the_same() {
     let half = Duration::from_millis(500);
     let record = run(&LoadSettings {
         threads: 1,
-        rate: Rate::PerSecond(10_000_000.0),
+        pace: support::jittered(10_000_000.0),
         warmup: half,
         time: half,
         ..settings("null:")
@@ -166,7 +169,7 @@ fn a_command_that_hangs_is_killed_at_a_stop_and_counts_as_unfinished() {
 fn the_rate_of_a_closed_loop_of_commands_is_not_cut_at_the_ends_of_the_phase() {
     // Two or three commands a connection: by those that begin and end in the phase, the rate would be a third too low.
     let settings = LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         threads: 8,
         warmup: Duration::from_millis(370),
         time: Duration::from_millis(1_650),
@@ -206,7 +209,8 @@ fn a_closed_loop_is_not_valid_without_one_of_its_connections() {
     // The first event ends with the run; the others take 5 ms.
     let target = format!("exec:sh -c 'mkdir {} 2>/dev/null && exec sleep 600; sleep 0.005'", taken.display());
     let [warmup, time, drain] = [100, 2_000, 200].map(Duration::from_millis);
-    let record = run(&LoadSettings { threads: 8, rate: Rate::Max, warmup, time, drain, ..settings(target) });
+    let record =
+        run(&LoadSettings { threads: 8, pace: Loop::CLOSED, warmup, time, drain, ..settings(target) });
     let check = check_of(&record, "stuck");
     assert!(!check.ok && (check.found - 0.125).abs() < 0.001, "{check:?}");
     assert_eq!(record.verdict.state, Validity::Invalid);
@@ -215,7 +219,7 @@ fn a_closed_loop_is_not_valid_without_one_of_its_connections() {
 #[test]
 fn a_phase_shorter_than_its_events_has_no_rate() {
     let time = Duration::from_millis(200);
-    let record = run(&LoadSettings { rate: Rate::Max, time, ..settings("exec:sleep 0.5") });
+    let record = run(&LoadSettings { pace: Loop::CLOSED, time, ..settings("exec:sleep 0.5") });
     assert!(!check_of(&record, "phase-length").ok, "{:?}", record.verdict);
     assert_eq!(record.verdict.state, Validity::Invalid);
 }
@@ -225,8 +229,9 @@ fn a_stop_is_heard_with_billions_of_events_ahead() {
     for schedule in [Schedule::Shared, Schedule::Own] {
         for arrivals in [Arrivals::Poisson, Arrivals::Jitter { ratio: 0.1 }] {
             let stop = Stop::new();
-            let (rate, time) = (Rate::PerSecond(1e6), Duration::from_hours(1));
-            let settings = LoadSettings { arrivals, schedule, rate, time, ..settings("null:") };
+            let time = Duration::from_hours(1);
+            let pace = Loop::Open(OpenLoop { arrivals, schedule, ..OpenLoop::plain(1e6) });
+            let settings = LoadSettings { pace, time, ..settings("null:") };
             let mut on_progress = |event: &Event| {
                 if let Event::Interval(_) = event {
                     stop.request();
@@ -246,8 +251,8 @@ fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
     let marks = dir.path().join("marks");
     let target = format!("exec:echo x >> {}", marks.display());
     // A number of events, so that the phase lasts until the last of them has ended.
-    let (rate, time) = (Rate::PerSecond(50.0), Duration::from_mins(10));
-    let fifty = LoadSettings { rate, time, events_max: Some(50), ..settings("exec:true") };
+    let (pace, time) = (support::jittered(50.0), Duration::from_mins(10));
+    let fifty = LoadSettings { pace, time, events_max: Some(50), ..settings("exec:true") };
     let record = run(&LoadSettings { target: Target::new(target), ..fifty.clone() });
     assert_eq!((record.counts.planned, record.counts.done), (50, 50));
     assert_eq!(std::fs::read_to_string(marks).unwrap().lines().count(), 50);
@@ -260,20 +265,23 @@ fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
 
 #[test]
 fn overload_of_a_slow_target_loses_no_event() {
-    let slow = LoadSettings { rate: Rate::PerSecond(1_000.0), ..settings("exec:sleep 0.1") };
-    let record = run(&slow);
+    let slow = |late| {
+        let pace = Loop::Open(OpenLoop { late, ..support::open(1_000.0) });
+        LoadSettings { pace, ..settings("exec:sleep 0.1") }
+    };
+    let record = run(&slow(LatePolicy::Queue));
     assert_eq!(record.counts.planned, 1_000);
     assert!(record.counts.done <= 40 && record.counts.unfinished >= 960, "{:?}", record.counts);
     assert!(!check_of(&record, "achieved-rate").ok);
 
     let late = LatePolicy::Skip { limit: Duration::from_millis(50) };
-    let record = run(&LoadSettings { late, ..slow.clone() });
+    let record = run(&slow(late));
     assert_eq!(record.counts.planned, 1_000);
     // How many were skipped and how many never reached depends on when the workers had a CPU; what four of them
     // can do in a second does not.
     assert!(record.counts.done <= 40 && record.counts.skipped > 0, "{:?}", record.counts);
 
-    let record = run(&LoadSettings { late: LatePolicy::Drop, ..slow.clone() });
+    let record = run(&slow(LatePolicy::Drop));
     assert_eq!(record.counts.planned, 1_000);
     assert!(
         record.counts.done <= 40
@@ -284,17 +292,18 @@ fn overload_of_a_slow_target_loses_no_event() {
     );
 
     // Late ones wait for their turn; what is never reached is unfinished.
-    let record = run(&LoadSettings { late: LatePolicy::Pace { times: 2.0 }, ..slow });
+    let record = run(&slow(LatePolicy::Pace { times: 2.0 }));
     assert_eq!((record.counts.planned, record.counts.skipped), (1_000, 0));
     assert!(record.counts.unfinished >= 960, "{:?}", record.counts);
 }
 
 #[test]
 fn a_number_of_events_is_done_exactly() {
-    for rate in [Rate::Max, Rate::PerSecond(500.0)] {
+    for pace in [Loop::CLOSED, support::jittered(500.0)] {
         let time = Duration::from_mins(10);
-        let record = run(&LoadSettings { events_max: Some(123), rate, time, ..settings("null:") });
-        assert_eq!((record.counts.planned, record.counts.done), (123, 123), "{rate:?}");
+        let record =
+            run(&LoadSettings { events_max: Some(123), pace: pace.clone(), time, ..settings("null:") });
+        assert_eq!((record.counts.planned, record.counts.done), (123, 123), "{pace:?}");
     }
 }
 
@@ -303,10 +312,10 @@ fn every_sql_workload_does_what_it_says_in_sqlite() {
     let dir = tempfile::tempdir().unwrap();
     for query in ["journal_mode=wal&synchronous=normal", "journal_mode=delete&synchronous=off"] {
         for (workload, per_event) in STATEMENTS_AN_EVENT {
-            let rate = Rate::PerSecond(50.0);
+            let pace = support::jittered(50.0);
             let is_first = workload == Workload::OltpReadWrite;
             let prepare = if is_first { PreparePolicy::Always } else { PreparePolicy::Auto };
-            let record = run(&LoadSettings { workload, rate, prepare, ..sqlite(&dir, query) });
+            let record = run(&LoadSettings { workload, pace, prepare, ..sqlite(&dir, query) });
             let done = record.counts.done;
             assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
             assert!(done > 0);
@@ -323,7 +332,7 @@ fn text_statements_do_what_prepared_ones_do() {
     let dir = tempfile::tempdir().unwrap();
     let mut text = sqlite(&dir, "journal_mode=wal");
     text.oltp.prepared = false;
-    text.rate = Rate::PerSecond(50.0);
+    text.pace = support::jittered(50.0);
     let record = run(&text);
     assert_eq!((record.counts.failed, record.errors.application), (0, 0), "{:?}", record.error_samples);
     assert_eq!(record.operations["point-select"].service.known.count(), 10 * record.counts.done);
@@ -335,7 +344,7 @@ fn a_locked_database_is_tried_again_and_counted() {
     // No waiting for locks: writers in each other's way find out at once.
     let settings = LoadSettings {
         workload: Workload::OltpWriteOnly,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         retries_max: 1_000_000,
         ..sqlite(&dir, "journal_mode=delete&busy_timeout=0")
     };
@@ -421,7 +430,7 @@ fn a_command_runs_in_the_environment_and_to_the_exit_status_asked_for() {
     let exec =
         ExecSettings { environment: vec![("BAKEOFF_STATUS".to_owned(), "3".to_owned())], expected_status: 3 };
     let few = LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(5),
         threads: 1,
         ..settings("exec:exit $BAKEOFF_STATUS")
@@ -451,7 +460,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         assert!(!error.to_string().contains("geheim"), "{error}");
     }
     let mut wrong = settings("null:");
-    wrong.rate = Rate::PerSecond(0.0);
+    wrong.pace = support::jittered(0.0);
     assert_eq!(error_of(&wrong).class(), ErrorClass::Usage);
     let wrong = LoadSettings { workload: Workload::OltpReadWrite, ..settings("null:") };
     assert!(error_of(&wrong).to_string().contains("has no workload oltp-read-write"));
@@ -508,7 +517,7 @@ fn threads_that_a_lock_starves_do_not_contradict_littles_law() {
     let dir = tempfile::tempdir().unwrap();
     let target = format!("sqlite:{}?journal_mode=delete&synchronous=off", dir.path().join("x.db").display());
     let settings = LoadSettings {
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         warmup: Duration::from_millis(400),
         time: Duration::from_millis(1_600),
         ..settings(target)
@@ -590,8 +599,7 @@ fn a_server_sees_every_event_once_and_none_before_its_time() {
         (stamps, listener)
     });
     let record = run(&LoadSettings {
-        rate: Rate::PerSecond(50.0),
-        arrivals: Arrivals::Period,
+        pace: Loop::open(50.0),
         time: Duration::from_mins(10),
         events_max: Some(EVENTS as u64),
         ..settings(format!("exec:bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'"))
@@ -626,7 +634,7 @@ fn a_stop_after_the_measured_phase_is_an_interruption_too() {
 #[test]
 fn a_number_of_events_at_a_rate_lasts_as_long_as_they_take_at_it() {
     let settings = LoadSettings {
-        rate: Rate::PerSecond(1.0),
+        pace: support::jittered(1.0),
         events_max: Some(1),
         time: Duration::from_mins(10),
         interval: Duration::from_millis(500),

@@ -16,7 +16,7 @@ use bakeoff_load as load;
 use load::{ErrorClass, Stop};
 use mysql::prelude::Queryable;
 use record::clock::{Clock, Monotonic};
-use record::load::{DataCheck, LoadSettings, PreparePolicy, Rate, ScriptFile, ScriptSettings, Workload};
+use record::load::{DataCheck, LoadSettings, Loop, PreparePolicy, ScriptFile, ScriptSettings, Workload};
 use support::mariadb::{MariaDb, PASSWORD, installed};
 use support::{
     STATEMENTS_AN_EVENT, TRANSFER_TABLES, assert_transfers, check_of, error_of, insert_accounts, run,
@@ -26,10 +26,10 @@ use support::{
 #[test]
 fn every_workload_does_what_it_says_prepared_and_as_text() {
     let Some(server) = MariaDb::start() else { return };
-    let blocking = (None, Rate::PerSecond(50.0), None, Duration::from_secs(1));
+    let blocking = (None, support::jittered(50.0), None, Duration::from_secs(1));
     // As fast as it goes, on nine connections of four threads.
-    let looped = (Some(9), Rate::Max, Some(50), Duration::from_mins(10));
-    for (url, prepared, (connections, rate, events_max, time)) in [
+    let looped = (Some(9), Loop::CLOSED, Some(50), Duration::from_mins(10));
+    for (url, prepared, (connections, pace, events_max, time)) in [
         (server.url(), true, blocking),
         (server.socket_url(), false, blocking),
         (server.socket_url(), true, looped),
@@ -37,7 +37,14 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
     ] {
         for (workload, per_event) in STATEMENTS_AN_EVENT {
             let retries_max = 100;
-            let base = LoadSettings { connections, rate, events_max, time, retries_max, ..settings(&url) };
+            let base = LoadSettings {
+                connections,
+                pace: pace.clone(),
+                events_max,
+                time,
+                retries_max,
+                ..settings(&url)
+            };
             let mut settings = LoadSettings { workload, ..base };
             settings.oltp.prepared = prepared;
             if workload == Workload::OltpReadWrite {
@@ -50,7 +57,7 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
             assert!(check_of(&record, "mix").ok, "{workload:?}");
             // A short run on a busy machine has too few random looks for this check, and then leaves it out.
             let littles_law = record.verdict.checks.iter().find(|check| check.name == "littles-law");
-            assert!(rate == Rate::Max || littles_law.is_none_or(|check| check.ok), "{workload:?}");
+            assert!(pace == Loop::CLOSED || littles_law.is_none_or(|check| check.ok), "{workload:?}");
             let version = record.server_version.unwrap();
             assert!(version.starts_with("MariaDB 1"), "{version}");
         }
@@ -65,7 +72,7 @@ fn the_server_sees_exactly_the_events_that_were_counted() {
     let Some(server) = MariaDb::start() else { return };
     let settings = LoadSettings {
         workload: Workload::OltpPointSelect,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(1_000),
         time: Duration::from_mins(10),
         ..settings(server.url())
@@ -111,7 +118,7 @@ fn data_sets_of_sysbench_and_ours_serve_each_other() {
     let theirs = definition();
     let record = run(&LoadSettings {
         prepare: PreparePolicy::Never,
-        rate: Rate::PerSecond(50.0),
+        pace: support::jittered(50.0),
         ..settings(server.url())
     });
     assert_eq!((record.counts.planned, record.counts.failed), (50, 0), "{:?}", record.error_samples);
@@ -129,7 +136,7 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
     let Some(server) = MariaDb::start() else { return };
     let settings = LoadSettings {
         workload: Workload::OltpPointSelect,
-        rate: Rate::PerSecond(500.0),
+        pace: support::jittered(500.0),
         threads: 8,
         time: Duration::from_secs(10),
         warmup: Duration::from_secs(1),
@@ -175,7 +182,7 @@ fn a_frozen_server_shows_in_the_response_time_as_the_analysis_says() {
 fn a_crash_and_a_restart_cost_no_event() {
     let Some(mut server) = MariaDb::start() else { return };
     let settings = LoadSettings {
-        rate: Rate::PerSecond(100.0),
+        pace: support::jittered(100.0),
         // A server that recovers from its crash on a busy disk takes its time.
         time: Duration::from_secs(15),
         ..settings(server.url())
@@ -217,7 +224,7 @@ fn a_drain_that_ends_in_vain_leaves_events_unfinished() {
     let Some(server) = MariaDb::start() else { return };
     let settings = LoadSettings {
         workload: Workload::OltpPointSelect,
-        rate: Rate::PerSecond(100.0),
+        pace: support::jittered(100.0),
         time: Duration::from_secs(3),
         drain: Duration::from_millis(200),
         ..settings(server.url())
@@ -291,7 +298,7 @@ fn deadlocks_are_tried_again() {
     // Eight writers on ten rows.
     let mut settings = LoadSettings {
         workload: Workload::OltpWriteOnly,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         threads: 8,
         retries_max: 1_000,
         ..settings(server.url())
@@ -409,7 +416,7 @@ fn several_result_sets_and_rows_and_requests_of_more_than_16_mib_leave_the_sessi
                     scripts: ScriptSettings { files: files.clone(), defines: Vec::new() },
                     threads: 1,
                     connections,
-                    rate: Rate::Max,
+                    pace: Loop::CLOSED,
                     events_max: Some(6),
                     time: Duration::from_mins(10),
                     retries_max: 0,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use record::load::{Arrivals, LoadSettings, PreparePolicy, Rate};
+use record::load::{LoadSettings, Loop, PreparePolicy};
 use record::requests::KvSettings;
 use support::cache::Cache;
 use support::fake::{self, Peer};
@@ -38,7 +38,7 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
             kv: KvSettings { keys: 500, ..KvSettings::usual() },
             // An answer that is taken for another's is a wrong value.
             verify: true,
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             events_max: Some(20_000),
             time: Duration::from_mins(10),
             threads: 2,
@@ -46,7 +46,7 @@ fn each_request_gets_its_own_answer_and_every_one_is_counted_once() {
             ..settings(target.as_str())
         };
         let open = LoadSettings {
-            rate: Rate::PerSecond(2_000.0),
+            pace: support::jittered(2_000.0),
             events_max: None,
             time: Duration::from_secs(2),
             ..base.clone()
@@ -118,8 +118,12 @@ fn a_connection_has_as_many_requests_in_flight_as_were_asked_for_and_no_more() {
     let seen = Arc::clone(&most);
     // With fewer it would never answer.
     let port = fake::serve(move |peer| answer_fours(peer, &seen, &AtomicUsize::new(0)));
-    let closed =
-        LoadSettings { rate: Rate::Max, events_max: Some(400), time: Duration::from_mins(10), ..gets(port) };
+    let closed = LoadSettings {
+        pace: Loop::CLOSED,
+        events_max: Some(400),
+        time: Duration::from_mins(10),
+        ..gets(port)
+    };
     let record = run(&closed);
     assert_eq!((record.counts.done, most.load(Ordering::SeqCst)), (400, 4), "{:?}", record.error_samples);
 }
@@ -129,7 +133,7 @@ fn a_request_that_waits_for_the_one_behind_it_is_timed_from_when_it_was_due() {
     let most = Arc::new(AtomicUsize::new(0));
     let port = fake::serve(move |peer| answer_fours(peer, &most, &AtomicUsize::new(0)));
     // 25 groups of four, 10 ms between two requests: nothing is answered before the last of its group is due.
-    let open = LoadSettings { rate: Rate::PerSecond(100.0), arrivals: Arrivals::Period, ..gets(port) };
+    let open = LoadSettings { pace: Loop::open(100.0), ..gets(port) };
     let record = run(&open);
     assert_eq!((record.counts.planned, record.counts.done), (100, 100), "{:?}", record.error_samples);
     let response = &record.response.as_ref().unwrap().known;
@@ -146,8 +150,12 @@ fn every_request_that_a_broken_connection_carried_has_failed_once_and_is_asked_a
     let most = Arc::new(AtomicUsize::new(0));
     let breaks = AtomicUsize::new(1);
     let port = fake::serve(move |peer| answer_fours(peer, &most, &breaks));
-    let closed =
-        LoadSettings { rate: Rate::Max, events_max: Some(400), time: Duration::from_mins(10), ..gets(port) };
+    let closed = LoadSettings {
+        pace: Loop::CLOSED,
+        events_max: Some(400),
+        time: Duration::from_mins(10),
+        ..gets(port)
+    };
     let record = run(&closed);
     assert_eq!((record.counts.done, record.counts.failed), (400, 0), "{:?}", record.error_samples);
     assert_eq!((record.errors.connection, record.counts.retries), (4, 4));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Stop};
-use record::load::{LoadSettings, PreparePolicy, Rate, Workload};
+use record::load::{LoadSettings, Loop, PreparePolicy, Workload};
 use support::mariadb::installed;
 use support::postgres::{PASSWORD, Postgres};
 use support::{
@@ -25,7 +25,7 @@ use support::{
 /// A closed loop of so many events.
 fn events(events: u64, target: impl Into<String>) -> LoadSettings {
     let time = Duration::from_mins(10);
-    LoadSettings { rate: Rate::Max, events_max: Some(events), time, ..settings(target) }
+    LoadSettings { pace: Loop::CLOSED, events_max: Some(events), time, ..settings(target) }
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn data_sets_of_sysbench_and_ours_serve_each_other() {
 fn a_crash_and_a_restart_cost_no_event() {
     let Some(mut server) = Postgres::start() else { return };
     let settings = LoadSettings {
-        rate: Rate::PerSecond(100.0),
+        pace: support::jittered(100.0),
         // A server that recovers from its crash on a busy disk takes its time.
         time: Duration::from_secs(12),
         retries_max: 100,

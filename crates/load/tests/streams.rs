@@ -12,7 +12,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Stop};
-use record::load::{LoadSettings, Rate};
+use record::load::{LoadSettings, Loop};
 use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{assert_books, check_of, run, settings};
@@ -43,7 +43,7 @@ fn asked(port: u16, path: &str, streams: u32) -> LoadSettings {
     };
     LoadSettings {
         http,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(3_000),
         warmup: Duration::ZERO,
         time: Duration::from_mins(10),
@@ -60,7 +60,7 @@ fn each_request_is_answered_once_though_the_server_ends_connections_with_request
     for streams in [2, 10, 64] {
         let closed = asked(port, "/answer", streams);
         let open = LoadSettings {
-            rate: Rate::PerSecond(1_000.0),
+            pace: support::jittered(1_000.0),
             events_max: None,
             time: Duration::from_secs(2),
             ..closed.clone()

@@ -10,7 +10,7 @@ mod support;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use record::load::{LoadRecord, LoadSettings, Rate};
+use record::load::{LoadRecord, LoadSettings, Loop};
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 use support::web::Nginx;
@@ -58,8 +58,9 @@ fn an_answer_that_drips_is_given_up_and_its_latency_is_known_from_below() {
         ..HttpSettings::plain()
     };
     let one = LoadSettings { http, errors_ratio_max: 1.0, ..settings(server.url("/")) };
-    let open = LoadSettings { rate: Rate::PerSecond(40.0), ..one.clone() };
-    let closed = LoadSettings { rate: Rate::Max, events_max: Some(40), time: Duration::from_mins(10), ..one };
+    let open = LoadSettings { pace: support::jittered(40.0), ..one.clone() };
+    let closed =
+        LoadSettings { pace: Loop::CLOSED, events_max: Some(40), time: Duration::from_mins(10), ..one };
     for base in [open, closed] {
         let two = Target::new(server.secure_url("localhost", "/"));
         let http = HttpSettings { version: HttpVersion::Two, ..base.http.clone() };
@@ -112,7 +113,7 @@ fn an_answer_that_comes_after_its_time_out_is_not_that_of_the_next_request() {
     let settings = LoadSettings {
         http,
         verify: true,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         threads: 1,
         events_max: Some(60),
         time: Duration::from_mins(10),

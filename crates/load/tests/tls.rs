@@ -14,7 +14,7 @@ use bakeoff_load as load;
 
 use load::ErrorClass;
 use mysql::prelude::Queryable as _;
-use record::load::{LoadSettings, Rate, Workload};
+use record::load::{LoadSettings, Loop, Workload};
 use record::requests::KvSettings;
 
 use support::cache::Cache;
@@ -63,7 +63,7 @@ fn few(target: String) -> LoadSettings {
         workload,
         kv: KvSettings { keys: 300, ..KvSettings::usual() },
         verify: workload == Workload::Kv,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(100),
         time: Duration::from_mins(10),
         threads: 2,

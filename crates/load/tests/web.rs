@@ -13,7 +13,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 
 use load::{ErrorClass, Event, Stop};
-use record::load::{LoadRecord, LoadSettings, Phase, Rate};
+use record::load::{LoadRecord, LoadSettings, Loop, Phase};
 use record::requests::{HttpSettings, HttpVersion};
 use support::web::Nginx;
 use support::{run, settings};
@@ -23,7 +23,7 @@ fn runs(target: &str, http: &HttpSettings, verify: bool) -> [LoadRecord; 2] {
     let base = LoadSettings {
         http: http.clone(),
         verify,
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(300),
         time: Duration::from_mins(10),
         errors_ratio_max: 1.0,
@@ -151,7 +151,7 @@ fn what_must_not_be_done_twice_is_not_sent_twice() {
                 },
                 threads: 2,
                 connections,
-                rate: Rate::Max,
+                pace: Loop::CLOSED,
                 events_max: Some(20),
                 time: Duration::from_mins(10),
                 retries_max: retries,
@@ -187,7 +187,7 @@ fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end()
     let record = run(&LoadSettings {
         threads,
         connections,
-        rate: Rate::PerSecond(2.0),
+        pace: support::jittered(2.0),
         retries_max: 0,
         ..settings(target)
     });
@@ -200,10 +200,10 @@ fn connections_that_a_server_takes_only_to_close_them_are_not_made_without_end()
 #[test]
 fn many_connections_go_on_while_the_load_falls() {
     let Some(server) = Nginx::start() else { return };
-    for rate in [Rate::PerSecond(500.0), Rate::Max] {
+    for pace in [support::jittered(500.0), Loop::CLOSED] {
         // It ends as soon as an event of the falling load was seen.
         let settings = LoadSettings {
-            rate,
+            pace: pace.clone(),
             threads: 2,
             connections: Some(20),
             interval: Duration::from_millis(100),
@@ -220,7 +220,7 @@ fn many_connections_go_on_while_the_load_falls() {
                 stop.request();
             }
         });
-        assert!(is_seen, "{rate:?}");
+        assert!(is_seen, "{pace:?}");
         assert!(record.unwrap().counts.balance());
     }
 }

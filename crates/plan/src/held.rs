@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use record::bakeoff::{Metric, Plot};
-use record::load::{Rate, Think};
+use record::load::{Loop, Think};
 
 use crate::load::RateWritten;
 use crate::matrix;
@@ -109,13 +109,13 @@ impl Plan {
             .filter(|trial| trial.block == 1)
             .map(|trial| {
                 let settings = self.load_settings(trial, Path::new("/scratch"));
-                match (settings.rate, settings.think) {
-                    (Rate::PerSecond(per_s), _) => Bound::About(per_s * measured_s),
-                    (Rate::Max, Think::Constant(rest) | Think::Exponential(rest)) => {
+                match &settings.pace {
+                    Loop::Open(open) => Bound::About(open.per_s * measured_s),
+                    Loop::Closed { think: Think::Constant(rest) | Think::Exponential(rest) } => {
                         let workers = f64::from(settings.in_flight_max());
                         Bound::AtMost(workers * measured_s / rest.as_secs_f64())
                     }
-                    (Rate::Max, Think::None) => Bound::Unknown,
+                    Loop::Closed { think: Think::None } => Bound::Unknown,
                 }
             })
             .collect();

@@ -8,8 +8,9 @@ use record::bakeoff::Levels;
 use record::belongs;
 use record::load::{
     ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings, PreparePolicy,
-    Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Schedule, ScriptFile, ScriptSettings, Think, Workload,
 };
+use record::loops::{AskedLoop, Refused};
 use record::quantity;
 use record::requests::{
     CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings, SizeClass,
@@ -23,6 +24,10 @@ use crate::secret::{self, Reference};
 use crate::template::{AnyTemplated, Templated};
 use crate::value::{boolean, duration, percent, text, whole};
 use crate::written::Written;
+
+/// Events per second, or `None` for a closed loop: `max`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate(pub(crate) Option<f64>);
 
 /// How much is offered, as written.
 #[derive(Debug, Clone)]
@@ -196,10 +201,7 @@ impl LoadKeys {
         let Some(RateWritten::Plain(rate)) = &self.rate else {
             panic!("a plan with anything unbuilt is not run")
         };
-        let arrivals = match cell.of(self.arrivals.as_ref()) {
-            Arrivals::Jitter { .. } => Arrivals::Jitter { ratio: cell.of(self.jitter.as_ref()) },
-            other => other,
-        };
+        let asked = self.asked(&cell, rate);
         LoadSettings {
             workload: self.workload_of(&cell, &target),
             target,
@@ -229,10 +231,7 @@ impl LoadKeys {
             answer_bytes_max: cell.or(self.answer_max.as_ref(), LoadSettings::ANSWER_BYTES_MAX),
             threads: cell.of(self.threads.as_ref()),
             connections: self.connections.as_ref().map(|c| cell.of(Some(c))),
-            rate: cell.of(Some(rate)),
-            arrivals,
-            schedule: cell.of(self.schedule.as_ref()),
-            late: cell.of(self.late.as_ref()),
+            pace: asked.resolved(beside.time).expect("the plan was checked"),
             warmup: beside.warmup,
             time: beside.time,
             events_max: None,
@@ -242,15 +241,37 @@ impl LoadKeys {
             seed: beside.seed,
             connects_at_once: cell.of(self.connects_at_once.as_ref()),
             errors_ratio_max: cell.of(self.max_errors.as_ref()),
-            think: cell.or(self.think.as_ref(), Think::None),
             ramp_up: cell.or(self.ramp_up.as_ref(), Duration::ZERO),
             ramp_down: cell.or(self.ramp_down.as_ref(), Duration::ZERO),
             client: ClientSettings {
                 spin: Duration::from_micros(cell.or(self.spin_us.as_ref(), 0)),
-                spin_budget_ratio: cell.or(self.spin_budget.as_ref(), ClientSettings::SPIN_BUDGET_RATIO),
-                fifo: cell.or(self.fifo.as_ref(), false),
                 keep_awake: cell.or(self.keep_awake.as_ref(), false),
             },
+        }
+    }
+
+    /// What is asked of the loop of a cell.
+    ///
+    /// Where the rate varies, what only open loops have is for the cells that have one; where it never does, it could only
+    /// be ignored, and counts as asked for.
+    fn asked(&self, cell: &Cell<'_>, rate: &Templated<Rate>) -> AskedLoop {
+        let Rate(per_s) = cell.of(Some(rate));
+        let arrivals = self.arrivals.as_ref().map(|arrivals| cell.of(Some(arrivals)));
+        let is_open = per_s.is_some() || arrivals.as_ref().is_some_and(Arrivals::say_their_rate);
+        let is_never_open = !is_open && rate.template.is("max");
+        let counts = |is_default: bool| is_open || (is_never_open && !is_default);
+        let jitters = matches!(arrivals, None | Some(Arrivals::Jitter { .. }));
+        AskedLoop {
+            per_s,
+            arrivals: arrivals.filter(|_| self.arrivals.as_ref().is_some_and(|a| counts(a.is_default()))),
+            jitter_ratio: cell
+                .some(self.jitter.as_ref().filter(|jitter| jitters && counts(jitter.is_default()))),
+            schedule: cell.some(self.schedule.as_ref().filter(|schedule| counts(schedule.is_default()))),
+            late: cell.some(self.late.as_ref().filter(|late| counts(late.is_default()))),
+            spin_budget_ratio: cell
+                .some(self.spin_budget.as_ref().filter(|budget| counts(budget.is_default()))),
+            fifo: cell.or(self.fifo.as_ref(), false),
+            think: cell.some(self.think.as_ref()),
         }
     }
 
@@ -333,10 +354,6 @@ impl LoadKeys {
     pub(crate) fn conflict(&self, levels: &Levels) -> Option<Problem> {
         let cell = Cell { levels, scratch: "/scratch" };
         let Some(RateWritten::Plain(rate)) = &self.rate else { return None };
-        let wrong = |key: &str, place: Place, found: String, expected: &str| {
-            let kind = ProblemKind::BadValue { key: format!("load.{key}"), found, expected: expected.into() };
-            Some(Problem { place, kind })
-        };
         let target = Target::new(cell.of(Some(self.target.as_ref()?)));
         if let Some((option, why)) = belongs::stranger(&target, |option| self.place_of(option).is_some()) {
             let key = option.replace('-', "_");
@@ -346,61 +363,83 @@ impl LoadKeys {
         }
         for entry in self.header.iter().flat_map(|header| &header.value) {
             if entry.split_once(':').is_none_or(|(name, _)| name.trim().is_empty()) {
-                return wrong(
+                return Some(wrong(
                     "header",
                     self.header.as_ref()?.place,
                     format!("\"{entry}\""),
                     "\"NAME: VALUE\"",
-                );
+                ));
             }
         }
         for entry in self.env.iter().flat_map(|env| &env.value) {
             if variable(entry).is_none() {
-                return wrong("env", self.env.as_ref()?.place, format!("\"{entry}\""), "\"NAME=VALUE\"");
+                return Some(wrong(
+                    "env",
+                    self.env.as_ref()?.place,
+                    format!("\"{entry}\""),
+                    "\"NAME=VALUE\"",
+                ));
             }
         }
         if let (Some(_), Some(workload)) = (&self.script, &self.workload) {
             let found = format!("\"{}\"", cell.of(Some(workload)).word());
-            return wrong("workload", workload.place, found, "no `workload` beside a `script`");
+            return Some(wrong("workload", workload.place, found, "no `workload` beside a `script`"));
         }
         if let (Some(_), Some(workload)) = (&self.command, &self.workload) {
             let found = format!("\"{}\"", cell.of(Some(workload)).word());
-            return wrong("workload", workload.place, found, "no `workload` beside a `command`");
+            return Some(wrong("workload", workload.place, found, "no `workload` beside a `command`"));
         }
-        let arrivals = self.arrivals.as_ref()?;
-        let says_rate = cell.of(Some(arrivals)).say_their_rate();
-        let rate_of_cell = cell.of(Some(rate));
-        if says_rate && rate_of_cell != Rate::Max {
-            let found = format!("\"{}\"", cell.of(Some(arrivals)));
-            return wrong(
-                "arrivals",
-                arrivals.place,
-                found,
-                "no `rate` beside arrivals that say their rates",
-            );
-        }
-        let is_open = says_rate || rate_of_cell != Rate::Max;
-        if let Some(think) =
-            self.think.as_ref().filter(|think| is_open && cell.of(Some(*think)) != Think::None)
-        {
-            return wrong("think", think.place, cell.of(Some(think)).to_string(), "no `rate` beside it");
-        }
-        // Nothing is due in a closed loop; but one of many connections has answers to look for.
-        let may_spin = is_open || self.connections.is_some();
-        if let Some(spin) = self.spin_us.as_ref().filter(|spin| !may_spin && cell.of(Some(*spin)) > 0) {
-            let expected = "a `rate` or `connections` beside it";
-            return wrong("spin_us", spin.place, cell.of(Some(spin)).to_string(), expected);
-        }
-        if let Some(fifo) = self.fifo.as_ref().filter(|fifo| !is_open && cell.of(Some(*fifo))) {
-            return wrong("fifo", fifo.place, "true".into(), "a `rate` beside it");
+        match self.asked(&cell, rate).resolved(ANY_SPAN) {
+            Err(refused) => return self.refused(&cell, &refused),
+            Ok(pace) => {
+                // Nothing is due in a closed loop; but one of many connections has answers to look for.
+                let connections = self.connections.as_ref().map(|connections| cell.of(Some(connections)));
+                let may_spin = pace.may_spin(connections);
+                if let Some(spin) = self.spin_us.as_ref().filter(|spin| !may_spin && cell.of(Some(*spin)) > 0)
+                {
+                    let expected = "a `rate` or `connections` beside it";
+                    return Some(wrong("spin_us", spin.place, cell.of(Some(spin)).to_string(), expected));
+                }
+            }
         }
         let threads = cell.of(Some(self.threads.as_ref()?));
         let few = |connections: &&Templated<u32>| cell.of(Some(*connections)) < threads;
         if let Some(connections) = self.connections.as_ref().filter(few) {
             let found = cell.of(Some(connections)).to_string();
-            return wrong("connections", connections.place, found, "at least one for each of the `threads`");
+            return Some(wrong(
+                "connections",
+                connections.place,
+                found,
+                "at least one for each of the `threads`",
+            ));
         }
         None
+    }
+
+    /// Why the loop of a cell cannot be had, and where that is written.
+    fn refused(&self, cell: &Cell<'_>, refused: &Refused) -> Option<Problem> {
+        let (option, found, expected) = match refused {
+            Refused::TwoRates(arrivals) => {
+                ("arrivals", format!("\"{arrivals}\""), "no `rate` beside arrivals that say their rates")
+            }
+            Refused::NoJitter(_) => ("jitter", cell.of(self.jitter.as_ref()).to_string(), "jitter arrivals"),
+            Refused::ThinksBesideRate(think) => ("think", think.to_string(), "no `rate` beside it"),
+            Refused::NeedsRate(option) => (*option, self.said(cell, option), "a `rate` beside it"),
+        };
+        Some(wrong(&option.replace('-', "_"), self.place_of(option)?, found, expected))
+    }
+
+    /// The value of an option that only open loops have.
+    fn said(&self, cell: &Cell<'_>, option: &str) -> String {
+        let percent = |ratio: f64| format!("\"{}%\"", 100.0 * ratio);
+        match option {
+            "arrivals" => format!("\"{}\"", cell.of(self.arrivals.as_ref())),
+            "jitter" => percent(cell.of(self.jitter.as_ref())),
+            "schedule" => format!("\"{}\"", cell.of(self.schedule.as_ref()).word()),
+            "late" => format!("\"{}\"", cell.of(self.late.as_ref())),
+            "spin-budget" => percent(cell.of(self.spin_budget.as_ref())),
+            _ => "true".to_owned(),
+        }
     }
 
     /// Where an option that does not belong to all targets is written.
@@ -419,6 +458,15 @@ impl LoadKeys {
     }
 }
 
+/// Whether settings go together does not depend on the length of the phase.
+const ANY_SPAN: Duration = Duration::from_secs(1);
+
+/// A value that does not go together with others.
+fn wrong(key: &str, place: Place, found: String, expected: &str) -> Problem {
+    let kind = ProblemKind::BadValue { key: format!("load.{key}"), found, expected: expected.into() };
+    Problem { place, kind }
+}
+
 /// One cell: what placeholders stand for.
 struct Cell<'a> {
     levels: &'a Levels,
@@ -429,6 +477,10 @@ impl Cell<'_> {
     /// A value that is written or has a default.
     fn of<T>(&self, value: Option<&Templated<T>>) -> T {
         value.expect("checked to be there").of(self.levels, self.scratch)
+    }
+
+    fn some<T>(&self, value: Option<&Templated<T>>) -> Option<T> {
+        value.map(|value| value.of(self.levels, self.scratch))
     }
 
     fn or<T>(&self, value: Option<&Templated<T>>, absent: T) -> T {
@@ -454,7 +506,11 @@ fn text_of(scratch: &Path) -> String {
 }
 
 fn rate(text: &str) -> Option<Rate> {
-    if text == "max" { Some(Rate::Max) } else { quantity::rate_per_s(text).ok().map(Rate::PerSecond) }
+    if text == "max" {
+        Some(Rate(None))
+    } else {
+        quantity::rate_per_s(text).ok().map(|per_s| Rate(Some(per_s)))
+    }
 }
 
 /// Reads `64MiB`.
@@ -503,4 +559,67 @@ fn variable(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once('=')?;
     let is_good = !name.is_empty() && !text.contains('\0');
     is_good.then(|| (name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use record::load::{Loop, OpenLoop};
+
+    use super::*;
+    use crate::Plan;
+
+    fn read(load: &str) -> Result<Plan, String> {
+        let text = format!(
+            "schema = 1\ntitle = \"t\"\n[factors.rate]\nvalues = [\"max\", \"500\"]\nlevel = \"sub-plot\"\n[design]\n\
+             blocks = 1\n[load]\ntarget = \"null:\"\n{load}\n[phases]\nmeasure = {{ time = \"2s\" }}\n"
+        );
+        crate::read(&text, "t.toml").map_err(|errors| errors.to_string())
+    }
+
+    /// The loops of all trials, closed ones first.
+    fn loops(load: &str) -> Vec<Loop> {
+        let plan = read(load).unwrap();
+        let trials = plan.trials();
+        let mut loops: Vec<Loop> =
+            trials.iter().map(|trial| plan.load_settings(trial, Path::new("/scratch")).pace).collect();
+        loops.sort_by(|a, b| a.per_s().unwrap_or(0.0).total_cmp(&b.per_s().unwrap_or(0.0)));
+        loops
+    }
+
+    #[test]
+    fn what_only_open_loops_have_is_for_the_levels_with_a_rate() {
+        let found =
+            loops("rate = \"{rate}\"\narrivals = \"poisson\"\nschedule = \"own\"\nspin_budget = \"1%\"");
+        let open = OpenLoop {
+            arrivals: Arrivals::Poisson,
+            schedule: Schedule::Own,
+            spin_budget_ratio: 0.01,
+            ..OpenLoop::plain(500.0)
+        };
+        assert_eq!(found, [Loop::CLOSED, Loop::Open(open)]);
+        let jitter = loops("rate = 500\njitter = \"20%\"");
+        assert_eq!(jitter[0].as_open().unwrap().arrivals, Arrivals::Jitter { ratio: 0.2 });
+        assert_eq!(loops("arrivals = \"ramp:100-300\"")[0].per_s(), Some(200.0));
+        let rests = Loop::Closed { think: Think::Constant(Duration::from_millis(10)) };
+        assert_eq!(loops("think = \"10ms\"")[0], rests);
+    }
+
+    #[test]
+    fn what_no_loop_has_together_is_refused_where_it_stands() {
+        for (load, says) in [
+            ("rate = 9\narrivals = \"ramp:1-9\"", "no `rate` beside arrivals that say their rates"),
+            ("rate = 9\nthink = \"1s\"", "`load.think`"),
+            ("rate = \"{rate}\"\nthink = \"1s\"", "no `rate` beside it"),
+            ("fifo = true", "`load.fifo`"),
+            ("spin_us = 9", "a `rate` or `connections` beside it"),
+            ("arrivals = \"poisson\"", "`load.arrivals`"),
+            ("jitter = \"5%\"", "`load.jitter`"),
+            ("schedule = \"own\"", "`load.schedule`"),
+            ("late = \"drop\"", "\"drop\""),
+            ("rate = \"max\"\nspin_budget = \"1%\"", "`load.spin_budget`"),
+        ] {
+            let error = read(load).unwrap_err();
+            assert!(error.contains(says), "{load}: {error}");
+        }
+    }
 }

@@ -385,8 +385,6 @@ impl Plan {
 
     /// What the load of a trial does, every default resolved.
     ///
-    /// Where the arrivals say their rates themselves, the rate is [`record::load::Rate::Max`] here; who runs it puts their mean there.
-    ///
     /// Its seed is that of the plan plus the block: within a block every configuration gets the same arrivals and the
     /// same rows, so that the comparison is of the servers and not of the draws.
     ///

@@ -2,9 +2,12 @@
 //!
 //! One reader and one writer of these words, for the command line, for plans and for the archive.
 
+mod shape;
+
 use std::fmt;
 use std::time::Duration;
 
+pub use self::shape::Shape;
 use crate::quantity::{self, NotAQuantity};
 
 /// How due times are spread.
@@ -104,6 +107,17 @@ impl Arrivals {
         !matches!(self, Self::Jitter { .. } | Self::Period | Self::Poisson)
     }
 
+    /// Mean rate over a phase of length `span`, where they say their rates themselves; `None` where they do not.
+    pub fn mean_per_s(&self, span: Duration) -> Option<f64> {
+        if let Self::File(recorded) = self {
+            // The last gap is not in the file: it is taken for a mean one.
+            let gaps = recorded.events.saturating_sub(1).max(1);
+            return Some(gaps as f64 / recorded.span.max(RECORDED_SPAN_MIN).as_secs_f64());
+        }
+        let shape = Shape::of(self, span)?;
+        Some(shape.events_until(span.as_secs_f64()) / span.as_secs_f64())
+    }
+
     /// Reads what [`fmt::Display`] writes; jitter by its word alone is that of [`Self::JITTER_RATIO`].
     ///
     /// # Errors
@@ -129,6 +143,9 @@ impl Arrivals {
         })
     }
 }
+
+/// A recording lasts as long as this for its rate, also one whose events were all due at once.
+const RECORDED_SPAN_MIN: Duration = Duration::from_millis(1);
 
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

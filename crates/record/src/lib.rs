@@ -22,6 +22,7 @@ pub mod instruments;
 pub mod limits;
 pub mod load;
 pub mod locks;
+pub mod loops;
 mod masking;
 pub mod memory;
 pub mod missing;

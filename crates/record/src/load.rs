@@ -8,8 +8,8 @@ pub use crate::arrivals::Arrivals;
 pub use crate::errors::ErrorCounts;
 use crate::histogram::{CensoredHistogram, Histogram, Summary};
 pub use crate::hosts::{OfHost, Outage};
+pub use crate::loops::{LatePolicy, Loop, OpenLoop, Schedule, Think};
 use crate::missing::Maybe;
-use crate::quantity::{NotAQuantity, duration, written_duration};
 use crate::requests::{ExecSettings, HttpSettings, KvSettings};
 use crate::run::words;
 use crate::series::HistogramSlice;
@@ -66,142 +66,19 @@ words!(Workload {
     Native = "native",
 });
 
-/// How often events are due.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rate {
-    /// Closed loop: the next event starts when the last one ends.
-    Max,
-    /// Open loop at this many events per second over all threads.
-    PerSecond(f64),
-}
-
-/// Who takes the next due event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schedule {
-    /// Any free worker.
-    Shared,
-    /// Thread i of n owns events i, i + n, ...: the steady-rate patch's form.
-    Own,
-}
-
-words!(Schedule { Shared = "shared", Own = "own" });
-
-/// What happens to an event that is taken late.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum LatePolicy {
-    /// It starts at once; it counts from its due time.
-    Queue,
-    /// It is not done where it is later than this, and is counted as skipped.
-    Skip {
-        /// The lateness from which an event is given up.
-        limit: Duration,
-    },
-    /// It is not done where no worker was free when it was due, and is counted as skipped.
-    Drop,
-    /// It waits for its turn: late events start at no more than this many times the rate, however many there are.
-    Pace {
-        /// Over 1, or the backlog never shrinks.
-        times: f64,
-    },
-}
-
-impl fmt::Display for LatePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue => f.write_str("queue"),
-            Self::Skip { limit } => write!(f, "skip={}", written_duration(*limit)),
-            Self::Drop => f.write_str("drop"),
-            Self::Pace { times } => write!(f, "pace={times}x"),
-        }
-    }
-}
-
-impl LatePolicy {
-    /// Reads what [`fmt::Display`] writes: `queue`, `skip=100ms`, `drop`, `pace=2x`.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            None if text == "queue" => Ok(Self::Queue),
-            None if text == "drop" => Ok(Self::Drop),
-            Some(("skip", limit)) => match duration(limit) {
-                Ok(Duration::ZERO) => Err("skip= needs a limit over 0; drop is the one without".to_owned()),
-                Ok(limit) => Ok(Self::Skip { limit }),
-                Err(e) => Err(e.to_string()),
-            },
-            Some(("pace", times)) => match times.strip_suffix('x').map(str::parse) {
-                Some(Ok(times)) if times > 1.0 && f64::is_finite(times) => Ok(Self::Pace { times }),
-                _ => Err(format!("`{times}` is no speed to catch up at: over 1x, such as pace=2x")),
-            },
-            _ => {
-                Err("expected queue, skip=DURATION such as skip=100ms, drop, or pace=TIMESx such as pace=2x"
-                    .into())
-            }
-        }
-    }
-}
-
-/// How long a worker of a closed loop rests after each event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Think {
-    /// Not at all.
-    None,
-    /// Always this long.
-    Constant(Duration),
-    /// Exponentially distributed, with this mean.
-    Exponential(Duration),
-}
-
-impl Think {
-    /// Reads what [`fmt::Display`] writes: `10ms`, `exp:10ms`.
-    ///
-    /// # Errors
-    ///
-    /// [`NotAQuantity`] where it holds no duration.
-    pub fn parse(text: &str) -> Result<Self, NotAQuantity> {
-        let (is_exponential, time) = text.strip_prefix("exp:").map_or((false, text), |time| (true, time));
-        let time = duration(time)?;
-        Ok(match (time.is_zero(), is_exponential) {
-            (true, _) => Self::None,
-            (false, true) => Self::Exponential(time),
-            (false, false) => Self::Constant(time),
-        })
-    }
-}
-
-impl fmt::Display for Think {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("0"),
-            Self::Constant(time) => f.write_str(&written_duration(*time)),
-            Self::Exponential(mean) => write!(f, "exp:{}", written_duration(*mean)),
-        }
-    }
-}
-
-/// What the generator does to be on time.
+/// What the generator does to be on time, in a loop of either kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
     /// Its workers sleep until this long before a due time, and spin the rest; in a closed loop of connections they look for
     /// answers for so long before they sleep.
     pub spin: Duration,
-    /// Without [`Self::spin`], in an open loop: workers ask to be woken early by what their wake-ups usually take, and spin
-    /// the rest; all together for at most this share of one CPU. 0 turns it off.
-    pub spin_budget_ratio: f64,
-    /// Its workers run at real-time priority (`SCHED_FIFO`), before everything else.
-    pub fifo: bool,
     /// A thread at idle priority (`SCHED_IDLE`) keeps each CPU from falling asleep.
     pub keep_awake: bool,
 }
 
 impl ClientSettings {
-    /// Sleeps, at ordinary priority.
-    pub const PLAIN: Self =
-        Self { spin: Duration::ZERO, spin_budget_ratio: 0.0, fifo: false, keep_awake: false };
-    /// The default of [`Self::spin_budget_ratio`].
-    pub const SPIN_BUDGET_RATIO: f64 = 0.05;
+    /// Sleeps.
+    pub const PLAIN: Self = Self { spin: Duration::ZERO, keep_awake: false };
 }
 
 /// How row numbers are chosen.
@@ -385,14 +262,8 @@ pub struct LoadSettings {
     pub threads: u32,
     /// Connections of all workers together, where the target allows many; `None`: one each.
     pub connections: Option<u32>,
-    /// How often events are due.
-    pub rate: Rate,
-    /// How due times are spread.
-    pub arrivals: Arrivals,
-    /// Who takes the next event.
-    pub schedule: Schedule,
-    /// What happens to late ones.
-    pub late: LatePolicy,
+    /// What says when an event begins.
+    pub pace: Loop,
     /// Load before the measured phase; nothing of it counts.
     pub warmup: Duration,
     /// Length of the measured phase.
@@ -411,8 +282,6 @@ pub struct LoadSettings {
     pub connects_at_once: u32,
     /// Share of planned events that may fail in a valid run.
     pub errors_ratio_max: f64,
-    /// Rest of a worker after each event, in a closed loop.
-    pub think: Think,
     /// The load rises over this time, before the warm-up; nothing of it counts.
     pub ramp_up: Duration,
     /// The load falls over this time, after the measured phase; nothing of it counts.
@@ -656,20 +525,6 @@ words!(Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn policies_and_think_times_read_back_as_they_are_written() {
-        for text in ["queue", "skip=100ms", "drop", "pace=2x", "pace=1.5x"] {
-            assert_eq!(LatePolicy::parse(text).unwrap().to_string(), text);
-        }
-        for text in ["skip=0", "skip=5", "pace=1x", "pace=2", "pace=infx", "wait", "drop=1s"] {
-            assert!(LatePolicy::parse(text).is_err(), "{text}");
-        }
-        for text in ["0", "10ms", "exp:1s"] {
-            assert_eq!(Think::parse(text).unwrap().to_string(), text);
-        }
-        assert!(Think::parse("exp:").is_err() && Think::parse("gauss:1s").is_err());
-    }
 
     #[test]
     fn counts_balance_only_when_every_event_has_one_fate() {

@@ -263,6 +263,11 @@ fn the_document_of_a_closed_loop_says_why_it_has_no_response_time() {
     for (name, reason) in [
         ("response_ns", "a closed loop has no intended start"),
         ("offered_per_s", "a closed loop offers what the server takes"),
+        ("arrivals", "nothing is due at any time in a closed loop"),
+        ("schedule", "nothing is due at any time in a closed loop"),
+        ("late", "nothing is due at any time in a closed loop"),
+        ("spin_budget_ratio", "nothing is due at any time in a closed loop"),
+        ("fifo", "nothing is due at any time in a closed loop"),
         ("run", "the run was not archived"),
     ] {
         assert!(document[name].is_null(), "{name}");

@@ -15,7 +15,7 @@ use crate::listener::Address;
 use crate::queue::Work;
 use crate::server::{Server, ServerFailure};
 use crate::step::{self, StepFailure};
-use crate::trial::{self, TrialEnd, load_settings};
+use crate::trial::{self, TrialEnd};
 use crate::workspace::{Inherit, Layout, Workspace};
 
 /// How a series ended.
@@ -120,7 +120,7 @@ impl Series<'_, '_> {
     fn addresses(&self) -> Vec<Address> {
         let mut addresses = Vec::new();
         for trial in &self.work.trials {
-            let settings = load_settings(&self.conductor.plan, trial, self.workspace.folder());
+            let settings = self.conductor.plan.load_settings(trial, self.workspace.folder());
             for address in Address::of_load(&settings) {
                 if !addresses.contains(&address) {
                     addresses.push(address);
@@ -143,7 +143,7 @@ impl Series<'_, '_> {
     fn build_data(&mut self) -> Result<(), Trouble> {
         let mut built = Vec::new();
         for trial in &self.work.trials {
-            let mut settings = load_settings(&self.conductor.plan, trial, self.workspace.folder());
+            let mut settings = self.conductor.plan.load_settings(trial, self.workspace.folder());
             settings.prepare = PreparePolicy::Auto;
             if built.contains(&settings.target) {
                 continue;

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use plan::Plan;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
 use record::missing::Maybe;
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::Sample;
@@ -72,7 +72,7 @@ pub(crate) fn conduct(
             return Some(format!("the server ended during the trial{}", server.last_words()));
         }
         let lost = server
-            .lost(workspace, &Address::of_load(&load_settings(&conductor.plan, trial, workspace.folder())))?;
+            .lost(workspace, &Address::of_load(&conductor.plan.load_settings(trial, workspace.folder())))?;
         Some(format!("after the trial, {lost}"))
     };
     let dead = server.as_ref().and_then(died);
@@ -139,9 +139,9 @@ fn measure(
     (writer, anchor): (&RunWriter, WallAnchor),
 ) -> Result<Measured, RunnerError> {
     let folder = workspace.folder();
-    let mut settings = load_settings(&conductor.plan, trial, folder);
+    let mut settings = conductor.plan.load_settings(trial, folder);
     let stored =
-        LoadSettings { prepare: PreparePolicy::Never, ..load_settings(conductor.public, trial, folder) };
+        LoadSettings { prepare: PreparePolicy::Never, ..conductor.public.load_settings(trial, folder) };
     // The commands of an `exec:` load, too, can be found when this process is gone.
     let (mark, token) = (VARIABLE, workspace.mark());
     settings.exec.environment.push((mark.to_owned(), token.to_owned()));
@@ -199,15 +199,6 @@ fn values(
             Ok(Sample { t_ms, host: host.to_owned(), name, labels: Sample::OF_TRIAL.to_owned(), value })
         })
         .collect()
-}
-
-/// What the load of a trial does, with the mean rate of arrivals that say their rates themselves.
-pub(crate) fn load_settings(plan: &Plan, trial: &Trial, folder: &Path) -> LoadSettings {
-    let mut settings = plan.load_settings(trial, folder);
-    if let Some(per_s) = load::pace::mean_rate_per_s(&settings.arrivals, settings.time) {
-        settings.rate = Rate::PerSecond(per_s);
-    }
-    settings
 }
 
 /// Rest, cut short where the user wants to stop.

@@ -9,7 +9,7 @@ use archive::{Archive, Spool};
 use bakeoff_runner::{Beside, Spooled};
 use load::{Event, Stop};
 use record::clock::WallAnchor;
-use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy, Rate};
+use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
 use record::run::{Run, RunHeader, RunId, RunKind, RunState};
 use record::series::LatencyKind;
 
@@ -49,7 +49,6 @@ fn settings(intervals: u32) -> LoadSettings {
     LoadSettings {
         prepare: PreparePolicy::Never,
         threads: 2,
-        rate: Rate::PerSecond(20_000.0),
         warmup: Duration::ZERO,
         // Intervals as short as this end all the same, one after the other, when the machine is busy.
         interval: Duration::from_millis(2),

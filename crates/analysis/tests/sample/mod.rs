@@ -18,9 +18,8 @@ use record::cpu::{CpuInterval, CpuSample, Rung, TopThread};
 use record::environment::Environment;
 use record::histogram::{CensoredHistogram, Histogram};
 use record::load::{
-    Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
-    LoadRecord, LoadSettings, OltpMix, OltpSettings, Operation, PreparePolicy, Rate, Schedule,
-    ScriptSettings, Think, Workload,
+    Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LoadRecord,
+    LoadSettings, Loop, OltpMix, OltpSettings, OpenLoop, Operation, PreparePolicy, ScriptSettings, Workload,
 };
 use record::missing::Missing;
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
@@ -309,10 +308,7 @@ impl Recipe {
             answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
             threads,
             connections: None,
-            rate: self.rate_per_s.map_or(Rate::Max, Rate::PerSecond),
-            arrivals: Arrivals::Jitter { ratio: 0.1 },
-            schedule: Schedule::Shared,
-            late: LatePolicy::Queue,
+            pace: self.rate_per_s.map_or(Loop::CLOSED, jittered),
             warmup: Duration::from_secs(2),
             time: Duration::from_secs(MEASURED_S),
             events_max: None,
@@ -322,12 +318,15 @@ impl Recipe {
             seed: self.seed,
             connects_at_once: 8,
             errors_ratio_max: 0.01,
-            think: Think::None,
             ramp_up: Duration::ZERO,
             ramp_down: Duration::ZERO,
             client: ClientSettings::PLAIN,
         }
     }
+}
+
+fn jittered(per_s: f64) -> Loop {
+    Loop::Open(OpenLoop { arrivals: Arrivals::Jitter { ratio: 0.1 }, ..OpenLoop::plain(per_s) })
 }
 
 /// The response times of each second.

@@ -1,5 +1,6 @@
 //! A load, as stored in the manifest: everything but the distributions by interval, which have files of their own.
 
+mod pace;
 mod settings;
 
 use std::collections::BTreeMap;

@@ -16,8 +16,8 @@ use record::instruments::Instruments;
 use record::limits::Throttled;
 use record::load::{
     Arrivals, ClientCost, ClientSettings, Counts, DataCheck, Distribution, ErrorCounts, LatePolicy,
-    LoadRecord, LoadSettings, OfHost, OltpMix, OltpSettings, Operation, Outage, PreparePolicy, Rate,
-    RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
+    LoadRecord, LoadSettings, Loop, OfHost, OltpMix, OltpSettings, OpenLoop, Operation, Outage,
+    PreparePolicy, RateChange, Schedule, ScriptFile, ScriptSettings, Think, WakeUp, Workload,
 };
 use record::locks::{
     LockInterval, LockKind, LockSample, UserLockInterval, UserLockKind, UserLockSample, Waits,
@@ -497,7 +497,7 @@ pub(crate) fn load(dice: &mut Dice) -> LoadRecord {
 }
 
 fn settings(dice: &mut Dice) -> LoadSettings {
-    let (ratio, limit) = (dice.real(), dice.span());
+    let ratio = dice.real();
     LoadSettings {
         target: Target::new(dice.one_of(&[
             "null:",
@@ -573,15 +573,7 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         answer_bytes_max: dice.next(),
         threads: dice.small(),
         connections: dice.option(Dice::small),
-        rate: dice.one_of(&[Rate::Max, Rate::PerSecond(ratio)]),
-        arrivals: arrivals(dice, ratio),
-        schedule: dice.one_of(Schedule::ALL),
-        late: dice.one_of(&[
-            LatePolicy::Queue,
-            LatePolicy::Skip { limit },
-            LatePolicy::Drop,
-            LatePolicy::Pace { times: ratio },
-        ]),
+        pace: if dice.flip() { open(dice, ratio) } else { closed(dice) },
         warmup: dice.span(),
         time: dice.span(),
         events_max: dice.option(Dice::next),
@@ -591,20 +583,30 @@ fn settings(dice: &mut Dice) -> LoadSettings {
         seed: dice.next(),
         connects_at_once: dice.small(),
         errors_ratio_max: dice.real(),
-        think: dice.one_of(&[
-            Think::None,
-            Think::Constant(Duration::from_micros(1_500)),
-            Think::Exponential(Duration::from_secs(2)),
-        ]),
         ramp_up: dice.span(),
         ramp_down: dice.span(),
-        client: ClientSettings {
-            spin: dice.span(),
-            spin_budget_ratio: dice.real(),
-            fifo: dice.flip(),
-            keep_awake: dice.flip(),
-        },
+        client: ClientSettings { spin: dice.span(), keep_awake: dice.flip() },
     }
+}
+
+/// An open loop.
+pub(crate) fn open(dice: &mut Dice, per_s: f64) -> Loop {
+    let (limit, times) = (dice.span(), dice.real());
+    let late = [LatePolicy::Queue, LatePolicy::Skip { limit }, LatePolicy::Drop, LatePolicy::Pace { times }];
+    Loop::Open(OpenLoop {
+        per_s,
+        arrivals: arrivals(dice, times),
+        schedule: dice.one_of(Schedule::ALL),
+        late: dice.one_of(&late),
+        spin_budget_ratio: dice.real(),
+        fifo: dice.flip(),
+    })
+}
+
+fn closed(dice: &mut Dice) -> Loop {
+    let (rest, mean) = (Duration::from_micros(1_500), Duration::from_secs(2));
+    let think = dice.one_of(&[Think::None, Think::Constant(rest), Think::Exponential(mean)]);
+    Loop::Closed { think }
 }
 
 fn arrivals(dice: &mut Dice, ratio: f64) -> Arrivals {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use confine::capabilities;
-use record::load::Rate;
+use record::load::Loop;
 
 use super::{POLL_NS, setup_error};
 use crate::books::Books;
@@ -86,7 +86,7 @@ impl Crew {
             }
         }
         drop(sender);
-        let is_open_loop = settings.rate != Rate::Max;
+        let is_open_loop = settings.pace.as_open().is_some();
         let books = Books::new(readers, operations, outcomes, is_open_loop, log_room);
         crew.books = Some(books.of_hosts(&engine.hosts));
         match await_connections(engine, &receiver, stop, on_event) {
@@ -179,15 +179,15 @@ fn worker_thread(
     // Sleeps end when they should, not up to 50 us later. Where the kernel refuses, the lateness tells.
     let _ = nix::sys::prctl::set_timerslack(1);
     // A server may be hostile: what talks to it has no power over the machine.
-    let _ =
-        if engine.settings.client.fifo { capabilities::keep_priority() } else { capabilities::keep_files() };
+    let is_fifo = engine.settings.pace.as_open().is_some_and(|open| open.fifo);
+    let _ = if is_fifo { capabilities::keep_priority() } else { capabilities::keep_files() };
     if gate.enter() {
         let member = Member::connect(engine, index, writer, gate, report);
         gate.leave();
         if let Some(member) = member
             && gate.await_start()
         {
-            if engine.settings.client.fifo {
+            if is_fifo {
                 // It was tried before; where it is refused now, the lateness tells. Who starts commands changes it again for each.
                 let keep = || {
                     if engine.hosts.driver().starts_commands() { Ok(()) } else { capabilities::keep_files() }
@@ -250,9 +250,9 @@ impl Member {
     fn work(self, engine: &Engine) -> Ledger {
         match self {
             Self::Worker(mut worker) => {
-                match engine.settings.rate {
-                    Rate::PerSecond(_) => open::work(&mut worker),
-                    Rate::Max => closed::work(&mut worker),
+                match engine.settings.pace {
+                    Loop::Open(_) => open::work(&mut worker),
+                    Loop::Closed { .. } => closed::work(&mut worker),
                 }
                 worker.ledger
             }

@@ -12,8 +12,8 @@ use std::sync::{Mutex, OnceLock};
 use record::clock::Clock;
 use record::histogram::Histogram;
 use record::load::{
-    Arrivals, ClientSettings, Counts, DataCheck, Distribution, LatePolicy, OltpMix, OltpSettings,
-    PreparePolicy, Schedule, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, Counts, DataCheck, Distribution, LatePolicy, Loop, OltpMix, OltpSettings,
+    OpenLoop, PreparePolicy, Schedule, ScriptSettings, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::LatencyKind;
@@ -142,7 +142,7 @@ impl Connection for Server {
     }
 }
 
-fn settings(rate: Rate, time_s: u64) -> LoadSettings {
+fn settings(pace: Loop, time_s: u64) -> LoadSettings {
     LoadSettings {
         target: Target::new("simulated:"),
         workload: Workload::Native,
@@ -166,10 +166,7 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
         answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: 1,
         connections: None,
-        rate,
-        arrivals: Arrivals::Period,
-        schedule: Schedule::Shared,
-        late: LatePolicy::Queue,
+        pace,
         warmup: Duration::ZERO,
         time: Duration::from_secs(time_s),
         events_max: None,
@@ -179,7 +176,6 @@ fn settings(rate: Rate, time_s: u64) -> LoadSettings {
         seed: 1,
         connects_at_once: 1,
         errors_ratio_max: 0.0,
-        think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
         client: ClientSettings::PLAIN,
@@ -222,7 +218,7 @@ fn play_by(
     });
     let driver: Arc<dyn Driver> = Arc::new(Server(Arc::clone(&simulation)));
     let hosts = Arc::new(Hosts::one(Arc::clone(&driver)));
-    let is_open = settings.rate != Rate::Max;
+    let is_open = settings.pace.as_open().is_some();
     let engine = Arc::new(Engine::new(settings, Arc::from([]), hosts, Arc::<HandClock>::clone(clock)));
     simulation.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.begin(Timeline::new(&engine.settings, &engine.recorded, 0, CHANGES));
@@ -295,7 +291,7 @@ fn stalls(from_ns: u64, for_ns: u64) -> impl Fn(&Scene<'_>) -> (u64, Result<(), 
 
 #[test]
 fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second() {
-    let record = simulate(settings(Rate::PerSecond(500.0), 10), stalls(4 * SECOND, SECOND));
+    let record = simulate(settings(Loop::open(500.0), 10), stalls(4 * SECOND, SECOND));
     assert_eq!((record.counts.planned, record.counts.done), (5_000, 5_000));
     let response = &record.response.as_ref().unwrap().known;
     // 500 of 5,000 events came in the stall: the last tenth of the distribution is uniform on 0 to 1 s.
@@ -315,7 +311,7 @@ fn a_stall_of_one_second_puts_its_arrivals_evenly_between_nothing_and_a_second()
 #[test]
 fn response_is_wait_and_lateness_and_service() {
     // Two events, 100 ms apart; each takes 150 ms: the second waits 50 ms.
-    let record = simulate(LoadSettings { events_max: Some(2), ..settings(Rate::PerSecond(10.0), 1) }, |_| {
+    let record = simulate(LoadSettings { events_max: Some(2), ..settings(Loop::open(10.0), 1) }, |_| {
         (150 * MS, Ok(()))
     });
     let ends = |h: &Histogram| (h.quantile_ns(0.5), h.quantile_ns(1.0));
@@ -331,7 +327,7 @@ fn response_is_wait_and_lateness_and_service() {
 #[test]
 fn overload_loses_nothing_and_says_how_long_the_rest_has_waited() {
     // A hundred a second can be done, 500 are due.
-    let record = simulate(settings(Rate::PerSecond(500.0), 2), |_| (10 * MS, Ok(())));
+    let record = simulate(settings(Loop::open(500.0), 2), |_| (10 * MS, Ok(())));
     let counts = record.counts;
     assert_eq!((counts.planned, counts.done, counts.unfinished), (1_000, 199, 801));
     let response = record.response.as_ref().unwrap();
@@ -350,8 +346,10 @@ fn overload_loses_nothing_and_says_how_long_the_rest_has_waited() {
 #[test]
 fn what_is_too_late_is_skipped_and_counted() {
     let late = LatePolicy::Skip { limit: Duration::from_millis(100) };
-    let record =
-        simulate(LoadSettings { late, ..settings(Rate::PerSecond(500.0), 10) }, stalls(4 * SECOND, SECOND));
+    let record = simulate(
+        settings(Loop::Open(OpenLoop { late, ..OpenLoop::plain(500.0) }), 10),
+        stalls(4 * SECOND, SECOND),
+    );
     // Of the 500 that came in the stall, the one that met it ends with it, and 50 are within the limit.
     assert_eq!((record.counts.planned, record.counts.done, record.counts.skipped), (5_000, 4_551, 449));
     let response = &record.response.as_ref().unwrap().known;
@@ -362,7 +360,7 @@ fn what_is_too_late_is_skipped_and_counted() {
 #[test]
 fn nothing_of_the_warm_up_counts_but_its_backlog_is_told() {
     // A stall from half a second before its end until half a second after it.
-    let warmed = LoadSettings { warmup: Duration::from_secs(2), ..settings(Rate::PerSecond(100.0), 3) };
+    let warmed = LoadSettings { warmup: Duration::from_secs(2), ..settings(Loop::open(100.0), 3) };
     let record = simulate(warmed, stalls(1_500 * MS, SECOND));
     assert_eq!(record.backlog_after_warmup, 50);
     assert_eq!((record.counts.planned, record.counts.done), (300, 300));
@@ -372,7 +370,7 @@ fn nothing_of_the_warm_up_counts_but_its_backlog_is_told() {
 
 #[test]
 fn a_closed_loop_has_no_response_time_and_goes_as_fast_as_the_server() {
-    let record = simulate(settings(Rate::Max, 1), |_| (3 * MS, Ok(())));
+    let record = simulate(settings(Loop::CLOSED, 1), |_| (3 * MS, Ok(())));
     assert_eq!((record.counts.planned, record.counts.done, record.counts.unfinished), (334, 333, 1));
     assert!(record.response.is_err() && record.wait.is_err() && record.lateness.is_err());
     assert_near(record.service.known.quantile_ns(0.5), 3 * MS);
@@ -381,18 +379,20 @@ fn a_closed_loop_has_no_response_time_and_goes_as_fast_as_the_server() {
 
 #[test]
 fn a_closed_loop_stops_at_its_number_of_events() {
-    let record = simulate(LoadSettings { events_max: Some(10), ..settings(Rate::Max, 1) }, |_| (MS, Ok(())));
+    let record =
+        simulate(LoadSettings { events_max: Some(10), ..settings(Loop::CLOSED, 1) }, |_| (MS, Ok(())));
     assert_eq!((record.counts.planned, record.counts.done), (10, 10));
 }
 
 #[test]
 fn a_thread_that_owns_its_slots_plays_them_all() {
-    let owned = LoadSettings { schedule: Schedule::Own, ..settings(Rate::PerSecond(100.0), 2) };
-    let warmed = LoadSettings {
-        warmup: Duration::from_secs(1),
+    let owned = settings(Loop::Open(OpenLoop { schedule: Schedule::Own, ..OpenLoop::plain(100.0) }), 2);
+    let open = OpenLoop {
+        schedule: Schedule::Own,
         arrivals: Arrivals::Jitter { ratio: 0.1 },
-        ..owned.clone()
+        ..OpenLoop::plain(100.0)
     };
+    let warmed = LoadSettings { warmup: Duration::from_secs(1), pace: Loop::Open(open), ..owned.clone() };
     for settings in [owned, warmed] {
         let record = simulate(settings, |_| (MS, Ok(())));
         assert_eq!((record.counts.planned, record.counts.done), (200, 200));

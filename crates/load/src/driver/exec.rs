@@ -40,7 +40,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     address: |_| None,
     open: |settings| {
         let (words, exec) = (words(command_of(&settings.target)), settings.exec.clone());
-        let start = Start::of(&settings.client);
+        let start = Start::of(&settings.pace);
         Ok(Arc::new(Exec { words, settings: exec, start }))
     },
 };

@@ -25,8 +25,8 @@ impl Engine {
         let Some(due) = &timeline.due else { return Err("a closed loop has no rate to change".to_owned()) };
         let from_per_s = due.rate_per_s();
         let per_s = match ask {
-            RateAsk::PerSecond(_) if due.says_its_rates() => {
-                let arrivals = &self.settings.arrivals;
+            RateAsk::PerSecond(_) if due.arrivals().say_their_rate() => {
+                let arrivals = due.arrivals();
                 return Err(format!(
                     "{arrivals} says its rates itself: change them by a share, as in `rate +10%`"
                 ));

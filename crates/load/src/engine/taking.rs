@@ -34,7 +34,7 @@ impl Engine {
     /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
     pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {
         let due = self.timeline().due.as_ref()?;
-        let number = match self.settings.schedule {
+        let number = match due.schedule() {
             Schedule::Shared => self.next.fetch_add(1, Ordering::Relaxed),
             Schedule::Own => self.posts[worker].next_own.load(Ordering::Relaxed),
         };
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     fn hold(&self, due: &Due, version: usize, slot: &Slot, worker: usize, hand: usize) -> Taken {
-        if self.settings.schedule == Schedule::Own {
+        if due.schedule() == Schedule::Own {
             self.posts[worker].next_own.store(due.next_own(slot.number), Ordering::Relaxed);
         }
         let due_ns = self.timeline().due_ns(slot);

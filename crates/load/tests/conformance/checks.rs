@@ -9,7 +9,7 @@ use bakeoff_load as load;
 use load::{Event, Stop};
 use record::clock::{Clock as _, Monotonic};
 use record::histogram::Histogram;
-use record::load::{LoadRecord, LoadSettings, Phase, Rate};
+use record::load::{LoadRecord, LoadSettings, Loop, Phase};
 use record::verdict::Validity;
 
 use crate::subject::Subject;
@@ -57,10 +57,15 @@ fn undisturbed(settings: &LoadSettings) -> LoadRecord {
 fn exactly_as_many_events_reach_it_as_are_counted(subject: &dyn Subject) {
     // Its data set is built by the first run, and that is no event.
     undisturbed(&LoadSettings { events_max: Some(1), ..subject.settings() });
-    for rate in [Rate::Max, Rate::PerSecond(200.0)] {
+    for pace in [Loop::CLOSED, crate::support::jittered(200.0)] {
         let before = subject.served();
         let time = Duration::from_mins(10);
-        let record = undisturbed(&LoadSettings { rate, time, events_max: Some(123), ..subject.settings() });
+        let record = undisturbed(&LoadSettings {
+            pace: pace.clone(),
+            time,
+            events_max: Some(123),
+            ..subject.settings()
+        });
         let counts = record.counts;
         assert_eq!(
             (counts.planned, counts.done, counts.retries),
@@ -69,7 +74,7 @@ fn exactly_as_many_events_reach_it_as_are_counted(subject: &dyn Subject) {
             record.error_samples
         );
         if let (Some(before), Some(after)) = (before, subject.served()) {
-            assert_eq!(after - before, 123, "by its own account, {rate:?}");
+            assert_eq!(after - before, 123, "by its own account, {pace:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bakeoff_load as load;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use record::load::{LoadSettings, PreparePolicy, Rate};
+use record::load::{LoadSettings, Loop, PreparePolicy};
 use record::requests::KvSettings;
 
 use crate::subject::Subject;
@@ -73,6 +73,6 @@ impl Subject for Filled {
     fn wrong_answers(&self) -> Option<LoadSettings> {
         self.fill();
         let time = Duration::from_mins(10);
-        Some(LoadSettings { seed: 99, rate: Rate::Max, events_max: Some(100), time, ..self.settings() })
+        Some(LoadSettings { seed: 99, pace: Loop::CLOSED, events_max: Some(100), time, ..self.settings() })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use record::load::{LoadSettings, Rate, Workload};
+use record::load::{LoadSettings, Loop, Workload};
 use record::target::Target;
 
 use crate::support::mariadb::MariaDb;
@@ -55,7 +55,7 @@ fn a_server_that_falls_silent_while_statements_are_prepared_is_not_waited_for() 
     for (_, url, port, is_prepare) in servers.iter().flatten() {
         let base = LoadSettings {
             workload: Workload::OltpPointSelect,
-            rate: Rate::Max,
+            pace: Loop::CLOSED,
             events_max: Some(20),
             time: Duration::from_mins(10),
             threads: 2,

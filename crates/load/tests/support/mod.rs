@@ -18,8 +18,8 @@ use bakeoff_load as load;
 
 use load::{ErrorClass, Event, LoadError, Stop};
 use record::load::{
-    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadRecord, LoadSettings, OltpMix,
-    OltpSettings, Phase, PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    Arrivals, ClientSettings, DataCheck, Distribution, LoadRecord, LoadSettings, Loop, OltpMix, OltpSettings,
+    OpenLoop, Phase, PreparePolicy, ScriptFile, ScriptSettings, Workload,
 };
 use record::requests::{ExecSettings, HttpSettings, KvSettings};
 use record::series::LatencyKind::{Failure, Response, ResponseAtLeast, Service};
@@ -52,10 +52,7 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
         answer_bytes_max: LoadSettings::ANSWER_BYTES_MAX,
         threads: 4,
         connections: None,
-        rate: Rate::PerSecond(200.0),
-        arrivals: Arrivals::Jitter { ratio: 0.1 },
-        schedule: Schedule::Shared,
-        late: LatePolicy::Queue,
+        pace: jittered(200.0),
         warmup: Duration::ZERO,
         time: Duration::from_secs(1),
         events_max: None,
@@ -65,11 +62,20 @@ pub(crate) fn settings(target: impl Into<String>) -> LoadSettings {
         seed: 1,
         connects_at_once: 8,
         errors_ratio_max: 0.0,
-        think: Think::None,
         ramp_up: Duration::ZERO,
         ramp_down: Duration::ZERO,
         client: ClientSettings::PLAIN,
     }
+}
+
+/// An open loop whose arrivals jitter, as they do by default.
+pub(crate) fn jittered(per_s: f64) -> Loop {
+    Loop::Open(open(per_s))
+}
+
+/// The same, made to be changed.
+pub(crate) fn open(per_s: f64) -> OpenLoop {
+    OpenLoop { arrivals: Arrivals::Jitter { ratio: 0.1 }, ..OpenLoop::plain(per_s) }
 }
 
 /// The example of `docs/scripts.md`, done `events` times on tables that are there.
@@ -81,7 +87,7 @@ pub(crate) fn transfers(target: impl Into<String>, events: u64) -> LoadSettings 
     LoadSettings {
         workload: Workload::Script,
         scripts: ScriptSettings { files, defines },
-        rate: Rate::Max,
+        pace: Loop::CLOSED,
         events_max: Some(events),
         time: Duration::from_mins(10),
         retries_max: 1_000,
@@ -160,7 +166,7 @@ pub(crate) const STATEMENTS_AN_EVENT: [(Workload, u64); 10] = [
 pub(crate) fn stop_while_frozen(target: String, freeze: impl Fn()) -> LoadRecord {
     let settings = LoadSettings {
         workload: Workload::OltpPointSelect,
-        rate: Rate::PerSecond(100.0),
+        pace: jittered(100.0),
         time: Duration::from_hours(1),
         ..settings(target)
     };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use record::load::{LoadRecord, LoadSettings, Rate};
+use record::load::{LoadRecord, LoadSettings};
 
 use super::mariadb::installed;
 
@@ -172,8 +172,8 @@ impl Drop for Nginx {
 
 /// Events so far apart that `/brief` closes each connection before its next event.
 pub(crate) fn now_and_then(settings: &LoadSettings) -> LoadSettings {
-    let rate = Rate::PerSecond(10.0);
-    LoadSettings { rate, threads: 2, events_max: None, time: Duration::from_secs(1), ..settings.clone() }
+    let pace = super::jittered(10.0);
+    LoadSettings { pace, threads: 2, events_max: None, time: Duration::from_secs(1), ..settings.clone() }
 }
 
 /// What must hold of such a load.

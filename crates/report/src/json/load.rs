@@ -3,7 +3,7 @@
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
 use record::limits::Throttled;
-use record::load::{ErrorCounts, LoadRecord, OfHost, Outage, Progress, Rate};
+use record::load::{ErrorCounts, LoadRecord, LoadSettings, OfHost, OpenLoop, Outage, Progress};
 use record::missing::{Maybe, Missing};
 use record::run::RunId;
 use record::verdict::{Check, Verdict};
@@ -50,15 +50,15 @@ pub fn load(
         .with("connections", settings.connections_in_all())
         .maybe("connected", record.connected.clone())
         .with("seed", settings.seed)
-        .with("arrivals", settings.arrivals.to_string())
-        .with("schedule", settings.schedule.word())
-        .with("late", settings.late.to_string())
-        .with("think", settings.think.to_string())
+        .maybe("arrivals", open_only(settings, |open| open.arrivals.to_string()))
+        .maybe("schedule", open_only(settings, |open| open.schedule.word()))
+        .maybe("late", open_only(settings, |open| open.late.to_string()))
+        .with("think", settings.pace.think().to_string())
         .with("ramp_up_s", settings.ramp_up.as_secs_f64())
         .with("ramp_down_s", settings.ramp_down.as_secs_f64())
         .with("spin_us", settings.client.spin.as_secs_f64() * 1e6)
-        .with("spin_budget_ratio", settings.client.spin_budget_ratio)
-        .with("fifo", settings.client.fifo)
+        .maybe("spin_budget_ratio", open_only(settings, |open| open.spin_budget_ratio))
+        .maybe("fifo", open_only(settings, |open| open.fifo))
         .with("keep_awake", settings.client.keep_awake)
         .maybe("server_version", record.server_version.clone())
         .maybe("rate_per_s", rate_per_s(record))
@@ -133,10 +133,13 @@ pub(crate) fn offered_per_s(record: &LoadRecord) -> Maybe<f64> {
 }
 
 fn rate_per_s(record: &LoadRecord) -> Maybe<f64> {
-    match record.settings.rate {
-        Rate::PerSecond(per_s) => Ok(per_s),
-        Rate::Max => Err(Missing::because("a closed loop offers what the server takes")),
-    }
+    let per_s = record.settings.pace.per_s();
+    per_s.ok_or_else(|| Missing::because("a closed loop offers what the server takes"))
+}
+
+fn open_only<T>(settings: &LoadSettings, of: impl Fn(&OpenLoop) -> T) -> Maybe<T> {
+    let none = || Missing::because("nothing is due at any time in a closed loop");
+    settings.pace.as_open().map(of).ok_or_else(none)
 }
 
 fn no_values() -> Missing {

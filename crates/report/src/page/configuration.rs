@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::Comparisons;
 use record::bakeoff::{Bakeoff, Levels};
-use record::load::{LoadSettings, Rate, Workload};
+use record::load::{LoadSettings, Loop, Think, Workload};
 
 use super::figures::configurations;
 use super::{Block, Section, Table, Tone, Words};
@@ -121,13 +121,16 @@ pub(super) fn settings(s: &LoadSettings) -> Vec<(&'static str, String)> {
         ("measured", span(s.time.as_secs_f64())),
         ("seed", s.seed.to_string()),
     ];
-    match s.rate {
-        Rate::Max => told.push(("rate", "closed loop, as fast as it goes".to_owned())),
-        Rate::PerSecond(r) => told.extend([
-            ("rate", format!("{}/s", crate::number::rate(r))),
-            ("arrivals", s.arrivals.to_string()),
-            ("schedule", s.schedule.word().to_owned()),
-            ("late events", s.late.to_string()),
+    match &s.pace {
+        Loop::Closed { think: Think::None } => {
+            told.push(("rate", "closed loop, as fast as it goes".to_owned()));
+        }
+        Loop::Closed { think } => told.push(("rate", format!("closed loop, think time {think}"))),
+        Loop::Open(open) => told.extend([
+            ("rate", format!("{}/s", crate::number::rate(open.per_s))),
+            ("arrivals", open.arrivals.to_string()),
+            ("schedule", open.schedule.word().to_owned()),
+            ("late events", open.late.to_string()),
         ]),
     }
     for file in &s.scripts.files {

@@ -2,7 +2,7 @@
 
 use analysis::Comparisons;
 use record::bakeoff::{Bakeoff, Plot, Trial};
-use record::load::{Rate, Workload};
+use record::load::{Loop, Workload};
 
 use super::{Block, Section, Table};
 use crate::number::{share, span};
@@ -51,14 +51,14 @@ pub(super) fn benchmark(bakeoff: &Bakeoff) -> Section {
             }
             Workload::Native => "Each event is one run of the target itself".to_owned(),
         };
-        let pace = match s.rate {
-            Rate::Max => "The loop is closed: a thread starts its next event when the last one ends, so latency is \
+        let pace = match &s.pace {
+            Loop::Closed { .. } => "The loop is closed: a thread starts its next event when the last one ends, so latency is \
                           service time, and waiting that users would do does not show in it"
                 .to_owned(),
-            Rate::PerSecond(r) => format!(
+            Loop::Open(open) => format!(
                 "The loop is open: events fall due {} times a second whether or not earlier ones have ended, and \
                  response time counts from the due time",
-                crate::number::rate(r)
+                crate::number::rate(open.per_s)
             ),
         };
         format!("{what} ({}). {pace}.", s.workload.word())

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use analysis::Machine;
 use record::histogram::{CensoredHistogram, Histogram, QUANTILES, Summary};
-use record::load::{ClientSettings, LoadRecord, Phase, Progress, Rate, RateChange, Think};
+use record::load::{LoadRecord, LoadSettings, Loop, OpenLoop, Phase, Progress, RateChange, Think};
 use record::missing::Maybe;
 use record::verdict::Validity;
 
@@ -141,21 +141,17 @@ fn verdict(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result
 
 fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()> {
     let s = &record.settings;
-    let pace = match s.rate {
-        Rate::PerSecond(r) if s.arrivals.say_their_rate() => {
-            format!(
-                "{}, {}/s in the mean, {} schedule, late: {}",
-                s.arrivals,
-                rate(r),
-                s.schedule.word(),
-                s.late
-            )
+    let pace = match &s.pace {
+        Loop::Open(OpenLoop { per_s, arrivals, schedule, late, .. }) => {
+            let (rate, schedule) = (rate(*per_s), schedule.word());
+            if arrivals.say_their_rate() {
+                format!("{arrivals}, {rate}/s in the mean, {schedule} schedule, late: {late}")
+            } else {
+                format!("{rate}/s, {arrivals}, {schedule} schedule, late: {late}")
+            }
         }
-        Rate::PerSecond(r) => {
-            format!("{}/s, {}, {} schedule, late: {}", rate(r), s.arrivals, s.schedule.word(), s.late)
-        }
-        Rate::Max if s.think == Think::None => "closed loop".to_owned(),
-        Rate::Max => format!("closed loop, think time {}", s.think),
+        Loop::Closed { think: Think::None } => "closed loop".to_owned(),
+        Loop::Closed { think } => format!("closed loop, think time {think}"),
     };
     labelled(out, ("target", None), &format!("{} {}", s.target, s.workload.word()), 10, style)?;
     if let Ok(version) = &record.server_version {
@@ -166,13 +162,7 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
         n if n == s.threads => String::new(),
         n => format!(", {}", plural(n as usize, "connection")),
     };
-    labelled(
-        out,
-        ("load", None),
-        &format!("{threads}{connections}, {pace}{}", on_time(&s.client)),
-        10,
-        style,
-    )?;
+    labelled(out, ("load", None), &format!("{threads}{connections}, {pace}{}", on_time(s)), 10, style)?;
     // Of one connection, or of a target that needs none, there is nothing to tell.
     match record
         .connect
@@ -191,10 +181,12 @@ fn what(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Result<()
 }
 
 /// What the generator did to be on time.
-fn on_time(client: &ClientSettings) -> String {
+fn on_time(s: &LoadSettings) -> String {
+    let client = s.client;
     let spin =
         (!client.spin.is_zero()).then(|| format!(", spins the last {}", span(client.spin.as_secs_f64())));
-    let fifo = client.fifo.then(|| ", at real-time priority".to_owned());
+    let is_fifo = s.pace.as_open().is_some_and(|open| open.fifo);
+    let fifo = is_fifo.then(|| ", at real-time priority".to_owned());
     let awake = client.keep_awake.then(|| ", CPUs kept awake".to_owned());
     [spin, fifo, awake].into_iter().flatten().collect()
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use record::arrivals::Recorded;
 use record::load::{
-    Arrivals, ClientSettings, DataCheck, Distribution, LatePolicy, LoadSettings, OltpMix, OltpSettings,
-    PreparePolicy, Rate, Schedule, ScriptFile, ScriptSettings, Think, Workload,
+    ClientSettings, DataCheck, Distribution, LoadSettings, OltpMix, OltpSettings, PreparePolicy, ScriptFile,
+    ScriptSettings, Workload,
 };
 use record::requests::{CacheCommand, ClientFiles, ExecSettings, HttpSettings, HttpVersion, KvSettings};
 use record::target::{Target, mask_text};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Real, Wrong, ns, word};
+use super::pace::{Late, Pace, Paced, Spread};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
@@ -40,9 +40,13 @@ pub(super) struct Settings {
     #[serde(default)]
     connections: Option<u32>,
     rate: Pace,
-    arrivals: Spread,
-    schedule: String,
-    late: Late,
+    /// Of an open loop, as the next two. Earlier versions wrote them for closed loops too, where they meant nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arrivals: Option<Spread>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late: Option<Late>,
     warmup_ns: u64,
     time_ns: u64,
     events_max: Option<u64>,
@@ -65,10 +69,12 @@ pub(super) struct Settings {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Generator {
     spin_ns: u64,
-    /// Runs of before there was a budget had none.
-    #[serde(default)]
+    /// Of an open loop. Runs of before there was a budget had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     spin_budget_ratio: Option<Real>,
-    fifo: bool,
+    /// Of an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fifo: Option<bool>,
     keep_awake: bool,
 }
 
@@ -212,42 +218,6 @@ struct Exec {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-enum Pace {
-    Max,
-    Steady { per_s: Real },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-enum Spread {
-    Jitter {
-        ratio: Real,
-    },
-    Period,
-    Poisson,
-    /// As the user writes it.
-    Shape {
-        text: String,
-    },
-    File {
-        path: String,
-        events: u64,
-        span_ns: u64,
-        sha256: String,
-    },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-enum Late {
-    Queue,
-    Skip { limit_ns: u64 },
-    Drop,
-    Pace { times: Real },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Rows {
     Uniform,
     Zipfian { exponent: Real },
@@ -271,10 +241,7 @@ impl Settings {
             answer_bytes_max,
             threads,
             connections,
-            rate,
-            arrivals,
-            schedule,
-            late,
+            pace,
             warmup,
             time,
             events_max,
@@ -284,12 +251,12 @@ impl Settings {
             seed,
             connects_at_once,
             errors_ratio_max,
-            think,
             ramp_up,
             ramp_down,
             client,
         } = settings;
-        let ClientSettings { spin, spin_budget_ratio, fifo, keep_awake } = *client;
+        let ClientSettings { spin, keep_awake } = *client;
+        let Paced { rate, arrivals, schedule, late, spin_budget_ratio, fifo, think } = Paced::of(pace);
         Self {
             target: target.masked(),
             workload: workload.word().to_owned(),
@@ -304,32 +271,10 @@ impl Settings {
             answer_bytes_max: Some(*answer_bytes_max),
             threads: *threads,
             connections: *connections,
-            rate: match rate {
-                Rate::Max => Pace::Max,
-                Rate::PerSecond(per_s) => Pace::Steady { per_s: Real(*per_s) },
-            },
-            arrivals: match arrivals {
-                Arrivals::Jitter { ratio } => Spread::Jitter { ratio: Real(*ratio) },
-                Arrivals::Period => Spread::Period,
-                Arrivals::Poisson => Spread::Poisson,
-                Arrivals::Ramp { .. }
-                | Arrivals::Step(_)
-                | Arrivals::Burst { .. }
-                | Arrivals::Sine { .. } => Spread::Shape { text: arrivals.to_string() },
-                Arrivals::File(Recorded { path, events, span, sha256 }) => Spread::File {
-                    path: path.clone(),
-                    events: *events,
-                    span_ns: ns(*span),
-                    sha256: sha256.clone(),
-                },
-            },
-            schedule: schedule.word().to_owned(),
-            late: match late {
-                LatePolicy::Queue => Late::Queue,
-                LatePolicy::Skip { limit } => Late::Skip { limit_ns: ns(*limit) },
-                LatePolicy::Drop => Late::Drop,
-                LatePolicy::Pace { times } => Late::Pace { times: Real(*times) },
-            },
+            rate,
+            arrivals,
+            schedule,
+            late,
             warmup_ns: ns(*warmup),
             time_ns: ns(*time),
             events_max: *events_max,
@@ -339,19 +284,23 @@ impl Settings {
             seed: *seed,
             connects_at_once: *connects_at_once,
             errors_ratio_max: Real(*errors_ratio_max),
-            think: think.to_string(),
+            think,
             ramp_up_ns: ns(*ramp_up),
             ramp_down_ns: ns(*ramp_down),
-            client: Generator {
-                spin_ns: ns(spin),
-                spin_budget_ratio: Some(Real(spin_budget_ratio)),
-                fifo,
-                keep_awake,
-            },
+            client: Generator { spin_ns: ns(spin), spin_budget_ratio, fifo, keep_awake },
         }
     }
 
     pub(super) fn read(self) -> Result<LoadSettings, Wrong> {
+        let paced = Paced {
+            rate: self.rate,
+            arrivals: self.arrivals,
+            schedule: self.schedule,
+            late: self.late,
+            spin_budget_ratio: self.client.spin_budget_ratio,
+            fifo: self.client.fifo,
+            think: self.think,
+        };
         Ok(LoadSettings {
             target: Target::new(self.target),
             workload: word("workload", &self.workload, Workload::from_word)?,
@@ -369,29 +318,7 @@ impl Settings {
             answer_bytes_max: self.answer_bytes_max.unwrap_or(u64::MAX),
             threads: self.threads,
             connections: self.connections,
-            rate: match self.rate {
-                Pace::Max => Rate::Max,
-                Pace::Steady { per_s } => Rate::PerSecond(per_s.0),
-            },
-            arrivals: match self.arrivals {
-                Spread::Jitter { ratio } => Arrivals::Jitter { ratio: ratio.0 },
-                Spread::Period => Arrivals::Period,
-                Spread::Poisson => Arrivals::Poisson,
-                Spread::Shape { text } => {
-                    Arrivals::parse(&text).map_err(|e| Wrong(format!("arrivals: {e}")))?
-                }
-                Spread::File { path, events, span_ns, sha256 } => {
-                    let span = Duration::from_nanos(span_ns);
-                    Arrivals::File(Recorded { path, events, span, sha256 })
-                }
-            },
-            schedule: word("schedule", &self.schedule, Schedule::from_word)?,
-            late: match self.late {
-                Late::Queue => LatePolicy::Queue,
-                Late::Skip { limit_ns } => LatePolicy::Skip { limit: Duration::from_nanos(limit_ns) },
-                Late::Drop => LatePolicy::Drop,
-                Late::Pace { times } => LatePolicy::Pace { times: times.0 },
-            },
+            pace: paced.read()?,
             warmup: Duration::from_nanos(self.warmup_ns),
             time: Duration::from_nanos(self.time_ns),
             events_max: self.events_max,
@@ -401,16 +328,10 @@ impl Settings {
             seed: self.seed,
             connects_at_once: self.connects_at_once,
             errors_ratio_max: self.errors_ratio_max.0,
-            think: match self.think.as_str() {
-                "" => Think::None,
-                text => Think::parse(text).map_err(|e| Wrong(format!("think: {e}")))?,
-            },
             ramp_up: Duration::from_nanos(self.ramp_up_ns),
             ramp_down: Duration::from_nanos(self.ramp_down_ns),
             client: ClientSettings {
                 spin: Duration::from_nanos(self.client.spin_ns),
-                spin_budget_ratio: self.client.spin_budget_ratio.map_or(0.0, |ratio| ratio.0),
-                fifo: self.client.fifo,
                 keep_awake: self.client.keep_awake,
             },
         })

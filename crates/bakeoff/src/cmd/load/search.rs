@@ -4,7 +4,7 @@ use std::io::Write;
 
 use load::search::{Next, Room, Search};
 use record::clock::WallAnchor;
-use record::load::{LoadSettings, Rate};
+use record::load::{LoadSettings, Loop, OpenLoop};
 use record::run::{Run, RunId};
 use record::search::{Answer, Probe, Promise, SearchRecord, Stage};
 use record::verdict::Validity;
@@ -32,7 +32,8 @@ pub(super) fn run(
     global: &Global,
     out: &mut dyn Write,
 ) -> anyhow::Result<Exit> {
-    let Rate::PerSecond(start_per_s) = settings.rate else { unreachable!("a search has a rate to begin at") };
+    let Loop::Open(first) = &settings.pace else { unreachable!("a search has a rate to begin at") };
+    let start_per_s = first.per_s;
     signals::stop_on_interrupt()?;
     let room = Room::above_floor(promise, settings.time.as_secs_f64(), CEILING_PER_S);
     check_start(args.pace.has_rate().then_some(start_per_s), promise, room)?;
@@ -45,7 +46,8 @@ pub(super) fn run(
             Next::Done(answer) => break answer,
             Next::Probe { rate_per_s, stage } => (rate_per_s, stage),
         };
-        let tried = LoadSettings { rate: Rate::PerSecond(rate_per_s), ..settings.clone() };
+        let pace = Loop::Open(OpenLoop { per_s: rate_per_s, ..first.clone() });
+        let tried = LoadSettings { pace, ..settings.clone() };
         let Some(probe) = probe(args, promise, &tried, (stage, &mut search), &mut name, global, &mut screen)?
         else {
             break Answer::Stopped;
@@ -94,7 +96,7 @@ fn probe(
     global: &Global,
     screen: &mut Screen,
 ) -> anyhow::Result<Option<Probe>> {
-    let Rate::PerSecond(rate_per_s) = settings.rate else { unreachable!("a search has rates") };
+    let rate_per_s = settings.pace.per_s().expect("a search has rates");
     let anchor = WallAnchor::now();
     let mut header = header(args, settings, anchor);
     let first = *name.get_or_insert(header.id);

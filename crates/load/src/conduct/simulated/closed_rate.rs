@@ -6,7 +6,7 @@ use crate::random::Random;
 const CONNECTIONS: [u32; 3] = [1, 8, 1_000];
 
 fn closed(connections: u32, warmup: Duration, time: Duration) -> LoadSettings {
-    LoadSettings { threads: connections, warmup, time, ..settings(Rate::Max, 1) }
+    LoadSettings { threads: connections, warmup, time, ..settings(Loop::CLOSED, 1) }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use super::*;
 
 #[test]
 fn an_event_in_flight_at_the_end_is_unfinished_but_kept_up() {
-    let record = simulate(settings(Rate::PerSecond(10.0), 1), |_| (50 * MS, Ok(())));
+    let record = simulate(settings(Loop::open(10.0), 1), |_| (50 * MS, Ok(())));
     assert_eq!((record.counts.done, record.counts.unfinished), (10, 0));
     // Now the last one, due at 0.9 s, ends at 1.05 s.
-    let record = simulate(settings(Rate::PerSecond(10.0), 1), |scene| {
+    let record = simulate(settings(Loop::open(10.0), 1), |scene| {
         (if scene.now_ns == 900 * MS { 150 * MS } else { MS }, Ok(()))
     });
     assert_eq!((record.counts.done, record.counts.unfinished), (9, 1));
@@ -36,8 +36,8 @@ fn an_event_that_never_ends_raises_what_is_said_of_service_wait_and_operations()
             (200 * MS, Err(FailureClass::Connection))
         }
     };
-    for (rate, done, unfinished) in [(Rate::PerSecond(100.0), 100, 30), (Rate::Max, 1_000, 1)] {
-        let record = simulate(settings(rate, 10), hang);
+    for (pace, done, unfinished) in [(Loop::open(100.0), 100, 30), (Loop::CLOSED, 1_000, 1)] {
+        let record = simulate(settings(pace, 10), hang);
         assert_eq!((record.counts.done, record.counts.unfinished), (done, unfinished));
         assert_eq!((record.service.known.count(), record.service.at_least.count()), (done, 1));
         // Its service is that of the try on its newest connection; what came before is wait.
@@ -68,7 +68,7 @@ fn what_a_phase_with_its_server_away_waits_for_ends() {
 
 #[test]
 fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
-    let settings = settings(Rate::PerSecond(10.0), 2);
+    let settings = settings(Loop::open(10.0), 2);
     // Rate, planned, done, ended after the phase, mean latency.
     for (per_s, planned, done, drained, mean_ms, ok) in [
         (10.0, 20, 1, 19, 1_900.0, false),
@@ -114,7 +114,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
 
 #[test]
 fn a_stop_counts_what_was_due_until_then() {
-    let record = simulate(settings(Rate::PerSecond(100.0), 10), |scene| {
+    let record = simulate(settings(Loop::open(100.0), 10), |scene| {
         if scene.now_ns >= 3 * SECOND {
             scene.engine.end_now();
         }

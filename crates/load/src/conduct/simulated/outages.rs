@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
     let tried = Mutex::new(std::collections::BTreeMap::<u64, u32>::new());
-    let record = simulate(settings(Rate::PerSecond(100.0), 1), move |scene| {
+    let record = simulate(settings(Loop::open(100.0), 1), move |scene| {
         let mut tried = tried.lock().unwrap();
         let tries = tried.entry(scene.chance).or_default();
         *tries += 1;
@@ -28,7 +28,7 @@ fn a_transient_error_is_retried_with_the_same_due_time_and_the_same_chance() {
 fn what_a_server_closes_while_it_is_idle_costs_wait_and_no_error() {
     // A connection lives for a third of a second, and an event comes every second.
     let keeping = Keeping { for_ns: 333 * MS, connect_ns: 50 * MS };
-    let record = play(settings(Rate::PerSecond(1.0), 10), 0..0, keeping, Box::new(|_| (MS, Ok(()))));
+    let record = play(settings(Loop::open(1.0), 10), 0..0, keeping, Box::new(|_| (MS, Ok(()))));
     assert_eq!((record.counts.done, record.counts.failed, record.counts.retries), (10, 0, 0));
     assert_eq!(record.errors, record::load::ErrorCounts::default());
     assert!(record.outages.is_empty(), "{:?}", record.outages);
@@ -43,7 +43,7 @@ fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
     let keeping = Keeping { for_ns: 0, connect_ns: 2 * SECOND };
     let serve =
         |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Application) });
-    let record = play(settings(Rate::Max, 5), 0..0, keeping, Box::new(serve));
+    let record = play(settings(Loop::CLOSED, 5), 0..0, keeping, Box::new(serve));
     assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (1, 2, 0));
     assert_near(record.service.known.quantile_ns(1.0), MS);
     assert_near(record.failure.quantile_ns(1.0), MS);
@@ -52,9 +52,7 @@ fn a_connection_is_made_again_after_the_event_that_was_its_last_has_ended() {
 #[test]
 fn an_event_that_fails_too_often_has_failed() {
     let failing = |class| {
-        simulate(LoadSettings { retries_max: 2, ..settings(Rate::PerSecond(10.0), 1) }, move |_| {
-            (MS, Err(class))
-        })
+        simulate(LoadSettings { retries_max: 2, ..settings(Loop::open(10.0), 1) }, move |_| (MS, Err(class)))
     };
     let transient = failing(FailureClass::Transient);
     assert_eq!((transient.counts.failed, transient.counts.retries, transient.errors.transient), (10, 20, 30));
@@ -73,7 +71,7 @@ fn an_outage_is_timed_and_costs_no_event() {
         let result = if is_down.contains(&scene.now_ns) { Err(FailureClass::Connection) } else { Ok(()) };
         (MS, result)
     };
-    let record = simulate_with_outage(settings(Rate::PerSecond(500.0), 10), down_ns, Box::new(serve));
+    let record = simulate_with_outage(settings(Loop::open(500.0), 10), down_ns, Box::new(serve));
     let counts = record.counts;
     assert_eq!((counts.planned, counts.done, counts.failed, counts.retries), (5_000, 5_000, 0, 1));
     let [outage] = record.outages[..] else { panic!("{:?}", record.outages) };
@@ -90,7 +88,7 @@ fn an_outage_is_timed_and_costs_no_event() {
 fn a_server_that_stays_away_leaves_its_event_unfinished() {
     let serve =
         |scene: &Scene<'_>| (MS, if scene.now_ns < SECOND { Ok(()) } else { Err(FailureClass::Connection) });
-    let settings = LoadSettings { retries_max: 0, ..settings(Rate::PerSecond(100.0), 3) };
+    let settings = LoadSettings { retries_max: 0, ..settings(Loop::open(100.0), 3) };
     let record = simulate_with_outage(settings, SECOND..u64::MAX, Box::new(serve));
     assert_eq!((record.counts.done, record.counts.failed, record.counts.unfinished), (100, 1, 199));
     assert!(!record.outages[0].ended);
@@ -108,7 +106,7 @@ fn a_closed_loop_whose_server_goes_away_is_invalid_although_hardly_an_event_show
             scene.engine.abandon();
             (0, Err(FailureClass::Connection))
         };
-        simulate_with_outage(settings(Rate::Max, 10), dies_ns..u64::MAX, Box::new(serve))
+        simulate_with_outage(settings(Loop::CLOSED, 10), dies_ns..u64::MAX, Box::new(serve))
     };
     let record = dies_at(4 * SECOND);
     assert_eq!((record.counts.failed, record.counts.unfinished), (0, 1), "{:?}", record.counts);

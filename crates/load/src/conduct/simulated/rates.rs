@@ -5,13 +5,13 @@ use super::*;
 #[test]
 fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
     let served = Arc::new(AtomicU64::new(0));
-    let rising_and_falling = |rate, late_ms: u64| {
+    let rising_and_falling = |pace, late_ms: u64| {
         served.store(0, Ordering::SeqCst);
         let settings = LoadSettings {
             ramp_up: Duration::from_secs(2),
             warmup: Duration::from_secs(1),
             ramp_down: Duration::from_secs(4),
-            ..settings(rate, 10)
+            ..settings(pace, 10)
         };
         let count = Arc::clone(&served);
         simulate(settings, move |_| {
@@ -19,17 +19,17 @@ fn a_load_that_rises_and_falls_counts_only_what_lies_between() {
             (late_ms * MS, Ok(()))
         })
     };
-    let record = rising_and_falling(Rate::PerSecond(100.0), 1);
+    let record = rising_and_falling(Loop::open(100.0), 1);
     assert_eq!((record.counts.planned, record.counts.done, record.backlog_after_warmup), (1_000, 1_000, 0));
     // Half the rate over the ramps: 100 + 100 + 1000 + 200.
     assert_eq!(served.load(Ordering::SeqCst), 1_400);
     // In overload the backlog of the measured phase is left where it is, and the falling load is offered all the same.
-    let record = rising_and_falling(Rate::PerSecond(100.0), 50);
+    let record = rising_and_falling(Loop::open(100.0), 50);
     assert_eq!(record.counts.planned, 1_000);
     assert!(record.counts.unfinished > 400 && record.counts.balance(), "{:?}", record.counts);
     assert!(record.backlog_after_warmup > 0);
     // A closed loop counts between the ramps as well.
-    let record = rising_and_falling(Rate::Max, 1);
+    let record = rising_and_falling(Loop::CLOSED, 1);
     // One ends as the phase begins, and so in it; the last one ends with the phase, and so not in it.
     assert_eq!((record.counts.planned, record.counts.done), (10_001, 10_000));
 }
@@ -48,7 +48,7 @@ fn asks(at_ns: u64, ask: RateAsk) -> impl Fn(&Scene<'_>) -> (u64, Result<(), Fai
 #[test]
 fn a_change_of_the_rate_keeps_what_was_due_and_lays_out_the_rest_anew() {
     for schedule in [Schedule::Shared, Schedule::Own] {
-        let settings = LoadSettings { schedule, ..settings(Rate::PerSecond(100.0), 10) };
+        let settings = settings(Loop::Open(OpenLoop { schedule, ..OpenLoop::plain(100.0) }), 10);
         for (to_per_s, expected) in [(1_000.0, 415 + 5_850), (10.0, 415 + 59), (100.0, 415 + 585)] {
             // Asked at 4 s: 100/s until 4.15 s, and the other rate from there on.
             let record = simulate(settings.clone(), asks(4 * SECOND, RateAsk::PerSecond(to_per_s)));
@@ -71,8 +71,8 @@ fn every_arrival_process_can_be_asked_for_another_rate() {
         ("sine:0-200@5s", [500, 500], 10),
     ] {
         let arrivals = Arrivals::parse(text).unwrap();
-        let rate_per_s = crate::pace::mean_rate_per_s(&arrivals, Duration::from_secs(10)).unwrap_or(100.0);
-        let settings = LoadSettings { arrivals, ..settings(Rate::PerSecond(rate_per_s), 10) };
+        let rate_per_s = arrivals.mean_per_s(Duration::from_secs(10)).unwrap_or(100.0);
+        let settings = settings(Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(rate_per_s) }), 10);
         let record = simulate(settings, asks(4_850 * MS, RateAsk::Times(f64::from(tenfold))));
         let expected = halves[0] + halves[1] * u64::try_from(tenfold).unwrap();
         // The first event after 4.85 s asks, so the change comes up to a gap later; Poisson has its chance.
@@ -85,13 +85,13 @@ fn every_arrival_process_can_be_asked_for_another_rate() {
 #[test]
 fn a_change_in_the_warm_up_and_one_after_the_other_and_a_stop_leave_balanced_books() {
     for schedule in [Schedule::Shared, Schedule::Own] {
+        let arrivals = Arrivals::Jitter { ratio: 0.1 };
+        let open = OpenLoop { schedule, arrivals, ..OpenLoop::plain(100.0) };
         let settings = LoadSettings {
-            schedule,
             ramp_up: Duration::from_secs(1),
             warmup: Duration::from_secs(1),
             ramp_down: Duration::from_secs(1),
-            arrivals: Arrivals::Jitter { ratio: 0.1 },
-            ..settings(Rate::PerSecond(100.0), 10)
+            ..settings(Loop::Open(open), 10)
         };
         let last_ns = AtomicU64::new(0);
         let record = simulate(settings, move |scene| {
@@ -116,10 +116,8 @@ fn a_change_in_the_warm_up_and_one_after_the_other_and_a_stop_leave_balanced_boo
 fn what_cannot_be_asked_for_is_refused_and_changes_nothing() {
     let refused = Arc::new(Mutex::new(Vec::new()));
     let theirs = Arc::clone(&refused);
-    let settings = LoadSettings {
-        arrivals: Arrivals::parse("ramp:100-100").unwrap(),
-        ..settings(Rate::PerSecond(100.0), 2)
-    };
+    let arrivals = Arrivals::parse("ramp:100-100").unwrap();
+    let settings = settings(Loop::Open(OpenLoop { arrivals, ..OpenLoop::plain(100.0) }), 2);
     let record = simulate(settings, move |scene| {
         let asks = [RateAsk::PerSecond(50.0), RateAsk::Times(1e9), RateAsk::Times(1.0)];
         let ask = match scene.now_ns / SECOND {

@@ -18,7 +18,7 @@ fn the_capacity_of_a_server_is_found_within_three_percent() {
                 Next::Done(answer) => break answer,
                 Next::Probe { rate_per_s, .. } => {
                     let record =
-                        simulate(settings(Rate::PerSecond(rate_per_s), 30), move |_| (service_ns, Ok(())));
+                        simulate(settings(Loop::open(rate_per_s), 30), move |_| (service_ns, Ok(())));
                     search.note(judge(&promise, &record).0);
                 }
             }
@@ -36,7 +36,7 @@ fn a_search_blames_who_is_slow_where_a_run_fell_behind() {
     for (service_ns, expected) in
         [(2 * MS, ProbeEnd::Broken), (MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)]
     {
-        let mut record = simulate(settings(Rate::PerSecond(1_000.0), 3), move |_| (service_ns, Ok(())));
+        let mut record = simulate(settings(Loop::open(1_000.0), 3), move |_| (service_ns, Ok(())));
         for check in &mut record.verdict.checks {
             check.ok &= !["achieved-rate", "client-starvation"].contains(&check.name);
         }
@@ -50,7 +50,7 @@ fn a_worker_that_had_no_cpu_to_the_end_of_a_try_is_not_held_against_the_target()
     // The kernel counts a wait for a CPU when it ends, and an event that has not begun is not late: no check fails but the rate's.
     let promise = Promise::parse("mean<10ms").unwrap();
     for (service_ns, expected) in [(MS / 100, ProbeEnd::Unclear), (60 * SECOND, ProbeEnd::Broken)] {
-        let mut record = simulate(settings(Rate::PerSecond(1_000.0), 3), move |_| (service_ns, Ok(())));
+        let mut record = simulate(settings(Loop::open(1_000.0), 3), move |_| (service_ns, Ok(())));
         record.response = Ok([(1_500 * MS, 3_000)].into_iter().collect::<Histogram>().into());
         record.generator_made.clear();
         for check in &mut record.verdict.checks {
@@ -65,7 +65,7 @@ fn a_worker_that_had_no_cpu_to_the_end_of_a_try_is_not_held_against_the_target()
 fn a_promise_that_the_generators_own_lateness_breaks_is_not_broken_by_the_target() {
     let promise = Promise::parse("p99.9<5ms").unwrap();
     // The lateness check looks at the p99, which is the server's: 20 of 10,000 events began 24 ms late.
-    let mut record = simulate(settings(Rate::PerSecond(1_000.0), 10), |_| (MS / 5, Ok(())));
+    let mut record = simulate(settings(Loop::open(1_000.0), 10), |_| (MS / 5, Ok(())));
     let response: Histogram = [(200_000, 9_980), (24_200_000, 20)].into_iter().collect();
     record.response = Ok(response.into());
     // Nothing else is wrong with it; a simulation has no account of its threads.
@@ -93,8 +93,7 @@ fn ends(service_ns: fn(&mut Random) -> u64, late_ns: fn(&mut Random) -> u64) -> 
             let number = served.fetch_add(1, Ordering::SeqCst);
             (service_ns(&mut Random::of(2 * seed + 1, number)), Ok(()))
         };
-        let record =
-            play_by(&clock, settings(Rate::PerSecond(200.0), 5), 0..0, Keeping::ALL, Box::new(serve));
+        let record = play_by(&clock, settings(Loop::open(200.0), 5), 0..0, Keeping::ALL, Box::new(serve));
         ends[match judge(&promise, &record).0 {
             ProbeEnd::Kept => 0,
             ProbeEnd::Broken => 1,
@@ -158,7 +157,7 @@ fn a_run_that_a_quota_stopped_or_whose_cache_was_not_steady_says_nothing_of_a_pr
     for promise in ["p99<5ms", "p99<1ms"] {
         let promise = Promise::parse(promise).unwrap();
         for name in ["throttled", "cache-steady"] {
-            let mut record = simulate(settings(Rate::PerSecond(100.0), 3), |_| (2 * MS, Ok(())));
+            let mut record = simulate(settings(Loop::open(100.0), 3), |_| (2 * MS, Ok(())));
             record.verdict.checks.iter_mut().for_each(|check| check.ok = true);
             record.verdict.add(Check { name, ok: false, found: 1.0, limit: 0.0, text: "its reason".into() });
             let (end, found) = judge(&promise, &record);
@@ -172,7 +171,7 @@ fn a_run_that_a_quota_stopped_or_whose_cache_was_not_steady_says_nothing_of_a_pr
 fn a_search_of_which_every_run_is_invalid_finds_nothing() {
     let promise = Promise::parse("p99<5ms").unwrap();
     let mut search = Search::new(10.0, Room::above_floor(&promise, 30.0, 1e6));
-    let mut record = simulate(settings(Rate::PerSecond(100.0), 3), |_| (2 * MS, Ok(())));
+    let mut record = simulate(settings(Loop::open(100.0), 3), |_| (2 * MS, Ok(())));
     let text = "a quota".to_owned();
     record.verdict.add(Check { name: "throttled", ok: false, found: 1.0, limit: 0.0, text });
     while let Next::Probe { .. } = search.next() {

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::prctl;
-use record::load::ClientSettings;
+use record::load::Loop;
 
 use crate::priority;
 
@@ -20,8 +20,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn of(client: &ClientSettings) -> Self {
-        Self { is_fifo: client.fifo }
+    pub(super) fn of(pace: &Loop) -> Self {
+        Self { is_fifo: pace.as_open().is_some_and(|open| open.fifo) }
     }
 
     /// Starts the command.
