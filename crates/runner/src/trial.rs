@@ -1,11 +1,9 @@
 //! One trial: warm-up, measured phase, what was measured in the archive, cool-down.
 
-use std::path::Path;
 
 use archive::{ATTEMPT_LABEL as ATTEMPT, RunWriter, Spool, Step, TRIAL_LABEL as TRIAL};
 use load::LoadError;
 use nix::unistd::Pid;
-use plan::Plan;
 use record::bakeoff::Trial;
 use record::clock::WallAnchor;
 use record::load::{LoadRecord, LoadSettings, Phase, PreparePolicy};
