@@ -162,8 +162,7 @@ fn while_one_dies(settings: &LoadSettings, kill: impl FnOnce() + Send) -> LoadRe
     assert_eq!((outage.host, outage.ended), (Some(1), false));
     assert_eq!(record.host_of(&outage), Some(dies.host.as_str()));
     assert!(outage.affected <= 2, "{outage:?}");
-    // What its connections had in hand has not ended; the rest was done by the others.
-    assert!(record.counts.unfinished <= 2, "{:?}", record.counts);
+    // The others do what falls due meanwhile: what is unfinished is in flight at the end, on either host.
     assert_eq!((record.counts.failed, record.counts.planned), (0, 800));
     assert!(lives.done >= 600, "{:?}", record.hosts);
     // The latency of the others says nothing of it: it is the load of one host from then on.

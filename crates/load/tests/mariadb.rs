@@ -30,10 +30,10 @@ fn every_workload_does_what_it_says_prepared_and_as_text() {
     // As fast as it goes, on nine connections of four threads.
     let looped = (Some(9), Loop::CLOSED, Some(50), Duration::from_mins(10));
     for (url, prepared, (connections, pace, events_max, time)) in [
-        (server.url(), true, blocking),
-        (server.socket_url(), false, blocking),
-        (server.socket_url(), true, looped),
-        (server.url(), false, looped),
+        (server.url(), true, blocking.clone()),
+        (server.socket_url(), false, blocking.clone()),
+        (server.socket_url(), true, looped.clone()),
+        (server.url(), false, looped.clone()),
     ] {
         for (workload, per_event) in STATEMENTS_AN_EVENT {
             let retries_max = 100;

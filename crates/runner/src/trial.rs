@@ -1,6 +1,5 @@
 //! One trial: warm-up, measured phase, what was measured in the archive, cool-down.
 
-
 use archive::{ATTEMPT_LABEL as ATTEMPT, RunWriter, Spool, Step, TRIAL_LABEL as TRIAL};
 use load::LoadError;
 use nix::unistd::Pid;
