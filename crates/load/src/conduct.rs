@@ -4,6 +4,7 @@ mod account;
 mod crew;
 pub(crate) mod in_system;
 mod look;
+mod pauses;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,7 @@ use self::account::{Measured, Over};
 use self::crew::Crew;
 use self::in_system::Looks;
 pub(crate) use self::look::{Seen, cleanup, look};
+use self::pauses::Pauses;
 use crate::books::Books;
 use crate::client::{self, RunQueueWaits};
 use crate::control::Control;
@@ -143,6 +145,7 @@ struct Conductor<'a> {
     /// Events that had ended when it last looked whether the server is away.
     ended: u64,
     looks: Looks,
+    pauses: Pauses,
     open_sockets: Maybe<u32>,
     /// When the idle time of the CPUs was read last, and what it was then.
     idle_before: Option<(u64, f64)>,
@@ -200,6 +203,7 @@ impl<'a> Conductor<'a> {
         let timeline = Timeline::new(&engine.settings, &engine.recorded, now_ns, changes_max);
         let timeline = timeline.moved_to(engine.clock.now_ns() + LEAD_NS);
         let before = Mark { at_ns: timeline.start_ns, ..Mark::default() };
+        let pauses = Pauses::new(timeline.measured_from_ns..timeline.measured_until_ns);
         engine.begin(timeline);
         crew.go();
         if let Some(control) = control {
@@ -223,6 +227,7 @@ impl<'a> Conductor<'a> {
             absence: Absence::default(),
             ended: 0,
             looks: Looks::default(),
+            pauses,
             open_sockets: Err(Missing::because("nothing was connected")),
             idle_before: None,
             chance: Random::of(engine.settings.seed ^ LOOK_SALT, 0),
@@ -288,6 +293,7 @@ impl<'a> Conductor<'a> {
             waits: (std::mem::take(&mut self.waits_before), waits_after),
             open_sockets: self.open_sockets.clone(),
             in_system: self.looks.mean(),
+            paused_s: self.pauses.total_s(),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })
     }
@@ -356,7 +362,9 @@ impl<'a> Conductor<'a> {
             };
             // Between half and three halves of it: a load that has a period is not always met at the same place of it.
             let poll_ns = poll_ns / 2 + self.chance.below(poll_ns);
-            self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + poll_ns));
+            let asked_ns = deadline_ns.min(now_ns + poll_ns);
+            self.engine.clock.sleep_until_ns(asked_ns);
+            self.pauses.note(asked_ns, self.engine.clock.now_ns());
             if phase == Phase::Measure {
                 let events = self.engine.in_system(&mut self.scratch);
                 self.looks.note(self.engine.clock.now_ns(), events);

@@ -7,7 +7,7 @@ pub(crate) mod lateness;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use record::load::{Counts, LatePolicy, LoadSettings, OfHost};
+use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
 use record::verdict::Check;
 
@@ -33,6 +33,10 @@ const SPREADS_MAX: f64 = 5.0;
 const LITTLE_MAX: f64 = 0.03;
 /// Share of the measured phase of a closed loop in which there may be no server.
 const AWAY_MAX: f64 = 0.01;
+/// Share of the events of a closed loop by which its rate may be too high because all connections began together; one is allowed always.
+const COMMON_START_MAX: f64 = 0.01;
+/// Share of the measured phase of a closed loop in which the generator may stand still.
+const PAUSED_MAX: f64 = 0.01;
 /// Standard errors of the count by which chance may move them further apart.
 const LOOK_ERRORS_MAX: f64 = 5.0;
 /// Fewer looks do not tell how far chance moves them.
@@ -52,6 +56,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) achieved_per_s: f64,
     /// Events in the system, counted at random moments; `None` if too few.
     pub(crate) in_system: Option<InSystem>,
+    /// How long the whole generator stood still in the phase.
+    pub(crate) paused_s: f64,
     /// Events whose operations are counted: done, and begun in the phase.
     pub(crate) service_count: u64,
     /// Events of the phase that had not ended well when the drain was over, and were cut.
@@ -69,6 +75,8 @@ pub(crate) struct Findings<'a> {
     pub(crate) lateness: Option<Check>,
     /// The published mean of the response, or of the service in a closed loop; `None` where there is none.
     pub(crate) in_system_mean_ns: Option<f64>,
+    /// Standard deviation of the service times over their mean; 0 where there are none.
+    pub(crate) service_spread_ratio: f64,
     /// Time that events which an edge of the phase cuts took from its beginning on, all together.
     pub(crate) cut_s: f64,
     pub(crate) starved_ratio: Option<f64>,
@@ -123,6 +131,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     }
     checks.extend(away(findings));
     checks.extend(hosts(findings));
+    checks.extend(paused(findings));
     checks.extend(little(findings));
     if findings.service_count > 0 {
         checks.extend(mix(findings));
@@ -217,6 +226,22 @@ fn hosts(f: &Findings<'_>) -> Option<Check> {
     Some(at_least("hosts", did as f64, of as f64, text))
 }
 
+/// A closed loop offers nothing while the generator stands still, and the events in flight last as long: neither is the server's. In
+/// an open loop events are due meanwhile, and `lateness` judges them.
+fn paused(f: &Findings<'_>) -> Option<Check> {
+    if f.rate_per_s.is_some() || f.paused_s <= 0.0 {
+        return None;
+    }
+    let found = f.paused_s / f.measured_s;
+    let text = format!(
+        "the generator stood still for {:.3} s of the measured phase, {} of it, {} allowed: it was stopped, or got no CPU",
+        f.paused_s,
+        percent(found),
+        percent(PAUSED_MAX)
+    );
+    Some(at_most("client-paused", found, PAUSED_MAX, text))
+}
+
 /// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of
 /// each that lies in the phase is part of the rate.
 fn phase_length(f: &Findings<'_>) -> Check {
@@ -238,11 +263,34 @@ fn phase_length(f: &Findings<'_>) -> Check {
         );
         return at_most("phase-length", unknown, UNKNOWN_MAX, text);
     }
+    let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
+    if too_many > allowed {
+        let text = format!(
+            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {ends} events, \
+             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average"
+        );
+        return at_most("phase-length", too_many, allowed, text);
+    }
     let text = format!(
         "an event took {mean_s:.3} s on average, {:.3} s of measured phase allow for a rate of events up to that length",
         f.measured_s
     );
     at_most("phase-length", mean_s, f.measured_s, text)
+}
+
+/// How many events the rate counts too many because all connections begin with the phase, or an event before it at most.
+///
+/// The share of the event that the end of the phase cuts is credited, and none is cut at the beginning. In the mean that is half the
+/// squared coefficient of variation for each event in flight: nothing if service times are alike.
+///
+/// # Source
+///
+/// Cox, *Renewal Theory* (1962), sections 4.2 and 5.2: `t / mean + (spread ratio^2 - 1) / 2` renewals by `t`, and an event that
+/// is cut has been through half of its time.
+fn common_start(f: &Findings<'_>, mean_s: f64) -> f64 {
+    let s = f.settings;
+    let is_apart = s.pace.think() != Think::None || (s.ramp_up + s.warmup).as_secs_f64() >= mean_s;
+    if is_apart { 0.0 } else { f64::from(s.in_flight_max()) * f.service_spread_ratio.powi(2) / 2.0 }
 }
 
 /// A closed loop's rate is that of all its connections. Those that wait for an answer that never comes are none.

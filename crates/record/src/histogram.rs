@@ -106,6 +106,12 @@ impl Histogram {
             .sum()
     }
 
+    /// Standard deviation over the mean; 0 where there are no values, or all are 0.
+    pub fn spread_ratio(&self) -> f64 {
+        let mean = self.0.mean();
+        if mean > 0.0 { self.0.stdev() / mean } else { 0.0 }
+    }
+
     /// Count, ends, mean and the named quantiles; `None` where there are no values.
     pub fn summary(&self) -> Option<Summary> {
         (!self.is_empty()).then(|| Summary {

@@ -38,6 +38,8 @@ pub(super) struct Measured {
     pub(super) open_sockets: Maybe<u32>,
     /// Events in the system, counted at random moments of the phase.
     pub(super) in_system: Option<InSystem>,
+    /// How long the whole generator stood still in the phase.
+    pub(super) paused_s: f64,
     /// CPU time of the threads that kept the CPUs awake.
     pub(super) awake_cpu: Option<Duration>,
 }
@@ -164,6 +166,7 @@ fn judge(
         counts: &record.counts,
         achieved_per_s: record.achieved_per_s,
         in_system: measured.in_system,
+        paused_s: measured.paused_s,
         service_count: record.service.known.count(),
         never_ended: record.counts.unfinished.saturating_sub(books.fates.drained),
         held_s,
@@ -176,6 +179,7 @@ fn judge(
             lateness::check(&response.merged(), &books.total.raised, is_nothing)
         }),
         in_system_mean_ns: published.summary().map(|s| s.mean_ns),
+        service_spread_ratio: record.service.merged().spread_ratio(),
         cut_s: books.fates.cut_ns as f64 / 1e9,
         starved_ratio: cost.starved_ratio,
         may_have_loops: engine.hosts.driver().multiplex().is_some()

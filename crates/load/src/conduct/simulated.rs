@@ -256,6 +256,7 @@ fn play_by(
         waits: (waits(), waits()),
         open_sockets: Err(Missing::because("simulated")),
         in_system: None,
+        paused_s: 0.0,
         awake_cpu: None,
     };
     let prepared = Prepared { found: 0, built: 0, rows: 0 };
