@@ -105,8 +105,11 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
 
 const PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
-/// What lets a certificate pass that this machine does not trust.
-const TRUST_HINT: &str = "name the file of its authority with --ca, or take any with --insecure";
+const REMEDIES: tls::Remedies = tls::Remedies {
+    authority: "name the file of its authority with --ca, or ",
+    name: "write its name in the target, or ",
+    any: "take any certificate with --insecure",
+};
 /// Ends of a request, by the class of their status.
 const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
@@ -190,7 +193,7 @@ impl<'a> Site<'a> {
         let identity = http.identity.as_ref();
         let identity = identity.map(|files| Identity { certificate: &files.cert, key: &files.key });
         let config = tls::config(trust, http.ca.as_deref(), identity, protocols)?;
-        Ok(Some(Plan { config, name: tls::server_name(host)?, hint: TRUST_HINT }))
+        Ok(Some(Plan { config, name: tls::server_name(host)?, remedies: &REMEDIES }))
     }
 }
 

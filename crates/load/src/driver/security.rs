@@ -5,15 +5,15 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use super::tls::{self, Identity, Trust};
+use super::tls::{self, Identity, Remedies, Trust};
 
 /// How TLS is spoken with a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(super) config: Arc<ClientConfig>,
     pub(super) name: ServerName<'static>,
-    /// What lets a certificate pass that is not trusted.
-    pub(super) hint: &'static str,
+    /// What to do about a certificate that is not trusted.
+    pub(super) remedies: &'static Remedies,
 }
 
 /// What a target says of TLS.
@@ -38,8 +38,11 @@ enum Mode {
     VerifyFull,
 }
 
-/// What to do about a certificate that is not trusted.
-const HINT: &str = "name the file of its authority with ca=FILE, or take any certificate with tls=require";
+const REMEDIES: Remedies = Remedies {
+    authority: "name the file of its authority with ca=FILE, or ",
+    name: "write its name as server-name=NAME, or ",
+    any: "take any certificate with tls=require",
+};
 
 impl Security {
     pub(crate) const PARAMETERS: &str =
@@ -105,7 +108,7 @@ impl Security {
         let identity = identity.map(|(certificate, key)| Identity { certificate, key });
         let config = tls::config(trust, self.ca.as_deref(), identity, protocols)?;
         let name = tls::server_name(self.server_name.as_deref().unwrap_or(host))?;
-        Ok(Some(Plan { config, name, hint: HINT }))
+        Ok(Some(Plan { config, name, remedies: &REMEDIES }))
     }
 }
 

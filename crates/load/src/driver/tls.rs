@@ -113,12 +113,35 @@ pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
         .map_err(|_| format!("`{host}` is no name that a certificate could have"))
 }
 
-/// What an error of TLS means. `hint` says what lets a certificate pass that is not trusted.
-pub(crate) fn failure(error: &Error, hint: &str) -> Failure {
+/// What the user can do about a certificate that is not trusted.
+#[derive(Debug)]
+pub(crate) struct Remedies {
+    /// If its authority is not known.
+    pub(crate) authority: &'static str,
+    /// If it is made out to another name.
+    pub(crate) name: &'static str,
+    /// In any case.
+    pub(crate) any: &'static str,
+}
+
+/// What an error of TLS means.
+pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
+    use CertificateError as Why;
     match error {
         Error::InvalidCertificate(why) => {
-            let text = format!("the server's certificate is not trusted ({}): {hint}", in_words(why));
+            let remedy = match why {
+                Why::Expired | Why::ExpiredContext { .. } => "renew it, or ",
+                Why::NotValidYet | Why::NotValidYetContext { .. } => "compare the clocks, or ",
+                Why::NotValidForName | Why::NotValidForNameContext { .. } => remedies.name,
+                _ => remedies.authority,
+            };
+            let any = remedies.any;
+            let text = format!("the server's certificate is not trusted ({}): {remedy}{any}", in_words(why));
             Failure::new(FailureClass::Configuration, text)
+        }
+        Error::InvalidMessage(why) => {
+            let text = format!("the server's answer is not TLS ({why:?}): is TLS spoken at this port?");
+            Failure::new(FailureClass::Connection, text)
         }
         _ => Failure::new(FailureClass::Connection, format!("TLS: {error}")),
     }
@@ -134,7 +157,9 @@ fn in_words(why: &CertificateError) -> String {
             "it is made out to another name than the target's".to_owned()
         }
         // The second: an authority of the same name as one that is trusted, with another key.
-        Why::UnknownIssuer | Why::BadSignature => "nobody who is trusted has signed it".to_owned(),
+        Why::UnknownIssuer | Why::BadSignature => {
+            "its authority is not among those that are trusted".to_owned()
+        }
         Why::Other(_) if is_authority(why) => "it is that of an authority, and signed by itself".to_owned(),
         other => other.to_string(),
     }
@@ -219,17 +244,17 @@ pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue
 #[derive(Debug)]
 pub(crate) struct Tls {
     connection: ClientConnection,
-    hint: &'static str,
+    remedies: &'static Remedies,
 }
 
 impl Tls {
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failure> {
-        let Plan { config, name, hint } = plan;
+        let Plan { config, name, remedies } = plan;
         let connection = ClientConnection::new(Arc::clone(config), name.clone());
-        let mut connection = connection.map_err(|e| failure(&e, hint))?;
+        let mut connection = connection.map_err(|e| failure(&e, remedies))?;
         // A request leaves as a whole, whatever its size.
         connection.set_buffer_limit(None);
-        Ok(Self { connection, hint })
+        Ok(Self { connection, remedies })
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
@@ -251,7 +276,7 @@ impl Tls {
             if self.connection.read_tls(&mut input).map_err(broken)? == 0 {
                 break;
             }
-            let state = self.connection.process_new_packets().map_err(|e| failure(&e, self.hint))?;
+            let state = self.connection.process_new_packets().map_err(|e| failure(&e, self.remedies))?;
             let fresh = state.plaintext_bytes_to_read();
             if fresh > 0 {
                 let start = heard.len();
