@@ -137,7 +137,7 @@ pub fn bits_per_s(text: &str) -> Result<u64, NotAQuantity> {
     Ok(value.round() as u64)
 }
 
-/// Reads a share as percent: `1%`, `0.5%`; yields a ratio.
+/// Reads a share as percent: `1%`, `0.5%`, or `0`; yields a ratio.
 ///
 /// # Errors
 ///
@@ -145,6 +145,9 @@ pub fn bits_per_s(text: &str) -> Result<u64, NotAQuantity> {
 /// is negative or not one.
 pub fn ratio(text: &str) -> Result<f64, NotAQuantity> {
     let wrong = || NotAQuantity { found: text.to_owned(), expected: "a percentage such as 1% or 0.5%" };
+    if text == "0" {
+        return Ok(0.0);
+    }
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     positive_number(number.trim()).map(|v| v / 100.0).ok_or_else(wrong)
 }
@@ -222,6 +225,7 @@ mod tests {
     #[test]
     fn a_share_says_its_percent_sign() {
         assert_eq!(ratio("1%"), Ok(0.01));
+        assert_eq!((ratio("0"), ratio("0%")), (Ok(0.0), Ok(0.0)), "nothing is nothing in any unit");
         assert_eq!(ratio("0.5 %"), Ok(0.005));
         for text in ["0.01", "%", "-1%", "one%"] {
             assert!(ratio(text).is_err(), "{text}");
