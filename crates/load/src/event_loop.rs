@@ -180,10 +180,10 @@ impl EventLoop {
 
     /// Takes and does events until none is left or the run ends.
     pub(crate) fn work(mut self) -> Ledger {
-        let is_open = self.engine.timeline().due.is_some();
+        let (is_open, start_ns) = (self.engine.timeline().due.is_some(), self.engine.timeline().start_ns);
         for link in 0..self.links.len() {
             if is_open {
-                self.set_free(link, EVER_NS);
+                self.set_free(link, start_ns);
             } else {
                 // Where the load rises, one joins after the other.
                 let share_ns = self.engine.share_ns(self.engine.settings.ramp_up, self.first_hand + link);
