@@ -54,7 +54,7 @@ impl Address {
 
     /// The addresses that a load connects to: one for each host of its target; none if it connects to none.
     pub(crate) fn of_load(settings: &LoadSettings) -> Vec<Self> {
-        let address = |address| match address {
+        let address = |address: ServerAddress| match address {
             ServerAddress::Unix(path) => Self::Unix(path),
             ServerAddress::Tcp(host, port) => Self::Tcp(host, port),
         };
