@@ -336,7 +336,7 @@ fn troubles(out: &mut dyn Write, record: &LoadRecord, style: Style) -> io::Resul
     for h in &record.hosts {
         let errors = h.errors.all();
         let text = format!(
-            "{}  {} connections, {} done, {} failed, {} errors",
+            "{}: {} connections, {} done, {} failed, {} errors",
             h.host,
             count(h.connections.into()),
             count(h.done),
