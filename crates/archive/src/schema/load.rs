@@ -38,7 +38,7 @@ pub(crate) struct Load {
     #[serde(default)]
     found_no_worker: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    hosts: Vec<Host>,
+    hosts: Vec<Part>,
     #[serde(default)]
     rate_changes: Vec<Change>,
     #[serde(default)]
@@ -82,9 +82,9 @@ struct Gap {
     host: Option<usize>,
 }
 
-/// One of several hosts.
+/// The part of one of several hosts.
 #[derive(Debug, Serialize, Deserialize)]
-struct Host {
+struct Part {
     host: String,
     connections: u32,
     done: u64,
@@ -232,7 +232,7 @@ impl Load {
             outages: outages.iter().map(Gap::of).collect(),
             backlog_after_warmup: *backlog_after_warmup,
             found_no_worker: *found_no_worker,
-            hosts: hosts.iter().map(Host::of).collect(),
+            hosts: hosts.iter().map(Part::of).collect(),
             rate_changes: rate_changes
                 .iter()
                 .map(|c| Change { at_s: Real(c.at_s), from_per_s: Real(c.from_per_s), per_s: Real(c.per_s) })
@@ -284,7 +284,7 @@ impl Load {
             outages: self.outages.iter().map(Gap::read).collect(),
             backlog_after_warmup: self.backlog_after_warmup,
             found_no_worker: self.found_no_worker,
-            hosts: self.hosts.into_iter().map(Host::read).collect(),
+            hosts: self.hosts.into_iter().map(Part::read).collect(),
             rate_changes: self
                 .rate_changes
                 .iter()
@@ -310,7 +310,7 @@ impl Gap {
     }
 }
 
-impl Host {
+impl Part {
     fn of(of_host: &OfHost) -> Self {
         let OfHost { host, connections, done, failed, errors } = of_host;
         let errors = Errors::of(errors);
