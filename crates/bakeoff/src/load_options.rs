@@ -223,6 +223,9 @@ pub(crate) struct PaceOptions {
     prepared: bool,
 }
 
+/// Recorded due times in nanoseconds, from 0 on.
+type DueTimes = Arc<[u64]>;
+
 impl DataOptions {
     /// The target as it was written.
     pub(crate) fn target(&self) -> Target {
@@ -293,7 +296,7 @@ pub(crate) struct Meant {
     /// What it does.
     pub(crate) settings: LoadSettings,
     /// The due times of `file:` arrivals.
-    pub(crate) recorded: Option<Arc<[u64]>>,
+    pub(crate) recorded: Option<DueTimes>,
 }
 
 /// Length of the measured phase where nobody says.
@@ -390,7 +393,7 @@ impl PaceOptions {
     }
 
     /// The arrivals that were asked for, with the due times where they are recorded.
-    fn arrivals(&self) -> anyhow::Result<(Option<Arrivals>, Option<Arc<[u64]>>)> {
+    fn arrivals(&self) -> anyhow::Result<(Option<Arrivals>, Option<DueTimes>)> {
         let Some(Arrivals::File(file)) = &self.arrivals else { return Ok((self.arrivals.clone(), None)) };
         let schedule = archive::event_log::schedule(&file.path).ends_with(Exit::Usage)?;
         Ok((Some(Arrivals::File(schedule.recorded)), Some(schedule.due_ns)))
