@@ -159,9 +159,10 @@ int on_sample(void *ctx)
 	return 0;
 }
 
-/* Some kernels show tracers not every switch. What a thread ran for since it went off tells: that was
- * no time off the CPU. */
-static __always_inline void comes_back(const struct away *away, struct task_struct *task, __u64 now_ns)
+/* Some kernels show tracers not every switch. What a thread ran for since it went off tells: that
+ * was no time off the CPU. */
+static __always_inline void comes_back(const struct away *away, struct task_struct *task,
+				       __u64 now_ns)
 {
 	__u64 ns = now_ns - away->since_ns, ran_ns = task->se.sum_exec_runtime - away->ran_ns;
 
@@ -209,7 +210,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	/* Who is off at the end stays so: user space asks for them. */
 	if (!running)
 		return 0;
-	if (leave_out && (prev->tgid == only_tgid || next->tgid == only_tgid) && ++switches % leave_out == 0)
+	if (leave_out && (prev->tgid == only_tgid || next->tgid == only_tgid) &&
+	    ++switches % leave_out == 0)
 		return 0;
 	goes_off(ctx, prev, preempt);
 	if (tid == 0)
