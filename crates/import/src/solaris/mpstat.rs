@@ -34,8 +34,6 @@ const SHARES_OFF_MAX: u64 = 4;
 /// More events than a CPU can count in a second.
 const EVENTS_PER_S_MAX: u64 = 10_000_000_000;
 
-const CSW: usize = 5;
-const ICSW: usize = 6;
 const WT: usize = 13;
 const IDL: usize = 14;
 
@@ -216,14 +214,10 @@ impl Row {
             return Some(format!("{}: no CPU counts so many events a second", named(column)));
         }
         let sum: u64 = shares.clone().map(|column| self.values[column]).sum();
-        // Each was rounded to a whole number.
-        if columns.has(CSW) && self.values[ICSW] > self.values[CSW] + 1 {
-            let whole = self.values[CSW];
-            return Some(format!("{}, more than the {whole} of csw that it is part of", named(ICSW)));
-        }
         // A CPU that is offline or did not exist all the time has 0 everywhere.
         let is_on = sum > 0 || self.values[..FIRST_PERCENTAGE].iter().any(|events| *events > 0);
         let is_whole = shares.into_iter().all(|column| columns.has(column)) && is_on;
+        // Each was rounded to a whole number.
         let text = || format!("usr, sys, wt and idl of {what} {} sum to {sum} %", self.id);
         (is_whole && !(100 - SHARES_OFF_MAX..=100 + SHARES_OFF_MAX).contains(&sum)).then(text)
     }
@@ -242,10 +236,10 @@ mod tests {
     #[test]
     fn what_no_cpu_can_have_is_named_with_its_line() {
         let header = "CPU minf mjf xcal  intr ithr  csw icsw migr smtx  srw syscl  usr sys  wt idl\n";
-        let row = |csw: u64, icsw: u64, shares: [u64; 4]| {
+        let row = |csw: u64, shares: [u64; 4]| {
             let [usr, sys, wt, idl] = shares;
             format!(
-                "  3    0   0    0     0    0 {csw} {icsw}    0    0    0     0   {usr}  {sys}   {wt} {idl}\n"
+                "  3    0   0    0     0    0 {csw}    0    0    0    0     0   {usr}  {sys}   {wt} {idl}\n"
             )
         };
         for (csw, shares, said) in [
@@ -262,17 +256,10 @@ mod tests {
                 Some("2: csw of CPU 3 is 50000000000000: no CPU counts so many events a second"),
             ),
         ] {
-            let text = header.to_owned() + &row(csw, 0, shares);
+            let text = header.to_owned() + &row(csw, shares);
             let found: Vec<String> = samples(&text)[0].impossible().iter().map(ToString::to_string).collect();
             assert_eq!(found.first().map(String::as_str), said);
         }
-        let said = |csw, icsw| {
-            let text = header.to_owned() + &row(csw, icsw, [10, 20, 0, 70]);
-            samples(&text)[0].impossible().first().map(ToString::to_string)
-        };
-        assert_eq!((said(20, 20), said(20, 21)), (None, None), "each was rounded");
-        let part = "2: icsw of CPU 3 is 22, more than the 20 of csw that it is part of";
-        assert_eq!(said(20, 22).as_deref(), Some(part));
     }
 
     #[test]
