@@ -261,7 +261,7 @@ impl Group {
         None
     }
 
-    /// One with so much memory; `None` if this machine lets nobody make one.
+    /// Creates a control group with this memory limit; `None` if this machine does not allow it.
     fn with_memory(name: &str, bytes: u64) -> Option<Self> {
         let files = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
         files.into_iter().find_map(|(mount, file)| {

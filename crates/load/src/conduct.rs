@@ -431,7 +431,7 @@ impl<'a> Conductor<'a> {
         (self.on_event)(&Event::PhaseStarts { phase, at_ns });
     }
 
-    /// Whether nobody does events. One of several hosts may be away for as long as they end on the others.
+    /// Whether no host completes events. One of several hosts may be away as long as the others complete events.
     fn is_away(&mut self) -> bool {
         let ended = self.engine.ended();
         let goes_on = std::mem::replace(&mut self.ended, ended) != ended;

@@ -92,7 +92,7 @@ fn many(work: fn(f64) -> f64, kind: Noise, rounds: u32, seed: u64) -> Scale {
 /// Its name, and what so many copies do.
 type Truth = (&'static str, fn(f64) -> f64);
 
-/// What is said of many copies beside one: that none do more, and that an efficiency is over 100 %.
+/// Prints how often the interval holds the truth, and how often each sentence about many copies is printed.
 pub(crate) fn beside(experiments: u64) {
     println!(
         "| truth | noise | rounds | the interval of times the work of one holds the truth | over 100 % | no number did more |"

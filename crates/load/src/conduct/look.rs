@@ -1,4 +1,4 @@
-//! What comes before a load: a look at each host, and its data set.
+//! Checks each host and prepares its data set before a load starts.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{Event, OnEvent};
 pub(crate) struct Seen {
     pub(crate) version: Maybe<String>,
     pub(crate) prepared: Prepared,
-    /// What was found out about the data, beside that it is there.
+    /// Results of the data check other than whether the data exist.
     pub(crate) checks: Vec<Check>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn look(
     let (settings, hosts) = (settings.clone(), Arc::clone(hosts));
     aside::run(stop, on_event, move |aside, on_event| {
         let (mut versions, mut stores) = (Vec::new(), Vec::new());
-        // A host that is not there is told before the first data set is built.
+        // Unreachable hosts are reported before any data set is built.
         for host in hosts.all() {
             let look =
                 host.driver.look(&aside.cut).map_err(|failure| host_error(&settings, host, failure))?;
@@ -73,7 +73,7 @@ fn look_at_data(
 }
 
 impl Seen {
-    /// What was found on one more host.
+    /// Adds the results of another host.
     fn add(&mut self, host: &Host, (prepared, checks): (Prepared, Vec<Check>)) {
         self.prepared.found += prepared.found;
         self.prepared.built += prepared.built;
