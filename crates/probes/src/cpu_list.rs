@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+#[cfg(feature = "bpf")]
+use nix::libc;
+
 /// A text that is not a list of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not a list of CPUs such as 0-3,8")]
@@ -42,6 +45,28 @@ pub fn online(root: &Path) -> Option<BTreeSet<u32>> {
     parse(&fs::read_to_string(root.join("sys/devices/system/cpu/online")).ok()?).ok()
 }
 
+/// The highest number that a CPU may ever have on this machine, plus one: of those that the kernel calls possible, which it
+/// fixes at boot.
+#[cfg(feature = "bpf")]
+pub(crate) fn possible_count() -> u32 {
+    let possible =
+        fs::read_to_string("/sys/devices/system/cpu/possible").ok().and_then(|text| parse(&text).ok());
+    possible.and_then(|cpus| Some(cpus.last()? + 1)).unwrap_or_else(affinity_bits)
+}
+
+/// How many CPUs the kernel's affinity masks have room for, which is at least as many as are possible; for a machine without
+/// `/sys`.
+#[cfg(feature = "bpf")]
+fn affinity_bits() -> u32 {
+    let mut mask = [0_u64; 1024];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most `size` bytes to the mask.
+    let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size, mask.as_mut_ptr()) };
+    u32::try_from(bytes)
+        .expect("the kernel tells any process its own affinity, and has room for at most 65,536 CPUs")
+        * 8
+}
+
 /// How many CPUs are online now; 1 where the kernel does not tell.
 #[cfg(feature = "bpf")]
 pub(crate) fn online_count() -> usize {
@@ -65,5 +90,13 @@ mod tests {
         for text in ["a", "3-1", "0,,1", "-1", "0-", "99999999"] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[cfg(feature = "bpf")]
+    #[test]
+    fn every_cpu_that_is_online_is_possible_and_masks_have_room_for_all() {
+        let highest = *online(Path::new("/")).unwrap().last().unwrap();
+        assert!(highest < possible_count() && possible_count() <= affinity_bits());
+        assert_eq!(affinity_bits() % 64, 0, "masks are made of words");
     }
 }

@@ -16,6 +16,8 @@ mod descriptors;
 mod elf_functions;
 pub mod environment;
 pub mod hog;
+#[cfg(all(test, feature = "bpf"))]
+mod kernel_memory;
 #[cfg(feature = "bpf")]
 mod kernel_symbols;
 pub mod limits;

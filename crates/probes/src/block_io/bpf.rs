@@ -22,6 +22,7 @@ use self::skel::{BlockIoSkel, BlockIoSkelBuilder, OpenBlockIoSkel};
 use super::{Device, IoLatency, Options, devices};
 use crate::cgroups;
 use crate::cost::{Cost, Meter};
+use crate::cpu_list;
 use crate::descriptors;
 use crate::process_ids;
 use crate::program::{
@@ -129,11 +130,16 @@ impl IoProbe {
 
     /// Watches by these events, whether there are better ones or not.
     pub(super) fn attach(options: &Options, events: IoEvents) -> libbpf_rs::Result<Self> {
+        Self::attach_for(options, events, cpu_list::possible_count())
+    }
+
+    /// - `possible`: CPUs that may want sums of their own.
+    fn attach_for(options: &Options, events: IoEvents, possible: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = BlockIoSkelBuilder::default().open(place)?;
         choose(&mut open, events);
-        set_up(&mut open, options)?;
+        set_up(&mut open, options, possible)?;
         let skel = open.load()?;
         ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         // The ends first: a start that is seen has an end that is seen.
@@ -424,12 +430,12 @@ fn choose(open: &mut OpenBlockIoSkel<'_>, events: IoEvents) {
     }
 }
 
-fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Result<()> {
+fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options, possible: u32) -> libbpf_rs::Result<()> {
     let has_owner = options.by.comm || options.by.file || options.by.cgroup;
     if !has_owner {
         open.maps.owners.set_max_entries(1)?;
     }
-    let slots = if has_owner { 0 } else { slots(options, libbpf_rs::num_possible_cpus()?) };
+    let slots = if has_owner { 0 } else { slots(options, possible as usize) };
     open.maps.slots.set_max_entries((2 * slots).max(1))?;
     for groups in [&mut open.maps.groups_even, &mut open.maps.groups_odd] {
         groups.set_max_entries(options.groups_max - slots)?;
@@ -452,6 +458,14 @@ fn set_up(open: &mut OpenBlockIoSkel<'_>, options: &Options) -> libbpf_rs::Resul
     settings.only_ops = options.ops.iter().map(bit).fold(0, |all, bit: u32| all | bit);
     settings.only_comm = comm(options.comm.as_deref());
     Ok(())
+}
+
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32, by_file: bool) -> libbpf_rs::Result<u64> {
+    let options = Options::everything(IoBy { op: true, file: by_file, ..IoBy::default() });
+    let probe = IoProbe::attach_for(&options, IoEvents::StartToDone, possible)?;
+    Ok(crate::program::kernel_bytes(&probe.skel, possible))
 }
 
 /// How many groups have sums for each CPU apart: enough for reads, writes, flushes and discards of each device, as far as

@@ -28,6 +28,8 @@ use crate::cost::Cost;
 
 #[cfg(feature = "bpf")]
 pub use self::bpf::IoProbe;
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
 pub use self::devices::{Device, DeviceError, aliases, find};
 pub(crate) use self::observe::KIND;
 

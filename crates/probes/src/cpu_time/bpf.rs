@@ -18,15 +18,16 @@ use record::clock::{Clock, Monotonic};
 use record::cpu::{Rung, TaskSample};
 use record::missing::{Maybe, Missing};
 
-use self::skel::types::{contender, contest, cpu_time, interrupts, task_record, task_time};
+use self::skel::types::{contender, contest, cpu, cpu_time, interrupts, task_record, task_time};
 use self::skel::{CpuTimeSkel, CpuTimeSkelBuilder, OpenCpuTimeSkel};
 use super::books::{Books, Edge, Interrupts, KINDS, Top};
 use super::tasks::{Ledger, Sums, Told};
 use super::{Adopt, Options, Source, SwitchClock};
 use crate::cgroups;
+use crate::cpu_list;
 use crate::hog;
 use crate::process_ids;
-use crate::program::{self, KERNEL_BTF, Spent};
+use crate::program::{self, KERNEL_BTF, PerCpu, Spent};
 use crate::topology::Cores;
 
 #[allow(
@@ -43,9 +44,7 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/cpu_time.skel.rs"));
 }
 
-/// As in `cpu_time.h`.
-const CPU_TIME_CPUS: usize = 1024;
-
+const _: () = assert!(size_of::<cpu>() == 4096);
 const _: () = assert!(size_of::<cpu_time>() == 256);
 const _: () = assert!(size_of::<interrupts>() == 256);
 const WAIT_BUCKETS: usize = 40;
@@ -56,6 +55,7 @@ const _: () = assert!(size_of::<task_record>() == 168);
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
     skel: CpuTimeSkel<'static>,
+    cpus: PerCpu<cpu>,
     hook: Hook,
     epoch: u64,
     ledger: Option<Ledger>,
@@ -80,9 +80,10 @@ enum Hook {
     Raw,
 }
 
-/// What else is asked for.
-#[derive(Debug, Clone, Copy, Default)]
+/// What else is asked for, and how many CPUs there is to be room for.
+#[derive(Debug, Clone, Copy)]
 struct Wanted<'a> {
+    possible: u32,
     tasks: Option<&'a Cores>,
     waits: bool,
 }
@@ -95,7 +96,7 @@ impl Bpf {
     /// A sentence for people: what is missing, and how to get it.
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         let (tasks, clock) = (options.tasks.as_ref(), options.clock);
-        let wanted = Wanted { tasks, waits: options.waits };
+        let wanted = Wanted { possible: cpu_list::possible_count(), tasks, waits: options.waits };
         // The library would write to stderr; what we have to say, we say in a note.
         libbpf_rs::set_print(None);
         let by_btf = |hook: Hook| {
@@ -116,7 +117,7 @@ impl Bpf {
             }),
         };
         best.or_else(|why| {
-            let raw = Self::attach(Hook::Raw, Wanted::default());
+            let raw = Self::attach(Hook::Raw, Wanted { tasks: None, waits: false, ..wanted });
             let mut bpf = raw.map_err(|e| {
                 let refusal = program::refusal("context switches", &e);
                 if Path::new(KERNEL_BTF).exists() { refusal } else { format!("{refusal}; {why}") }
@@ -134,7 +135,6 @@ impl Bpf {
     }
 
     fn attach(hook: Hook, wanted: Wanted<'_>) -> libbpf_rs::Result<Self> {
-        let Wanted { tasks, waits } = wanted;
         // The object lives at this address until it is dropped; leaking the few bytes that hold its address lets the
         // skeleton be kept in a struct without a lifetime. The kernel's side is freed when `skel` is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -145,12 +145,12 @@ impl Bpf {
             builder.obj_builder.btf_custom_path(format!("/proc/self/fd/{}", types.as_raw_fd()))?;
         }
         let mut open = builder.open(place)?;
-        choose(&mut open, hook);
         open.progs.replay.set_autoload(false);
-        ask_for_tasks(&mut open, tasks)?;
-        let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
-        settings.with_wait_histogram = waits;
+        set_up(&mut open, hook, wanted)?;
         let skel = open.load()?;
+        let cpus = PerCpu::map(&skel.maps.cpus)?;
+        let tasks = wanted.tasks;
+        place_on_cores(&cpus, tasks);
         // The names of threads that ran most are a courtesy: without this event they are those of the first stint.
         let mut links: Vec<Link> = skel.progs.on_rename.attach().into_iter().collect();
         links.push(on_switch(&skel, hook).attach()?);
@@ -168,6 +168,7 @@ impl Bpf {
         let (note, sees_waits) = (no_interrupts.clone(), hook != Hook::Raw);
         let mut bpf = Self {
             skel,
+            cpus,
             hook,
             epoch: 0,
             ledger,
@@ -199,22 +200,24 @@ impl Bpf {
         self.skel.progs.close_books.test_run(on_cpu).map(drop)
     }
 
-    fn closed(&self, cpu: u32) -> cpu_time {
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        // SAFETY: plain integers in memory that is mapped as long as `skel` lives. Only a closing of this CPU writes
-        // this entry; closings are ordered by us, through `&mut self`, and each has ended when its call returns.
-        unsafe { ptr::read_volatile(&raw const shared.closed[cpu as usize]) }
+    /// Where what the programs keep of that CPU is.
+    ///
+    /// # Errors
+    ///
+    /// Missing if the kernel does not call that CPU possible.
+    fn place(&self, cpu: u32) -> Maybe<*const cpu> {
+        let place = self.cpus.of(cpu).map(<*mut cpu>::cast_const);
+        place.ok_or_else(|| Missing::because("the kernel does not list it as possible"))
     }
 
-    fn books(&self, cpu: u32, closed: &cpu_time) -> Books {
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        let cpu = cpu as usize;
+    fn books(&self, place: *const cpu, closed: &cpu_time) -> Books {
         // The half that was in use until that closing; the programs write the other one now.
         let half = usize::from(closed.closings & 1 == 1);
-        // SAFETY: as in `closed`; only the next closing but one starts to write this half again.
-        let contests = unsafe { ptr::read_volatile(&raw const shared.now[cpu].contests[half]) };
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only the next closing but one starts to
+        // write this half again; closings are ordered by us, through `&mut self`.
+        let contests = unsafe { ptr::read_volatile(&raw const (*place).contests[half]) };
         // SAFETY: as above.
-        let contenders = unsafe { ptr::read_volatile(&raw const shared.contenders[half][cpu]) };
+        let contenders = unsafe { ptr::read_volatile(&raw const (*place).contenders[half]) };
         let top = winner(&contests, &contenders).map(|(set, way, ns)| {
             let who = &contenders[set][way];
             Top {
@@ -229,7 +232,7 @@ impl Bpf {
             busy_ns: closed.busy_ns,
             idle_ns: closed.idle_ns,
             switches: closed.switches,
-            interrupts: self.no_interrupts.is_none().then(|| self.interrupts(cpu, closed)),
+            interrupts: self.no_interrupts.is_none().then(|| interrupts_of(place, closed)),
             wait_ns: self.sees_waits.then_some(closed.wait_ns),
             member_ns: closed.member_ns,
             member_interrupted_ns: closed.member_interrupted_ns,
@@ -251,16 +254,6 @@ impl Bpf {
     fn shown(&self, id: u32) -> u32 {
         shown(&self.ids, id)
     }
-
-    /// Shares by kind are read a little after the closing, each count by itself.
-    fn interrupts(&self, cpu: usize, closed: &cpu_time) -> Interrupts {
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        // SAFETY: plain integers in memory that is mapped as long as `skel` lives; an aligned word is read whole.
-        let all = unsafe { ptr::read_volatile(&raw const shared.now[cpu].irq.by_kind) };
-        let mut by_kind = [0; KINDS.len()];
-        by_kind.copy_from_slice(&all[..KINDS.len()]);
-        Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
-    }
 }
 
 impl Source for Bpf {
@@ -280,11 +273,10 @@ impl Source for Bpf {
         if !self.sees_waits {
             return Err(Missing::because("waits need tp_btf"));
         }
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
         let mut all = [0; WAIT_BUCKETS];
-        for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CPU_TIME_CPUS) {
-            // SAFETY: as in `interrupts`.
-            let of_cpu = unsafe { ptr::read_volatile(&raw const shared.waits[*cpu as usize].histogram) };
+        for place in cpus.iter().filter_map(|cpu| self.cpus.of(*cpu)) {
+            // SAFETY: plain integers in memory that is mapped as long as `cpus` lives; an aligned word is read whole.
+            let of_cpu = unsafe { ptr::read_volatile(&raw const (*place).waits.histogram) };
             all.iter_mut().zip(of_cpu).for_each(|(sum, n)| *sum += u64::from(n));
         }
         let from_ns = |bucket: usize| if bucket == 0 { 0 } else { 1_u64 << bucket };
@@ -348,21 +340,21 @@ impl Source for Bpf {
     }
 
     fn close(&mut self, cpu: u32) -> Maybe<Edge> {
-        if cpu as usize >= CPU_TIME_CPUS {
-            return Err(Missing::because(format!("the layout has room for {CPU_TIME_CPUS} CPUs")));
-        }
+        let place = self.place(cpu)?;
         // By our own clock the kernel closed them between these two readings. Where its own stamp lies between them,
         // both clocks agree as far as can be known; what is outside of that shows in the balance.
         let before_ns = Monotonic.now_ns();
         self.run_closing(cpu).map_err(|e| Missing::because(format!("its books could not be closed: {e}")))?;
         let after_ns = Monotonic.now_ns();
-        let closed = self.closed(cpu);
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. Only a closing of this CPU writes them;
+        // closings are ordered by us, through `&mut self`, and each has ended when its call returns.
+        let closed = unsafe { ptr::read_volatile(&raw const (*place).closed) };
         if closed.since_ns == 0 {
             return Err(Missing::because(
                 "it has not switched since the start, so its clock is not known yet",
             ));
         }
-        Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(cpu, &closed) })
+        Ok(Edge { wall_ns: closed.closed_ns.clamp(before_ns, after_ns), books: self.books(place, &closed) })
     }
 
     fn cost(&mut self) -> Maybe<[f64; 2]> {
@@ -392,9 +384,36 @@ impl fmt::Debug for Bpf {
     }
 }
 
+/// Shares by kind are read a little after the closing, each count by itself.
+fn interrupts_of(place: *const cpu, closed: &cpu_time) -> Interrupts {
+    // SAFETY: plain integers in memory that its owner keeps mapped; an aligned word is read whole.
+    let all = unsafe { ptr::read_volatile(&raw const (*place).irq.by_kind) };
+    let mut by_kind = [0; KINDS.len()];
+    by_kind.copy_from_slice(&all[..KINDS.len()]);
+    Interrupts { irq_ns: closed.irq_ns, softirq_ns: closed.softirq_ns, count: closed.interrupts, by_kind }
+}
+
 /// The id by which this PID namespace knows a process or thread; the machine's where it knows none.
 fn shown(ids: &HashMap<u32, u32>, id: u32) -> u32 {
     ids.get(&id).copied().unwrap_or(id)
+}
+
+fn set_up(open: &mut OpenCpuTimeSkel<'_>, hook: Hook, wanted: Wanted<'_>) -> libbpf_rs::Result<()> {
+    choose(open, hook);
+    open.maps.cpus.set_max_entries(wanted.possible)?;
+    let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
+    settings.with_wait_histogram = wanted.waits;
+    ask_for_tasks(open, wanted.tasks)
+}
+
+/// Tells the programs of each CPU's core, before they run.
+fn place_on_cores(places: &PerCpu<cpu>, cores: Option<&Cores>) {
+    for (core, cpus) in (1..).zip(cores.into_iter().flat_map(Cores::shared)) {
+        for place in cpus.iter().filter_map(|cpu| places.of(*cpu)) {
+            // SAFETY: an aligned word in memory that is mapped as long as `places` lives; the programs only read it.
+            unsafe { ptr::write_volatile(&raw mut (*place).core, core) };
+        }
+    }
 }
 
 /// Has that one of the programs on the switch loaded, and no other.
@@ -458,14 +477,20 @@ fn ask_for_tasks(open: &mut OpenCpuTimeSkel<'_>, tasks: Option<&Cores>) -> libbp
     open.maps.ended.set_autocreate(tasks.is_some())?;
     open.maps.cores.set_autocreate(tasks.is_some())?;
     let Some(cores) = tasks else { return Ok(()) };
+    let shared = u32::try_from(cores.shared().len()).expect("there are fewer cores than CPUs");
+    open.maps.cores.set_max_entries(shared.max(1))?;
     let settings = open.maps.rodata_data.as_deref_mut().expect("our object has a .rodata");
     settings.with_tasks = true;
-    for (core, cpus) in (1..).zip(cores.shared()) {
-        for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CPU_TIME_CPUS) {
-            settings.core_of[*cpu as usize] = core;
-        }
-    }
     Ok(())
+}
+
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32, with_tasks: bool) -> libbpf_rs::Result<u64> {
+    let cores = Cores::default();
+    let (tasks, hook) = if with_tasks { (Some(&cores), Hook::WithTasks) } else { (None, Hook::Btf) };
+    let bpf = Bpf::attach(hook, Wanted { possible, tasks, waits: with_tasks })?;
+    Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 
 /// What the kernel side tells of every thread: first of those that live, then of those that ended.
@@ -540,7 +565,10 @@ mod tests {
         let all = [Hook::Btf, Hook::Raw, Hook::ByScheduler, Hook::WithTasks];
         let cores = Cores::default();
         let tasks = |hook: Hook| (hook == Hook::WithTasks).then_some(&cores);
-        let mut all = all.map(|hook| Bpf::attach(hook, Wanted { tasks: tasks(hook), waits: false }).unwrap());
+        let mut all = all.map(|hook| {
+            let possible = cpu_list::possible_count();
+            Bpf::attach(hook, Wanted { possible, tasks: tasks(hook), waits: false }).unwrap()
+        });
         // The scheduler's clock is known from the first switch after the first closing on.
         for bpf in &mut all {
             let _ = bpf.close(here);
@@ -562,17 +590,19 @@ mod tests {
         }
     }
 
-    /// The programs with one core of CPUs 0 to `threads`, for [`switch_at`] to play switches on; not attached.
-    fn one_core(threads: u32) -> Option<CpuTimeSkel<'static>> {
+    /// The programs on a machine with one core of several CPUs, for [`switch_at`] to play switches on; not attached.
+    fn one_core(possible: u32, cpus: &str) -> Option<(CpuTimeSkel<'static>, PerCpu<cpu>)> {
         if !nix::unistd::geteuid().is_root() || !Path::new(KERNEL_BTF).exists() {
             return None;
         }
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CpuTimeSkelBuilder::default().open(place).unwrap();
-        let cores = Cores::declared(&format!("0-{}", threads - 1)).unwrap();
-        choose(&mut open, Hook::WithTasks);
-        ask_for_tasks(&mut open, Some(&cores)).unwrap();
-        Some(open.load().unwrap())
+        let cores = Cores::declared(cpus).unwrap();
+        set_up(&mut open, Hook::WithTasks, Wanted { possible, tasks: Some(&cores), waits: false }).unwrap();
+        let skel = open.load().unwrap();
+        let cpus = PerCpu::map(&skel.maps.cpus).unwrap();
+        place_on_cores(&cpus, Some(&cores));
+        Some((skel, cpus))
     }
 
     /// A switch on a CPU to a task or to idle; what the stint that ended had: alone, and its share, in ns.
@@ -617,13 +647,14 @@ mod tests {
             chance ^= chance << 17;
             chance % below
         };
-        let Some(mut machines) = [2, 4, 8].into_iter().map(one_core).collect::<Option<Vec<_>>>() else {
+        let machine = |threads: u32| one_core(8, &format!("0-{}", threads - 1));
+        let Some(mut machines) = [2, 4, 8].into_iter().map(machine).collect::<Option<Vec<_>>>() else {
             eprintln!("skipped: needs root and a kernel with BTF");
             return;
         };
         for schedule in 0..1_000_u64 {
             let kind = usize::try_from(schedule % 3).unwrap();
-            let (skel, threads) = (&mut machines[kind], 2_usize << kind);
+            let (skel, threads) = (&mut machines[kind].0, 2_usize << kind);
             // Each schedule starts with every CPU idle, at a time of its own.
             let start_ns = (schedule + 1) * 1_000_000_000_000;
             for cpu in 0..8 {
@@ -666,7 +697,7 @@ mod tests {
 
     #[test]
     fn root_eight_hogs_on_one_core_have_an_eighth_of_it_each() {
-        let Some(mut skel) = one_core(8) else { return };
+        let Some((mut skel, _)) = one_core(8, "0-7") else { return };
         for cpu in 0..8 {
             switch_at(&mut skel, cpu, 1_000, true);
         }
@@ -675,6 +706,23 @@ mod tests {
             assert_eq!(alone_ns, 0);
             assert!((share_ns - 2.5e9).abs() < 1.0, "{share_ns}");
         }
+    }
+
+    #[test]
+    fn root_a_machine_may_have_any_number_of_cpus_and_has_no_more() {
+        // Cores may be declared that the machine does not have.
+        let Some((mut skel, cpus)) = one_core(3_000, "2998-3001") else { return };
+        let counted = |cpu| {
+            // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives.
+            cpus.of(cpu).map(|place| unsafe { ptr::read_volatile(&raw const (*place).stint.counted) })
+        };
+        for cpu in 2_997..3_002 {
+            switch_at(&mut skel, cpu, 1_000, true);
+        }
+        assert_eq!([2_997, 2_998, 2_999, 3_000].map(counted), [Some(0), Some(1), Some(1), None]);
+        // Both had a half of their core, CPU 2997 has one for itself, and the others have no books.
+        let (alone_ns, share_ns) = switch_at(&mut skel, 2_999, 3_000, false);
+        assert!(alone_ns == 0 && (share_ns - 1_000.0).abs() < 1.0, "{alone_ns} {share_ns}");
     }
 
     #[test]

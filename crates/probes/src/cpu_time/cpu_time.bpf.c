@@ -13,6 +13,7 @@
 #include "hist.bpf.h"
 #include "kernels.bpf.h"
 #include "cpu_time.h"
+#include "cpus.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -21,16 +22,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile bool by_scheduler = false;
 const volatile bool has_btf = false;
 
-struct cpu now[CPU_TIME_CPUS] __attribute__((aligned(CACHE_LINE_BYTES)));
-
 #include "interrupts.bpf.h"
 #include "waits.bpf.h"
 #include "tasks.bpf.h"
-
-/* A copy of the books as of the last closing. Only a closing writes it, so user space, which orders
- * the closings, reads it without a lock. */
-struct cpu_time closed[CPU_TIME_CPUS];
-struct contender contenders[2][CPU_TIME_CPUS][CONTEST_SETS][CONTEST_WAYS];
 
 enum {
 	/* After a closing, so many switches read both clocks. */
@@ -38,15 +32,6 @@ enum {
 	/* By the scheduler's clock a switch may lie a little before the closing that it follows. */
 	BACKWARD_NS_MAX = 1000000,
 };
-
-static __always_inline struct cpu *books_of(__u32 cpu)
-{
-	struct cpu *here = &now[cpu];
-
-	/* In a register, instead of being worked out anew for every field. */
-	barrier_var(here);
-	return here;
-}
 
 /* The current task, which had the CPU until now, takes the place of whoever ran least. Not inlined,
  * like everything that a usual switch does not need: its path then fits in registers.
@@ -77,21 +62,21 @@ SEC("raw_tp/task_rename")
 int on_rename(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u32 tid = bpf_get_current_pid_tgid(), set = tid % CONTEST_SETS;
-	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *here = cpu_here();
 	__u32 half;
 
-	if (cpu >= CPU_TIME_CPUS || ctx->args[0] != bpf_get_current_task())
+	if (!here || ctx->args[0] != bpf_get_current_task())
 		return 0;
-	half = now[cpu].books.closings & 1;
+	half = here->books.closings & 1;
 	for (int way = 0; way < CONTEST_WAYS; way++) {
-		if (now[cpu].contests[half][set].tid[way] == tid)
-			bpf_probe_read_kernel_str(contenders[half][cpu][set][way].comm, COMM_BYTES,
+		if (here->contests[half][set].tid[way] == tid)
+			bpf_probe_read_kernel_str(here->contenders[half][set][way].comm, COMM_BYTES,
 						  (void *)ctx->args[1]);
 	}
 	return 0;
 }
 
-static __always_inline void compete(struct cpu *here, __u32 cpu, __u32 tid, __u64 ns)
+static __always_inline void compete(struct cpu *here, __u32 tid, __u64 ns)
 {
 	__u32 half = here->books.closings & 1, set = tid % CONTEST_SETS;
 	struct contest *contest = &here->contests[half][set];
@@ -103,7 +88,7 @@ static __always_inline void compete(struct cpu *here, __u32 cpu, __u32 tid, __u6
 			return;
 		}
 	}
-	take_place(contest, contenders[half][cpu][set], tid, ns);
+	take_place(contest, here->contenders[half][set], tid, ns);
 }
 
 /* How long a task had the CPU when it last had one, by the scheduler's own clock. */
@@ -159,7 +144,7 @@ static __noinline __u64 book_unseen(struct cpu_time *c, __u64 task, __u32 tid, _
  * the task that had the CPU until now. Yields the part that is surely its own. What is booked
  * before the first closing means nothing: who reads the books takes differences.
  */
-static __always_inline __u64 book(struct cpu *here, __u32 cpu, __u64 task, __u32 tid, __u64 now_ns,
+static __always_inline __u64 book(struct cpu *here, __u64 task, __u32 tid, __u64 now_ns,
 				  bool is_closing)
 {
 	struct cpu_time *c = &here->books;
@@ -184,7 +169,7 @@ static __always_inline __u64 book(struct cpu *here, __u32 cpu, __u64 task, __u32
 		c->busy_ns += ns;
 	}
 	if (tid)
-		compete(here, cpu, tid, own_ns);
+		compete(here, tid, own_ns);
 	return own_ns;
 }
 
@@ -221,15 +206,13 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 tid = prev->pid;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu *here;
+	struct cpu *here = cpu_here();
 
-	if (cpu >= CPU_TIME_CPUS)
+	if (!here)
 		return 0;
-	here = books_of(cpu);
 	cut_interrupts(&here->irq);
-	book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
-	book_wait(&here->books, cpu, next);
+	book(here, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+	book_wait(here, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -241,20 +224,18 @@ int BPF_PROG(on_switch_by_scheduler, bool preempt, struct task_struct *prev,
 	     struct task_struct *next)
 {
 	__u32 tid = prev->pid;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu *here;
+	struct cpu *here = cpu_here();
 	__u64 now_ns;
 
-	if (cpu >= CPU_TIME_CPUS)
+	if (!here)
 		return 0;
-	here = books_of(cpu);
 	/* As the scheduler read it when it began to switch. */
 	now_ns = next->se.cfs_rq->rq->clock;
 	if (here->books.to_compare)
 		compare_clocks(&here->books, now_ns);
 	cut_interrupts(&here->irq);
-	book(here, cpu, (__u64)prev, tid, now_ns, false);
-	book_wait(&here->books, cpu, next);
+	book(here, (__u64)prev, tid, now_ns, false);
+	book_wait(here, next);
 	here->books.running = (__u64)next;
 	here->books.switches++;
 	return 0;
@@ -265,29 +246,27 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_with_tasks, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 tid = prev->pid;
-	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *here = cpu_here();
 	struct cpu_time *c;
-	struct cpu *here;
 	struct stint had;
 	__u64 own_ns = 0, ns;
 
-	if (cpu >= CPU_TIME_CPUS)
+	if (!here)
 		return 0;
-	here = books_of(cpu);
 	c = &here->books;
 	ns = c->since_ns;
 	cut_interrupts(&here->irq);
 	if (ns != 0)
-		own_ns = book(here, cpu, (__u64)prev, tid, bpf_ktime_get_ns(), false);
+		own_ns = book(here, (__u64)prev, tid, bpf_ktime_get_ns(), false);
 	else
 		c->since_ns = ns = bpf_ktime_get_ns();
 	ns = c->since_ns - ns;
-	book_wait(c, cpu, next);
+	book_wait(here, next);
 	c->running = (__u64)next;
 	c->switches++;
-	had = next_stint(c, cpu, c->since_ns, next->pid != 0);
+	had = next_stint(here, c->since_ns, next->pid != 0);
 	if (tid)
-		credit(c, cpu, prev, own_ns, ns, &had, 1);
+		credit(here, prev, own_ns, ns, &had, 1);
 	if (will_not_come_back(prev))
 		bury(c, prev);
 	return 0;
@@ -299,16 +278,14 @@ int on_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 task = ctx->args[1];
 	__u32 tid = bpf_get_current_pid_tgid();
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct cpu *here;
+	struct cpu *here = cpu_here();
 
-	if (cpu >= CPU_TIME_CPUS)
+	if (!here)
 		return 0;
-	here = books_of(cpu);
 	if (tid == 0)
 		here->books.idle_task = task;
 	cut_interrupts(&here->irq);
-	book(here, cpu, task, tid, bpf_ktime_get_ns(), false);
+	book(here, task, tid, bpf_ktime_get_ns(), false);
 	here->books.running = ctx->args[2];
 	here->books.switches++;
 	return 0;
@@ -323,14 +300,12 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 {
 	__u64 task = bpf_get_current_task();
 	__u32 tid = bpf_get_current_pid_tgid();
-	__u32 cpu = bpf_get_smp_processor_id();
+	struct cpu *here = cpu_here();
 	__u64 own_ns = 0, ns, at_ns;
 	struct cpu_time *c;
-	struct cpu *here;
 
-	if (cpu >= CPU_TIME_CPUS)
+	if (!here)
 		return 0;
-	here = books_of(cpu);
 	c = &here->books;
 	if (tid == 0)
 		c->idle_task = task;
@@ -342,21 +317,21 @@ int close_books(struct bpf_raw_tracepoint_args *ctx)
 	}
 	ns = c->since_ns;
 	if (at_ns)
-		own_ns = book(here, cpu, task, tid, at_ns, true);
+		own_ns = book(here, task, tid, at_ns, true);
 	ns = c->since_ns - ns;
 	c->running = task;
 	if (with_tasks) {
-		struct stint had = next_stint(c, cpu, c->since_ns, tid != 0);
+		struct stint had = next_stint(here, c->since_ns, tid != 0);
 
 		if (tid)
-			credit(c, cpu, bpf_get_current_task_btf(), own_ns, ns, &had, 0);
+			credit(here, bpf_get_current_task_btf(), own_ns, ns, &had, 0);
 	}
 	c->irq_ns = here->irq.irq_ns;
 	c->softirq_ns = here->irq.softirq_ns;
 	c->cut = here->irq.cut;
 	c->interrupts = here->irq.entries + here->irq.softirq_entries;
 	c->epoch = ctx->args[0];
-	closed[cpu] = *c;
+	here->closed = *c;
 	c->closings++;
 	__builtin_memset(here->contests[c->closings & 1], 0, sizeof(here->contests[0]));
 	return 0;

@@ -3,7 +3,6 @@
 #define CPU_TIME_H
 
 enum {
-	CPU_TIME_CPUS = 1024,
 	CACHE_LINE_BYTES = 64,
 	/* Threads that compete for "ran most on this CPU": sets by the low bits of the id, ways
 	   within. */
@@ -82,7 +81,7 @@ _Static_assert(sizeof(struct interrupts) == 4 * CACHE_LINE_BYTES, "bpf.rs expect
  * each count by itself is whole. */
 struct wait_books {
 	__u64 ns_max;
-	__u64 unused;
+	__u64 unused[3];
 	__u32 histogram[WAIT_BUCKETS];
 };
 _Static_assert(__builtin_offsetof(struct cpu_time, epoch) == CACHE_LINE_BYTES,
@@ -97,14 +96,6 @@ struct contest {
 };
 _Static_assert(sizeof(struct contest) == CACHE_LINE_BYTES, "bpf.rs expects 64 bytes");
 
-/* Everything that a switch on one CPU touches. */
-struct cpu {
-	struct cpu_time books;
-	struct interrupts irq;
-	/* One half is in use, the other holds the interval that was closed last. */
-	struct contest contests[2][CONTEST_SETS];
-};
-
 /* Who a competing thread is; written when it takes a place, so off the usual path. */
 struct contender {
 	__u64 over_ns; /* what was inherited */
@@ -113,6 +104,33 @@ struct contender {
 	char comm[COMM_BYTES];
 };
 _Static_assert(sizeof(struct contender) == 32, "bpf.rs expects 32 bytes");
+
+/* A core's clocks as its CPU's current stint began. */
+struct stint {
+	__u64 alone_ns;
+	__u64 share;
+	__u64 counted; /* 1: the CPU is one of its core's busy ones */
+};
+
+/* Everything of one CPU, what a switch touches first. A page, and so no part of a page is shared by
+ * two CPUs. */
+struct cpu {
+	struct cpu_time books;
+	struct interrupts irq;
+	struct stint stint;
+	__u64 core; /* the number of its core plus one; 0: the CPU has its core for itself */
+	__u64 unused[4];
+	/* One half is in use, the other holds the interval that was closed last. */
+	struct contest contests[2][CONTEST_SETS];
+	struct wait_books waits;
+	/* A copy of the books as of the last closing. Only a closing writes it, so user space,
+	 * which orders the closings, reads it without a lock. */
+	struct cpu_time closed;
+	struct contender contenders[2][CONTEST_SETS][CONTEST_WAYS];
+};
+_Static_assert(sizeof(struct cpu) == 64 * CACHE_LINE_BYTES, "bpf.rs expects 4096 bytes");
+_Static_assert(__builtin_offsetof(struct cpu, contests) % CACHE_LINE_BYTES == 0,
+	       "a contest is one line");
 
 enum {
 	/* Shares of a core are counted in 1/840 ns: 840 can be divided by 1 to 8. */
@@ -160,13 +178,6 @@ struct core_clock {
 	__u64 share;	/* busy time divided by how many were; 1/840 ns */
 	__u32 busy;	/* how many are */
 	__u32 lock;	/* 1: a CPU is at it */
-};
-
-/* A core's clocks as its CPU's current stint began. */
-struct stint {
-	__u64 alone_ns;
-	__u64 share;
-	__u64 counted; /* 1: the CPU is one of its core's busy ones */
 };
 
 #endif

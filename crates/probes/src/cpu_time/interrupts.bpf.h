@@ -12,11 +12,9 @@
 
 static __always_inline struct interrupts *interrupts_here(void)
 {
-	__u64 cpu = bpf_get_smp_processor_id();
+	struct cpu *here = cpu_here();
 
-	if (cpu >= CPU_TIME_CPUS)
-		return 0;
-	return &now[at_most_last(cpu, CPU_TIME_CPUS)].irq;
+	return here ? &here->irq : NULL;
 }
 
 static __always_inline int enter_irq(__u32 kind)

@@ -40,6 +40,8 @@ use crate::proc_stat::{self, Booked, ProcStat};
 use crate::ticks::{self, Shares, Tally, Ticks};
 use crate::topology::Cores;
 
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
 pub use self::watch::{Watch, Watched};
 
 /// What to watch, and how.

@@ -9,16 +9,13 @@
 const volatile bool with_tasks = false;
 /* Whether sums can be allocated under the run queue's lock. */
 const volatile bool creates_at_switch = false;
-/* The core of each CPU plus one; 0: the CPU has its core for itself. */
-const volatile __u16 core_of[CPU_TIME_CPUS];
 
-struct stint stints[CPU_TIME_CPUS];
 /* Never written: so that the type reaches user space's side. */
 struct task_record type_of_record;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, CPU_TIME_CPUS);
+	__uint(max_entries, 1); /* cores that several CPUs share; set before loading */
 	__type(key, __u32);
 	__type(value, struct core_clock);
 } cores SEC(".maps");
@@ -70,18 +67,17 @@ static __always_inline void unlock(struct core_clock *core)
 }
 
 /* Ends one stint on a CPU and begins the next; yields what the one that ended had of the core. */
-static __always_inline struct stint next_stint(struct cpu_time *c, __u32 cpu, __u64 now_ns,
-					       bool busy)
+static __always_inline struct stint next_stint(struct cpu *here, __u64 now_ns, bool busy)
 {
-	struct stint *stint = &stints[cpu], had = {};
-	__u32 number = core_of[cpu] - 1;
+	struct stint *stint = &here->stint, had = {};
+	__u32 number = here->core - 1;
 	struct core_clock *core;
 
-	if (core_of[cpu] == 0)
+	if (here->core == 0)
 		return had;
 	core = bpf_map_lookup_elem(&cores, &number);
 	if (!core || !lock(core)) {
-		c->lost_core++;
+		here->books.lost_core++;
 		return had;
 	}
 	advance(core, now_ns);
@@ -109,9 +105,10 @@ static __always_inline __u64 part_of(__u64 value, __u64 part, __u64 whole)
 
 /* Adds to a task's sums what it had since they were last added to: `own_ns` of the `ns` for which
  * `had` tells of the core. They differ after switches that we were not shown. */
-static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_struct *task,
-				   __u64 own_ns, __u64 ns, struct stint *had, __u64 came_off)
+static __always_inline void credit(struct cpu *here, struct task_struct *task, __u64 own_ns,
+				   __u64 ns, struct stint *had, __u64 came_off)
 {
+	struct cpu_time *c = &here->books;
 	struct task_books *books;
 
 	if (own_ns < ns) {
@@ -143,7 +140,7 @@ static __always_inline void credit(struct cpu_time *c, __u32 cpu, struct task_st
 	books->now.on_cpu_ns += own_ns;
 	books->now.interrupted_ns += c->interrupted_ns;
 	books->now.stints += came_off;
-	if (core_of[cpu]) {
+	if (here->core) {
 		books->now.alone_ns += had->alone_ns;
 		books->now.share += had->share;
 	} else {
@@ -159,21 +156,22 @@ __u32 adopter;
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct task_books *books;
 	bool member = parent->tgid == adopter && child->tgid != parent->tgid;
+	struct task_books *books;
+	struct cpu *here;
 
-	if (cpu >= CPU_TIME_CPUS)
-		return 0;
 	if (!member) {
 		books = bpf_task_storage_get(&task_sums, parent, 0, 0);
 		member = books && books->member;
 	}
 	books = bpf_task_storage_get(&task_sums, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (books)
+	if (books) {
 		books->member = member;
-	else
-		now[cpu].books.lost_tasks++;
+		return 0;
+	}
+	here = cpu_here();
+	if (here)
+		here->books.lost_tasks++;
 	return 0;
 }
 
@@ -239,11 +237,11 @@ struct stint replayed;
 SEC("raw_tp")
 int replay(struct bpf_raw_tracepoint_args *ctx)
 {
-	__u32 cpu = ctx->args[0];
+	__u32 number = ctx->args[0];
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
 
-	if (cpu >= CPU_TIME_CPUS)
-		return 0;
-	replayed = next_stint(&now[cpu].books, cpu, ctx->args[1], ctx->args[2]);
+	if (cpu)
+		replayed = next_stint(cpu, ctx->args[1], ctx->args[2]);
 	return 0;
 }
 

@@ -9,11 +9,9 @@
 /* Set before loading. */
 const volatile bool with_wait_histogram = false;
 
-struct wait_books waits[CPU_TIME_CPUS] __attribute__((aligned(CACHE_LINE_BYTES)));
-
 /* The thread comes on: its wait is over. It is traced before the scheduler books it. A thread that
  * was moved to this CPU while it waited was queued anew. */
-static __always_inline void book_wait(struct cpu_time *c, __u32 cpu, struct task_struct *next)
+static __always_inline void book_wait(struct cpu *here, struct task_struct *next)
 {
 	__u64 queued_ns, ns;
 
@@ -25,11 +23,11 @@ static __always_inline void book_wait(struct cpu_time *c, __u32 cpu, struct task
 	ns = next->se.cfs_rq->rq->clock - queued_ns;
 	if ((__s64)ns <= 0)
 		return;
-	c->wait_ns += ns;
+	here->books.wait_ns += ns;
 	if (with_wait_histogram) {
-		count_in(waits[cpu].histogram, WAIT_BUCKETS, log2_of(ns));
-		if (ns > waits[cpu].ns_max)
-			waits[cpu].ns_max = ns;
+		count_in(here->waits.histogram, WAIT_BUCKETS, log2_of(ns));
+		if (ns > here->waits.ns_max)
+			here->waits.ns_max = ns;
 	}
 }
 

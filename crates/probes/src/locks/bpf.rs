@@ -185,6 +185,13 @@ pub(super) fn ns_per_wait() -> Maybe<f64> {
     Ok(begin.ns_per_run()? + end.ns_per_run()?)
 }
 
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
+    let bpf = Bpf::attach(&Options::of_everyone())?;
+    Ok(program::kernel_bytes(&bpf.skel, possible))
+}
+
 /// What the kernel's side writes of a stack: addresses, innermost first, then zeros.
 fn frames(stack: &[u8]) -> Vec<u64> {
     let words = stack.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().expect("eight bytes")));

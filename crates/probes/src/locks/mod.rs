@@ -40,6 +40,9 @@ use crate::kernel_symbols::KernelSymbols;
 #[cfg(feature = "bpf")]
 pub(crate) use self::form::waits;
 
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
+
 /// Whose waits to watch, and how much room there is for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {

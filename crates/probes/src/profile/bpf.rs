@@ -12,10 +12,10 @@ use record::clock::{Clock, Monotonic};
 use record::missing::Maybe;
 use record::profile::{ProfileKind, ThreadState};
 
-use self::skel::types::{away, profile_cpu, profile_key, profile_stack, profile_sum};
+use self::skel::types::{away, cpu, profile_key, profile_stack, profile_sum};
 use self::skel::{ProfileSkel, ProfileSkelBuilder};
 use super::Options;
-use crate::program::{self, Halves, KERNEL_BTF, Losses, Row, RunTime, Sampler, Stacks};
+use crate::program::{self, Halves, KERNEL_BTF, Losses, PerCpu, Row, RunTime, Sampler, Stacks};
 use crate::ticks::SAMPLE_PERIOD_NS;
 use crate::{cpu_list, descriptors, process_ids};
 
@@ -37,13 +37,12 @@ const _: () = assert!(size_of::<profile_key>() == 40);
 const _: () = assert!(size_of::<profile_sum>() == 16);
 const _: () = assert!(size_of::<profile_stack>() == 1024);
 const _: () = assert!(size_of::<away>() == 64);
-const _: () = assert!(size_of::<profile_cpu>() == 64);
+const _: () = assert!(size_of::<cpu>() == 64);
 
 /// Programs, maps and links, and some.
 const DESCRIPTORS: u64 = 64;
 
 /// As in `profile.h`.
-const CPUS: usize = 1024;
 pub(super) const FRAMES: usize = 127;
 
 /// The reasons of `profile.h`, in its order.
@@ -52,6 +51,7 @@ const LOST: [&str; 4] = ["no-room", "no-room-for-stack", "no-room-for-thread", "
 /// Our programs, loaded and attached; detached when dropped.
 pub(super) struct Bpf {
     skel: ProfileSkel<'static>,
+    cpus: PerCpu<cpu>,
     kind: ProfileKind,
     room: u32,
     halves: Halves,
@@ -94,7 +94,7 @@ impl Bpf {
         let machines = |pid| process_ids::machines(pid).map_err(|why| why.reason);
         let options = &Options { pid: options.pid.map(machines).transpose()?, ..options.clone() };
         let own = machines(process::id())?;
-        let mut bpf = Self::load(options, own).map_err(|e| {
+        let mut bpf = Self::load(options, own, cpu_list::possible_count()).map_err(|e| {
             if program::may_load() && !Path::new(KERNEL_BTF).exists() {
                 return format!("no profile by BPF: this kernel has no BTF ({KERNEL_BTF})");
             }
@@ -104,7 +104,9 @@ impl Bpf {
         Ok(bpf)
     }
 
-    fn load(options: &Options, own: u32) -> libbpf_rs::Result<Self> {
+    /// - `own`: this process, by the machine's id.
+    /// - `possible`: CPUs that there is room for.
+    fn load(options: &Options, own: u32, possible: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ProfileSkelBuilder::default().open(place)?;
@@ -114,6 +116,7 @@ impl Bpf {
         if samples {
             open.maps.off_cpu.set_max_entries(1)?;
         }
+        open.maps.cpus.set_max_entries(possible)?;
         open.maps.sums_even.set_max_entries(options.room)?;
         open.maps.sums_odd.set_max_entries(options.room)?;
         open.maps.stacks.set_max_entries(options.room)?;
@@ -127,6 +130,7 @@ impl Bpf {
         let skel = open.load()?;
         program::ask_for(&skel.maps.asked_cgroup, options.cgroup.as_ref())?;
         Ok(Self {
+            cpus: PerCpu::map(&skel.maps.cpus)?,
             skel,
             kind: options.kind,
             room: options.room,
@@ -146,7 +150,7 @@ impl Bpf {
             self.links.push(link.map_err(|e| program::refusal("context switches", &e))?);
             return Ok(());
         }
-        let cpus = online.iter().copied().filter(|cpu| (*cpu as usize) < CPUS);
+        let cpus = online.iter().copied();
         let refused = |cpu, why| Err(format!("CPU {cpu} cannot be sampled: {why}"));
         self.sampler = Some(Sampler::start(cpus, |_| SAMPLE_PERIOD_NS, &self.skel.progs.on_sample, refused)?);
         Ok(())
@@ -170,12 +174,12 @@ impl Bpf {
 
     /// Samples that came so far, of all threads and CPUs.
     pub(super) fn samples(&self) -> u64 {
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        let of = |cpu: &u32| {
-            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; it is read whole.
-            unsafe { ptr::read_volatile(&raw const shared.cpus[*cpu as usize].samples) }
+        let of = |number: &u32| {
+            let place = self.cpus.of(*number)?;
+            // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives; it is read whole.
+            Some(unsafe { ptr::read_volatile(&raw const (*place).samples) })
         };
-        self.sampler.iter().flat_map(|s| s.ids().keys()).map(of).sum()
+        self.sampler.iter().flat_map(|s| s.ids().keys()).filter_map(of).sum()
     }
 
     /// What our program took so far.
@@ -275,6 +279,13 @@ impl Bpf {
         };
         self.losses.since_last(counts, &[program])
     }
+}
+
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32, kind: ProfileKind) -> libbpf_rs::Result<u64> {
+    let bpf = Bpf::load(&Options::of_everyone(kind), process::id(), possible)?;
+    Ok(program::kernel_bytes(&bpf.skel, possible))
 }
 
 /// What the kernel's side writes of a stack: how deep it is, and addresses, innermost first.

@@ -37,6 +37,9 @@ use crate::program::{self, RunTime};
 #[cfg(feature = "bpf")]
 use crate::ticks::SAMPLE_PERIOD_NS;
 
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
+
 /// Stacks that a profile has room for; time of more is kept without its stack.
 #[cfg(feature = "bpf")]
 const STACKS_MAX: usize = 65_536;

@@ -9,6 +9,7 @@
 #include "kernels.bpf.h"
 #include "only.bpf.h"
 #include "profile.h"
+#include "cpus.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -27,7 +28,6 @@ __u64 lost[PROFILE_LOST_REASONS];
 __u32 switches;
 /* Stacks that were stored so far. */
 __u64 stored;
-struct profile_cpu cpus[PROFILE_CPUS];
 
 /* Never written: so that the types reach user space's side. */
 struct profile_key type_of_key;
@@ -143,12 +143,12 @@ static __always_inline void sum_up(void *sums, const struct profile_key *key, __
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	__u64 cpu = bpf_get_smp_processor_id();
+	struct cpu *cpu = running ? cpu_here() : NULL;
 	struct profile_key key = {};
 
-	if (!running || cpu >= PROFILE_CPUS)
+	if (!cpu)
 		return 0;
-	cpus[at_most_last(cpu, PROFILE_CPUS)].samples++;
+	cpu->samples++;
 	if (!is_wanted())
 		return 0;
 	describe(ctx, &key, PROFILE_RAN);

@@ -3,7 +3,6 @@
 #define PROFILE_H
 
 enum {
-	PROFILE_CPUS = 1024,
 	/* As deep as the kernel walks by default (kernel.perf_event_max_stack). */
 	PROFILE_FRAMES = 127,
 	PROFILE_COMM = 16,
@@ -47,11 +46,11 @@ struct away {
 _Static_assert(sizeof(struct away) == 64, "bpf.rs expects 64 bytes");
 
 /* Samples that came on one CPU, of all threads. */
-struct profile_cpu {
+struct cpu {
 	__u64 samples;
 	__u64 unused[7];
 };
-_Static_assert(sizeof(struct profile_cpu) == 64, "bpf.rs expects 64 bytes: a cache line");
+_Static_assert(sizeof(struct cpu) == 64, "bpf.rs expects 64 bytes: a cache line");
 
 enum {
 	PROFILE_LOST_SUMS_FULL,	  /* a combination more than there is room for */

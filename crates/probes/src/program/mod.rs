@@ -4,7 +4,10 @@ mod asked;
 mod draining;
 mod kernel;
 mod losses;
+#[cfg(test)]
+mod memory;
 mod names;
+mod per_cpu;
 mod refusal;
 mod run_time;
 mod sampler;
@@ -14,7 +17,10 @@ pub(crate) use self::asked::ask_for;
 pub(crate) use self::draining::{Halves, Row, empty_if_half_full, take_all, wait_for_running};
 pub(crate) use self::kernel::{KERNEL_BTF, kernel_is_at_least};
 pub(crate) use self::losses::{Losses, count_in};
+#[cfg(test)]
+pub(crate) use self::memory::kernel_bytes;
 pub(crate) use self::names::{comm, text};
+pub(crate) use self::per_cpu::PerCpu;
 pub(crate) use self::refusal::{may_load, refusal};
 pub(crate) use self::run_time::{RunTime, Spent, in_a_burst, recursion_misses, run_statistics};
 pub(crate) use self::sampler::Sampler;

@@ -8,10 +8,11 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use record::clock::{Clock, Monotonic};
 
-use self::skel::types::cpu_ticks;
+use self::skel::types::{cpu, cpu_ticks};
 use self::skel::{TicksSkel, TicksSkelBuilder};
 use super::{Counts, Tally, sample_period_ns};
-use crate::program::Sampler;
+use crate::cpu_list;
+use crate::program::{PerCpu, Sampler};
 
 #[allow(
     missing_debug_implementations,
@@ -27,13 +28,13 @@ mod skel {
     include!(concat!(env!("OUT_DIR"), "/ticks.skel.rs"));
 }
 
-/// As in `ticks.h`.
-const TICKS_CPUS: usize = 1024;
 const _: () = assert!(size_of::<cpu_ticks>() == 128);
+const _: () = assert!(size_of::<cpu>() == 960);
 
 /// The samplers, attached; detached when dropped.
 pub(crate) struct Ticks {
     skel: TicksSkel<'static>,
+    cpus: PerCpu<cpu>,
     sees_ends: bool,
     sampler: Option<Sampler>,
     _links: Vec<Link>,
@@ -47,7 +48,8 @@ impl Ticks {
     /// A clause for people.
     pub(crate) fn open(online: &BTreeSet<u32>) -> Result<Self, String> {
         // Only x86 has the tracepoint at the end of the timer's interrupt.
-        let loaded = Self::load(true).or_else(|_| Self::load(false));
+        let possible = cpu_list::possible_count();
+        let loaded = Self::load(true, possible).or_else(|_| Self::load(false, possible));
         let mut ticks = loaded.map_err(|e| format!("ticks cannot be watched: {e}"))?;
         // A CPU that cannot be sampled says so in its place.
         let go_on = |_, _| Ok(());
@@ -57,12 +59,15 @@ impl Ticks {
         Ok(ticks)
     }
 
-    fn load(sees_ends: bool) -> libbpf_rs::Result<Self> {
+    /// - `possible`: CPUs that there is room for.
+    fn load(sees_ends: bool, possible: u32) -> libbpf_rs::Result<Self> {
         // Leaked so that the skeleton needs no lifetime; the kernel's side is freed when it is dropped.
         let place = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = TicksSkelBuilder::default().open(place)?;
         open.progs.on_tick_end.set_autoload(sees_ends);
+        open.maps.cpus.set_max_entries(possible)?;
         let skel = open.load()?;
+        let cpus = PerCpu::map(&skel.maps.cpus)?;
         let mut links = vec![
             skel.progs.on_tick.attach()?,
             skel.progs.on_switch.attach()?,
@@ -80,14 +85,13 @@ impl Ticks {
         if sees_ends {
             links.push(skel.progs.on_tick_end.attach()?);
         }
-        Ok(Self { skel, sees_ends, sampler: None, _links: links })
+        Ok(Self { skel, cpus, sees_ends, sampler: None, _links: links })
     }
 
     /// What was counted on each of the CPUs so far.
     pub(crate) fn tally(&self, online: &BTreeSet<u32>) -> Tally {
-        let room = online.iter().filter(|cpu| (**cpu as usize) < TICKS_CPUS);
         let slots: Vec<(u32, u64, cpu_ticks)> =
-            room.map(|cpu| (*cpu, Monotonic.now_ns(), self.slot(*cpu))).collect();
+            online.iter().filter_map(|cpu| Some((*cpu, Monotonic.now_ns(), self.slot(*cpu)?))).collect();
         let period_ns = slots.iter().map(|(_, _, t)| t.period_ns).filter(|p| *p > 0).min();
         let counts = |cpu: u32, at_ns: u64, t: &cpu_ticks| Counts {
             at_ns,
@@ -99,10 +103,11 @@ impl Ticks {
     }
 
     fn sample_by(&mut self, sampler: Sampler) {
-        let shared = self.skel.maps.bss_data.as_deref_mut().expect("our object has a .bss");
-        for (cpu, id) in sampler.ids().iter().filter(|(cpu, _)| (**cpu as usize) < TICKS_CPUS) {
-            // SAFETY: an aligned word in memory that is mapped as long as `skel` lives; only we write it.
-            unsafe { ptr::write_volatile(&raw mut shared.ticks[*cpu as usize].sample_id, *id) };
+        for (cpu, id) in sampler.ids() {
+            if let Some(place) = self.cpus.of(*cpu) {
+                // SAFETY: an aligned word in memory that is mapped as long as `cpus` lives; only we write it.
+                unsafe { ptr::write_volatile(&raw mut (*place).ticks.sample_id, *id) };
+            }
         }
         self.sampler = Some(sampler);
     }
@@ -111,12 +116,18 @@ impl Ticks {
         self.sampler.as_ref().is_some_and(|sampler| sampler.ids().contains_key(&cpu))
     }
 
-    fn slot(&self, cpu: u32) -> cpu_ticks {
-        let shared = self.skel.maps.bss_data.as_deref().expect("our object has a .bss");
-        // SAFETY: plain integers in memory that is mapped as long as `skel` lives. That CPU writes it meanwhile, but each
+    fn slot(&self, cpu: u32) -> Option<cpu_ticks> {
+        // SAFETY: plain integers in memory that is mapped as long as `cpus` lives. That CPU writes it meanwhile, but each
         // count alone: an aligned word is read whole, and counts of different moments are microseconds apart.
-        unsafe { ptr::read_volatile(&raw const shared.ticks[cpu as usize]) }
+        self.cpus.of(cpu).map(|place| unsafe { ptr::read_volatile(&raw const (*place).ticks) })
     }
+}
+
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
+    let ticks = Ticks::load(false, possible)?;
+    Ok(crate::program::kernel_bytes(&ticks.skel, possible))
 }
 
 impl fmt::Debug for Ticks {

@@ -20,6 +20,8 @@ use record::missing::{Maybe, Missing};
 
 #[cfg(feature = "bpf")]
 pub(crate) use self::bpf::Ticks;
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
 
 /// Between two samples of a CPU: 997 Hz, a prime, so that they stay in step with nothing.
 pub(crate) const SAMPLE_PERIOD_NS: u64 = 1_003_009;

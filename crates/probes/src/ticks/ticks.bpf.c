@@ -5,8 +5,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
-#include "hist.bpf.h"
 #include "ticks.h"
+#include "cpus.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -15,35 +15,6 @@ extern const void tick_nohz_handler __ksym __weak;
 extern const void tick_sched_timer __ksym __weak;
 /* That of a sample. */
 extern const void perf_swevent_hrtimer __ksym __weak;
-
-struct cpu_ticks ticks[TICKS_CPUS];
-
-enum {
-	/* A sample comes up to some 100 us late where a host has to wake the CPU up, and interrupts
-	 * may come every 10 us. */
-	SPANS = 16,
-};
-
-/* When a CPU last left idle for tasks, and when softirqs and handlers of interrupts last ran on it
- * while it was idle. None nests in its own kind. */
-struct spans {
-	__u64 number; /* of the present one; the last SPANS are kept */
-	__u64 began_ns[SPANS];
-	__u64 ended_ns[SPANS]; /* 0: it has not ended */
-};
-
-static struct spans tasks[TICKS_CPUS];
-static struct spans softirqs[TICKS_CPUS];
-static struct spans handlers[TICKS_CPUS];
-
-static __always_inline struct cpu_ticks *here(void)
-{
-	__u64 cpu = bpf_get_smp_processor_id();
-
-	if (cpu >= TICKS_CPUS)
-		return 0;
-	return &ticks[at_most_last(cpu, TICKS_CPUS)];
-}
 
 static __always_inline bool is_tick(const struct hrtimer *timer)
 {
@@ -68,31 +39,19 @@ static __always_inline bool is_sample(const struct cpu_ticks *t, const struct hr
 	return BPF_CORE_READ(event, id) == t->sample_id;
 }
 
-static __always_inline int begin(struct spans all[])
+static __always_inline int begin(struct spans *s)
 {
-	__u64 cpu = bpf_get_smp_processor_id();
-	struct spans *s;
-	__u32 i;
+	__u32 i = ++s->number % SPANS;
 
-	if (cpu >= TICKS_CPUS)
-		return 0;
-	s = &all[at_most_last(cpu, TICKS_CPUS)];
-	i = ++s->number % SPANS;
 	s->ended_ns[i] = 0;
 	s->began_ns[i] = bpf_ktime_get_ns();
 	return 0;
 }
 
-static __always_inline int end(struct spans all[])
+static __always_inline int end(struct spans *s)
 {
-	__u64 cpu = bpf_get_smp_processor_id();
-	struct spans *s;
-	__u32 i;
+	__u32 i = s->number % SPANS;
 
-	if (cpu >= TICKS_CPUS)
-		return 0;
-	s = &all[at_most_last(cpu, TICKS_CPUS)];
-	i = s->number % SPANS;
 	if (s->began_ns[i] != 0 && s->ended_ns[i] == 0)
 		s->ended_ns[i] = bpf_ktime_get_ns();
 	return 0;
@@ -114,30 +73,32 @@ static __always_inline bool was_in(const struct spans *s, __u64 due_ns, bool las
  * another interrupt comes between that one's handler and the softirq that it raised, or behind the
  * task that it woke up, and one that is due in a short softirq of a virtual machine comes behind
  * it, or behind several. So it counts for what ran when it was due. */
-static __always_inline void take_sample(struct cpu_ticks *t, __u64 due_ns)
+static __always_inline void take_sample(struct cpu *cpu, __u64 due_ns)
 {
-	__u64 cpu = at_most_last(bpf_get_smp_processor_id(), TICKS_CPUS);
-	const struct spans *last = &tasks[cpu];
+	const struct spans *last = &cpu->tasks;
 	/* Before the first change, or where a kernel hid one, nothing is known but the present. */
 	bool unseen =
 		last->number == 0 || (!is_idle() && last->ended_ns[last->number % SPANS] != 0);
 	bool task = unseen ? !is_idle() : was_in(last, due_ns, !is_idle());
 
-	t->samples++;
-	if (task || was_in(&softirqs[cpu], due_ns, true) || was_in(&handlers[cpu], due_ns, true))
-		t->sampled++;
+	cpu->ticks.samples++;
+	if (task || was_in(&cpu->softirqs, due_ns, true) || was_in(&cpu->handlers, due_ns, true))
+		cpu->ticks.sampled++;
 }
 
 SEC("raw_tp/sched_switch")
 int on_switch(struct bpf_raw_tracepoint_args *ctx)
 {
 	const struct task_struct *next = (const void *)ctx->args[2];
+	bool begins = is_idle();
+	struct cpu *cpu;
 
-	if (is_idle())
-		return begin(tasks);
-	if (BPF_CORE_READ(next, pid) == 0)
-		return end(tasks);
-	return 0;
+	if (!begins && BPF_CORE_READ(next, pid) != 0)
+		return 0;
+	cpu = cpu_here();
+	if (!cpu)
+		return 0;
+	return begins ? begin(&cpu->tasks) : end(&cpu->tasks);
 }
 
 /* Before the tick's own work: who was running as it came. Samples are taken at their timer too: on
@@ -145,13 +106,15 @@ int on_switch(struct bpf_raw_tracepoint_args *ctx)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick, struct hrtimer *timer)
 {
-	struct cpu_ticks *t = here();
+	struct cpu *cpu = cpu_here();
 	__u64 due_ns, since_ns;
+	struct cpu_ticks *t;
 
-	if (!t)
+	if (!cpu)
 		return 0;
+	t = &cpu->ticks;
 	if (is_sample(t, timer))
-		take_sample(t, timer->node.expires);
+		take_sample(cpu, timer->node.expires);
 	if (!is_tick(timer))
 		return 0;
 	t->ticks++;
@@ -172,11 +135,13 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 SEC("tp_btf/local_timer_exit")
 int BPF_PROG(on_tick_end)
 {
-	struct cpu_ticks *t = here();
+	struct cpu *cpu = cpu_here();
 	struct task_struct *task;
+	struct cpu_ticks *t;
 
-	if (!t || !t->in_tick)
+	if (!cpu || !cpu->ticks.in_tick)
 		return 0;
+	t = &cpu->ticks;
 	t->in_tick = 0;
 	t->ends++;
 	task = bpf_get_current_task_btf();
@@ -188,26 +153,34 @@ int BPF_PROG(on_tick_end)
 SEC("raw_tp/softirq_entry")
 int on_softirq_entry(void *ctx)
 {
-	return is_idle() ? begin(softirqs) : 0;
+	struct cpu *cpu = is_idle() ? cpu_here() : NULL;
+
+	return cpu ? begin(&cpu->softirqs) : 0;
 }
 
 SEC("raw_tp/softirq_exit")
 int on_softirq_exit(void *ctx)
 {
-	return end(softirqs);
+	struct cpu *cpu = cpu_here();
+
+	return cpu ? end(&cpu->softirqs) : 0;
 }
 
 /* Attached to each kind of interrupt. */
 SEC("raw_tp")
 int on_handler_entry(void *ctx)
 {
-	return is_idle() ? begin(handlers) : 0;
+	struct cpu *cpu = is_idle() ? cpu_here() : NULL;
+
+	return cpu ? begin(&cpu->handlers) : 0;
 }
 
 SEC("raw_tp")
 int on_handler_exit(void *ctx)
 {
-	return end(handlers);
+	struct cpu *cpu = cpu_here();
+
+	return cpu ? end(&cpu->handlers) : 0;
 }
 
 /* Where the kernel does not name the timer of samples. While another interrupt's handler runs, none
@@ -215,9 +188,9 @@ int on_handler_exit(void *ctx)
 SEC("perf_event")
 int on_sample(void *ctx)
 {
-	struct cpu_ticks *t = here();
+	struct cpu *cpu = &perf_swevent_hrtimer ? NULL : cpu_here();
 
-	if (t && !&perf_swevent_hrtimer)
-		take_sample(t, bpf_ktime_get_ns());
+	if (cpu)
+		take_sample(cpu, bpf_ktime_get_ns());
 	return 0;
 }

@@ -3,7 +3,9 @@
 #define TICKS_H
 
 enum {
-	TICKS_CPUS = 1024,
+	/* A sample comes up to some 100 us late where a host has to wake the CPU up, and interrupts
+	 * may come every 10 us. */
+	SPANS = 16,
 };
 
 /* What one CPU's ticks and samples found since the programs were attached. Written by that CPU
@@ -23,5 +25,23 @@ struct cpu_ticks {
 	__u64 unused[6];
 };
 _Static_assert(sizeof(struct cpu_ticks) == 128, "bpf.rs expects 128 bytes: two cache lines");
+
+/* When a CPU last left idle for tasks, and when softirqs and handlers of interrupts last ran on it
+ * while it was idle. None nests in its own kind. */
+struct spans {
+	__u64 number; /* of the present one; the last SPANS are kept */
+	__u64 began_ns[SPANS];
+	__u64 ended_ns[SPANS]; /* 0: it has not ended */
+};
+
+/* Everything of one CPU. */
+struct cpu {
+	struct cpu_ticks ticks;
+	struct spans tasks;
+	struct spans softirqs;
+	struct spans handlers;
+	__u64 unused[5];
+};
+_Static_assert(sizeof(struct cpu) == 15 * 64, "bpf.rs expects 960 bytes: whole cache lines");
 
 #endif

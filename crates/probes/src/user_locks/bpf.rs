@@ -262,6 +262,13 @@ impl Bpf {
     }
 }
 
+/// Memory of the maps on a machine of that many CPUs, in bytes.
+#[cfg(test)]
+pub(crate) fn kernel_memory(possible: u32) -> libbpf_rs::Result<u64> {
+    let bpf = Bpf::attach(&Options::of_everyone_else(), process::id())?;
+    Ok(program::kernel_bytes(&bpf.skel, possible))
+}
+
 impl fmt::Debug for Bpf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bpf").field("room", &self.room).finish_non_exhaustive()

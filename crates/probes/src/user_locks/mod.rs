@@ -43,6 +43,9 @@ use crate::process_ids;
 #[cfg(feature = "bpf")]
 use crate::user_symbols::UserSymbols;
 
+#[cfg(all(test, feature = "bpf"))]
+pub(crate) use self::bpf::kernel_memory;
+
 /// Whose waits to watch, and how much room there is for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
