@@ -56,3 +56,20 @@ fn the_table_has_a_line_for_the_machine_and_one_for_each_process() {
     assert!(ended.out.contains("RSS") && ended.out.contains("more process"), "{}", ended.out);
     assert!(ended.err.contains("watching cost"), "{}", ended.err);
 }
+
+#[test]
+fn a_thread_of_the_kernel_is_refused_in_one_line() {
+    let lab = Lab::new();
+    // Their parent, which no PID namespace but the machine's own shows.
+    if std::fs::read_to_string("/proc/2/comm").unwrap_or_default().trim() != "kthreadd" {
+        return eprintln!("skipped: no thread of the kernel is shown here");
+    }
+    for words in
+        [&["memory", "100ms", "1", "--pid", "2"][..], &["memory", "100ms", "1", "--json", "--pid", "2"]]
+    {
+        let ended = lab.run(words);
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{}", ended.err);
+        let line = "2 (kthreadd) is a thread of the kernel: it has no memory of its own";
+        assert!(ended.err.contains(line), "{}", ended.err);
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     count: Option<u64>,
 
     /// Only this process, whose resident set is then exact
-    #[arg(long, value_parser = cmd::process)]
+    #[arg(long, value_parser = process)]
     pid: Option<u32>,
 
     /// Show at most this many processes; the rest is summed up in one line
@@ -88,6 +88,11 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     }
     own.tell("memory", None);
     Ok(exit)
+}
+
+/// The id of a process that has memory.
+fn process(text: &str) -> Result<u32, String> {
+    memory::find(cmd::process(text)?).map_err(|missing| missing.reason)
 }
 
 fn read(probe: &mut MemoryProbe, deadlines: &mut Deadlines, goes_on: bool) -> MemoryInterval {

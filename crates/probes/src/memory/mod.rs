@@ -20,10 +20,11 @@ use std::path::{Path, PathBuf};
 
 use record::clock::{Clock as _, Monotonic};
 use record::memory::{MemoryInterval, ProcessMemory};
-use record::missing::Maybe;
+use record::missing::{Maybe, Missing};
 
 use self::machine::Machine;
 use self::process::Seen;
+use crate::process_time;
 
 /// Watches memory from [`open`] on.
 #[derive(Debug)]
@@ -48,6 +49,24 @@ struct Edge {
     at_ns: u64,
     machine: Maybe<Machine>,
     processes: HashMap<u32, Seen>,
+}
+
+/// The same id if a process has it now that can have memory of its own.
+///
+/// # Errors
+///
+/// Missing if there is no such process, or if it is a thread of the kernel.
+pub fn find(pid: u32) -> Maybe<u32> {
+    let pid = process_time::find(pid)?;
+    let stat = process_time::text(format!("/proc/{pid}/stat")).unwrap_or_default();
+    if process::is_of_the_kernel(&stat) == Some(true) {
+        let name =
+            stat.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("", |(name, _)| name);
+        return Err(Missing::because(format!(
+            "{pid} ({name}) is a thread of the kernel: it has no memory of its own; what the kernel has is the machine's"
+        )));
+    }
+    Ok(pid)
 }
 
 /// Takes the first look; `only`: the one process that is wanted, which is looked at exactly.
@@ -110,7 +129,6 @@ fn interval(before: &Edge, after: &Edge) -> MemoryInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::missing::Missing;
 
     fn edge(at_ns: u64, processes: &[(u32, u64, u64, u64)]) -> Edge {
         let seen = |(pid, started, rss_bytes, minor_faults): &(u32, u64, u64, u64)| {

@@ -46,6 +46,14 @@ fn read(folder: &Path, is_exact: bool) -> Option<Seen> {
     seen(&stat, &status, exact.as_deref())
 }
 
+/// Whether a process is a thread of the kernel, by its `stat`; `None` if that reads otherwise than expected.
+pub(super) fn is_of_the_kernel(stat: &str) -> Option<bool> {
+    /// In the flags of a task: `PF_KTHREAD` of `linux/sched.h`.
+    const OF_THE_KERNEL: u64 = 0x0020_0000;
+    let (_, behind) = stat.rsplit_once(')')?;
+    Some(behind.split_ascii_whitespace().nth(6)?.parse::<u64>().ok()? & OF_THE_KERNEL != 0)
+}
+
 fn seen(stat: &str, status: &str, exact: Option<&str>) -> Option<Seen> {
     // Its name may hold blanks and brackets; the third field of proc(5) is the first after it.
     let (head, tail) = stat.rsplit_once(')')?;
@@ -100,6 +108,14 @@ mod tests {
         assert_eq!((seen.comm.as_str(), seen.started), ("a ) (b", 98_765));
         assert_eq!((seen.minor_faults, seen.major_faults), (1_500, 3));
         assert_eq!((seen.rss_bytes, seen.swap_bytes), (1_000 * 1024, 24 * 1024));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_known_by_its_flags_whatever_its_name() {
+        assert_eq!(is_of_the_kernel(STAT), Some(false));
+        let kernel = "2 (k) S 9 (x)) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 184467";
+        assert_eq!(is_of_the_kernel(kernel), Some(true));
+        assert_eq!(is_of_the_kernel("2 (kthreadd) S 0"), None);
     }
 
     #[test]
