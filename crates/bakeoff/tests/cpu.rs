@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::Lab;
+use serde_json::Value;
 
 /// A machine of 256 CPUs that idle, but for one that is busy, as of that many ticks.
 fn big_machine(root: &Path, ticks: u64) {
@@ -117,4 +118,41 @@ fn what_cannot_be_watched_is_told() {
         assert_eq!(ended.code, Some(2), "{words:?}: {}", ended.err);
         assert!(ended.err.contains(word), "{words:?}: {}", ended.err);
     }
+}
+
+#[test]
+fn energy_is_that_of_the_counters_or_one_line_says_that_there_are_none() {
+    let lab = Lab::new();
+    let root = lab.path("machine");
+    big_machine(&root, 0);
+    let asked = |json: bool| {
+        let words = ["cpu", "100ms", "1", "--energy", "--root", root.to_str().unwrap(), "--json"];
+        lab.run(&words[..words.len() - usize::from(!json)])
+    };
+    let without = asked(false);
+    assert_eq!((without.code, without.out.contains("energy")), (Some(0), false), "{}", without.err);
+    assert_eq!(
+        without.err.matches("no energy: this machine lends no energy counters").count(),
+        1,
+        "{}",
+        without.err
+    );
+    let without: Value = serde_json::from_str(&asked(true).out).unwrap();
+    assert!(without["energy"].is_null() && without["missing"]["energy"].is_string(), "{without}");
+
+    let zone = root.join("sys/class/powercap/intel-rapl:0");
+    fs::create_dir_all(&zone).unwrap();
+    for (file, text) in
+        [("name", "package-0"), ("energy_uj", "1000000"), ("max_energy_range_uj", "262143328850")]
+    {
+        fs::write(zone.join(file), text).unwrap();
+    }
+    let with = asked(false);
+    assert!(
+        with.out.contains("energy: package-0 0 W (0 J)") && !with.err.contains("no energy"),
+        "{}",
+        with.out
+    );
+    let with: Value = serde_json::from_str(&asked(true).out).unwrap();
+    assert_eq!(with["energy"], serde_json::json!([{ "zone": "package-0", "energy_j": 0.0, "power_w": 0.0 }]));
 }

@@ -26,6 +26,7 @@ pub mod memory;
 pub mod nic;
 pub mod observe;
 mod peers;
+pub mod power;
 mod pressure;
 pub mod proc_stat;
 mod process_ids;

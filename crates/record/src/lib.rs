@@ -27,6 +27,7 @@ mod masking;
 pub mod memory;
 pub mod missing;
 pub mod nic;
+pub mod power;
 pub mod printable;
 pub mod profile;
 pub mod proof;

@@ -7,10 +7,12 @@ use std::time::Duration;
 use probes::cgroups::Cgroup;
 use probes::cpu_list;
 use probes::cpu_time::{self, CpuProbe, Options, SwitchClock};
+use probes::power::{self, PowerProbe};
 use probes::schedule::Deadlines;
 use probes::topology::Cores;
 use record::cpu::{CpuInterval, TaskSample};
 use record::missing::Maybe;
+use record::power::EnergySample;
 use record::quantity;
 use serde_json::{Value, json};
 
@@ -67,6 +69,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "csv")]
     waits: bool,
 
+    /// Also the energy of each processor package and of its memory, if the machine lends its counters
+    #[arg(long, conflicts_with = "csv")]
+    energy: bool,
+
     /// Leave out what ticks and samplers see, and what asking them costs
     #[arg(long)]
     events_only: bool,
@@ -110,11 +116,15 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
     if let Some(why) = probe.lacks_counters() {
         Screen::new().line(&format!("bakeoff cpu: no cycles and instructions: {why}"));
     }
+    let mut power = args.open_power();
     if args.csv {
         report::text::cpu_csv_header(out)?;
     }
     probe.measure_cost();
     let started_ns = probe.start();
+    if let Some(Ok(power)) = &mut power {
+        power.start();
+    }
     confine::after_setup();
     let own = OwnCost::start();
     let mut deadlines = Deadlines::new(started_ns, args.interval);
@@ -123,12 +133,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
         // At the end of its time or at Ctrl-C, the interval that has begun is read and shown.
         let is_whole = signals::wait_until(deadlines.next_ns());
         let mut interval = probe.read();
+        let energy =
+            power.as_mut().map(|power| power.as_mut().map(PowerProbe::read).map_err(|why| why.clone()));
         interval.missed_deadline = deadlines.answered_at(interval.until_ns) > 0;
         if interval.cpus.is_empty() {
             return Err(Exit::CannotHere.with("no CPU can be seen: neither /sys nor /proc/stat can be read"));
         }
         args.keep_named(&mut interval)?;
-        args.print(&interval, &mut probe, (started_ns, cores_shared, own), global, out)?;
+        args.print(&interval, &mut probe, energy, (started_ns, cores_shared, own), global, out)?;
         out.flush()?;
         reports += 1;
         if !is_whole {
@@ -180,6 +192,7 @@ impl Args {
         &self,
         interval: &CpuInterval,
         probe: &mut CpuProbe,
+        energy: Option<Maybe<Vec<EnergySample>>>,
         (started_ns, cores_shared, own): (u64, bool, OwnCost),
         global: &Global,
         out: &mut dyn Write,
@@ -207,6 +220,9 @@ impl Args {
             }
             if self.waits {
                 add(&mut document, "run_queue_waits", probe.waits().map(|w| report::json::waits(&w)));
+            }
+            if let Some(energy) = energy {
+                add(&mut document, "energy", energy.map(|zones| report::json::energy(&zones)));
             }
             serde_json::to_writer(&mut *out, &document)?;
             return Ok(writeln!(out)?);
@@ -250,7 +266,20 @@ impl Args {
                 Err(why) => writeln!(out, "waits: missing ({why})")?,
             }
         }
+        // If the machine lends no counters, a line has said so at the start.
+        if let Some(Ok(zones)) = energy {
+            report::text::energy(out, &zones, style)?;
+        }
         Ok(())
+    }
+
+    /// `None` unless it is asked for.
+    fn open_power(&self) -> Option<Maybe<PowerProbe>> {
+        let power = self.energy.then(|| power::open(&self.root))?;
+        if let Err(why) = &power {
+            Screen::new().line(&format!("bakeoff cpu: no energy: {why}"));
+        }
+        Some(power)
     }
 }
 

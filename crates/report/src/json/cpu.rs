@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use record::cpu::{CgroupSample, CpuInterval, CpuSample, InterruptSample, TaskSample, TopThread};
 use record::missing::{Maybe, Missing};
+use record::power::EnergySample;
 use serde_json::{Value, json};
 
 use super::object::Object;
@@ -29,6 +30,18 @@ pub fn cpu(interval: &CpuInterval, start_ns: u64) -> Value {
 pub fn interrupts(interrupts: &[InterruptSample]) -> Value {
     let one = |i: &InterruptSample| json!({ "cpu": i.cpu, "kind": i.kind, "time_s": i.ns as f64 * 1e-9 });
     interrupts.iter().map(one).collect()
+}
+
+/// The `energy` of an interval, by zone.
+pub fn energy(zones: &[EnergySample]) -> Value {
+    let one = |zone: &EnergySample| {
+        Object::default()
+            .with("zone", zone.zone.clone())
+            .maybe("energy_j", zone.energy_j.clone())
+            .maybe("power_w", zone.power_w())
+            .finish()
+    };
+    zones.iter().map(one).collect()
 }
 
 /// The `run_queue_waits` since the start: how many waits were at least so long, and less than twice.

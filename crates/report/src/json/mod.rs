@@ -22,7 +22,7 @@ mod throttled;
 pub use bakeoff::{compare, run};
 pub use block_io::io;
 pub use command::command;
-pub use cpu::{cgroups, cpu, interrupts, tasks, waits};
+pub use cpu::{cgroups, cpu, energy, interrupts, tasks, waits};
 pub use hosts::{host, hosts};
 pub(crate) use load::offered_per_s;
 pub use load::{load, progress};

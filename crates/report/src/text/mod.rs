@@ -12,6 +12,7 @@ mod locks;
 mod memory;
 mod nic;
 mod nic_peers;
+mod power;
 mod profile;
 pub(crate) mod proofs;
 mod recorded;
@@ -40,6 +41,7 @@ pub use locks::{LockView, lock_interval, locks_csv, user_lock_interval, user_loc
 pub use memory::memory_interval;
 pub use nic::{NicView, nic_csv, nic_csv_head, nic_interval, nic_list};
 pub use nic_peers::nic_peers;
+pub use power::energy;
 pub use profile::{profile, profile_changes};
 pub(crate) use proofs::cited;
 pub use proofs::proofs;
