@@ -24,7 +24,6 @@ mod session;
 mod sqlite;
 mod tls;
 mod values;
-mod wire;
 
 use std::borrow::Cow;
 use std::net::{Shutdown, TcpStream};

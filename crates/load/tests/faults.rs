@@ -16,6 +16,7 @@ use bakeoff_load as load;
 
 use load::Stop;
 use record::load::{LoadRecord, LoadSettings, Loop, PreparePolicy, Think, Workload};
+use record::verdict::Validity;
 
 use support::fake::serve;
 use support::postgres::Postgres;
@@ -118,5 +119,59 @@ fn answers_and_links_that_are_cut_count_the_same() {
                 }
             }
         }
+    }
+}
+
+/// A web server that answers `answers` requests on each connection, and reads `reads` more before it closes it, which it never announces.
+fn closing_web(answers: usize, reads: usize) -> String {
+    let port = serve(move |peer| {
+        for _ in 0..answers {
+            let Some(request) = peer.hear() else { return };
+            let is_look = request.starts_with(b"HEAD");
+            peer.say(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", if is_look { "" } else { "ok" })
+                    .as_bytes(),
+            );
+        }
+        for _ in 0..reads {
+            peer.hear();
+        }
+    });
+    format!("http://127.0.0.1:{port}/")
+}
+
+#[test]
+fn connections_that_a_web_server_closes_unannounced_are_no_errors_if_it_had_read_no_request() {
+    for answers in [1, 3] {
+        for pace in [Loop::CLOSED, support::jittered(200.0)] {
+            for settings in both_ways(&settings(closing_web(answers, 0))) {
+                let record = run(&LoadSettings {
+                    pace: pace.clone(),
+                    events_max: Some(400),
+                    time: Duration::from_mins(10),
+                    ..settings
+                });
+                let about = format!("{answers} {pace:?}: {:?} {:?}", record.counts, record.error_samples);
+                assert_eq!((record.counts.done, record.counts.retries), (400, 0), "{about}");
+                assert_eq!((record.errors.connection, record.outages.len()), (0, 0), "{about}");
+                assert_ne!(record.verdict.state, Validity::Interrupted);
+            }
+        }
+    }
+}
+
+#[test]
+fn connections_that_a_web_server_closes_in_place_of_an_answer_count_the_same() {
+    for settings in both_ways(&settings(closing_web(1, 1))) {
+        let record = run(&LoadSettings {
+            pace: Loop::CLOSED,
+            events_max: Some(400),
+            time: Duration::from_mins(10),
+            ..settings
+        });
+        // The first event of each of the eight is answered; each later one is lost, and answered on a new connection.
+        let (counts, errors) = (record.counts, record.errors);
+        assert_eq!((counts.done, counts.failed), (400, 0), "{:?}", record.error_samples);
+        assert_eq!((errors.connection, counts.retries), (392, 392), "{:?}", record.error_samples);
     }
 }

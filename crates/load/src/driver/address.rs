@@ -1,19 +1,11 @@
 //! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
 
 use std::fmt;
-use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
 
 use record::target::Target;
 
-use super::{Failure, FailureClass, Scheme};
-
-/// Whether a host is known; why not is the user's to mend.
-pub(crate) fn look_up(host: &str, port: u16) -> Result<(), Failure> {
-    let unknown =
-        |e| Failure::new(FailureClass::Configuration, format!("the host `{host}` is not known: {e}"));
-    (host, port).to_socket_addrs().map(drop).map_err(unknown)
-}
+use super::Scheme;
 
 /// Where the server of a load takes connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +28,16 @@ impl fmt::Display for ServerAddress {
 
 impl ServerAddress {
     /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port.
-    pub(crate) fn tcp(written: &str, default_port: u16) -> Option<Self> {
-        super::net::host_and_port(written, default_port)
-            .ok()
-            .map(|(host, port)| Self::Tcp(host.to_owned(), port))
+    pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, String> {
+        match host_and_port(written)? {
+            ("", _) => Err("there is no host: write `//host:port`".to_owned()),
+            (host, port) => Ok(Self::Tcp(host.to_owned(), port.unwrap_or(default_port))),
+        }
+    }
+
+    /// The host that a certificate is made out to.
+    pub(crate) fn host(&self) -> &str {
+        if let Self::Tcp(host, _) = self { host } else { "localhost" }
     }
 }
 
@@ -81,6 +79,7 @@ impl Address {
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = host_and_port(authority)?;
+        let host = decoded(host)?;
         let mut parameters = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -91,15 +90,22 @@ impl Address {
     }
 }
 
-fn host_and_port(authority: &str) -> Result<(String, Option<u16>), String> {
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
+/// The host and the port of `host:port`; a host with colons of its own stands in brackets.
+fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
+    // What is written may be a password for want of an `@`: it is not repeated.
+    const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";
+    let (host, rest) = match written.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
+        None => written.split_at(written.find(':').unwrap_or(written.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) if !port.contains(':') => Some(port),
+        None if rest.is_empty() => None,
+        _ => return Err(NO_HOST.to_owned()),
     };
     let number =
         |port: &str| port.parse().map_err(|_| format!("`{port}` is no port: expected a number up to 65535"));
-    Ok((decoded(host)?, port.map(number).transpose()?))
+    Ok((host, port.map(number).transpose()?))
 }
 
 /// The text with `%XX` read as bytes.
@@ -121,4 +127,40 @@ pub(crate) fn decoded(text: &str) -> Result<String, String> {
         });
     }
     String::from_utf8(bytes).map_err(|_| "the target is not UTF-8 when its `%XX` are read".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_people_write_it() {
+        for (written, host, port) in [
+            ("localhost:1234", "localhost", 1234),
+            ("localhost", "localhost", 80),
+            ("[::1]:7", "::1", 7),
+            ("[::1]", "::1", 80),
+        ] {
+            let tcp = ServerAddress::Tcp(host.to_owned(), port);
+            assert_eq!(ServerAddress::tcp(written, 80), Ok(tcp));
+            let address = Address::read(&format!("app:x%40@{written}/db")).unwrap();
+            assert_eq!((address.host.as_str(), address.port.unwrap_or(80)), (host, port));
+        }
+        for (wrong, says) in [
+            ("", "there is no host"),
+            (":80", "there is no host"),
+            ("host:", "`` is no port"),
+            ("host:x", "`x` is no port"),
+            ("host:70000", "`70000` is no port"),
+            ("[::1", "in brackets"),
+            ("[::1]7", "in brackets"),
+            ("::1", "in brackets"),
+            ("fe80::1:80", "in brackets"),
+        ] {
+            let problem = ServerAddress::tcp(wrong, 80).unwrap_err();
+            assert!(problem.contains(says), "{wrong}: {problem}");
+            // A database's host may be left out.
+            assert_eq!(Address::read(wrong).is_ok(), says == "there is no host", "{wrong}");
+        }
+    }
 }

@@ -1,12 +1,12 @@
 //! Why an SQL server's answer is none.
 
-use std::io;
+use super::Failure;
 
 /// Why there is no answer; `Code` is how the server numbers its refusals.
 #[derive(Debug)]
 pub(crate) enum Broken<Code> {
     /// The connection is gone.
-    Lost(io::Error),
+    Lost(Failure),
     /// The server says no; whether the connection is as good as before, the code says.
     Refused { code: Code, message: String },
     /// What came is no answer to what was sent: the connection cannot be used any more.
@@ -15,9 +15,9 @@ pub(crate) enum Broken<Code> {
     TooLong { bytes: usize, bytes_max: usize },
 }
 
-impl<Code> From<io::Error> for Broken<Code> {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
+impl<Code> From<Failure> for Broken<Code> {
+    fn from(failure: Failure) -> Self {
+        Self::Lost(failure)
     }
 }
 

@@ -10,7 +10,7 @@ use record::verdict::Check;
 
 use super::broken::too_long_text;
 use super::held;
-use super::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Wire};
+use super::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Talk};
 use super::security::Plan;
 use super::tls::Secured;
 use super::{Failure, FailureClass, Look, OperationShare};
@@ -170,18 +170,18 @@ impl<C: Codec> Exchange for Caching<C> {
         &OUTCOMES
     }
 
-    fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
-        let version = counters(&self.codec, wire)?.version;
-        let version = version.map(|version| format!("{} {version}{}", self.name, wire.spoken_version()));
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
+        let version = counters(&self.codec, talk)?.version;
+        let version = version.map(|version| format!("{} {version}{}", self.name, talk.spoken_version()));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
         Ok(Look { version, store: None })
     }
 
-    fn cache(&self, wire: Wire) -> Option<Box<dyn Cache>> {
+    fn cache(&self, talk: Talk) -> Option<Box<dyn Cache>> {
         let (codec, kv, bytes_max) = (self.codec.clone(), Arc::clone(&self.kv), self.bytes_max);
         let is_one_by_one = self.tls.is_some() && !codec.takes_batches_in_tls();
         let batch = if is_one_by_one { 1 } else { BATCH };
-        Some(Box::new(Filler { codec, kv, wire, bytes_max, batch }))
+        Some(Box::new(Filler { codec, kv, talk, bytes_max, batch }))
     }
 
     fn closes_idle(&self) -> bool {
@@ -391,11 +391,11 @@ fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
 }
 
 /// What a server tells of itself, asked beside events.
-pub(super) fn counters<C: Codec>(codec: &C, wire: &mut Wire) -> Result<Counters, Failure> {
+pub(super) fn counters<C: Codec>(codec: &C, talk: &mut Talk) -> Result<Counters, Failure> {
     let mut out = Vec::new();
     codec.write_counters(&mut out);
     let mut counters = Counters::default();
-    wire.ask_aside(&out, |input| match codec.read_counters(input) {
+    talk.ask_aside(&out, |input| match codec.read_counters(input) {
         Some((taken, found)) => {
             counters = found;
             Heard::well(taken, GET, None)
@@ -413,7 +413,7 @@ const COUNTERS_BYTES_MAX: usize = 1 << 20;
 struct Filler<C> {
     codec: C,
     kv: Arc<Kv>,
-    wire: Wire,
+    talk: Talk,
     bytes_max: usize,
     /// Requests that are sent before their answers are read.
     batch: u64,
@@ -496,7 +496,7 @@ impl<C: Codec> Filler<C> {
         let mut out = Vec::new();
         codec.write_get(MARK, &mut out);
         let mut is_filled = false;
-        self.wire.ask_aside(&out, |input| match codec.read(input, bytes_max) {
+        self.talk.ask_aside(&out, |input| match codec.read(input, bytes_max) {
             Read::More => Heard::MORE,
             Read::Value { taken, value, .. } => {
                 is_filled = value == spec.as_bytes();
@@ -546,9 +546,9 @@ impl<C: Codec> Filler<C> {
                 write(asked, &mut out);
                 asked += 1;
             }
-            self.wire.say_aside(&out)?;
+            self.talk.say_aside(&out)?;
             for _ in first..asked {
-                self.wire.hear_aside(|input| match codec.read(input, bytes_max) {
+                self.talk.hear_aside(|input| match codec.read(input, bytes_max) {
                     Read::More => Heard::MORE,
                     Read::Done { taken } => {
                         done += 1;
@@ -569,12 +569,12 @@ impl<C: Codec> Filler<C> {
         let events = (self.kv.settings.keys / 4).clamp(WINDOW_MIN, WINDOW_MAX);
         let mut windows = Vec::new();
         let mut number = SETTLING;
-        let mut before = counters(&self.codec, &mut self.wire)?.evictions;
+        let mut before = counters(&self.codec, &mut self.talk)?.evictions;
         while !is_steady(&windows) && windows.len() < WINDOWS_MAX && !is_stopped() {
             let (mut gets, mut hits) = (0u64, 0u64);
             for _ in 0..events {
                 number += 1;
-                match self.wire.exchange_aside(Random::of(number, number)) {
+                match self.talk.exchange_aside(Random::of(number, number)) {
                     Ok(Answer { operation: GET, keys: Some(Keys { found, missed }), .. }) => {
                         gets += found + missed;
                         hits += found;
@@ -589,7 +589,7 @@ impl<C: Codec> Filler<C> {
                     Err(failure) => return Err(failure),
                 }
             }
-            let after = counters(&self.codec, &mut self.wire)?.evictions;
+            let after = counters(&self.codec, &mut self.talk)?.evictions;
             let evicted = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
             before = after;
             let hit_ratio = if gets == 0 { 1.0 } else { hits as f64 / gets as f64 };

@@ -17,7 +17,7 @@ use record::target::Target;
 
 use super::address::{ServerAddress, decoded};
 use super::held;
-use super::net::{Answer, Dialogue, Exchange, Net, Place, Wire, host_and_port};
+use super::net::{Answer, Dialogue, Exchange, Net, Place, Talk};
 use super::security::Plan;
 use super::tls::{self, Identity, Secured, Trust};
 use super::values::{Data, Part, Template, around, is_template};
@@ -52,8 +52,7 @@ fn address(settings: &LoadSettings) -> Option<ServerAddress> {
     if let Some(path) = &settings.http.unix_socket {
         return Some(ServerAddress::Unix(path.into()));
     }
-    let site = Site::read(&settings.target).ok()?;
-    ServerAddress::tcp(site.authority.host, site.port())
+    Site::read(&settings.target).ok().map(|site| site.address)
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
@@ -72,10 +71,10 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
             "a `Cookie` header and --cookies say two things: leave one of them out".to_owned(),
         ));
     }
-    let place = match &settings.http.unix_socket {
-        Some(path) => Place::Unix(path.into()),
-        None => Place::tcp(site.authority.host, site.port())?,
-    };
+    let place = Place::of(match &settings.http.unix_socket {
+        Some(path) => ServerAddress::Unix(path.into()),
+        None => site.address.clone(),
+    })?;
     let headers = settings.http.headers.iter().map(String::as_str);
     let look = Request {
         name: "look".to_owned(),
@@ -116,6 +115,7 @@ const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// A target's parts.
 struct Site<'a> {
     is_secure: bool,
+    address: ServerAddress,
     authority: Authority<'a>,
     path: &'a str,
 }
@@ -167,15 +167,11 @@ impl<'a> Site<'a> {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let authority = Authority::read(authority)?;
-        host_and_port(authority.host, PORT)?;
+        let address = ServerAddress::tcp(authority.host, if is_secure { TLS_PORT } else { PORT })?;
         if around(path).bytes().any(|b| b <= b' ' || b == 0x7f) {
             return Err(format!("the path `{path}` holds a blank: write it as %20"));
         }
-        Ok(Self { is_secure, authority, path })
-    }
-
-    fn port(&self) -> u16 {
-        if self.is_secure { TLS_PORT } else { PORT }
+        Ok(Self { is_secure, address, authority, path })
     }
 
     /// How TLS is spoken; `None` where it is not.
@@ -183,7 +179,6 @@ impl<'a> Site<'a> {
         if !self.is_secure {
             return Ok(None);
         }
-        let (host, _) = host_and_port(self.authority.host, TLS_PORT)?;
         let trust = if http.insecure { Trust::Anybody } else { Trust::ChainAndName };
         let protocols: &[&[u8]] = match http.version {
             HttpVersion::Any => &[TWO, ONE],
@@ -193,7 +188,7 @@ impl<'a> Site<'a> {
         let identity = http.identity.as_ref();
         let identity = identity.map(|files| Identity { certificate: &files.cert, key: &files.key });
         let config = tls::config(trust, http.ca.as_deref(), identity, protocols)?;
-        Ok(Some(Plan { config, name: tls::server_name(host)?, remedies: &REMEDIES }))
+        Ok(Some(Plan { config, name: tls::server_name(self.address.host())?, remedies: &REMEDIES }))
     }
 }
 
@@ -277,7 +272,8 @@ fn requests(place: &Site<'_>, settings: &LoadSettings) -> Result<Vec<Request>, S
 #[cfg(any(test, feature = "fuzz"))]
 pub(super) fn plain_dialogue(is_two: bool) -> Box<dyn Dialogue> {
     let authority = Authority { host: "localhost", basic: None };
-    let site = Site { is_secure: false, authority, path: "/" };
+    let address = ServerAddress::Tcp("localhost".to_owned(), PORT);
+    let site = Site { is_secure: false, address, authority, path: "/" };
     let request = Request::of(&site.authority, site.path, &HttpSettings::plain());
     let set = Set { looks: true, keeps_cookies: true, ..Set::new(vec![request], &site) };
     let dialogue = set.dialogue(is_two);
@@ -338,17 +334,17 @@ impl Exchange for Web {
         &OUTCOMES
     }
 
-    fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
         // What answers with an error is there; whether that is what was wanted, the load tells.
-        match wire.exchange_aside(Random::of(0, 0)) {
+        match talk.exchange_aside(Random::of(0, 0)) {
             Err(failure) if failure.class != FailureClass::Application => return Err(failure),
             _ => {}
         }
-        let version = wire.server().ok_or_else(|| Missing::because("the server does not say"));
+        let version = talk.server().ok_or_else(|| Missing::because("the server does not say"));
         Ok(Look { version, store: None })
     }
 
-    fn cache(&self, _: Wire) -> Option<Box<dyn Cache>> {
+    fn cache(&self, _: Talk) -> Option<Box<dyn Cache>> {
         None
     }
 

@@ -12,7 +12,7 @@ use record::target::Target;
 
 use super::address::{ServerAddress, decoded};
 use super::caching::{Caching, Codec, Counters, Named, Read};
-use super::net::{Net, Place, host_and_port, line};
+use super::net::{Net, Place, line};
 use super::security::Security;
 use super::{Driver, Failure, FailureClass, Scheme};
 use crate::kv::{write_key, write_number};
@@ -21,11 +21,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     name: "memcached",
     form: "memcached://host:port[?protocol=text|meta&tls=...]",
     workloads: &[Workload::Kv],
-    check: |target| {
-        let parts = parts(target)?;
-        let rest = parts.place.strip_prefix("//").ok_or("write `memcached://host:port`")?;
-        host_and_port(rest.trim_end_matches('/'), PORT).map(drop)
-    },
+    check: |target| parts(target).map(drop),
     address,
     open,
 };
@@ -38,12 +34,7 @@ pub(super) const UNIX_SCHEME: Scheme = Scheme {
     name: "memcached+unix",
     form: "memcached+unix:PATH[?protocol=text|meta]",
     workloads: &[Workload::Kv],
-    check: |target| match parts(target)?.place {
-        "" => {
-            Err("there is no socket after the colon: write `memcached+unix:/run/memcached.sock`".to_owned())
-        }
-        _ => Ok(()),
-    },
+    check: |target| parts(target).map(drop),
     address,
     open,
 };
@@ -60,13 +51,13 @@ enum Words {
     Meta,
 }
 
-struct Parts<'a> {
-    place: &'a str,
+struct Parts {
+    address: ServerAddress,
     words: Words,
     security: Security,
 }
 
-fn parts(target: &Target) -> Result<Parts<'_>, String> {
+fn parts(target: &Target) -> Result<Parts, String> {
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (mut words, mut security) = (Words::Text, Security::of_scheme(target.scheme() == TLS_SCHEME.name));
@@ -84,29 +75,28 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
         }
     }
     security.check()?;
-    Ok(Parts { place, words, security })
+    let address = match (target.scheme() == UNIX_SCHEME.name, place.strip_prefix("//")) {
+        (true, _) if place.is_empty() => {
+            return Err(
+                "there is no socket after the colon: write `memcached+unix:/run/memcached.sock`".to_owned()
+            );
+        }
+        (true, _) => ServerAddress::Unix(place.into()),
+        (false, Some(host)) => ServerAddress::tcp(host.trim_end_matches('/'), PORT)?,
+        (false, None) => return Err("write `memcached://host:port`".to_owned()),
+    };
+    Ok(Parts { address, words, security })
 }
 
 /// Where the server takes connections.
 fn address(settings: &LoadSettings) -> Option<ServerAddress> {
-    let place = parts(&settings.target).ok()?.place;
-    if settings.target.scheme() == UNIX_SCHEME.name {
-        return Some(ServerAddress::Unix(place.into()));
-    }
-    ServerAddress::tcp(place.strip_prefix("//")?.trim_end_matches('/'), PORT)
+    parts(&settings.target).ok().map(|parts| parts.address)
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
-    let (place, host) = match parts.place.strip_prefix("//") {
-        Some(host) if settings.target.scheme() != UNIX_SCHEME.name => {
-            let host = host.trim_end_matches('/');
-            (Place::tcp(host, PORT)?, host_and_port(host, PORT).map_err(wrong)?.0)
-        }
-        _ => (Place::Unix(parts.place.into()), "localhost"),
-    };
-    let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
     if parts.words == Words::Meta && settings.kv.multi_get > 1 {
         return Err(wrong(
             "--multi-get needs protocol=text: the meta protocol reads one key at a time".to_owned(),
@@ -116,6 +106,7 @@ fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
         let text = "--pipeline does not go with TLS on memcached: it may leave a request unread until the next one comes";
         return Err(wrong(text.to_owned()));
     }
+    let place = Place::of(parts.address)?;
     Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "memcached", settings)))))
 }
 

@@ -10,7 +10,6 @@ mod login;
 mod proof;
 
 use std::fmt::Write as _;
-use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -22,12 +21,11 @@ use socket2::Socket;
 use self::answer::{Broken, Column, Form, Reader, Wanted};
 use self::codec::Prepared;
 use self::login::Credentials;
-use super::address::{self, Address, ServerAddress};
+use super::address::{Address, ServerAddress};
 use super::broken::too_long_text;
-use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
 use super::security::{Plan, Security};
-use super::session::{Protocol, Sessions, take_as_long_as_it_takes};
-use super::wire::Wire;
+use super::session::{Protocol, Sessions};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store, rows_between};
 use crate::oltp;
@@ -38,15 +36,13 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
-    address: |settings| {
-        let Place { socket, host, port, .. } = Place::read(&settings.target).ok()?;
-        Some(socket.map_or(ServerAddress::Tcp(host, port), |path| ServerAddress::Unix(path.into())))
-    },
+    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
         let tls = place.security.plan(&place.host, &[]).map_err(wrong)?;
-        Ok(Arc::new(MySql { place, tls, sessions: Sessions::new(settings)? }))
+        let peer = Peer::of(place.address.clone())?;
+        Ok(Arc::new(MySql { place, peer, tls, sessions: Sessions::new(settings)? }))
     },
 };
 
@@ -65,10 +61,10 @@ const INSERTS_A_TRANSACTION: u64 = 10;
 struct Place {
     user: String,
     password: Option<String>,
+    /// Whom a certificate is made out to, also if `address` is a socket.
     host: String,
-    port: u16,
+    address: ServerAddress,
     database: String,
-    socket: Option<String>,
     security: Security,
 }
 
@@ -92,62 +88,49 @@ impl Place {
         security.check()?;
         let user = user.unwrap_or_else(|| "root".to_owned());
         let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
-        Ok(Self { user, password, host, port: port.unwrap_or(PORT), database, socket, security })
-    }
-
-    /// Where it is, as people know it.
-    fn shown(&self) -> String {
-        self.socket.clone().unwrap_or_else(|| format!("{}:{}", self.host, self.port))
-    }
-
-    fn peer(&self) -> Result<Peer, Failure> {
-        match &self.socket {
-            Some(path) => Ok(Peer::Unix(path.into())),
-            None => Peer::named(&self.host, self.port),
-        }
-    }
-
-    /// A session, and what the server calls itself. Its answers may only take so long, until it is made ready.
-    fn connect(&self, tls: Option<&Plan>, cut: &Cut) -> Result<(Wire, String), Failure> {
-        let cannot = |e: &io::Error| {
-            let text = format!("cannot connect to {}: {e}; is the server running?", self.shown());
-            Failure::new(FailureClass::Connection, text)
+        let address = match socket {
+            Some(path) => ServerAddress::Unix(path.into()),
+            None => ServerAddress::Tcp(host.clone(), port.unwrap_or(PORT)),
         };
-        let peer = self.peer()?;
-        let socket = peer.connect().map_err(|e| cannot(&e))?;
-        let is_private = peer.is_private(&socket);
-        cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
-        let mut wire = Wire::new(socket.into());
-        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
-        let who = Credentials {
-            user: &self.user,
-            password: self.password.as_deref().unwrap_or_default(),
-            database: &self.database,
-            is_private,
-        };
-        let version = login::log_in(&mut wire, &who, tls)?;
-        Ok((wire, version))
+        Ok(Self { user, password, host, address, database, security })
     }
 }
 
 struct MySql {
     place: Place,
+    peer: Peer,
     tls: Option<Plan>,
     sessions: Sessions,
 }
 
+impl MySql {
+    /// A session, and what the server calls itself.
+    fn log_in(&self, cut: &Cut) -> Result<(Wire, String), Failure> {
+        let mut wire = Wire::connect(&self.peer, cut)?;
+        let who = Credentials {
+            user: &self.place.user,
+            password: self.place.password.as_deref().unwrap_or_default(),
+            database: &self.place.database,
+            is_private: wire.is_private(&self.peer),
+        };
+        let silent = |within| {
+            let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));
+            Failure::new(FailureClass::Connection, text)
+        };
+        let log_in = |wire: &mut Wire| login::log_in(wire, &who, self.tls.as_ref());
+        let version = within(&mut wire, CONNECT_TIMEOUT, silent, log_in)?;
+        Ok((wire, version))
+    }
+}
+
 impl Driver for MySql {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        let (wire, _) = self.place.connect(self.tls.as_ref(), cut)?;
+        let (wire, _) = self.log_in(cut)?;
         self.sessions.connection(Speech::new(&self.sessions), wire)
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        if self.place.socket.is_none() {
-            address::look_up(&self.place.host, self.place.port)?;
-        }
-        let (mut wire, version) = self.place.connect(self.tls.as_ref(), cut)?;
-        take_as_long_as_it_takes(&mut wire)?;
+        let (wire, version) = self.log_in(cut)?;
         let version = match version.as_str() {
             "" => Err(Missing::because("the server does not say")),
             version => Ok(version_name(version) + wire.tls_version()),
@@ -171,11 +154,11 @@ impl Driver for MySql {
 
 impl Multiplex for MySql {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
-        let (wire, _) = self.place.connect(self.tls.as_ref(), cut)?;
+        let (wire, _) = self.log_in(cut)?;
         self.sessions.conversation(Speech::new(&self.sessions), wire)
     }
 
-    fn begin_open(&self, _: usize) -> io::Result<Opening> {
+    fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
         Ok(Opening::Aside)
     }
 
@@ -490,7 +473,7 @@ impl Store for Tables {
 
 fn broken_failure(broken: Broken) -> Failure {
     match broken {
-        Broken::Lost(error) => Failure::new(FailureClass::Connection, error.to_string()),
+        Broken::Lost(failure) => failure,
         Broken::Refused { code, message } => refused(code, &message),
         Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
         Broken::TooLong { bytes, bytes_max } => {
@@ -552,12 +535,15 @@ mod tests {
     fn a_target_reads_as_it_is_written() {
         let place = read("mysql://app:sec%2Fret@db:3307/bench?socket=/run/x.sock").unwrap();
         assert_eq!(
-            (place.user.as_str(), place.password.as_deref(), place.host.as_str(), place.port),
-            ("app", Some("sec/ret"), "db", 3307)
+            (place.user.as_str(), place.password.as_deref(), place.host.as_str(), place.database.as_str()),
+            ("app", Some("sec/ret"), "db", "bench")
         );
-        assert_eq!((place.database.as_str(), place.socket.as_deref()), ("bench", Some("/run/x.sock")));
+        assert_eq!(place.address.to_string(), "/run/x.sock");
+        let place = read("mysql://app@db:3307/bench").unwrap();
+        assert_eq!(place.address.to_string(), "db:3307");
         let place = read("mysql://app:p@ss@[::1]/bench").unwrap();
-        assert_eq!((place.password.as_deref(), place.host.as_str(), place.port), (Some("p@ss"), "::1", PORT));
+        assert_eq!((place.password.as_deref(), place.host.as_str()), (Some("p@ss"), "::1"));
+        assert_eq!(place.address.to_string(), "[::1]:3306");
         let place = read("mysql://app@db/bench?tls=verify-full&ca=/etc/ca.pem").unwrap();
         assert!(place.security.is_on());
         let place = read("mysql:///bench").unwrap();
@@ -597,7 +583,7 @@ mod tests {
                 number = number.wrapping_add(1);
             }
         });
-        let mut wire = Wire::new(ours.into());
+        let mut wire = Wire::new(std::os::fd::OwnedFd::from(ours).into());
         let broken = ask(&mut wire, "SELECT 1", &mut Vec::new(), None).unwrap_err();
         assert!(matches!(broken, Broken::Garbled(why) if why.contains("no end")));
         drop(wire);

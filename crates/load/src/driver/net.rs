@@ -1,25 +1,28 @@
 //! Request and answer over a socket: what memcached, Redis and HTTP share.
 //!
 //! A protocol is a [`Dialogue`]: it writes requests into a buffer and reads answers out of one, and never sees a socket.
-//! So the same few lines drive it on a thread that waits for one connection ([`Wire`]) and in a loop that waits for
-//! thousands ([`crate::event_loop`]).
+//! So the same few lines drive it on a thread that waits for one connection ([`Talk`]) and in a loop that waits for
+//! thousands ([`crate::event_loop`]). Sessions with SQL servers begin on a [`Wire`] and may become a dialogue.
 
 mod blocking;
 mod inbox;
 mod place;
+mod talk;
 mod wire;
 
 use std::io::{self, BufRead as _, ErrorKind};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use nix::libc::{MSG_DONTWAIT, MSG_PEEK};
+use nix::libc::{IPPROTO_TCP, MSG_DONTWAIT, MSG_PEEK, TCP_INFO, getsockopt, tcp_info};
 use socket2::{SockRef, Socket};
 
 pub(crate) use self::blocking::Net;
 pub(crate) use self::inbox::Inbox;
-pub(crate) use self::place::{Place, host_and_port};
-pub(crate) use self::wire::Wire;
+pub(crate) use self::place::Place;
+pub(crate) use self::talk::Talk;
+pub(crate) use self::wire::{Wire, no_answer, within};
 use super::{Cut, Failure, FailureClass, Laps, Look, OperationShare};
 use crate::dataset::Cache;
 use crate::random::Random;
@@ -224,10 +227,10 @@ pub(crate) trait Exchange: Send + Sync {
     fn outcomes(&self) -> &'static [&'static str];
 
     /// What the server calls itself, asked on a connection of its own.
-    fn look(&self, wire: &mut Wire) -> Result<Look, Failure>;
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure>;
 
     /// The server's data set, on a connection of its own; `None` where it has none.
-    fn cache(&self, wire: Wire) -> Option<Box<dyn Cache>>;
+    fn cache(&self, talk: Talk) -> Option<Box<dyn Cache>>;
 
     /// Whether servers of this kind close connections that are not in use, without being down.
     fn closes_idle(&self) -> bool;
@@ -244,7 +247,12 @@ pub(crate) trait Multiplex: Send + Sync {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure>;
 
     /// Begins to open one, while nobody waits; which address is tried follows from `attempt`.
-    fn begin_open(&self, attempt: usize) -> io::Result<Opening>;
+    fn begin_open(&self, attempt: usize) -> Result<Opening, Failure>;
+
+    /// What it means that one could not be connected that was begun.
+    fn cannot_connect(&self, error: &io::Error) -> Failure {
+        connection_failure("cannot connect", error)
+    }
 
     /// Whether servers of this kind close connections that are not in use, without being down.
     fn closes_idle(&self) -> bool;
@@ -295,6 +303,26 @@ pub(crate) fn has_input<'s>(socket: impl Into<SockRef<'s>>) -> Result<bool, Fail
             Err(e) => return Err(connection_failure("cannot receive", &e)),
         }
     }
+}
+
+/// Whether a server has closed a connection before it had read what was sent last: then its kernel has not acknowledged that, or has
+/// answered it with a reset. A process that is killed, or gives up, after it had read all leaves neither.
+///
+/// # Source
+///
+/// RFC 9293, section 3.10.7.1 (a closed connection resets what comes), section 3.6.1 (so does one closed with data unread); tcp(7), `TCP_INFO`.
+pub(crate) fn is_unread(socket: &Socket) -> bool {
+    const TCP_CLOSE: u8 = 7;
+    // SAFETY: it holds numbers only, for which zeros stand.
+    let mut info: tcp_info = unsafe { std::mem::zeroed() };
+    let mut bytes = u32::try_from(size_of::<tcp_info>()).expect("a small structure");
+    // SAFETY: one descriptor, which is ours and open, and room that lives through the call, of the length that is said.
+    let result = unsafe {
+        let into = (&raw mut info).cast();
+        getsockopt(socket.as_raw_fd(), IPPROTO_TCP, TCP_INFO, into, &raw mut bytes)
+    };
+    // What was sent again and again was on its way to nobody: the network failed.
+    result == 0 && info.tcpi_retransmits == 0 && (info.tcpi_state == TCP_CLOSE || info.tcpi_unacked > 0)
 }
 
 /// No whole answer came in time.

@@ -9,11 +9,11 @@ mod codec;
 mod login;
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -24,13 +24,12 @@ use socket2::Socket;
 
 use self::answer::{Broken, Reader, Ready, Wanted};
 use self::codec::TooLong;
-use self::login::{Credentials, LoginError, Welcome};
-use super::address::{self, Address, ServerAddress};
+use self::login::{Credentials, Welcome};
+use super::address::{Address, ServerAddress};
 use super::broken::too_long_text;
-use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer};
+use super::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
 use super::security::{Plan, Security};
-use super::session::{Protocol, Sessions, take_as_long_as_it_takes};
-use super::wire::Wire;
+use super::session::{Protocol, Sessions};
 use super::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
 use crate::dataset::{Found, Rows, Store, rows_between};
 use crate::oltp;
@@ -41,19 +40,13 @@ pub(super) const SCHEME: Scheme = Scheme {
     form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
     workloads: oltp::WORKLOADS,
     check: |target| Place::read(target).map(|_| ()),
-    address: |settings| {
-        let place = Place::read(&settings.target).ok()?;
-        Some(match &place.host {
-            Host::Named(host) => ServerAddress::Tcp(host.clone(), place.port),
-            Host::Folder(_) => ServerAddress::Unix(place.socket()),
-        })
-    },
+    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
     open: |settings| {
         let wrong = |text| Failure::new(FailureClass::Configuration, text);
         let place = Place::read(&settings.target).map_err(wrong)?;
-        let host = if let Host::Named(host) = &place.host { host } else { "localhost" };
-        let tls = place.security.plan(host, &[]).map_err(wrong)?;
-        Ok(Arc::new(Postgres { place: Reached { place, tls }, sessions: Sessions::new(settings)? }))
+        let tls = place.security.plan(place.address.host(), &[]).map_err(wrong)?;
+        let peer = Peer::of(place.address.clone())?;
+        Ok(Arc::new(Postgres { place: Reached { place, peer, tls }, sessions: Sessions::new(settings)? }))
     },
 };
 
@@ -71,8 +64,7 @@ const ROWS_AT_ONCE: u64 = 10_000;
 struct Place {
     user: String,
     password: Option<String>,
-    host: Host,
-    port: u16,
+    address: ServerAddress,
     database: String,
     options: Option<String>,
     /// The password may go over the wire as it is.
@@ -80,18 +72,12 @@ struct Place {
     security: Security,
 }
 
-/// A target, and how TLS is spoken there.
+/// A target, where it is found, and how TLS is spoken there.
 #[derive(Clone)]
 struct Reached {
     place: Place,
+    peer: Peer,
     tls: Option<Plan>,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum Host {
-    Named(String),
-    /// The folder of the server's socket.
-    Folder(PathBuf),
 }
 
 impl Place {
@@ -123,73 +109,45 @@ impl Place {
             }
         }
         security.check()?;
-        let host = match host.as_str() {
-            "" => Host::Named("127.0.0.1".to_owned()),
-            folder if folder.starts_with('/') => Host::Folder(folder.into()),
-            _ => Host::Named(host),
+        let port = port.unwrap_or(PORT);
+        let address = match host.as_str() {
+            "" => ServerAddress::Tcp("127.0.0.1".to_owned(), port),
+            // The folder of the server's socket.
+            folder if folder.starts_with('/') => {
+                ServerAddress::Unix(Path::new(folder).join(format!(".s.PGSQL.{port}")))
+            }
+            _ => ServerAddress::Tcp(host, port),
         };
-        let (user, port) = (user.unwrap_or_else(|| "postgres".to_owned()), port.unwrap_or(PORT));
+        let user = user.unwrap_or_else(|| "postgres".to_owned());
         // Inside of TLS nobody reads along.
         let may_be_cleartext = may_be_cleartext || security.is_on();
-        Ok(Self { user, password, host, port, database, options, may_be_cleartext, security })
-    }
-
-    /// Where it is, as people know it.
-    fn shown(&self) -> String {
-        match &self.host {
-            Host::Named(host) => format!("{host}:{}", self.port),
-            Host::Folder(_) => self.socket().display().to_string(),
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        let Host::Folder(folder) = &self.host else { unreachable!("asked for a folder's socket only") };
-        folder.join(format!(".s.PGSQL.{}", self.port))
-    }
-
-    fn peer(&self) -> Result<Peer, Failure> {
-        match &self.host {
-            Host::Named(host) => Peer::named(host, self.port),
-            Host::Folder(_) => Ok(Peer::Unix(self.socket())),
-        }
+        Ok(Self { user, password, address, database, options, may_be_cleartext, security })
     }
 }
 
 impl Reached {
-    /// A connection that speaks TLS where the target says so.
-    ///
-    /// Also yields whether nobody else can hear what is said, without TLS.
-    fn reach(&self, cut: &Cut) -> Result<(Wire, bool), Failure> {
-        let cannot = |e: &io::Error| {
-            let text = format!("cannot connect to {}: {e}; is the server running?", self.place.shown());
-            Failure::new(FailureClass::Connection, text)
-        };
-        let peer = self.place.peer()?;
-        let socket = peer.connect().map_err(|e| cannot(&e))?;
-        let is_private = peer.is_private(&socket);
-        cut.arm_socket(socket.try_clone().map_err(|e| cannot(&e))?.into());
-        let mut wire = Wire::new(socket.into());
-        wire.set_timeout(Some(CONNECT_TIMEOUT)).map_err(|e| cannot(&e))?;
-        if let Some(plan) = &self.tls {
-            login::ask_for_tls(&mut wire).map_err(login_failure)?;
-            wire.start_tls(plan)?;
-        }
-        Ok((wire, is_private))
+    /// Speaks TLS on a connection that was just made, where the target says so.
+    fn secure(&self, wire: &mut Wire) -> Result<(), Failure> {
+        let Some(plan) = &self.tls else { return Ok(()) };
+        login::ask_for_tls(wire)?;
+        wire.start_tls(plan)
     }
 
-    /// A session. Its answers may only take so long, until it is made ready.
+    /// A session.
     fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
-        let (mut wire, is_private) = self.reach(cut)?;
-        let place = &self.place;
+        let (mut wire, place) = (Wire::connect(&self.peer, cut)?, &self.place);
         let who = Credentials {
             user: &place.user,
             password: place.password.as_deref(),
             database: &place.database,
             options: place.options.as_deref(),
-            may_be_cleartext: place.may_be_cleartext || is_private,
+            may_be_cleartext: place.may_be_cleartext || wire.is_private(&self.peer),
         };
-        let welcome = login::log_in(&mut wire, &who).map_err(login_failure)?;
-        let to_cut = wire.try_clone().map_err(|e| broken_failure(e.into()))?;
+        let welcome = within(&mut wire, CONNECT_TIMEOUT, silent, |wire| {
+            self.secure(wire)?;
+            login::log_in(wire, &who)
+        })?;
+        let to_cut = wire.try_clone()?;
         let (reached, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
         cut.arm_socket_and(to_cut, move || reached.cancel(process_id, secret_key));
         Ok((wire, welcome))
@@ -201,7 +159,10 @@ impl Reached {
         let ask = move || -> Result<(), Failure> {
             let mut out = BytesMut::new();
             frontend::cancel_request(process_id, secret_key, &mut out);
-            reached.reach(&Cut::default())?.0.send(&out).map_err(|e| broken_failure(e.into()))
+            within(&mut Wire::connect(&reached.peer, &Cut::default())?, CONNECT_TIMEOUT, silent, |wire| {
+                reached.secure(wire)?;
+                wire.send(&out)
+            })
         };
         // It is a courtesy: without it the server finds out when it next sends something.
         let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
@@ -242,11 +203,7 @@ impl Driver for Postgres {
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        if let Host::Named(host) = &self.place.place.host {
-            address::look_up(host, self.place.place.port)?;
-        }
-        let (mut wire, welcome) = self.place.connect(cut)?;
-        take_as_long_as_it_takes(&mut wire)?;
+        let (wire, welcome) = self.place.connect(cut)?;
         // `15.18 (Debian 15.18-0+deb12u1)`
         let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
         let version = number.map(|v| format!("PostgreSQL {v}{}", wire.tls_version()));
@@ -274,7 +231,7 @@ impl Multiplex for Postgres {
         self.sessions.conversation(Speech::new(&self.place, &welcome, &self.sessions), wire)
     }
 
-    fn begin_open(&self, _: usize) -> io::Result<Opening> {
+    fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
         Ok(Opening::Aside)
     }
 
@@ -291,7 +248,7 @@ fn ask(
     mut wanted: Option<Wanted<'_>>,
 ) -> Result<Ready, Failure> {
     written.map_err(too_long)?;
-    wire.send(request).map_err(|e| broken_failure(e.into()))?;
+    wire.send(request)?;
     // What is asked beside events has short answers.
     let mut reader = Reader::new(ASIDE_BYTES_MAX);
     let mut bytes = 0;
@@ -301,7 +258,7 @@ fn ask(
         let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
         (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
     });
-    heard.map_err(|e| broken_failure(e.into()))?.map_err(broken_failure)
+    heard?.map_err(broken_failure)
 }
 
 fn too_long(_: TooLong) -> Failure {
@@ -604,37 +561,14 @@ fn no_number(sql: &str) -> Failure {
     Failure::new(FailureClass::Application, format!("no number answers `{sql}`"))
 }
 
-fn login_failure(error: LoginError) -> Failure {
-    let configuration = |text: String| Failure::new(FailureClass::Configuration, text);
-    match error {
-        LoginError::Broken(Broken::Lost(e)) if e.kind() == ErrorKind::TimedOut => {
-            Failure::new(FailureClass::Connection, format!("{e}: is this a PostgreSQL server?"))
-        }
-        LoginError::Broken(broken) => broken_failure(broken),
-        LoginError::NoTls => configuration(
-            "the server does not speak TLS: give it a certificate (ssl = on), or leave tls= out".to_owned(),
-        ),
-        LoginError::NoPassword => {
-            configuration("the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE".to_owned())
-        }
-        LoginError::Cleartext => configuration(
-            "the server asks for the password as it is, and without TLS anybody on the way can read it, or who has put the \
-             socket into a folder that all may write: let this user in by scram-sha-256, or write ?cleartext=1 into the \
-             target to send it all the same".to_owned(),
-        ),
-        LoginError::TooMuchWork(count) => configuration(format!(
-            "the server asks for a password to be hashed {count} times, which no login takes"
-        )),
-        LoginError::Unknown(method) => configuration(format!(
-            "the server asks for {method}, which is not known here: let this user in by scram-sha-256, md5, password or trust"
-        )),
-        LoginError::Impostor(e) => configuration(format!("the server does not know the password that it asks for: {e}")),
-    }
+fn silent(within: Duration) -> Failure {
+    let text = format!("{}: is this a PostgreSQL server?", no_answer(within));
+    Failure::new(FailureClass::Connection, text)
 }
 
 fn broken_failure(broken: Broken) -> Failure {
     match broken {
-        Broken::Lost(error) => Failure::new(FailureClass::Connection, error.to_string()),
+        Broken::Lost(failure) => failure,
         Broken::Refused { code, message } => {
             let (class, advice) = class_of(&code);
             let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };

@@ -16,7 +16,7 @@ use self::commands::{Commands, List};
 use super::address::{ServerAddress, decoded};
 use super::caching::{Caching, Codec, Counters, Named, Read};
 use super::held;
-use super::net::{Net, Place, host_and_port, line};
+use super::net::{Net, Place, line};
 use super::security::Security;
 use super::values::Data;
 use super::{Driver, Failure, FailureClass, Scheme};
@@ -26,13 +26,7 @@ pub(super) const SCHEME: Scheme = Scheme {
     name: "redis",
     form: "redis://[user:password@]host:port[/db][?resp=2|3&tls=...]",
     workloads: &[Workload::Kv, Workload::Native],
-    check: |target| {
-        if !target.expose().contains("://") {
-            return Err("write `redis://host:port/db`".to_owned());
-        }
-        let parts = parts(target)?;
-        host_and_port(parts.place, PORT).map(drop)
-    },
+    check: |target| parts(target).map(drop),
     address,
     open,
 };
@@ -45,10 +39,7 @@ pub(super) const UNIX_SCHEME: Scheme = Scheme {
     name: "redis+unix",
     form: "redis+unix:PATH[?db=N&resp=2|3&password=...]",
     workloads: &[Workload::Kv, Workload::Native],
-    check: |target| match parts(target)?.place {
-        "" => Err("there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()),
-        _ => Ok(()),
-    },
+    check: |target| parts(target).map(drop),
     address,
     open,
 };
@@ -57,8 +48,8 @@ const PORT: u16 = 6379;
 /// Longest line of an answer that is waited for.
 const LINE_MAX: usize = 2048;
 
-struct Parts<'a> {
-    place: &'a str,
+struct Parts {
+    address: ServerAddress,
     words: Words,
     security: Security,
 }
@@ -78,15 +69,22 @@ impl std::fmt::Debug for Words {
     }
 }
 
-fn parts(target: &Target) -> Result<Parts<'_>, String> {
+fn parts(target: &Target) -> Result<Parts, String> {
     let mut words = Words { user: None, password: None, db: 0, is_resp3: false };
     let mut security = Security::of_scheme(target.scheme() == TLS_SCHEME.name);
     let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let db_of =
         |text: &str| text.parse().map_err(|_| format!("`{text}` is no database: write a number, as in /0"));
-    let place = match rest.strip_prefix("//") {
-        None => rest,
+    let is_unix = target.scheme() == UNIX_SCHEME.name;
+    let address = match rest.strip_prefix("//") {
+        None if is_unix && !rest.is_empty() => ServerAddress::Unix(rest.into()),
+        _ if is_unix => {
+            return Err(
+                "there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()
+            );
+        }
+        None => return Err("write `redis://host:port/db`".to_owned()),
         Some(authority) => {
             // A password may hold `@` and `/`: the host begins after the last `@`.
             let (user_info, host) =
@@ -102,7 +100,7 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
             if !db.is_empty() {
                 words.db = db_of(db)?;
             }
-            host
+            ServerAddress::tcp(host, PORT)?
         }
     };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -123,27 +121,19 @@ fn parts(target: &Target) -> Result<Parts<'_>, String> {
         }
     }
     security.check()?;
-    Ok(Parts { place, words, security })
+    Ok(Parts { address, words, security })
 }
 
 /// Where the server takes connections.
 fn address(settings: &LoadSettings) -> Option<ServerAddress> {
-    let place = parts(&settings.target).ok()?.place;
-    if settings.target.scheme() == UNIX_SCHEME.name {
-        return Some(ServerAddress::Unix(place.into()));
-    }
-    ServerAddress::tcp(place, PORT)
+    parts(&settings.target).ok().map(|parts| parts.address)
 }
 
 fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
     let wrong = |text| Failure::new(FailureClass::Configuration, text);
     let parts = parts(&settings.target).map_err(wrong)?;
-    let (place, host) = if settings.target.scheme() == UNIX_SCHEME.name {
-        (Place::Unix(parts.place.into()), "localhost")
-    } else {
-        (Place::tcp(parts.place, PORT)?, host_and_port(parts.place, PORT).map_err(wrong)?.0)
-    };
-    let tls = parts.security.plan(host, &[]).map_err(wrong)?;
+    let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
+    let place = Place::of(parts.address)?;
     if settings.workload == Workload::Kv {
         return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
     }

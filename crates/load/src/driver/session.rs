@@ -3,19 +3,16 @@
 //! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
 //! waits for each answer; a thread that waits for many connections keeps a [`Course`] for each, in a [`Conversation`].
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 use record::clock::Monotonic;
 use record::load::LoadSettings;
 use socket2::Socket;
 
 use super::held;
-use super::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard};
+use super::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard, Wire, no_answer, within};
 use super::tls::Secured;
-use super::wire::Wire;
 use super::{Connection, Failure, FailureClass, Idle, Laps};
 use crate::random::Random;
 use crate::sql::{Course, Parameter, Row, Sql, Turn, Work, Worker};
@@ -93,7 +90,7 @@ impl Sessions {
         self.first_connects.store(connections, Ordering::SeqCst);
     }
 
-    /// A connection for a thread of its own, from one that has just been made, whose answers may only take so long.
+    /// A connection for a thread of its own, from one that has just been made.
     ///
     /// After an outage statements are prepared each when it is needed again: a server that is back has enough to do.
     pub(super) fn connection<P: Protocol + 'static>(
@@ -106,7 +103,7 @@ impl Sessions {
         if is_first {
             self.make_ready(&mut protocol, &mut wire)?;
         }
-        take_as_long_as_it_takes(&mut wire)?;
+        wire.settle()?;
         let session = Session { protocol, wire, request: Vec::new() };
         Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
     }
@@ -118,7 +115,6 @@ impl Sessions {
         mut wire: Wire,
     ) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
         self.make_ready(&mut protocol, &mut wire)?;
-        take_as_long_as_it_takes(&mut wire)?;
         let is_cut = Arc::new(AtomicBool::new(false));
         let conversation = Conversation {
             protocol,
@@ -127,8 +123,7 @@ impl Sessions {
             work: Arc::clone(&self.work),
             stage: Stage::Turn,
         };
-        let parts = wire.into_parts();
-        let (socket, tls) = parts.map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))?;
+        let (socket, tls) = wire.into_parts()?;
         match tls {
             None => Ok((socket, Box::new(conversation))),
             Some(tls) => Ok((socket, Box::new(Secured::standing(tls, Box::new(conversation))))),
@@ -138,20 +133,11 @@ impl Sessions {
     fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
         (0..self.work.statements().len()).try_for_each(|statement| {
             // Each has as long as a login.
-            take(wire, Some(CONNECT_TIMEOUT))?;
-            protocol.make_ready(statement, wire).map_err(|failure| self.work.placed(statement, failure))
+            let late = |within| Failure::new(FailureClass::Connection, no_answer(within));
+            within(wire, CONNECT_TIMEOUT, late, |wire| protocol.make_ready(statement, wire))
+                .map_err(|failure| self.work.placed(statement, failure))
         })
     }
-}
-
-/// Ends the making of a connection, in which the login, and each preparation, may only take so long: from now on an answer may take as long as
-/// it takes.
-pub(super) fn take_as_long_as_it_takes(wire: &mut Wire) -> Result<(), Failure> {
-    take(wire, None)
-}
-
-fn take(wire: &mut Wire, at_most: Option<Duration>) -> Result<(), Failure> {
-    wire.set_timeout(at_most).map_err(|e| Failure::new(FailureClass::Connection, e.to_string()))
 }
 
 /// A session that waits for its answers.
@@ -164,11 +150,10 @@ struct Session<P> {
 
 impl<P: Protocol> Session<P> {
     fn exchange(&mut self, mut wanted: Option<&mut Row>) -> Result<(), Failure> {
-        let lost = |e: io::Error| Failure::new(FailureClass::Connection, e.to_string());
         let Self { protocol, wire, request } = self;
-        wire.hear_left(|input| protocol.hear_unasked(input))?;
-        wire.send(request).map_err(lost)?;
-        wire.hear(|input, is_end| protocol.hear(input, is_end, wanted.as_deref_mut())).map_err(lost)?
+        wire.hear_left(false, |input| protocol.hear_unasked(input))?;
+        wire.send(request)?;
+        wire.hear(|input, is_end| protocol.hear(input, is_end, wanted.as_deref_mut()))?
     }
 }
 
@@ -203,7 +188,7 @@ impl<P: Protocol> Sql for Session<P> {
             return Idle::Stands;
         }
         let Self { protocol, wire, .. } = self;
-        wire.hear_unasked(|input| protocol.hear_unasked(input)).map_or_else(Idle::Lost, |()| Idle::Stands)
+        wire.hear_unasked(|input, _| protocol.hear_unasked(input)).map_or_else(Idle::Lost, |()| Idle::Stands)
     }
 }
 

@@ -6,9 +6,11 @@ use std::ops::Range;
 use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
-use super::link::State;
+use super::link::{Heard, State};
 use crate::driver::held::{self, Held};
-use crate::driver::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure};
+use crate::driver::net::{
+    CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread,
+};
 use crate::driver::{Failure, FailureClass};
 use crate::engine::to_ns;
 use crate::ledger::Carried;
@@ -186,6 +188,9 @@ impl EventLoop {
             State::Free | State::Resting | State::Pausing => dialogue.hear_unasked(input),
             _ => dialogue.hear(input, bytes == 0),
         });
+        if bytes > 0 && answer.is_none() {
+            it.heard = Heard::Part;
+        }
         let is_answered = state == State::Asking && matches!(answer, Some(Ok(_)));
         let unasked = if is_answered { self.hear_left(carrier) } else { None };
         match (state, answer) {
@@ -299,6 +304,9 @@ impl EventLoop {
         if matches!(self.links[first].state, State::Connecting | State::Greeting) {
             return self.on_unconnected(carrier, failure);
         }
+        if self.was_idle(carrier) {
+            return self.drain(first);
+        }
         let at_ns = self.engine.clock.now_ns();
         let made_ns = self.carriers[carrier].made_ns;
         let mut carried = 0;
@@ -325,6 +333,17 @@ impl EventLoop {
             self.ledger.note_lost(self.first_hand + first, failure, made_ns, at_ns, None);
         }
         self.replace(carrier);
+    }
+
+    /// Whether the server has closed the connection as one that is idle, before it had read the request in flight.
+    fn was_idle(&mut self, carrier: usize) -> bool {
+        let first = self.first_of(carrier);
+        let it = &self.carriers[carrier];
+        self.depth == 1
+            && self.links[first].state == State::Asking
+            && (it.heard == Heard::Answers && self.multiplex(carrier).closes_idle())
+            && it.socket.as_ref().is_some_and(is_unread)
+            && (!self.links[first].is_sent || self.dialogue(first).may_repeat())
     }
 
     /// The link's connection takes no more requests: it is replaced when none is in flight on it. An event in hand was not begun by the server,
@@ -373,7 +392,7 @@ impl EventLoop {
     /// The server has answered.
     pub(super) fn on_answer(&mut self, number: usize) {
         let it = &mut self.carriers[self.links[number].carrier];
-        (it.pause_ns, it.has_answered) = (PAUSE_FIRST_NS, true);
+        (it.pause_ns, it.has_answered, it.heard) = (PAUSE_FIRST_NS, true, Heard::Answers);
     }
 
     fn disconnect(&mut self, carrier: usize) {
@@ -400,7 +419,8 @@ impl EventLoop {
         self.carriers[carrier].attempts += 1;
         let begun = self.multiplex(carrier).begin_open(attempts).and_then(|opening| {
             if let Opening::Connecting(socket, _) = &opening {
-                self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, carrier as u64)?;
+                let watched = self.ready.add(socket, INPUT | EpollFlags::EPOLLOUT, carrier as u64);
+                watched.map_err(|e| connection_failure("cannot watch a connection", &e))?;
             }
             Ok(opening)
         });
@@ -415,7 +435,7 @@ impl EventLoop {
                 Ok(()) => self.links[first].state = State::Opening,
                 Err(e) => self.on_unconnected(carrier, &connection_failure("cannot open connections", &e)),
             },
-            Err(e) => self.on_unconnected(carrier, &connection_failure("cannot connect", &e)),
+            Err(failure) => self.on_unconnected(carrier, &failure),
         }
     }
 
@@ -446,7 +466,8 @@ impl EventLoop {
         match socket.take_error() {
             Ok(None) => {}
             Ok(Some(e)) | Err(e) => {
-                return self.on_unconnected(carrier, &connection_failure("cannot connect", &e));
+                let failure = self.multiplex(carrier).cannot_connect(&e);
+                return self.on_unconnected(carrier, &failure);
             }
         }
         self.out.clear();
@@ -472,7 +493,7 @@ impl EventLoop {
         let now_ns = self.engine.clock.now_ns();
         let it = &mut self.carriers[carrier];
         it.made_ns = now_ns;
-        (it.attempts, it.has_answered) = (0, false);
+        (it.attempts, it.has_answered, it.heard) = (0, false, Heard::Nothing);
         let (first, is_open) = (self.first_of(carrier), self.engine.timeline().due.is_some());
         self.links[first].timer_ns = 0;
         for number in self.links_of(carrier) {

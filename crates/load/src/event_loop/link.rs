@@ -32,6 +32,18 @@ pub(super) struct Carrier {
     pub(super) pause_ns: u64,
     /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
     pub(super) has_answered: bool,
+    pub(super) heard: Heard,
+}
+
+/// What a connection has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// No answer yet.
+    Nothing,
+    /// The whole answers to earlier requests, and nothing of the next one.
+    Answers,
+    /// Some of an answer.
+    Part,
 }
 
 /// One event in flight at a time.
@@ -101,6 +113,7 @@ impl Carrier {
             attempts: 0,
             pause_ns: PAUSE_FIRST_NS,
             has_answered: true,
+            heard: Heard::Nothing,
         }
     }
 }

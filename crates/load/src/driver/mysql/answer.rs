@@ -8,7 +8,6 @@
 //! <https://mariadb.com/kb/en/clientserver-protocol/>, <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
 
 use std::fmt::Write as _;
-use std::io;
 
 use super::codec::{HEADER_BYTES, PAYLOAD_MAX, kind};
 use crate::driver::broken::{self, shortened, text_of};
@@ -244,7 +243,7 @@ impl Reader {
         let goes_on = payload.len() == PAYLOAD_MAX;
         if goes_on || self.is_split {
             self.joined.extend_from_slice(payload);
-            self.held.set(self.joined.len()).map_err(|failure| io::Error::other(failure.text))?;
+            self.held.set(self.joined.len())?;
             (self.is_split, self.bytes_before) = (goes_on, self.joined.len());
             if goes_on {
                 return Ok(None);

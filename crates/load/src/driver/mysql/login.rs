@@ -8,13 +8,11 @@
 //! <https://mariadb.com/kb/en/connection/>,
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>
 
-use std::io;
-
 use super::answer::{self, Broken, Cursor, ERR, OK, packet};
 use super::codec::{HEADER_BYTES, write_header};
 use super::proof;
+use crate::driver::net::Wire;
 use crate::driver::security::Plan;
-use crate::driver::wire::Wire;
 use crate::driver::{Failure, FailureClass};
 
 /// The longest packet that is accepted in a login.
@@ -238,7 +236,7 @@ fn send(wire: &mut Wire, payload: &[u8], number: u8) -> Result<(), Failure> {
     let mut out = vec![0; HEADER_BYTES];
     write_header(&mut out, payload.len(), number.into());
     out.extend_from_slice(payload);
-    wire.send(&out).map_err(|e| lost(&e))
+    wire.send(&out)
 }
 
 /// The next packet and its number.
@@ -248,13 +246,7 @@ fn receive(wire: &mut Wire) -> Result<(Vec<u8>, u8), Failure> {
         Ok(Some((payload, taken))) => (taken, Some(Ok((payload.to_vec(), input[3])))),
         Err(broken) => (0, Some(Err(broken))),
     });
-    heard.map_err(|e| lost(&e))?.map_err(super::broken_failure)
-}
-
-fn lost(error: &io::Error) -> Failure {
-    let what =
-        if error.kind() == io::ErrorKind::TimedOut { ": is this a MariaDB or MySQL server?" } else { "" };
-    Failure::new(FailureClass::Connection, format!("{error}{what}"))
+    heard?.map_err(super::broken_failure)
 }
 
 fn garbled(text: &str) -> Failure {

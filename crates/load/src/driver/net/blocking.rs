@@ -6,26 +6,22 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::{Dialogue, Exchange, Multiplex, Opening, Wire};
+use super::{Dialogue, Exchange, Multiplex, Opening, Talk};
 use crate::dataset::Cache;
 use crate::driver::{Attempt, Connection, Cut, Driver, Failure, Idle, Look, OperationShare};
 
 /// A driver of one thread a connection, from an exchange.
 pub(crate) struct Net<E>(pub(crate) Arc<E>);
 
-struct Blocking {
-    wire: Wire,
-    /// As [`Exchange::closes_idle`].
-    closes_idle: bool,
-}
+struct Blocking(Talk);
 
 impl<E: Exchange + 'static> Driver for Net<E> {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        Ok(Box::new(Blocking { wire: Wire::open(&*self.0, cut)?, closes_idle: self.0.closes_idle() }))
+        Ok(Box::new(Blocking(Talk::open(&*self.0, cut)?)))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        self.0.look(&mut Wire::open_for(&*self.0, self.0.look_dialogue()?, cut)?)
+        self.0.look(&mut Talk::open_for(&*self.0, self.0.look_dialogue()?, cut)?)
     }
 
     fn operations(&self) -> Vec<OperationShare> {
@@ -37,7 +33,7 @@ impl<E: Exchange + 'static> Driver for Net<E> {
     }
 
     fn cache(&self, cut: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
-        Ok(self.0.cache(Wire::open(&*self.0, cut)?))
+        Ok(self.0.cache(Talk::open(&*self.0, cut)?))
     }
 
     fn multiplex(&self) -> Option<&dyn Multiplex> {
@@ -47,12 +43,16 @@ impl<E: Exchange + 'static> Driver for Net<E> {
 
 impl<E: Exchange + 'static> Multiplex for Net<E> {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
-        Ok(Wire::open(&*self.0, cut)?.into_parts())
+        Talk::open(&*self.0, cut)?.into_parts()
     }
 
-    fn begin_open(&self, attempt: usize) -> io::Result<Opening> {
-        let dialogue = self.0.dialogue().map_err(|failure| io::Error::other(failure.text))?;
+    fn begin_open(&self, attempt: usize) -> Result<Opening, Failure> {
+        let dialogue = self.0.dialogue()?;
         Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, dialogue))
+    }
+
+    fn cannot_connect(&self, error: &io::Error) -> Failure {
+        self.0.place().cannot_connect(error)
     }
 
     fn closes_idle(&self) -> bool {
@@ -66,7 +66,7 @@ impl<E: Exchange + 'static> Multiplex for Net<E> {
 
 impl Connection for Blocking {
     fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
-        let answer = self.wire.exchange(attempt.random.clone());
+        let answer = self.0.exchange(attempt.random.clone());
         if let Ok(answer) = &answer {
             attempt.laps.end_operation(answer.operation);
             attempt.laps.note_outcome(answer);
@@ -75,12 +75,12 @@ impl Connection for Blocking {
     }
 
     fn idle(&mut self, has_rested: bool) -> Idle {
-        if !has_rested && !self.closes_idle {
+        if !has_rested && !self.0.closes_idle {
             return Idle::Stands;
         }
-        match self.wire.look_idle() {
+        match self.0.look_idle() {
             Ok(()) => Idle::Stands,
-            Err(_) if self.closes_idle => Idle::Closed,
+            Err(_) if self.0.closes_idle => Idle::Closed,
             Err(failure) => Idle::Lost(failure),
         }
     }

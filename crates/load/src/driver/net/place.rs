@@ -2,86 +2,98 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 
+use nix::libc::{EADDRNOTAVAIL, EINPROGRESS};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::CONNECT_TIMEOUT;
+use super::{CONNECT_TIMEOUT, connection_failure};
+use crate::driver::address::ServerAddress;
 use crate::driver::{Failure, FailureClass};
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
-    /// Addresses of one host, in the order of trying.
-    Tcp(Vec<SocketAddr>),
-    Unix(PathBuf),
+pub(crate) struct Place {
+    address: ServerAddress,
+    /// Those of the host, in the order of trying; never none.
+    found: Vec<(Domain, SockAddr)>,
 }
 
 impl Place {
-    /// The addresses of a host. The name is looked up now.
-    pub(crate) fn named(host: &str, port: u16) -> Result<Self, Failure> {
-        let found = (host, port).to_socket_addrs();
-        let unknown = |e| Failure::new(FailureClass::Connection, format!("there is no host `{host}`: {e}"));
-        found.map(|found| Self::Tcp(found.collect())).map_err(unknown)
-    }
-
-    /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port. The name is looked up now, once.
-    pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, Failure> {
+    /// The place of an address. A name is looked up now, once: a server that it stands for later is another one.
+    pub(crate) fn of(address: ServerAddress) -> Result<Self, Failure> {
         let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
-        let (host, port) = host_and_port(written, default_port).map_err(wrong)?;
-        let found = (host, port).to_socket_addrs();
-        let found = found.map_err(|e| wrong(format!("there is no host `{host}`: {e}")))?;
-        Ok(Self::Tcp(found.collect()))
+        let found: Vec<_> = match &address {
+            ServerAddress::Tcp(host, port) => {
+                let unknown = |e: io::Error| wrong(format!("the host `{host}` is not known: {e}"));
+                let found = (host.as_str(), *port).to_socket_addrs().map_err(unknown)?;
+                found.map(|found| (Domain::for_address(found), found.into())).collect()
+            }
+            ServerAddress::Unix(path) => {
+                let found =
+                    SockAddr::unix(path).map_err(|e| wrong(format!("{address} is no socket: {e}")))?;
+                vec![(Domain::UNIX, found)]
+            }
+        };
+        if found.is_empty() {
+            return Err(wrong(format!("the host of {address} has no address")));
+        }
+        Ok(Self { address, found })
     }
 
-    fn addresses(&self) -> io::Result<Vec<(Domain, SockAddr)>> {
-        match self {
-            Self::Tcp(all) => Ok(all.iter().map(|a| (Domain::for_address(*a), SockAddr::from(*a))).collect()),
-            Self::Unix(path) => Ok(vec![(Domain::UNIX, SockAddr::unix(path)?)]),
-        }
+    /// What a connection that cannot be made means.
+    pub(crate) fn cannot_connect(&self, error: &io::Error) -> Failure {
+        let failure = connection_failure(&format!("cannot connect to {}", self.address), error);
+        let advice = match (error.raw_os_error(), failure.class) {
+            (Some(EADDRNOTAVAIL), _) => {
+                "; its address cannot be reached from here, or all local ports are in use: wait a minute, keep connections open, \
+                 or widen net.ipv4.ip_local_port_range"
+            }
+            (_, FailureClass::Connection) => "; is the server running?",
+            _ => "",
+        };
+        Failure { text: failure.text + advice, ..failure }
     }
 
     /// A socket that is connected, waiting for it.
-    pub(crate) fn connect(&self) -> io::Result<Socket> {
-        let mut last = io::Error::new(ErrorKind::NotFound, "the host has no address");
-        for (domain, address) in self.addresses()? {
-            let socket = self.socket(domain)?;
-            let connected = match domain {
-                Domain::UNIX => connect_unix(&socket, &address),
-                _ => socket.connect_timeout(&address, CONNECT_TIMEOUT),
+    pub(crate) fn connect(&self) -> Result<Socket, Failure> {
+        let mut last = None;
+        for (domain, address) in &self.found {
+            let socket = socket(*domain).map_err(|e| self.cannot_connect(&e))?;
+            let connected = match *domain {
+                Domain::UNIX => connect_unix(&socket, address),
+                _ => socket.connect_timeout(address, CONNECT_TIMEOUT),
             };
             match connected {
                 Ok(()) => return Ok(socket),
-                Err(e) => last = e,
+                Err(e) => last = Some(e),
             }
         }
-        Err(last)
+        Err(self.cannot_connect(&last.expect("there is an address")))
     }
 
     /// A socket that connects while nobody waits; which address is tried follows from `attempt`.
-    pub(crate) fn begin_connect(&self, attempt: usize) -> io::Result<Socket> {
-        let mut addresses = self.addresses()?;
-        if addresses.is_empty() {
-            return Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
-        }
-        let (domain, address) = addresses.swap_remove(attempt % addresses.len());
-        let socket = self.socket(domain)?;
-        socket.set_nonblocking(true)?;
-        match socket.connect(&address) {
-            Err(e) if e.raw_os_error() != Some(nix::libc::EINPROGRESS) => Err(e),
-            _ => Ok(socket),
-        }
+    pub(crate) fn begin_connect(&self, attempt: usize) -> Result<Socket, Failure> {
+        let (domain, address) = &self.found[attempt % self.found.len()];
+        let begin = || {
+            let socket = socket(*domain)?;
+            socket.set_nonblocking(true)?;
+            match socket.connect(address) {
+                Err(e) if e.raw_os_error() != Some(EINPROGRESS) => Err(e),
+                _ => Ok(socket),
+            }
+        };
+        begin().map_err(|e| self.cannot_connect(&e))
     }
 
     /// Whether what is said there reaches only who the user means: through a socket whose listener is root or this user, or
     /// that lies where no other than its listener's user can have put it. In `/tmp`, every user can, while the server is down.
     pub(crate) fn is_private(&self, connected: &Socket) -> bool {
-        let Self::Unix(path) = self else { return false };
+        let ServerAddress::Unix(path) = &self.address else { return false };
         let Ok(peer) = getsockopt(connected, PeerCredentials) else { return false };
         let trusted = [0, geteuid().as_raw(), peer.uid()];
         if trusted[..2].contains(&peer.uid()) {
@@ -99,15 +111,15 @@ impl Place {
             trusted.contains(&found.uid()) && (is_sticky || !others_write && !group_writes)
         })
     }
+}
 
-    fn socket(&self, domain: Domain) -> io::Result<Socket> {
-        let socket = Socket::new(domain, Type::STREAM, None)?;
-        if matches!(self, Self::Tcp(_)) {
-            // A request leaves when it is sent, not when the last answer was acknowledged.
-            socket.set_tcp_nodelay(true)?;
-        }
-        Ok(socket)
+fn socket(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::STREAM, None)?;
+    if domain != Domain::UNIX {
+        // A request leaves when it is sent, not when the last answer was acknowledged.
+        socket.set_tcp_nodelay(true)?;
     }
+    Ok(socket)
 }
 
 /// Connects to a socket of this machine: a listener may take nothing, and its backlog be full.
@@ -123,32 +135,11 @@ fn connect_unix(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     connected.and_then(|()| socket.set_write_timeout(None))
 }
 
-/// The host and the port of `host:port`; a host with colons of its own stands in brackets.
-pub(crate) fn host_and_port(written: &str, default_port: u16) -> Result<(&str, u16), String> {
-    let (host, port) = match written.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((host, "")) => (host, None),
-            Some((host, port)) if port.starts_with(':') => (host, Some(&port[1..])),
-            _ => {
-                return Err(format!(
-                    "`{written}` is no host: an IPv6 address stands in brackets, `[::1]:port`"
-                ));
-            }
-        },
-        None => written.split_once(':').map_or((written, None), |(host, port)| (host, Some(port))),
-    };
-    if host.is_empty() {
-        return Err("there is no host: write `//host:port`".to_owned());
-    }
-    let port = port.map_or(Ok(default_port), str::parse);
-    port.map(|port| (host, port)).map_err(|_| format!("`{written}` has no port between 0 and 65535"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
@@ -172,7 +163,7 @@ mod tests {
         let own = folder.path().join("own");
         let _listener = UnixListener::bind(&own).unwrap();
         let is_private = |path: PathBuf| {
-            let place = Place::Unix(path);
+            let place = Place::of(ServerAddress::Unix(path)).unwrap();
             place.is_private(&place.connect().unwrap())
         };
         assert!(is_private(own), "its listener is this user");
@@ -203,13 +194,33 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_read_as_people_write_it() {
-        assert_eq!(host_and_port("localhost:1234", 80), Ok(("localhost", 1234)));
-        assert_eq!(host_and_port("localhost", 80), Ok(("localhost", 80)));
-        assert_eq!(host_and_port("[::1]:7", 80), Ok(("::1", 7)));
-        assert_eq!(host_and_port("[::1]", 80), Ok(("::1", 80)));
-        for wrong in ["", ":80", "host:", "host:x", "host:70000", "[::1", "[::1]7"] {
-            assert!(host_and_port(wrong, 80).is_err(), "{wrong}");
+    fn a_connection_that_cannot_be_made_says_where_why_and_what_to_do() {
+        let place = Place::of(ServerAddress::Tcp("::1".to_owned(), 7)).unwrap();
+        for (error, class, says) in [
+            (nix::libc::ECONNREFUSED, FailureClass::Connection, "is the server running?"),
+            (EADDRNOTAVAIL, FailureClass::Connection, "ip_local_port_range"),
+            (nix::libc::EMFILE, FailureClass::Machine, "(ulimit -n)"),
+        ] {
+            let failure = place.cannot_connect(&io::Error::from_raw_os_error(error));
+            assert_eq!(failure.class, class);
+            assert!(failure.text.starts_with("cannot connect to [::1]:7: "), "{}", failure.text);
+            assert!(failure.text.ends_with(says), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn what_has_no_address_is_refused() {
+        let long = PathBuf::from("/x".repeat(80));
+        for (address, says) in [
+            (
+                ServerAddress::Tcp("no-such-host.invalid".to_owned(), 80),
+                "`no-such-host.invalid` is not known",
+            ),
+            (ServerAddress::Unix(long), "is no socket"),
+        ] {
+            let failure = Place::of(address).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Configuration);
+            assert!(failure.text.contains(says), "{}", failure.text);
         }
     }
 }

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use super::*;
@@ -11,11 +12,11 @@ fn read(written: &str) -> Result<Place, String> {
 fn a_target_reads_as_it_is_written() {
     let place = read("postgres://app:s%40c@%2Frun%2Fpostgresql/bench").unwrap();
     assert_eq!((place.user.as_str(), place.password.as_deref()), ("app", Some("s@c")));
-    assert_eq!(place.shown(), "/run/postgresql/.s.PGSQL.5432");
+    assert_eq!(place.address.to_string(), "/run/postgresql/.s.PGSQL.5432");
     let place = read("postgres://app@db:6543/bench?sslmode=prefer").unwrap();
-    assert_eq!((place.shown().as_str(), place.database.as_str()), ("db:6543", "bench"));
+    assert_eq!((place.address.to_string().as_str(), place.database.as_str()), ("db:6543", "bench"));
     let place = read("postgres:///bench?host=/tmp&port=99&options=-c%20work_mem%3D1MB").unwrap();
-    assert_eq!((place.shown().as_str(), place.user.as_str()), ("/tmp/.s.PGSQL.99", "postgres"));
+    assert_eq!((place.address.to_string().as_str(), place.user.as_str()), ("/tmp/.s.PGSQL.99", "postgres"));
     assert_eq!(place.options.as_deref(), Some("-c work_mem=1MB"));
 }
 
@@ -39,7 +40,7 @@ fn a_wrong_target_is_refused_without_its_password() {
 fn notices_without_end_are_no_answer_and_a_login_has_one_hashing() {
     let (mut theirs, ours) = UnixStream::pair().unwrap();
     let talks = std::thread::spawn(move || while theirs.write_all(b"N\0\0\0\x05\0").is_ok() {});
-    let mut wire = Wire::new(ours.into());
+    let mut wire = Wire::new(OwnedFd::from(ours).into());
     let failure = ask(&mut wire, Ok(()), &[], None).err().unwrap();
     assert!(failure.text.contains("no end"), "{}", failure.text);
     drop(wire);
@@ -54,6 +55,6 @@ fn notices_without_end_are_no_answer_and_a_login_has_one_hashing() {
         options: None,
         may_be_cleartext: false,
     };
-    let refused = login::log_in(&mut Wire::new(ours.into()), &who).unwrap_err();
-    assert!(matches!(refused, LoginError::Broken(Broken::Garbled(why)) if why.contains("second")));
+    let refused = login::log_in(&mut Wire::new(OwnedFd::from(ours).into()), &who).unwrap_err();
+    assert!(refused.text.contains("second"), "{}", refused.text);
 }

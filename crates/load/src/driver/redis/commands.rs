@@ -15,7 +15,7 @@ use super::{LINE_MAX, Words, class_of, first_line, number};
 use crate::dataset::Cache;
 use crate::driver::broken::too_long_text;
 use crate::driver::caching::{counters, hear_greeting};
-use crate::driver::net::{Answer, Dialogue, Exchange, Heard, Place, Wire};
+use crate::driver::net::{Answer, Dialogue, Exchange, Heard, Place, Talk};
 use crate::driver::security::Plan;
 use crate::driver::tls::Secured;
 use crate::driver::values::{Data, Part, Template};
@@ -156,14 +156,14 @@ impl Exchange for Commands {
         &OUTCOMES
     }
 
-    fn look(&self, wire: &mut Wire) -> Result<Look, Failure> {
-        let version = counters(&self.words, wire)?.version;
-        let version = version.map(|version| format!("Redis {version}{}", wire.spoken_version()));
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
+        let version = counters(&self.words, talk)?.version;
+        let version = version.map(|version| format!("Redis {version}{}", talk.spoken_version()));
         let version = version.ok_or_else(|| Missing::because("the server does not say"));
         Ok(Look { version, store: None })
     }
 
-    fn cache(&self, _: Wire) -> Option<Box<dyn Cache>> {
+    fn cache(&self, _: Talk) -> Option<Box<dyn Cache>> {
         None
     }
 
