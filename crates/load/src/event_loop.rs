@@ -378,7 +378,7 @@ impl EventLoop {
         let hand = self.first_hand + link;
         // Where the load falls, one leaves after the other.
         let leaves_ns = self.engine.end_ns() + self.engine.share_ns(self.engine.settings.ramp_down, hand);
-        if self.is_exhausted || now_ns >= leaves_ns.min(self.engine.closes_ns()) {
+        if now_ns >= leaves_ns.min(self.engine.closes_ns()) {
             return;
         }
         match self.ledger.take_closed(hand, now_ns) {

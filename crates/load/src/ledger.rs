@@ -161,7 +161,7 @@ impl Ledger {
             Place::Before { .. } | Place::After => {
                 let shown_ns = if is_open { response_ns } else { service_ns };
                 // The phase is not credited with the event, but its rate is with the time that the event took of it.
-                if place == (Place::Before { ended_in_phase: true }) && !is_open {
+                if place == (Place::Before { ended_in_phase: true }) {
                     recorder.fates.note_cut(&counting, start_ns, end_ns);
                 }
                 note_uncounted(recorder, place, Some(shown_ns));

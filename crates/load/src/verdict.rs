@@ -123,7 +123,7 @@ pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
     }
     if findings.settings.pace.as_open().is_none() {
         checks.push(if findings.settings.events_max.is_some() {
-            any_event(findings)
+            enough_events(findings)
         } else {
             phase_length(findings)
         });
@@ -188,10 +188,18 @@ pub(crate) fn gave_up(away: Duration) -> Check {
     at_most("server-away", away_s, 0.0, text)
 }
 
-/// A closed loop plans nothing, so one that did nothing has kept every promise; it has no speed all the same.
-fn any_event(f: &Findings<'_>) -> Check {
-    let done = f.counts.done;
-    at_least("events", done as f64, 1.0, format!("{done} events done in the measured phase"))
+/// A closed loop plans nothing, so one that did nothing has kept every promise; it has no speed all the same. Nor is the speed of
+/// all connections known from fewer events.
+fn enough_events(f: &Findings<'_>) -> Check {
+    let (done, in_flight) = (f.counts.done, f.settings.in_flight_max());
+    let mut text = format!("{done} events done in the measured phase");
+    if done > 0 && done < in_flight.into() {
+        let _ = write!(
+            text,
+            ", by {in_flight} that may be in flight at a time: some connections had none; use more --events"
+        );
+    }
+    at_least("events", done as f64, in_flight.into(), text)
 }
 
 /// In a closed loop, an event that is in flight waits for the server to come back, and no other one is begun: neither the
@@ -333,7 +341,7 @@ fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
     let forgiven = forgiven(f, rate_per_s);
     let kept_up = f.counts.done + forgiven;
     let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
-    let per_s = f.counts.done as f64 / f.measured_s;
+    let per_s = f.achieved_per_s;
     let offered_per_s = f.counts.planned as f64 / f.measured_s;
     let policy = match f.settings.pace.as_open().map(|open| open.late) {
         None | Some(LatePolicy::Queue) => String::new(),
@@ -406,7 +414,10 @@ fn little(f: &Findings<'_>) -> Option<Check> {
     let others = counts.failed
         + counts.skipped
         + if f.rate_per_s.is_some() { counts.unfinished } else { f.never_ended };
-    let expected = f.achieved_per_s * mean_ns / 1e9;
+    // Connections that find no event left are looked at, too; the rate is that of the others.
+    let is_limited = f.rate_per_s.is_none() && f.settings.events_max.is_some();
+    let per_s = if is_limited { counts.done as f64 / f.measured_s } else { f.achieved_per_s };
+    let expected = per_s * mean_ns / 1e9;
     if counted.looks < LOOKS_MIN || others * 100 > counts.done || expected <= 0.0 {
         return None;
     }

@@ -264,6 +264,30 @@ fn a_command_is_run_once_an_event_and_its_status_is_its_fate() {
 }
 
 #[test]
+fn the_rate_of_a_number_of_events_is_that_of_all_connections_or_none() {
+    let closed = |threads, events| LoadSettings {
+        pace: Loop::CLOSED,
+        warmup: Duration::ZERO,
+        time: Duration::from_mins(10),
+        threads,
+        events_max: Some(events),
+        ..settings("exec:sleep 0.2")
+    };
+    // In the second round of the first, seven of eight find no event left.
+    for (threads, events) in [(8, 9), (8, 8), (4, 11), (1, 2)] {
+        let record = run(&closed(threads, events));
+        let mean_s = record.service.summary().unwrap().mean_ns / 1e9;
+        let truth = f64::from(threads) / mean_s;
+        let about = format!("{events} events by {threads}: {}/s of {truth}/s", record.achieved_per_s);
+        assert!((record.achieved_per_s / truth - 1.0).abs() <= 1.0 / events as f64, "{about}");
+        assert!(check_of(&record, "events").ok, "{about}");
+    }
+    let few = run(&closed(8, 3));
+    let events = check_of(&few, "events");
+    assert!(!events.ok && events.text.contains("some connections had none"), "{}", events.text);
+}
+
+#[test]
 fn overload_of_a_slow_target_loses_no_event() {
     let slow = |late| {
         let pace = Loop::Open(OpenLoop { late, ..support::open(1_000.0) });

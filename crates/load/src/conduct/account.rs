@@ -93,7 +93,7 @@ pub(super) fn record(
     assert!(counts.balance(), "an event was lost or counted twice: {counts:?}");
     let span = Duration::from_nanos(until_ns - timeline.measured_from_ns);
     let measured_s = span.as_secs_f64();
-    let achieved_per_s = events_in_phase(engine.counting().by, fates) / measured_s;
+    let achieved_per_s = events_in_phase(fates) / (measured_s - engine.idle_s(until_ns));
     let cost = Cost::of(engine, measured, counts.done);
     let of_open = |histogram: &Histogram| if is_open { Ok(histogram.clone()) } else { Err(closed_loop()) };
     let with =
@@ -142,11 +142,8 @@ pub(super) fn record(
 }
 
 /// The number of events that the phase is credited with, for the rate: see [`crate::counting`].
-fn events_in_phase(by: By, fates: &Fates) -> f64 {
-    match by {
-        By::Due => fates.done as f64,
-        By::Start | By::Part => (fates.done - fates.done_carried_in) as f64 + fates.part_e9 as f64 / 1e9,
-    }
+fn events_in_phase(fates: &Fates) -> f64 {
+    (fates.done - fates.done_carried_in) as f64 + fates.part_e9 as f64 / 1e9
 }
 
 fn judge(

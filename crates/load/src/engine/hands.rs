@@ -25,6 +25,8 @@ pub(crate) struct Hand {
     pub(crate) last_end_ns: AtomicU64,
     /// Events that it has ended, of all phases.
     ended: AtomicU64,
+    /// When it found that no event of a limited number was left; 0 before.
+    left_ns: AtomicU64,
 }
 
 /// What a connection holds, as its thread knows it.
@@ -70,6 +72,13 @@ impl Engine {
         self.hands.iter().map(|hand| hand.ended.load(Ordering::Relaxed)).sum()
     }
 
+    /// For how long the connections had nothing to do before `until_ns`, on average, because no event was left.
+    pub(crate) fn idle_s(&self, until_ns: u64) -> f64 {
+        let left = self.hands.iter().map(|hand| hand.left_ns.load(Ordering::SeqCst)).filter(|ns| *ns > 0);
+        let idle_ns: u64 = left.map(|left_ns| until_ns.saturating_sub(left_ns)).sum();
+        idle_ns as f64 / 1e9 / self.hands.len() as f64
+    }
+
     /// Events in the connections' hands.
     pub(crate) fn in_hand(&self) -> u64 {
         self.hands.iter().filter(|hand| hand.number().is_some()).count() as u64
@@ -98,6 +107,11 @@ impl Hand {
     fn begun(&self) -> Option<Begun> {
         let start_ns = self.start_ns.load(Ordering::Acquire);
         (start_ns > 0).then(|| Begun { start_ns, wait_ns: self.wait_ns.load(Ordering::Relaxed) })
+    }
+
+    /// There is no event left for it.
+    pub(super) fn leave(&self, at_ns: u64) {
+        let _ = self.left_ns.compare_exchange(0, at_ns, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// The event in hand has its fate in the recorder.

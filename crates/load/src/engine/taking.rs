@@ -117,6 +117,7 @@ impl Engine {
         let chance = if is_measured {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if self.settings.events_max.is_some_and(|max| number >= max) {
+                self.hands[hand].leave(now_ns);
                 return None;
             }
             number
