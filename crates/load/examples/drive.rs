@@ -1,6 +1,6 @@
 //! The engine alone, without observers and archive, for `scripts/bench-load`: one run, one line.
 //!
-//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [keep-awake]`
+//! `drive TARGET WORKLOAD|FILE.sql RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [budget=PERCENT] [keep-awake]`
 //!
 //! Prints the number of events, their rate, the rate offered, lateness at p50, p99 and p99.9 in microseconds, the CPU time
 //! of a report in microseconds (the median of all), and that of the threads that keep the CPUs awake, in seconds.
@@ -21,9 +21,11 @@ use record::target::Target;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [target, workload, rate, threads, seconds, rows, tables, switches @ ..] = &arguments[..] else {
-        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [keep-awake]".into());
+        return Err("usage: drive TARGET WORKLOAD RATE|max THREADS SECONDS ROWS TABLES [connections=N] [fifo] [spin=USEC] [budget=PERCENT] [keep-awake]".into());
     };
     let spin_us = switches.iter().find_map(|s| s.strip_prefix("spin=")).map_or(Ok(0), str::parse)?;
+    let budget_pct: f64 =
+        switches.iter().find_map(|s| s.strip_prefix("budget=")).map_or(Ok(0.0), str::parse)?;
     let connections = switches.iter().find_map(|s| s.strip_prefix("connections=")).map(str::parse);
     let is_on = |name: &str| switches.iter().any(|s| s == name);
     let client = ClientSettings { spin: Duration::from_micros(spin_us), keep_awake: is_on("keep-awake") };
@@ -32,7 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         // What sysbench does, so that both make the same bursts.
         let arrivals = Arrivals::Poisson;
-        Loop::Open(OpenLoop { arrivals, fifo: is_on("fifo"), ..OpenLoop::plain(rate.parse()?) })
+        let spin_budget_ratio = budget_pct / 100.0;
+        Loop::Open(OpenLoop {
+            arrivals,
+            spin_budget_ratio,
+            fifo: is_on("fifo"),
+            ..OpenLoop::plain(rate.parse()?)
+        })
     };
     let oltp = OltpSettings {
         tables: tables.parse()?,

@@ -24,8 +24,10 @@ pub(crate) fn work(worker: &mut Worker) {
     if worker.wait_until(first_ns).is_none() {
         return;
     }
+    // Where the load falls, one leaves after the other. Computed once: an event on `null:` costs only 570 instructions.
+    let leaves_after_ns = engine.share_ns(engine.settings.ramp_down, worker.index);
     while worker.is_ready() {
-        let Some((taken, now_ns)) = take(worker) else { return };
+        let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };
         worker.perform(&Started { taken, claim_ns: now_ns, start_ns: now_ns });
         if think != Think::None {
             let rest_ns = rest_ns(think, &mut chance);
@@ -64,11 +66,9 @@ fn part_ns(of: std::time::Duration, times: f64) -> u64 {
     ns
 }
 
-fn take(worker: &mut Worker) -> Option<(Taken, u64)> {
+fn take(worker: &mut Worker, leaves_after_ns: u64) -> Option<(Taken, u64)> {
     let now_ns = worker.engine.clock.now_ns();
-    // Where it falls, one leaves after the other.
-    let leaves_ns =
-        worker.engine.end_ns() + worker.engine.share_ns(worker.engine.settings.ramp_down, worker.index);
+    let leaves_ns = worker.engine.end_ns() + leaves_after_ns;
     if now_ns >= leaves_ns.min(worker.engine.closes_ns()) {
         return None;
     }

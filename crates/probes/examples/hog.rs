@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 cpu: cpu.parse()?,
                 from_cpu: from_cpu.parse()?,
                 per_s: per_s.parse()?,
+                together: packets::TOGETHER_MAX,
                 beside_spinner: rest == ["spin"],
             };
             packets::can_be_sent(packets.cpu)?;

@@ -95,6 +95,10 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = 50_000)]
         rate: u64,
 
+        /// Packets that arrive under one interrupt
+        #[arg(long, value_name = "N", default_value_t = packets::TOGETHER_MAX, value_parser = clap::value_parser!(u16).range(1..=i64::from(packets::TOGETHER_MAX)))]
+        together: u16,
+
         /// Also spin on the CPU that receives
         #[arg(long)]
         spin: bool,
@@ -163,13 +167,14 @@ pub(crate) fn run(args: &Args, global: &Global, out: &mut dyn Write) -> anyhow::
             print_waits(truth, global, out)?;
             return Ok(ending(args, &stop));
         }
-        What::Packets { cpu, rate, spin } => {
+        What::Packets { cpu, rate, together, spin } => {
             let cpu = cpu.map_or_else(last_usable, usable)?;
             let from_cpu = hog::usable().into_iter().find(|other| *other != cpu);
             let from_cpu = from_cpu.ok_or_else(|| Exit::CannotHere.with("sending needs a second CPU"))?;
             packets::can_be_sent(cpu).context("steering packets to a CPU (it needs root)")?;
             begin(out, &format!("CPU {cpu} receives {rate} packets a second from CPU {from_cpu}"))?;
-            packets::packets(Packets { cpu, from_cpu, per_s: *rate, beside_spinner: *spin }, &work)?
+            let packets = Packets { cpu, from_cpu, per_s: *rate, together: *together, beside_spinner: *spin };
+            packets::packets(packets, &work)?
         }
         What::Cpus { cpu } => {
             let cpu = cpu.map_or_else(last_usable, usable)?;
