@@ -169,9 +169,10 @@ fn connections_that_a_web_server_closes_in_place_of_an_answer_count_the_same() {
             time: Duration::from_mins(10),
             ..settings
         });
-        // The first event of each of the eight is answered; each later one is lost, and answered on a new connection.
+        // The first event of each connection is answered, at most eight; each later one is lost, and answered on a new one.
         let (counts, errors) = (record.counts, record.errors);
         assert_eq!((counts.done, counts.failed), (400, 0), "{:?}", record.error_samples);
-        assert_eq!((errors.connection, counts.retries), (392, 392), "{:?}", record.error_samples);
+        assert_eq!(errors.connection, counts.retries, "{:?}", record.error_samples);
+        assert!((392..400).contains(&counts.retries), "{counts:?}");
     }
 }

@@ -279,7 +279,9 @@ fn the_rate_of_a_number_of_events_is_that_of_all_connections_or_none() {
         let mean_s = record.service.summary().unwrap().mean_ns / 1e9;
         let truth = f64::from(threads) / mean_s;
         let about = format!("{events} events by {threads}: {}/s of {truth}/s", record.achieved_per_s);
-        assert!((record.achieved_per_s / truth - 1.0).abs() <= 1.0 / events as f64, "{about}");
+        // A command's start and its wake-up are no part of its service, and take long on a busy machine: never too high,
+        // and nearer to the truth than what events that no connection began would leave of it (22/s of 40/s).
+        assert!((0.7..1.0 + 1.0 / events as f64).contains(&(record.achieved_per_s / truth)), "{about}");
         assert!(check_of(&record, "events").ok, "{about}");
     }
     let few = run(&closed(8, 3));

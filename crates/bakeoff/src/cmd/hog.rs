@@ -91,7 +91,7 @@ enum What {
         #[arg(long, value_name = "N")]
         cpu: Option<u32>,
 
-        /// Packets a second; 0: as many as can be sent
+        /// Packets a second, sent in groups of --together; 0: as many as can be sent
         #[arg(long, value_name = "N", default_value_t = 50_000)]
         rate: u64,
 

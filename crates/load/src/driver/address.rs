@@ -92,7 +92,7 @@ impl Address {
 
 /// The host and the port of `host:port`; a host with colons of its own stands in brackets.
 fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
-    // What is written may be a password for want of an `@`: it is not repeated.
+    // The text may be a password if an `@` is missing, so it is not repeated.
     const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";
     let (host, rest) = match written.strip_prefix('[') {
         Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
@@ -103,8 +103,11 @@ fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
         None if rest.is_empty() => None,
         _ => return Err(NO_HOST.to_owned()),
     };
-    let number =
-        |port: &str| port.parse().map_err(|_| format!("`{port}` is no port: expected a number up to 65535"));
+    let number = |port: &str| {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        let written = if is_number { format!("`{port}`") } else { "the text after the colon".to_owned() };
+        port.parse().map_err(|_| format!("{written} is no port: expected a number up to 65535"))
+    };
     Ok((host, port.map(number).transpose()?))
 }
 
@@ -150,7 +153,7 @@ mod tests {
             ("", "there is no host"),
             (":80", "there is no host"),
             ("host:", "`` is no port"),
-            ("host:x", "`x` is no port"),
+            ("host:hunter2", "the text after the colon is no port"),
             ("host:70000", "`70000` is no port"),
             ("[::1", "in brackets"),
             ("[::1]7", "in brackets"),

@@ -12,7 +12,8 @@ pub(crate) fn kernel_bytes<'obj>(skel: &impl Skel<'obj>, possible: u32) -> u64 {
     let here = num_possible_cpus().expect("the kernel lists its CPUs") as u64;
     let of_map = |map: &MapFdInfo| {
         let told = map.memlock.expect("the kernel counts a map's memory");
-        told - here * for_each_cpu(map) + u64::from(possible) * for_each_cpu(map)
+        // Before Linux 6.4 a hash counts without what each CPU has spare.
+        told.saturating_sub(here * for_each_cpu(map)) + u64::from(possible) * for_each_cpu(map)
     };
     // A map that is left out has a descriptor too, of something else.
     let infos = skel.object().maps().filter_map(|map| map.query_fdinfo().ok());
