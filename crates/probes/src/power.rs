@@ -54,7 +54,7 @@ pub fn open(root: &Path) -> Maybe<PowerProbe> {
     let last = edge(root);
     if last.is_empty() {
         return Err(Missing::because(
-            "no energy counters (/sys/class/powercap/intel-rapl:*); most virtual machines and containers have none",
+            "the kernel lists no counters (/sys/class/powercap/intel-rapl:*); most virtual machines and containers have none",
         ));
     }
     if let Some(why) = last.values().find_map(|reading| reading.energy_uj.clone().err())
@@ -289,6 +289,6 @@ mod tests {
     #[test]
     fn a_machine_without_counters_says_so() {
         let why = open(TempDir::new().unwrap().path()).unwrap_err();
-        assert!(why.reason.contains("no energy counters"), "{why}");
+        assert!(why.reason.contains("lists no counters"), "{why}");
     }
 }
