@@ -39,7 +39,7 @@ pub const TOGETHER_MAX: u16 = 50;
 
 const PACKET_BYTES: u16 = 1_200;
 /// Of the receiver's filter. At 8 bytes each they fit in `net.core.optmem_max`, which is 20,480 before Linux 6.8.
-const FILTER_INSTRUCTIONS: usize = 2_000;
+const FILTER_INSTRUCTIONS: u16 = 2_000;
 const BURSTS_PER_S: u64 = 500;
 
 /// Sends packets to that CPU.
@@ -139,10 +139,10 @@ fn mask(cpu: u32) -> String {
 fn drop_after_work(receiver: &UdpSocket) -> io::Result<()> {
     let add_one = libc::sock_filter { code: 0x04, jt: 0, jf: 0, k: 1 };
     let return_nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
-    let mut filter = [add_one; FILTER_INSTRUCTIONS];
-    filter[FILTER_INSTRUCTIONS - 1] = return_nothing;
-    let program = libc::sock_fprog { len: FILTER_INSTRUCTIONS as u16, filter: filter.as_mut_ptr() };
-    let length = size_of_val(&program) as libc::socklen_t;
+    let mut filter = [add_one; FILTER_INSTRUCTIONS as usize];
+    filter[filter.len() - 1] = return_nothing;
+    let program = libc::sock_fprog { len: FILTER_INSTRUCTIONS, filter: filter.as_mut_ptr() };
+    let length = libc::socklen_t::try_from(size_of_val(&program)).expect("a small structure");
     // SAFETY: the program and its instructions live as long as the call; the kernel copies them.
     let result = unsafe {
         let program = (&raw const program).cast();
