@@ -25,9 +25,12 @@ fn big_machine(root: &Path, ticks: u64) {
     let sys = root.join("sys/devices/system/cpu");
     fs::create_dir_all(&sys).unwrap();
     fs::create_dir_all(root.join("proc")).unwrap();
-    fs::write(sys.join("online"), "0-255\n").unwrap();
-    fs::write(root.join("proc/stat.new"), stat).unwrap();
-    fs::rename(root.join("proc/stat.new"), root.join("proc/stat")).unwrap();
+    // A reader must never find a file that is empty because it is being written.
+    for (path, text) in [(sys.join("online"), "0-255\n"), (root.join("proc/stat"), stat.as_str())] {
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, path).unwrap();
+    }
 }
 
 struct SetAtEnd<'d>(&'d AtomicBool);
