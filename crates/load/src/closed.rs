@@ -24,7 +24,7 @@ pub(crate) fn work(worker: &mut Worker) {
     if worker.wait_until(first_ns).is_none() {
         return;
     }
-    // Where the load falls, one leaves after the other. Computed once: an event on `null:` costs only 570 instructions.
+    // Where the load falls, one leaves after the other. Computed once, not for each event.
     let leaves_after_ns = engine.share_ns(engine.settings.ramp_down, worker.index);
     while worker.is_ready() {
         let Some((taken, now_ns)) = take(worker, leaves_after_ns) else { return };

@@ -90,7 +90,7 @@ impl Address {
     }
 }
 
-/// The host and the port of `host:port`; a host with colons of its own stands in brackets.
+/// The host and the port of `host:port`. An IPv6 address is in brackets.
 fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
     // The text may be a password if an `@` is missing, so it is not repeated.
     const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";

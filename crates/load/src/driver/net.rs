@@ -305,8 +305,10 @@ pub(crate) fn has_input<'s>(socket: impl Into<SockRef<'s>>) -> Result<bool, Fail
     }
 }
 
-/// Whether a server has closed a connection before it had read what was sent last: then its kernel has not acknowledged that, or has
-/// answered it with a reset. A process that is killed, or gives up, after it had read all leaves neither.
+/// Whether a server closed a connection before it read the last request.
+///
+/// Then its kernel has not acknowledged the request, or has answered it with a reset. A server that reads the whole request
+/// and then closes in order leaves neither; one that resets then (`SO_LINGER` of 0) cannot be told apart.
 ///
 /// # Source
 ///
@@ -327,7 +329,7 @@ fn looks_unread(socket: &Socket) -> bool {
         let into = (&raw mut info).cast();
         getsockopt(socket.as_raw_fd(), IPPROTO_TCP, TCP_INFO, into, &raw mut bytes)
     };
-    // What was sent again and again was on its way to nobody: the network failed.
+    // Retransmissions without an answer are a failure of the network, not an idle close.
     result == 0 && info.tcpi_retransmits == 0 && (info.tcpi_state == TCP_CLOSE || info.tcpi_unacked > 0)
 }
 

@@ -1,4 +1,4 @@
-//! A dialogue on a socket of its own, waited for: what a thread with one connection does, and all that comes before a load.
+//! A blocking dialogue on one connection: the events of a thread, and every exchange before a load.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::driver::{Cut, Failure, FailureClass};
 use crate::engine::to_ns;
 use crate::random::Random;
 
-/// A wire, and what is spoken on it.
+/// A wire and the protocol on it.
 pub(crate) struct Talk {
     wire: Wire,
     dialogue: Box<dyn Dialogue>,
