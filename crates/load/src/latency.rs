@@ -305,6 +305,8 @@ pub(crate) struct Reader(Arc<Cell>);
 pub(crate) struct Section<'a> {
     pub(crate) recorder: &'a mut Recorder,
     sections: &'a AtomicU64,
+    /// The number of sections begun and ended once this one has ended.
+    next: u64,
 }
 
 /// Both ends of a cell around `recorder`.
@@ -320,22 +322,24 @@ impl Writer {
         let cell = &*self.0;
         // In the order of sequential consistency this store comes before the load. Where the load finds the pointer
         // that a reader is about to take, it comes before the reader's swap, and so the reader sees the odd number.
-        cell.sections.fetch_add(1, Ordering::SeqCst);
+        let next = cell.sections.fetch_add(1, Ordering::SeqCst) + 2;
         let active = cell.active.load(Ordering::SeqCst);
         if active.is_null() {
-            cell.sections.fetch_add(1, Ordering::SeqCst);
+            cell.sections.store(next, Ordering::Release);
             return None;
         }
         // SAFETY: the pointer comes from a box. A reader that has swapped it away does not touch it before
         // `sections` is even again (see `Reader::take`), and `&mut self` keeps a second section from beginning.
         let recorder = unsafe { &mut *active };
-        Some(Section { recorder, sections: &cell.sections })
+        Some(Section { recorder, sections: &cell.sections, next })
     }
 }
 
 impl Drop for Section<'_> {
     fn drop(&mut self) {
-        self.sections.fetch_add(1, Ordering::SeqCst);
+        // Only the worker writes the number, so a plain store is enough. It releases what the section recorded to the
+        // reader that finds the number even. A locked addition here cost 6 ns for each of an event's two sections.
+        self.sections.store(self.next, Ordering::Release);
     }
 }
 

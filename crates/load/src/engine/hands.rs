@@ -86,11 +86,12 @@ impl Engine {
 }
 
 impl Hand {
+    /// Inside a section, whose end orders these stores before the audit's loads. Until then others only count.
     pub(super) fn hold(&self, slot: u64, due_ns: u64, is_measured: bool) {
-        self.due_ns.store(due_ns, Ordering::SeqCst);
-        self.is_measured.store(is_measured, Ordering::SeqCst);
+        self.due_ns.store(due_ns, Ordering::Relaxed);
+        self.is_measured.store(is_measured, Ordering::Relaxed);
         self.start_ns.store(0, Ordering::Relaxed);
-        self.slot.store(slot + 1, Ordering::SeqCst);
+        self.slot.store(slot + 1, Ordering::Release);
     }
 
     /// The number of the slot in hand.
@@ -118,6 +119,6 @@ impl Hand {
     pub(crate) fn release(&self, end_ns: u64) {
         self.last_end_ns.store(end_ns, Ordering::Relaxed);
         self.ended.store(self.ended.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.slot.store(NONE, Ordering::SeqCst);
+        self.slot.store(NONE, Ordering::Release);
     }
 }
