@@ -97,6 +97,8 @@ impl Ledger {
     }
 
     /// Takes the next event of a closed loop into `hand`, at `now_ns`.
+    // Inlined: its result, returned through memory, is read back in other widths than it was written, which stalls the CPU.
+    #[inline]
     pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
         let section = self.writer.enter()?;
         let taken = self.engine.take_closed(hand, now_ns)?;

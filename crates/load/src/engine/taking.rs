@@ -112,6 +112,7 @@ impl Engine {
     }
 
     /// Takes the next event of a closed loop into `hand`, at `now_ns`; inside a section, as [`Self::take_open`].
+    #[inline]
     pub(crate) fn take_closed(&self, hand: usize, now_ns: u64) -> Option<Taken> {
         let is_measured = (self.timeline().measured_from_ns..self.end_ns()).contains(&now_ns);
         let chance = if is_measured {
