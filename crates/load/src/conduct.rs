@@ -1,8 +1,11 @@
 //! Conducts a load: data set, phases, intervals, the end however it comes.
 
 mod account;
+mod aside;
+mod audit;
+mod books;
 mod crew;
-pub(crate) mod in_system;
+pub(crate) mod dataset;
 mod look;
 mod pauses;
 
@@ -17,21 +20,21 @@ use record::missing::{Maybe, Missing};
 
 use self::account::{Measured, Over};
 use self::crew::Crew;
-use self::in_system::Looks;
 pub(crate) use self::look::{Seen, cleanup, look};
 use self::pauses::Pauses;
-use crate::books::Books;
-use crate::client::{self, RunQueueWaits};
+use crate::conduct::books::Books;
 use crate::control::Control;
+use crate::control::stop::{Stop, StopLevel};
 use crate::driver::hosts::Hosts;
 use crate::driver::{Failure, FailureClass};
 use crate::engine::{Engine, SharedClock, Timeline, to_ns};
 use crate::error::LoadError;
-use crate::pace::Scratch;
-use crate::priority::{self, Awake};
-use crate::random::Random;
-use crate::sockets::Sockets;
-use crate::stop::{Stop, StopLevel};
+use crate::measure::client::{self, RunQueueWaits};
+use crate::measure::in_system::Looks;
+use crate::measure::priority::{self, Awake};
+use crate::measure::sockets::Sockets;
+use crate::schedule::pace::Scratch;
+use crate::schedule::random::Random;
 use crate::{Beside, Event, OnEvent};
 
 /// How often the conductor looks whether it was asked to stop.

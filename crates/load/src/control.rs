@@ -11,6 +11,7 @@
 
 mod ask;
 mod socket;
+pub(crate) mod stop;
 
 use std::collections::VecDeque;
 use std::io;
@@ -228,14 +229,14 @@ impl State {
     fn in_force_per_s(&self, phase: Phase, t_s: f64) -> Option<f64> {
         let (mean_per_s, planned_per_s) = (self.rate_per_s?, self.planned_per_s?);
         let share_of = |ramp: Duration| (t_s / ramp.as_secs_f64()).clamp(0.0, 1.0);
-        let opening_per_s =
-            || crate::pace::opening_rate_per_s(&self.arrivals, self.measured).unwrap_or(planned_per_s);
+        let opening_per_s = || {
+            crate::schedule::pace::opening_rate_per_s(&self.arrivals, self.measured).unwrap_or(planned_per_s)
+        };
         let unchanged_per_s = match phase {
             Phase::RampUp => opening_per_s() * share_of(self.ramps[0]),
             Phase::Warmup => opening_per_s(),
-            Phase::Measure => {
-                crate::pace::rate_per_s_at(&self.arrivals, self.measured, t_s).unwrap_or(planned_per_s)
-            }
+            Phase::Measure => crate::schedule::pace::rate_per_s_at(&self.arrivals, self.measured, t_s)
+                .unwrap_or(planned_per_s),
             Phase::RampDown => planned_per_s * (1.0 - share_of(self.ramps[1])),
             Phase::Drain => 0.0,
         };

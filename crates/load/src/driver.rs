@@ -3,27 +3,17 @@
 //! A driver is what all workers share: the target, read and understood. Each worker has a [`Connection`] of its own,
 //! made and used on its own thread, one event at a time.
 
-pub(crate) mod address;
-pub(crate) mod broken;
-mod caching;
+pub(crate) mod cache;
 pub mod dd;
 pub(crate) mod exec;
-pub(crate) mod held;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub(crate) mod hosts;
 mod http;
-mod memcached;
-mod mysql;
-pub(crate) mod net;
 pub(crate) mod null;
-mod postgres;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod readers;
-mod redis;
-mod security;
-mod session;
-mod sqlite;
-mod tls;
-mod values;
+pub(crate) mod sql;
 
 use std::borrow::Cow;
 use std::net::{Shutdown, TcpStream};
@@ -36,21 +26,21 @@ use record::load::{LoadSettings, Workload};
 use record::missing::Maybe;
 use record::target::Target;
 
-use self::address::ServerAddress;
-use crate::dataset::{Cache, Store};
-use crate::random::Random;
+use crate::conduct::dataset::{Cache, Store};
+use crate::net::address::ServerAddress;
+use crate::schedule::random::Random;
 
 /// Every kind of target there is.
 pub(crate) const SCHEMES: &[&Scheme] = &[
-    &sqlite::SCHEME,
-    &mysql::SCHEME,
-    &postgres::SCHEME,
-    &memcached::SCHEME,
-    &memcached::TLS_SCHEME,
-    &memcached::UNIX_SCHEME,
-    &redis::SCHEME,
-    &redis::TLS_SCHEME,
-    &redis::UNIX_SCHEME,
+    &sql::sqlite::SCHEME,
+    &sql::mysql::SCHEME,
+    &sql::postgres::SCHEME,
+    &cache::memcached::SCHEME,
+    &cache::memcached::TLS_SCHEME,
+    &cache::memcached::UNIX_SCHEME,
+    &cache::redis::SCHEME,
+    &cache::redis::TLS_SCHEME,
+    &cache::redis::UNIX_SCHEME,
     &http::SCHEME,
     &http::TLS_SCHEME,
     &exec::SCHEME,
@@ -109,7 +99,7 @@ pub(crate) trait Driver: Send + Sync {
     }
 
     /// How one thread drives many connections; `None` where each connection needs a thread of its own.
-    fn multiplex(&self) -> Option<&dyn net::Multiplex> {
+    fn multiplex(&self) -> Option<&dyn crate::net::Multiplex> {
         None
     }
 }
@@ -217,9 +207,9 @@ impl Laps {
     }
 
     /// Notes how the event ended.
-    pub(crate) fn note_outcome(&mut self, answer: &net::Answer) {
+    pub(crate) fn note_outcome(&mut self, answer: &crate::net::Answer) {
         self.outcomes = match (answer.keys, answer.outcome) {
-            (Some(net::Keys { found, missed }), _) => [(0, found), (1, missed)],
+            (Some(crate::net::Keys { found, missed }), _) => [(0, found), (1, missed)],
             (None, Some(outcome)) => [(outcome, 1), (0, 0)],
             (None, None) => [(0, 0); 2],
         };

@@ -1,9 +1,14 @@
 //! What workers and conductor share: the timeline, who has taken which event, and when to stop.
 
+pub(crate) mod closed;
+pub(crate) mod event_loop;
 mod hands;
+pub(crate) mod ledger;
+pub(crate) mod open;
 mod rates;
 mod samples;
 mod taking;
+pub(crate) mod worker;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,15 +21,15 @@ pub(crate) use self::hands::Begun;
 use self::hands::Hand;
 use self::samples::ErrorSamples;
 pub(crate) use self::taking::{Taken, WARMUP_CHANCE};
-use crate::client::{Scheduled, Usage};
-use crate::counting::{By, Counting};
 use crate::driver::hosts::Hosts;
 use crate::driver::{Cut, FailureClass};
-use crate::due::{Due, Slot};
-use crate::lead::Lead;
-use crate::outage::OutageLog;
-use crate::pace::Scratch;
-use crate::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
+use crate::engine::worker::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
+use crate::measure::client::{Scheduled, Usage};
+use crate::measure::counting::{By, Counting};
+use crate::measure::outage::OutageLog;
+use crate::schedule::due::{Due, Slot};
+use crate::schedule::lead::Lead;
+use crate::schedule::pace::Scratch;
 
 /// The clock of a run: the kernel's, or a test's.
 pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;

@@ -18,43 +18,16 @@
 //! unfinished, with how long it had lasted: nothing is ever dropped, and `planned = done + failed + skipped +
 //! unfinished` is asserted at the end of every run.
 
-mod aside;
-mod audit;
-mod books;
-mod client;
-mod closed;
 mod conduct;
 mod control;
-mod counting;
-mod dataset;
 mod driver;
-mod due;
 mod engine;
 mod error;
-mod event_loop;
-#[cfg(any(test, feature = "fuzz"))]
-pub mod fuzz;
-mod kv;
-mod latency;
-mod lead;
-mod ledger;
-mod oltp;
-mod open;
-mod outage;
-pub mod pace;
-mod priority;
-pub mod prove;
-pub mod random;
-mod recount;
-mod rows;
-mod script;
-pub mod search;
-mod sockets;
-mod sql;
-mod stop;
-mod tally;
-mod verdict;
-mod worker;
+mod judge;
+mod measure;
+mod net;
+mod schedule;
+mod workload;
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -70,15 +43,19 @@ use record::load::{
 use record::series::HistogramSlice;
 use record::target::Target;
 
+pub use conduct::dataset::{Cleaned, Prepared};
+pub use control::stop::{Stop, StopLevel};
 pub use control::{Control, ControlError};
-pub use dataset::{Cleaned, Prepared};
 use driver::Scheme;
-pub use driver::address::ServerAddress;
 pub use driver::dd;
 pub use driver::exec::words_of as exec_words;
+#[cfg(any(test, feature = "fuzz"))]
+pub use driver::fuzz;
 use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
-pub use stop::{Stop, StopLevel};
+pub use judge::{prove, search};
+pub use net::address::ServerAddress;
+pub use schedule::{pace, random};
 
 /// What a run tells while it goes on.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,18 +10,18 @@ use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 
-use super::in_system::InSystem;
 use super::{Seen, closed_loop, seconds};
-use crate::audit::{self, Unfinished};
-use crate::books::Books;
-use crate::client::{RunQueueWaits, Usage};
-use crate::counting::By;
+use crate::conduct::audit::{self, Unfinished};
+use crate::conduct::books::Books;
 use crate::driver::OperationShare;
 use crate::engine::Engine;
-use crate::latency::Fates;
-use crate::pace::Scratch;
-use crate::recount::Recount;
-use crate::verdict::{self, Away, Findings, lateness};
+use crate::judge::verdict::{self, Away, Findings, lateness};
+use crate::measure::client::{RunQueueWaits, Usage};
+use crate::measure::counting::By;
+use crate::measure::in_system::InSystem;
+use crate::measure::latency::Fates;
+use crate::measure::recount::Recount;
+use crate::schedule::pace::Scratch;
 
 /// The measured phase as it was.
 pub(super) struct Measured {
@@ -141,7 +141,7 @@ pub(super) fn record(
     Over { record, last, unfinished }
 }
 
-/// The number of events that the phase is credited with, for the rate: see [`crate::counting`].
+/// The number of events that the phase is credited with, for the rate: see [`crate::measure::counting`].
 fn events_in_phase(fates: &Fates) -> f64 {
     (fates.done - fates.done_carried_in) as f64 + fates.part_e9 as f64 / 1e9
 }

@@ -10,18 +10,19 @@ use confine::capabilities;
 use record::load::Loop;
 
 use super::{POLL_NS, setup_error};
-use crate::books::Books;
-use crate::client;
+use crate::conduct::books::Books;
+use crate::control::stop::Stop;
 use crate::driver::{Failure, FailureClass};
+use crate::engine::event_loop::EventLoop;
+use crate::engine::ledger::Ledger;
+use crate::engine::worker::Worker;
 use crate::engine::{Engine, to_ns};
+use crate::engine::{closed, open};
 use crate::error::LoadError;
-use crate::event_loop::EventLoop;
-use crate::latency::{self, Recorder, Writer};
-use crate::ledger::Ledger;
-use crate::priority;
-use crate::stop::Stop;
-use crate::worker::Worker;
-use crate::{Event, OnEvent, closed, open};
+use crate::measure::client;
+use crate::measure::latency::{self, Recorder, Writer};
+use crate::measure::priority;
+use crate::{Event, OnEvent};
 
 /// Tries of a worker to get its first connection: in a storm, some are turned away.
 const CONNECT_TRIES: u32 = 3;

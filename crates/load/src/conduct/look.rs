@@ -7,12 +7,12 @@ use record::missing::Maybe;
 use record::verdict::Check;
 
 use super::setup_error;
-use crate::aside::{self, Aside};
-use crate::dataset::{self, Cleaned, Prepared, Store};
+use crate::conduct::aside::{self, Aside};
+use crate::conduct::dataset::{self, Cleaned, Prepared, Store};
+use crate::control::stop::Stop;
 use crate::driver::Failure;
 use crate::driver::hosts::{Host, Hosts};
 use crate::error::LoadError;
-use crate::stop::Stop;
 use crate::{Event, OnEvent};
 
 /// What looking at the target found and did.

@@ -22,14 +22,14 @@ use record::target::Target;
 use record::verdict::Validity;
 
 use super::*;
-use crate::client::Scheduled;
+use crate::conduct::dataset::Prepared;
 use crate::control::RateAsk;
-use crate::dataset::Prepared;
 use crate::driver::{Attempt, Connection, Cut, Driver, Idle, Look, OperationShare};
-use crate::latency::{self, Recorder};
-use crate::verdict::Findings;
-use crate::worker::Worker;
-use crate::{closed, open};
+use crate::engine::worker::Worker;
+use crate::engine::{closed, open};
+use crate::judge::verdict::Findings;
+use crate::measure::client::Scheduled;
+use crate::measure::latency::{self, Recorder};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;

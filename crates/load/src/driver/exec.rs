@@ -24,8 +24,8 @@ use record::requests::ExecSettings;
 use record::target::Target;
 
 use self::child::{Errors, Start};
-use super::net::connection_failure;
 use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::net::connection_failure;
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "exec",

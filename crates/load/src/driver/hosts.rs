@@ -12,10 +12,10 @@ use record::belongs::Family;
 use record::load::LoadSettings;
 use record::target::Target;
 
-use super::address::ServerAddress;
 use super::{Connection, Cut, Driver, Failure, FailureClass, Scheme};
 use crate::Event;
 use crate::error::LoadError;
+use crate::net::address::ServerAddress;
 
 /// The hosts of a target: one, or several.
 pub(crate) struct Hosts(Vec<Host>);

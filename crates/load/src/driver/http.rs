@@ -1,6 +1,6 @@
 //! `http://host:port/path`: each event is one request, from its first byte to the last of its answer.
 //!
-//! HTTP/1.1 is spoken in [`one`]; HTTP/2 and TLS by libraries ([`two`], [`super::tls`]), inside of the same dialogue.
+//! HTTP/1.1 is spoken in [`one`]; HTTP/2 and TLS by libraries ([`two`], [`crate::net::tls`]), inside of the same dialogue.
 //!
 //! Connections are kept open. Redirects are counted, not followed. An answer's body is read to its end, by its length,
 //! in chunks, or until the server closes, and not kept.
@@ -15,15 +15,15 @@ use record::missing::Missing;
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
-use super::address::{ServerAddress, decoded};
-use super::held;
-use super::net::{Answer, Dialogue, Exchange, Net, Place, Talk};
-use super::security::Plan;
-use super::tls::{self, Identity, Secured, Trust};
-use super::values::{Data, Part, Template, around, is_template};
 use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
-use crate::dataset::Cache;
-use crate::random::Random;
+use crate::conduct::dataset::Cache;
+use crate::net::address::{ServerAddress, decoded};
+use crate::net::held;
+use crate::net::security::Plan;
+use crate::net::tls::{self, Identity, Secured, Trust};
+use crate::net::{Answer, Dialogue, Exchange, Net, Place, Talk};
+use crate::schedule::random::Random;
+use crate::workload::values::{Data, Part, Template, around, is_template};
 
 mod cookies;
 mod one;

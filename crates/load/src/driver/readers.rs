@@ -1,13 +1,15 @@
-//! The readers of every protocol by themselves, for [`crate::fuzz`].
+//! The readers of every protocol by themselves, for [`crate::driver::fuzz`].
 
 use std::sync::{Arc, OnceLock};
 
 use record::requests::KvSettings;
 use record::target::Target;
 
-use super::net::Dialogue;
-use super::{http, memcached, mysql, postgres, redis};
-use crate::kv::Kv;
+use super::http;
+use crate::driver::cache::{memcached, redis};
+use crate::driver::sql::{mysql, postgres};
+use crate::net::Dialogue;
+use crate::workload::kv::Kv;
 
 pub(crate) use mysql::ReadForm as MySqlForm;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Engine;
-use crate::pace::Scratch;
+use crate::schedule::pace::Scratch;
 
 /// The slot of a hand that holds no event.
 const NONE: u64 = 0;

@@ -4,7 +4,7 @@ use record::load::RateChange;
 
 use super::Engine;
 use crate::control::RateAsk;
-use crate::worker::SLICE_NS;
+use crate::engine::worker::SLICE_NS;
 
 /// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
 const NOTICE_NS: u64 = SLICE_NS + 50_000_000;

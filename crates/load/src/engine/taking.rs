@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use record::load::Schedule;
 
 use super::Engine;
-use crate::due::{Due, Slot};
-use crate::pace::Scratch;
+use crate::schedule::due::{Due, Slot};
+use crate::schedule::pace::Scratch;
 
 /// How often a worker looks whether a change of rate that was announced came in time.
 const ANNOUNCED_NS: u64 = 20_000;

@@ -1,7 +1,7 @@
 //! The rate of a closed loop, where the ends of the phase cut events.
 
 use super::*;
-use crate::random::Random;
+use crate::schedule::random::Random;
 
 const CONNECTIONS: [u32; 3] = [1, 8, 1_000];
 

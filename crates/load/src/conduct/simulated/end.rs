@@ -108,7 +108,7 @@ fn events_in_flight_are_forgiven_as_many_as_the_latency_explains() {
             busiest_ratio: Some(0.0),
             operations: &[],
         };
-        let checks = crate::verdict::checks(&findings);
+        let checks = crate::judge::verdict::checks(&findings);
         let found = checks.iter().find(|c| c.name == "achieved-rate").unwrap();
         assert_eq!(found.ok, ok, "{}", found.text);
     }

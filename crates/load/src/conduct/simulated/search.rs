@@ -4,8 +4,8 @@ use record::search::{Answer, ProbeEnd, Promise};
 use record::verdict::Check;
 
 use super::*;
-use crate::random::Random;
-use crate::search::{Next, Room, Search, judge};
+use crate::judge::search::{Next, Room, Search, judge};
+use crate::schedule::random::Random;
 
 #[test]
 fn the_capacity_of_a_server_is_found_within_three_percent() {

@@ -10,7 +10,7 @@ use nix::libc;
 use nix::sys::prctl;
 use record::load::Loop;
 
-use crate::priority;
+use crate::measure::priority;
 
 /// What a child must not inherit from a worker's thread.
 #[derive(Debug, Clone, Copy)]

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::requests::Request;
 use super::{Checksum, Writer, choose, judge, path_of};
-use crate::driver::net::{Dialogue, Go, Heard, line};
 use crate::driver::{Failure, FailureClass};
-use crate::random::Random;
+use crate::net::{Dialogue, Go, Heard, line};
+use crate::schedule::random::Random;
 
 /// The longest head of an answer that is waited for.
 const HEAD_MAX: usize = 64 * 1024;
@@ -353,7 +353,7 @@ mod tests {
     ) -> Option<Result<(u16, bool, usize), String>> {
         let mut asker = asker(method);
         asker.ask(Random::of(1, 1), &mut Vec::new());
-        let mut inbox = crate::driver::net::Inbox::default();
+        let mut inbox = crate::net::Inbox::default();
         let mut pieces: Vec<&[u8]> = input.chunks(step).collect();
         if is_end {
             pieces.push(b"");

@@ -151,7 +151,7 @@ fn word(value: &Value<'_>) -> Result<String, Wrong> {
 fn path_of(value: &Value<'_>) -> Result<String, Wrong> {
     let text = string(value)?;
     let is_path =
-        text.starts_with('/') && crate::driver::values::around(text).bytes().all(|b| b > b' ' && b != 0x7f);
+        text.starts_with('/') && crate::workload::values::around(text).bytes().all(|b| b > b' ' && b != 0x7f);
     if is_path {
         Ok(text.to_owned())
     } else {

@@ -17,9 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::requests::Request;
 use super::{Checksum, Writer, choose, judge, path_of};
-use crate::driver::net::{Answer, Dialogue, Go, Heard};
 use crate::driver::{Failure, FailureClass};
-use crate::random::Random;
+use crate::net::{Answer, Dialogue, Go, Heard};
+use crate::schedule::random::Random;
 
 /// Windows so large that no answer waits for us to open them.
 const WINDOW_BYTES: u32 = 16 << 20;

@@ -1,0 +1,84 @@
+//! Work that may hang, done aside: the caller stays able to stop.
+//!
+//! Looking at a server and building its tables blocks inside the driver. A thread of its own does it; the caller
+//! hands on its events and watches for a stop. A thread that does not come back is left behind, not waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use crate::control::stop::{Stop, StopLevel};
+use crate::driver::Cut;
+use crate::error::LoadError;
+use crate::{Event, OnEvent};
+
+/// How often a stop is looked for.
+const POLL: Duration = Duration::from_millis(20);
+/// Polls for which work that was asked to stop may go on, before its connection is cut and it is left behind.
+const POLLS_TO_FINISH: u32 = 45;
+
+/// What the work sees of the caller.
+pub(crate) struct Aside {
+    stopped: AtomicBool,
+    /// How the work's connection is cut.
+    pub(crate) cut: Cut,
+}
+
+impl Aside {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+}
+
+enum Message<T> {
+    Event(Event),
+    Result(Result<T, LoadError>),
+}
+
+/// Does `work` aside.
+pub(crate) fn run<T: Send + 'static>(
+    stop: &Stop,
+    on_event: OnEvent<'_>,
+    work: impl FnOnce(&Aside, &dyn Fn(Event)) -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    let aside = Arc::new(Aside { stopped: AtomicBool::new(false), cut: Cut::default() });
+    let (sender, receiver) = mpsc::channel();
+    let theirs = Arc::clone(&aside);
+    let body = move || {
+        // It talks to a server, which may be hostile.
+        let _ = confine::capabilities::keep_files();
+        // Nobody listens any more when the work was left behind.
+        let on_event = |event| drop(sender.send(Message::Event(event)));
+        let result = work(&theirs, &on_event);
+        theirs.cut.disarm();
+        let _ = sender.send(Message::Result(result));
+    };
+    let thread = thread::Builder::new().name("load-prepare".to_owned()).spawn(body);
+    let thread = thread.map_err(|source| LoadError::Thread { source })?;
+    let mut polls_stopped = 0;
+    loop {
+        match receiver.recv_timeout(POLL) {
+            Ok(Message::Event(event)) => on_event(&event),
+            Ok(Message::Result(result)) => {
+                // It has nothing left to do.
+                let _ = thread.join();
+                return result;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                Ok(()) => unreachable!("the work ends with its result"),
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+        }
+        if stop.is_requested() {
+            aside.stopped.store(true, Ordering::SeqCst);
+            polls_stopped += 1;
+            if polls_stopped > POLLS_TO_FINISH || stop.level() == StopLevel::Now {
+                aside.cut.cut();
+                return Err(LoadError::Interrupted);
+            }
+        }
+    }
+}

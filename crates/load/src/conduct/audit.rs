@@ -1,0 +1,271 @@
+//! The audit at the end of a load: every event that was due, or taken, and has not ended.
+
+use record::event::{EventRow, Fate};
+use record::histogram::Histogram;
+use record::load::Schedule;
+
+use crate::engine::{Begun, Engine, WARMUP_CHANCE};
+use crate::measure::counting::Counting;
+use crate::schedule::due::{Due, Row};
+use crate::schedule::pace::Scratch;
+
+/// Rows of unfinished events that go into the log of events, at most.
+const ROWS_MAX: usize = 1 << 22;
+
+/// What became of the events that did not end.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// Of the measured phase: how long each had lasted.
+    pub(crate) at_least: Histogram,
+    /// How long each had lasted since it began, where it had.
+    pub(crate) service_at_least: Histogram,
+    /// How long each had waited, where it had not begun.
+    pub(crate) wait_at_least: Histogram,
+    /// Wait and lateness of each that had begun: these are known. In a closed loop there are none.
+    pub(crate) begun_ns: Vec<(u64, u64)>,
+    /// Time of the measured phase that connections spent with events that never ended.
+    pub(crate) held_ns: u64,
+    /// Of the warm-up.
+    pub(crate) warmup: u64,
+    /// Of the measured phase, as they go into the log of events.
+    pub(crate) rows: Vec<EventRow>,
+    /// Those that found no room in the log.
+    pub(crate) unlogged: u64,
+}
+
+/// What the audit goes by.
+struct Audit<'a> {
+    engine: &'a Engine,
+    counting: Counting,
+    until_ns: u64,
+    /// When looking at what was in flight at the end ended.
+    looked_until_ns: u64,
+    is_logged: bool,
+    found: Unfinished,
+}
+
+/// Finds every event that was due and has not ended. Only after the books were closed.
+///
+/// - `until_ns`: end of the measured phase.
+/// - `looked_until_ns`: when we stopped looking at what was in flight then.
+/// - `is_logged`: whether each goes into the log of events.
+pub(crate) fn unfinished(
+    engine: &Engine,
+    until_ns: u64,
+    looked_until_ns: u64,
+    is_logged: bool,
+    scratch: &mut Scratch,
+) -> Unfinished {
+    let found = Unfinished::default();
+    let mut audit =
+        Audit { engine, counting: engine.counting(), until_ns, looked_until_ns, is_logged, found };
+    let Some(due) = &engine.timeline().due else {
+        for (_, _, held) in engine.held() {
+            audit.note_held(held.due_ns, held.is_measured, held.begun);
+        }
+        return audit.found;
+    };
+    // By the last row: a thread may hold an event and not have seen yet that it is due at another time.
+    let row = due.row();
+    let mut next_own = engine.next_own();
+    for (worker, number, held) in engine.held() {
+        if number & WARMUP_CHANCE != 0 {
+            audit.note_held(held.due_ns, held.is_measured, held.begun);
+            continue;
+        }
+        let slot = due.slot(row, number, worker, scratch);
+        audit.note_held(engine.timeline().due_ns(&slot), slot.is_measured, held.begun);
+        if slot.number != number {
+            next_own[worker] = due.next_own(slot.number);
+        }
+    }
+    match due.schedule() {
+        Schedule::Shared => audit.note_shared(due, row, scratch),
+        Schedule::Own => {
+            for (worker, next) in next_own.into_iter().enumerate() {
+                audit.note_own(due, row, worker, next, scratch);
+            }
+        }
+    }
+    audit.found
+}
+
+impl Audit<'_> {
+    /// An event in a connection's hand.
+    fn note_held(&mut self, due_ns: u64, is_measured: bool, begun: Option<Begun>) {
+        let found = &mut self.found;
+        found.held_ns += self.counting.inside_ns(due_ns, self.until_ns);
+        found.warmup += u64::from(!is_measured && due_ns < self.counting.from_ns);
+        if due_ns >= self.until_ns || !self.counting.has_taken(due_ns, is_measured) {
+            return;
+        }
+        let lasted_ns = self.looked_until_ns.saturating_sub(due_ns);
+        found.at_least.record(lasted_ns);
+        if let Some(Begun { start_ns, wait_ns }) = begun {
+            found.service_at_least.record(self.looked_until_ns.saturating_sub(start_ns));
+            if self.engine.timeline().due.is_some() {
+                found.begun_ns.push((wait_ns, start_ns.saturating_sub(due_ns + wait_ns)));
+            }
+        } else {
+            found.wait_at_least.record(lasted_ns);
+        }
+        self.push_row(due_ns);
+    }
+
+    /// What no thread took, where all share the events.
+    fn note_shared(&mut self, due: &Due, row: &Row, scratch: &mut Scratch) {
+        let next = self.engine.next_shared();
+        for stretch in row.stretches() {
+            let (first, end) = (stretch.first.max(next), stretch.first + stretch.count);
+            if first < end {
+                let due_ns = |k| {
+                    let slot = due.slot(row, first + k, 0, scratch);
+                    self.engine.timeline().due_ns(&slot)
+                };
+                self.found.note_untaken(
+                    end - first,
+                    stretch.is_measured,
+                    self.until_ns,
+                    self.is_logged,
+                    due_ns,
+                );
+            }
+        }
+    }
+
+    /// What the thread `worker` did not take of its own events, from `next` on.
+    fn note_own(&mut self, due: &Due, row: &Row, worker: usize, next: u64, scratch: &mut Scratch) {
+        let mut slot = due.slot(row, next, worker, scratch);
+        while slot.due_ns.is_some() && self.engine.timeline().due_ns(&slot) < self.until_ns {
+            let (first, is_measured) = (slot.number, slot.is_measured);
+            let count = (row.own_end(first) - first).div_ceil(due.next_own(0));
+            let due_ns = |k| {
+                let number = first + k * due.next_own(0);
+                let slot = due.slot(row, number, worker, scratch);
+                // A change of the rate cut it off: the thread's next is in the next stretch.
+                if slot.number == number { self.engine.timeline().due_ns(&slot) } else { u64::MAX }
+            };
+            let noted = self.found.note_untaken(count, is_measured, self.until_ns, self.is_logged, due_ns);
+            slot = due.slot(row, first + noted * due.next_own(0), worker, scratch);
+        }
+    }
+
+    fn push_row(&mut self, due_ns: u64) {
+        if self.is_logged {
+            self.found.push_row(due_ns);
+        }
+    }
+}
+
+impl Unfinished {
+    /// Events that were not taken, `count` of them at most: those that were due before `until_ns`. `due_ns` yields the due
+    /// time of each by its place and rises. Returns their number.
+    ///
+    /// It looks at a few events of each bucket that a histogram has, not at each event: after an hour of overload there are
+    /// billions.
+    fn note_untaken(
+        &mut self,
+        count: u64,
+        is_measured: bool,
+        until_ns: u64,
+        is_logged: bool,
+        mut due_ns: impl FnMut(u64) -> u64,
+    ) -> u64 {
+        let due = first(0, count, |k| due_ns(k) >= until_ns);
+        if !is_measured {
+            self.warmup += due;
+            return due;
+        }
+        let mut end = due;
+        while end > 0 {
+            let lasted_ns = until_ns - due_ns(end - 1);
+            let bucket_ns = self.at_least.as_hdr().highest_equivalent(lasted_ns);
+            let is_in_bucket = |k: u64| until_ns - due_ns(k) <= bucket_ns;
+            let begin = first_of_last_run(end, is_in_bucket);
+            self.at_least.record_n(lasted_ns, end - begin);
+            self.wait_at_least.record_n(lasted_ns, end - begin);
+            end = begin;
+        }
+        if is_logged {
+            for k in 0..due {
+                if self.rows.len() >= ROWS_MAX {
+                    self.unlogged += due - k;
+                    break;
+                }
+                self.push_row(due_ns(k));
+            }
+        }
+        due
+    }
+
+    fn push_row(&mut self, due_ns: u64) {
+        self.rows.push(EventRow {
+            due_ns,
+            claim_ns: None,
+            start_ns: None,
+            end_ns: None,
+            operation: None,
+            fate: Fate::Unfinished,
+        });
+    }
+}
+
+/// The first of `low` .. `high` for which `holds`, which holds for all after it; `high` if for none.
+fn first(mut low: u64, mut high: u64, mut holds: impl FnMut(u64) -> bool) -> u64 {
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// The same for 0 .. `end`, where it holds for `end - 1`, and soon does not: it looks near the end first.
+fn first_of_last_run(end: u64, mut holds: impl FnMut(u64) -> bool) -> u64 {
+    let (mut known, mut step) = (end - 1, 1);
+    while known > 0 {
+        let probe = known.saturating_sub(step);
+        if !holds(probe) {
+            return first(probe + 1, known, holds);
+        }
+        (known, step) = (probe, step * 2);
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_taken_is_counted_by_buckets_as_it_would_be_one_by_one() {
+        let due_ns = |k: u64| k * k * 7;
+        for (count, until_ns) in [(0, 100), (1, 1), (10, 0), (5_000, 100_000_000), (5_000, 1_000_000_000)] {
+            let mut found = Unfinished::default();
+            let noted = found.note_untaken(count, true, until_ns, true, due_ns);
+            let mut expected = Histogram::new();
+            (0..count)
+                .map(due_ns)
+                .filter(|due| *due < until_ns)
+                .for_each(|due| expected.record(until_ns - due));
+            assert_eq!((noted, found.rows.len() as u64), (expected.count(), expected.count()));
+            assert!(found.at_least.buckets().eq(expected.buckets()), "{count} until {until_ns}");
+            assert!(found.wait_at_least.buckets().eq(expected.buckets()));
+        }
+    }
+
+    #[test]
+    fn billions_are_counted_without_looking_at_each() {
+        let mut found = Unfinished::default();
+        let mut looks = 0u64;
+        let noted = found.note_untaken(3_600_000_000, true, 3_600_000_000_000, false, |k| {
+            looks += 1;
+            k * 1_000
+        });
+        assert_eq!((noted, found.at_least.count()), (3_600_000_000, 3_600_000_000));
+        assert!(looks < 1_000_000, "{looks} looks");
+    }
+}

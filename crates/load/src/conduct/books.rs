@@ -1,0 +1,261 @@
+//! Gathers what the workers recorded: each interval, each phase, the whole.
+
+use std::collections::BTreeMap;
+
+use record::event::EventRow;
+use record::histogram::{CensoredHistogram, CompactHistogram, Histogram};
+use record::load::Operation;
+use record::series::{HistogramSlice, LatencyKind};
+
+use crate::conduct::audit::Unfinished;
+use crate::driver::OperationShare;
+use crate::driver::hosts::Hosts;
+use crate::measure::latency::{Fates, Late, OfHost, Reader, Recorder};
+use crate::measure::recount::Recount;
+use crate::measure::tally::Sum;
+
+/// Everything recorded so far.
+#[derive(Debug)]
+pub(crate) struct Books {
+    readers: Vec<Reader>,
+    operations: Vec<OperationShare>,
+    outcome_names: &'static [&'static str],
+    is_open_loop: bool,
+    /// Empty; what the next worker gets for what is taken from it. Made before the first report, which it would make dearer;
+    /// `None` when the books are closed.
+    spare: Option<Box<Recorder>>,
+    /// What was recorded since the last interval ended.
+    interval: Distributions<Sum>,
+    /// What was recorded in all intervals that have ended.
+    pub(crate) total: Distributions<Histogram>,
+    /// What became of events, since the beginning.
+    pub(crate) fates: Fates,
+    /// How often each outcome was noted in the measured phase.
+    outcomes: Vec<u64>,
+    /// What became of the events of each host; empty where there is one.
+    pub(crate) hosts: Vec<OfHost>,
+    /// What events lasted that ended after the measured phase.
+    pub(crate) late: Late<Sum>,
+    /// Events that have ended and were not handed over yet.
+    pub(crate) logged: Vec<EventRow>,
+    /// Events for which there was no room.
+    pub(crate) unlogged: u64,
+    /// All rows that were ever among the logged.
+    pub(crate) recount: Recount,
+}
+
+/// One histogram of each kind: `H` is [`Sum`] for an interval, [`Histogram`] for the whole.
+#[derive(Debug)]
+pub(crate) struct Distributions<H> {
+    pub(crate) response: H,
+    pub(crate) service: H,
+    pub(crate) wait: H,
+    pub(crate) lateness: H,
+    /// Of the whole only: no file has its slices.
+    pub(crate) raised: H,
+    pub(crate) response_at_least: H,
+    pub(crate) failure: H,
+    pub(crate) warmup: H,
+    pub(crate) operations: Vec<H>,
+}
+
+impl<H> Distributions<H> {
+    fn new(operations: usize, make: impl Fn() -> H) -> Self {
+        Self {
+            response: make(),
+            service: make(),
+            wait: make(),
+            lateness: make(),
+            raised: make(),
+            response_at_least: make(),
+            failure: make(),
+            warmup: make(),
+            operations: (0..operations).map(|_| make()).collect(),
+        }
+    }
+
+    fn kinds(&mut self) -> [(LatencyKind, &mut H); 6] {
+        [
+            (LatencyKind::Response, &mut self.response),
+            (LatencyKind::Service, &mut self.service),
+            (LatencyKind::Wait, &mut self.wait),
+            (LatencyKind::Lateness, &mut self.lateness),
+            (LatencyKind::ResponseAtLeast, &mut self.response_at_least),
+            (LatencyKind::Failure, &mut self.failure),
+        ]
+    }
+}
+
+impl Distributions<Sum> {
+    fn take(&mut self, recorder: &mut Recorder) {
+        self.response.take(&mut recorder.response);
+        self.service.take(&mut recorder.service);
+        self.wait.take(&mut recorder.wait);
+        self.lateness.take(&mut recorder.lateness);
+        self.raised.take(&mut recorder.raised);
+        self.response_at_least.take(&mut recorder.response_at_least);
+        self.failure.take(&mut recorder.failure);
+        self.warmup.take(&mut recorder.warmup);
+        for (sum, operation) in self.operations.iter_mut().zip(&mut recorder.operations) {
+            sum.take(operation);
+        }
+    }
+}
+
+impl Books {
+    pub(crate) fn new(
+        readers: Vec<Reader>,
+        operations: Vec<OperationShare>,
+        outcome_names: &'static [&'static str],
+        is_open_loop: bool,
+        log_room: usize,
+    ) -> Self {
+        let count = operations.len();
+        let spare = Box::new(Recorder::new(count, outcome_names.len(), log_room));
+        Self {
+            readers,
+            operations,
+            outcome_names,
+            is_open_loop,
+            spare: Some(spare),
+            interval: Distributions::new(count, Sum::new),
+            total: Distributions::new(count, Histogram::new),
+            fates: Fates::default(),
+            outcomes: vec![0; outcome_names.len()],
+            hosts: Vec::new(),
+            late: Late::new(count, Sum::new),
+            logged: Vec::new(),
+            unlogged: 0,
+            recount: Recount::default(),
+        }
+    }
+
+    /// The same, with the events of each of several hosts counted apart.
+    pub(crate) fn of_hosts(self, hosts: &Hosts) -> Self {
+        let spare = self.spare.map(|spare| Box::new(spare.of_hosts(hosts)));
+        let of_each = spare.as_ref().map_or_else(Vec::new, |spare| spare.hosts.to_vec());
+        Self { spare, hosts: of_each, ..self }
+    }
+
+    /// Takes over what the workers have recorded since the last time.
+    pub(crate) fn read(&mut self) {
+        for reader in 0..self.readers.len() {
+            let Some(empty) = self.spare.take() else { return };
+            let Some(mut taken) = self.readers[reader].swap(empty) else { return };
+            self.take(&mut taken);
+            self.spare = Some(taken);
+        }
+    }
+
+    /// As [`Self::read`], for the last time: what a worker still tries to record is not recorded any more.
+    pub(crate) fn close(&mut self) {
+        for reader in 0..self.readers.len() {
+            if let Some(mut taken) = self.readers[reader].close() {
+                self.take(&mut taken);
+            }
+        }
+    }
+
+    fn take(&mut self, taken: &mut Recorder) {
+        self.interval.take(taken);
+        self.fates.add(&std::mem::take(&mut taken.fates));
+        self.late.response.take(&mut taken.late.response);
+        self.late.service.take(&mut taken.late.service);
+        self.late.wait.take(&mut taken.late.wait);
+        for (sum, operation) in self.late.operations.iter_mut().zip(&mut taken.late.operations) {
+            sum.take(operation);
+        }
+        let before = self.logged.len();
+        self.unlogged += taken.log.drain_into(&mut self.logged);
+        self.recount.add(&self.logged[before..]);
+        for (host, sum) in taken.hosts.iter_mut().zip(&mut self.hosts) {
+            sum.add(&std::mem::take(host));
+        }
+        for (tally, sum) in taken.outcomes.iter_mut().zip(&mut self.outcomes) {
+            *sum += std::mem::take(tally);
+        }
+    }
+
+    /// Takes over what is known of the events that nobody ended. Only after the books were closed, before the last interval
+    /// ends.
+    pub(crate) fn take_unfinished(&mut self, unfinished: &Unfinished) {
+        for (wait_ns, lateness_ns) in &unfinished.begun_ns {
+            self.interval.wait.record(*wait_ns);
+            self.interval.lateness.record(*lateness_ns);
+            self.interval.raised.record(*lateness_ns);
+        }
+        if self.is_open_loop {
+            for (lasted_ns, count) in unfinished.at_least.buckets() {
+                self.interval.response_at_least.record_n(lasted_ns, count);
+            }
+        }
+    }
+
+    /// Ends an interval of the warm-up: what was measured already belongs to the first measured interval.
+    pub(crate) fn end_warmup_interval(&mut self) {
+        self.interval.warmup.clear();
+    }
+
+    /// Ends an interval of the measured phase: adds it to the total, and yields its distributions.
+    pub(crate) fn end_interval(&mut self, from_ns: u64, for_ns: u64) -> Vec<HistogramSlice> {
+        let mut slices = Vec::new();
+        for ((kind, interval), (_, total)) in self.interval.kinds().into_iter().zip(self.total.kinds()) {
+            push_slice(&mut slices, from_ns, for_ns, "", kind, interval);
+            interval.add_to(total);
+            interval.clear();
+        }
+        self.interval.raised.add_to(&mut self.total.raised);
+        self.interval.raised.clear();
+        let operations = self.interval.operations.iter_mut().zip(&mut self.total.operations);
+        for (share, (interval, total)) in self.operations.iter().zip(operations) {
+            push_slice(&mut slices, from_ns, for_ns, &share.name, LatencyKind::Service, interval);
+            interval.add_to(total);
+            interval.clear();
+        }
+        self.interval.warmup.clear();
+        slices
+    }
+
+    /// What is shown of the interval: response, or service in a closed loop.
+    pub(crate) fn shown(&self, is_warmup: bool) -> Histogram {
+        Histogram::from(match (is_warmup, self.is_open_loop) {
+            (true, _) => &self.interval.warmup,
+            (false, true) => &self.interval.response,
+            (false, false) => &self.interval.service,
+        })
+    }
+
+    /// Each operation as planned, with the number that was done in all.
+    pub(crate) fn operation_counts(&self) -> impl Iterator<Item = (&OperationShare, u64)> + '_ {
+        self.operations.iter().zip(&self.total.operations).map(|(share, service)| (share, service.count()))
+    }
+
+    /// How often events ended in each way that the driver tells apart.
+    pub(crate) fn outcomes(&self) -> BTreeMap<String, u64> {
+        self.outcome_names.iter().map(|n| (*n).to_owned()).zip(self.outcomes.iter().copied()).collect()
+    }
+
+    /// The whole, by operation; `in_flight` events may be in any.
+    pub(crate) fn operations(&self, in_flight: u64) -> BTreeMap<String, Operation> {
+        let all = self.operations.iter().zip(&self.total.operations).zip(&self.late.operations);
+        all.map(|((share, known), late)| {
+            let service = CensoredHistogram { known: known.clone(), at_least: Histogram::from(late) };
+            (share.name.clone().into_owned(), Operation { service, in_flight })
+        })
+        .collect()
+    }
+}
+
+fn push_slice(
+    slices: &mut Vec<HistogramSlice>,
+    from_ns: u64,
+    for_ns: u64,
+    operation: &str,
+    kind: LatencyKind,
+    sum: &Sum,
+) {
+    if !sum.is_empty() {
+        let (operation, histogram) = (operation.to_owned(), CompactHistogram::from(sum));
+        slices.push(HistogramSlice { from_ns, for_ns, operation, kind, histogram });
+    }
+}

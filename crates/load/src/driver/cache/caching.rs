@@ -1,0 +1,654 @@
+//! The key-value workload on a cache: what memcached and Redis share.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use record::load::{LoadSettings, PreparePolicy};
+use record::missing::Missing;
+use record::verdict::Check;
+
+use crate::Event;
+use crate::conduct::dataset::{Cache, Cleaned, Prepared};
+use crate::driver::sql::broken::too_long_text;
+use crate::driver::{Failure, FailureClass, Look, OperationShare};
+use crate::error::LoadError;
+use crate::net::held;
+use crate::net::security::Plan;
+use crate::net::tls::Secured;
+use crate::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Talk};
+use crate::schedule::random::Random;
+use crate::workload::kv::{self, Deed, GET, HIT, Kv, MISS, OUTCOMES, SET, STORED};
+
+/// The words of a protocol for keys and values. Pure: bytes in, bytes out.
+pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
+    /// Whether servers of this kind read many requests at once inside of TLS.
+    fn takes_batches_in_tls(&self) -> bool {
+        true
+    }
+    fn write_greeting(&self, out: &mut Vec<u8>);
+    /// Answers that a greeting gets.
+    fn greeting_answers(&self) -> usize;
+    fn write_get(&self, key: u64, out: &mut Vec<u8>);
+    /// Reads several keys with one request.
+    fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>);
+    /// The part of a set that stands before its value; after the value follows a line's end.
+    ///
+    /// - `ttl_s`: seconds for which the value lives; 0: for ever.
+    fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>);
+    /// The part that stands after that.
+    fn write_set_tail(&self, _ttl_s: u64, _out: &mut Vec<u8>) {}
+    fn write_delete(&self, key: u64, out: &mut Vec<u8>);
+    /// Asks for the counters that [`Self::read_counters`] understands.
+    fn write_counters(&self, out: &mut Vec<u8>);
+    /// Reads one answer.
+    ///
+    /// - `bytes_max`: a longer value is not waited for.
+    fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a>;
+    /// Reads the answer to [`Self::write_get_many`] of `keys` keys. Yields [`Read::Done`] when it is whole, and hands each value that there is to
+    /// `found`, also as long as it is not.
+    fn read_many<'a>(
+        &self,
+        input: &'a [u8],
+        bytes_max: usize,
+        keys: usize,
+        found: &mut dyn FnMut(Named<'_>, &[u8]),
+    ) -> Read<'a>;
+    /// Reads the answer to [`Self::write_counters`]: what the server is, and what it has evicted. `None`: more comes.
+    fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)>;
+}
+
+/// What came, in the words of any of these protocols.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read<'a> {
+    /// Not yet a whole answer.
+    More,
+    /// What a get found.
+    Value {
+        taken: usize,
+        /// The key that the server named, where it names one.
+        key: Option<&'a [u8]>,
+        value: &'a [u8],
+    },
+    /// There is nothing under the key.
+    Nothing { taken: usize },
+    /// It was done.
+    Done { taken: usize },
+    /// The server says no; the dialogue goes on.
+    Refused { taken: usize, class: FailureClass, text: String },
+    /// No answer of this protocol.
+    Garbage,
+    /// It announces so many bytes, more than are accepted.
+    TooLong { bytes: usize },
+}
+
+/// Which of several keys a value is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named<'a> {
+    Key(&'a [u8]),
+    /// By its place among those that were asked.
+    Place(usize),
+}
+
+/// What a server tells of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) version: Option<String>,
+    pub(crate) evictions: Option<u64>,
+}
+
+/// One connection's dialogue.
+struct Speaker<C> {
+    codec: C,
+    kv: Arc<Kv>,
+    /// What was asked and not answered yet, in the order of asking, each with the number of its request.
+    deeds: VecDeque<(usize, Deed)>,
+    /// The keys of those that read several, in the order of asking.
+    keys: VecDeque<u64>,
+    /// Room for the keys of one of them.
+    room: Vec<u64>,
+    /// Number of the request that is asked next.
+    asks: usize,
+    /// Number of the request that was answered last.
+    answered: usize,
+    greetings_left: usize,
+    bytes_max: usize,
+}
+
+/// A cache as a target.
+pub(crate) struct Caching<C> {
+    pub(crate) codec: C,
+    pub(crate) place: Place,
+    pub(crate) kv: Arc<Kv>,
+    /// What the server calls itself: `memcached`, `Redis`.
+    pub(crate) name: &'static str,
+    /// The longest value that is accepted.
+    pub(crate) bytes_max: usize,
+    pub(crate) tls: Option<Plan>,
+}
+
+impl<C: Codec> Caching<C> {
+    pub(crate) fn new(
+        codec: C,
+        place: Place,
+        tls: Option<Plan>,
+        name: &'static str,
+        settings: &LoadSettings,
+    ) -> Self {
+        let kv = Arc::new(Kv::new(&settings.kv, settings.seed, settings.verify));
+        let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        held::allow(bytes_max);
+        Self { codec, place, kv, name, bytes_max, tls }
+    }
+}
+
+impl<C: Codec> Exchange for Caching<C> {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
+        let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
+        let speaker: Box<dyn Dialogue> = Box::new(Speaker::new(codec, kv, self.bytes_max));
+        match &self.tls {
+            None => Ok(speaker),
+            Some(plan) => Ok(Box::new(Secured::new(plan, Box::new(move |_| Ok(speaker)))?)),
+        }
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        let get_ratio = self.kv.settings.get_ratio;
+        let share = |name: &'static str, ratio| OperationShare {
+            name: name.into(),
+            per_event: Some(ratio),
+            per_event_max: 1,
+        };
+        vec![share("get", get_ratio), share("set", 1.0 - get_ratio)]
+    }
+
+    fn outcomes(&self) -> &'static [&'static str] {
+        &OUTCOMES
+    }
+
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
+        let version = counters(&self.codec, talk)?.version;
+        let version = version.map(|version| format!("{} {version}{}", self.name, talk.spoken_version()));
+        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        Ok(Look { version, store: None })
+    }
+
+    fn cache(&self, talk: Talk) -> Option<Box<dyn Cache>> {
+        let (codec, kv, bytes_max) = (self.codec.clone(), Arc::clone(&self.kv), self.bytes_max);
+        let is_one_by_one = self.tls.is_some() && !codec.takes_batches_in_tls();
+        let batch = if is_one_by_one { 1 } else { BATCH };
+        Some(Box::new(Filler { codec, kv, talk, bytes_max, batch }))
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
+    }
+}
+
+/// A dialogue by itself, for [`crate::driver::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(super) fn speaker<C: Codec>(codec: C, kv: Arc<Kv>, bytes_max: u64) -> Box<dyn Dialogue> {
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    Box::new(Speaker::new(codec, kv, bytes_max))
+}
+
+impl<C: Codec> Speaker<C> {
+    fn new(codec: C, kv: Arc<Kv>, bytes_max: usize) -> Self {
+        let deeds = VecDeque::with_capacity(kv.settings.pipeline as usize);
+        Self {
+            codec,
+            kv,
+            deeds,
+            keys: VecDeque::new(),
+            room: Vec::new(),
+            asks: 0,
+            answered: 0,
+            greetings_left: 0,
+            bytes_max,
+        }
+    }
+
+    /// Reads the answer to the oldest request.
+    fn read(&self, input: &[u8]) -> Heard {
+        let Some((_, deed)) = self.deeds.front() else { return Heard::garbage(input) };
+        if *deed == Deed::GetMany {
+            return self.read_many(input);
+        }
+        match (self.codec.read(input, self.bytes_max), *deed) {
+            (Read::TooLong { bytes }, _) => too_long(bytes, self.bytes_max),
+            (Read::More, _) => Heard::MORE,
+            (Read::Value { taken, key: named, value }, Deed::Get { key }) => {
+                match names(named, key).and_then(|()| self.kv.check(key, value)) {
+                    Ok(()) => Heard::well(taken, GET, Some(HIT)),
+                    Err(text) => Heard::failure(taken, FailureClass::Verify, text),
+                }
+            }
+            (Read::Nothing { taken }, Deed::Get { .. }) => Heard::well(taken, GET, Some(MISS)),
+            (Read::Done { taken }, Deed::Set { .. }) => Heard::well(taken, SET, Some(STORED)),
+            (Read::Refused { taken, class, text }, _) => Heard::failure(taken, class, text),
+            _ => Heard::garbage(input),
+        }
+    }
+}
+
+impl<C: Codec> Speaker<C> {
+    fn read_many(&self, input: &[u8]) -> Heard {
+        let keys = self.kv.settings.multi_get as usize;
+        let read = |found: &mut dyn FnMut(Named<'_>, &[u8])| {
+            self.codec.read_many(input, self.bytes_max, keys, found)
+        };
+        // Values are looked at once, when all are there.
+        match read(&mut |_, _| {}) {
+            Read::Done { taken } => {
+                let (mut found, mut place, mut wrong) = (0, 0, None);
+                read(&mut |named, value| {
+                    found += 1;
+                    let checked = self.place_of(named, place).and_then(|at| {
+                        place = at + 1;
+                        self.kv.check(self.keys[at], value)
+                    });
+                    wrong = wrong.take().or(checked.err());
+                });
+                if let Some(text) = wrong {
+                    return Heard::failure(taken, FailureClass::Verify, text);
+                }
+                let counts = Keys { found, missed: keys as u64 - found };
+                let answer = Answer { operation: GET, outcome: None, keys: Some(counts) };
+                Heard { taken, answer: Some(Ok(answer)) }
+            }
+            Read::More => Heard::MORE,
+            Read::TooLong { bytes } => too_long(bytes, self.bytes_max),
+            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::Value { .. } | Read::Nothing { .. } | Read::Garbage => Heard::garbage(input),
+        }
+    }
+
+    /// The place of a value's key among the keys of the oldest request, from `from` on: servers answer in the order of asking, and leave
+    /// out what they do not have.
+    fn place_of(&self, named: Named<'_>, from: usize) -> Result<usize, String> {
+        let keys = self.kv.settings.multi_get as usize;
+        match named {
+            Named::Place(place) => Ok(place),
+            Named::Key(name) => {
+                let found = (from..keys).find(|at| kv::key_bytes(self.keys[*at]) == name);
+                found.ok_or_else(|| format!("got {}, which was not asked for", String::from_utf8_lossy(name)))
+            }
+        }
+    }
+}
+
+impl<C: Codec> Dialogue for Speaker<C> {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.greetings_left = greet(&self.codec, out);
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        hear_greeting(&self.codec, &mut self.greetings_left, input)
+    }
+
+    fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
+        let deed = self.kv.deed(&mut random);
+        self.deeds.push_back((self.asks, deed));
+        match deed {
+            Deed::Get { key } => self.codec.write_get(key, out),
+            Deed::GetMany => {
+                self.room.clear();
+                self.room.extend((0..self.kv.settings.multi_get).map(|_| self.kv.pick(&mut random)));
+                self.keys.extend(&self.room);
+                self.codec.write_get_many(&self.room, out);
+            }
+            Deed::Set { key, version } => write_set(&self.codec, &self.kv, key, version, out),
+        }
+    }
+
+    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+        let heard = self.read(input);
+        if heard.answer.is_some()
+            && let Some((request, deed)) = self.deeds.pop_front()
+        {
+            self.answered = request;
+            if deed == Deed::GetMany {
+                self.keys.drain(..self.kv.settings.multi_get as usize);
+            }
+        }
+        heard
+    }
+
+    fn turn_to(&mut self, request: usize) {
+        self.asks = request;
+    }
+
+    fn answered(&self) -> usize {
+        self.answered
+    }
+}
+
+/// Writes what a new connection says first; yields how many answers it gets.
+pub(super) fn greet<C: Codec>(codec: &C, out: &mut Vec<u8>) -> usize {
+    codec.write_greeting(out);
+    codec.greeting_answers()
+}
+
+/// Reads the answers to it.
+///
+/// - `left`: how many are still to come.
+pub(super) fn hear_greeting<C: Codec>(codec: &C, left: &mut usize, input: &[u8]) -> Heard {
+    let mut taken_all = 0;
+    while *left > 0 {
+        match codec.read(&input[taken_all..], GREETING_BYTES_MAX) {
+            Read::More => return Heard { taken: taken_all, answer: None },
+            Read::Done { taken } | Read::Value { taken, .. } | Read::Nothing { taken } => {
+                taken_all += taken;
+            }
+            Read::Refused { taken, class, text } => {
+                // A client that may not enter has to mend its target; a server that is loading will let it in.
+                let class = match class {
+                    FailureClass::Application => FailureClass::Configuration,
+                    other => other,
+                };
+                return Heard::failure(taken_all + taken, class, text);
+            }
+            Read::TooLong { bytes } => return too_long(bytes, GREETING_BYTES_MAX),
+            Read::Garbage => return Heard::garbage(input),
+        }
+        *left -= 1;
+    }
+    Heard::well(taken_all, GET, None)
+}
+
+/// What a greeting may be answered with.
+const GREETING_BYTES_MAX: usize = 64 << 10;
+
+fn too_long(bytes: usize, bytes_max: usize) -> Heard {
+    // An answer that contains others has a limit below that of values.
+    let text = if bytes <= bytes_max {
+        format!("the server announces {bytes} bytes in many parts, which is no answer")
+    } else {
+        too_long_text(bytes, bytes_max)
+    };
+    Heard::failure(0, FailureClass::Connection, text)
+}
+
+fn write_set<C: Codec>(codec: &C, kv: &Kv, key: u64, version: u64, out: &mut Vec<u8>) {
+    let ttl_s = kv.ttl_s();
+    codec.write_set_head(key, kv.bytes_of(key), ttl_s, out);
+    kv.write_value(key, version, out);
+    out.extend_from_slice(b"\r\n");
+    codec.write_set_tail(ttl_s, out);
+}
+
+fn names(named: Option<&[u8]>, key: u64) -> Result<(), String> {
+    match named {
+        Some(named) if named != kv::key_bytes(key) => {
+            Err(format!("asked for {}, got {}", kv::Shown(key), String::from_utf8_lossy(named)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a server tells of itself, asked beside events.
+pub(super) fn counters<C: Codec>(codec: &C, talk: &mut Talk) -> Result<Counters, Failure> {
+    let mut out = Vec::new();
+    codec.write_counters(&mut out);
+    let mut counters = Counters::default();
+    talk.ask_aside(&out, |input| match codec.read_counters(input) {
+        Some((taken, found)) => {
+            counters = found;
+            Heard::well(taken, GET, None)
+        }
+        None if input.len() > COUNTERS_BYTES_MAX => Heard::garbage(input),
+        None => Heard::MORE,
+    })?;
+    Ok(counters)
+}
+
+/// More than any server tells of itself.
+const COUNTERS_BYTES_MAX: usize = 1 << 20;
+
+/// Fills a cache, and brings it to its steady state.
+struct Filler<C> {
+    codec: C,
+    kv: Arc<Kv>,
+    talk: Talk,
+    bytes_max: usize,
+    /// Requests that are sent before their answers are read.
+    batch: u64,
+}
+
+/// The key that tells what the cache was filled with; no event touches it.
+const MARK: u64 = 0;
+/// How many of them there are where the server takes as many.
+const BATCH: u64 = 128;
+/// A batch ends earlier with this many bytes.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// Events between two looks at how the cache does.
+const WINDOW_MIN: u64 = 1_000;
+const WINDOW_MAX: u64 = 20_000;
+/// Windows that must agree.
+const WINDOWS: usize = 3;
+/// How far their shares of hits, and of evictions, may be apart.
+const APART_MAX: f64 = 0.02;
+/// After so many windows the cache is said not to settle.
+const WINDOWS_MAX: usize = 40;
+
+/// What a cache did in one window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Window {
+    hit_ratio: f64,
+    /// Per event.
+    evictions: f64,
+}
+
+impl<C: Codec> Cache for Filler<C> {
+    fn ensure(
+        &mut self,
+        settings: &LoadSettings,
+        is_stopped: &dyn Fn() -> bool,
+        on_event: &dyn Fn(Event),
+    ) -> Result<(Prepared, Vec<Check>), LoadError> {
+        let keys = self.kv.settings.keys;
+        let failed = |doing: &str, failure| {
+            crate::conduct::dataset::data_set_error(settings, doing.to_owned(), failure)
+        };
+        if settings.prepare == PreparePolicy::Never {
+            return Ok((Prepared { found: 0, built: 0, rows: keys }, Vec::new()));
+        }
+        let is_filled = self.is_filled().map_err(|f| failed("looking at the cache", f))?;
+        let mut prepared = Prepared { found: 1, built: 0, rows: keys };
+        if !is_filled || settings.prepare == PreparePolicy::Always {
+            let filled = self.fill(is_stopped, on_event).map_err(|f| failed("filling the cache", f))?;
+            if !filled {
+                return Err(LoadError::Interrupted);
+            }
+            prepared = Prepared { found: 0, built: 1, rows: keys };
+        }
+        let windows =
+            self.settle(is_stopped).map_err(|f| failed("bringing the cache to its steady state", f))?;
+        if is_stopped() {
+            return Err(LoadError::Interrupted);
+        }
+        Ok((prepared, vec![steady_check(&windows)]))
+    }
+
+    fn remove(&mut self, settings: &LoadSettings) -> Result<Cleaned, LoadError> {
+        let codec = self.codec.clone();
+        let removed = self.in_batches(self.kv.settings.keys + 1, &mut |number, out| {
+            codec.write_delete(number, out);
+        });
+        let removed = removed.map_err(|f| {
+            crate::conduct::dataset::data_set_error(settings, "emptying the cache".to_owned(), f)
+        })?;
+        Ok(Cleaned { removed: u32::from(removed > 0) })
+    }
+}
+
+impl<C: Codec> Filler<C> {
+    /// Whether it was filled with these values already; some may have been evicted since.
+    fn is_filled(&mut self) -> Result<bool, Failure> {
+        // Values that do not live for ever may be gone, whatever the mark says.
+        if self.kv.settings.ttl.is_some() {
+            return Ok(false);
+        }
+        let (codec, spec, bytes_max) = (self.codec.clone(), self.kv.spec(), self.bytes_max);
+        let mut out = Vec::new();
+        codec.write_get(MARK, &mut out);
+        let mut is_filled = false;
+        self.talk.ask_aside(&out, |input| match codec.read(input, bytes_max) {
+            Read::More => Heard::MORE,
+            Read::Value { taken, value, .. } => {
+                is_filled = value == spec.as_bytes();
+                Heard::well(taken, GET, None)
+            }
+            Read::Nothing { taken } => Heard::well(taken, GET, None),
+            Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+            Read::TooLong { bytes } => too_long(bytes, bytes_max),
+            Read::Done { .. } | Read::Garbage => Heard::garbage(input),
+        })?;
+        Ok(is_filled)
+    }
+
+    /// Sets every key, and says so; false where it was stopped.
+    fn fill(&mut self, is_stopped: &dyn Fn() -> bool, on_event: &dyn Fn(Event)) -> Result<bool, Failure> {
+        let (codec, kv) = (self.codec.clone(), Arc::clone(&self.kv));
+        let keys = kv.settings.keys;
+        let mut first = 1;
+        while first <= keys {
+            let of = STEP.min(keys + 1 - first);
+            self.in_batches(of, &mut |number, out| write_set(&codec, &kv, first + number, 0, out))?;
+            first += of;
+            let table = "the cache".to_owned();
+            on_event(Event::Preparing { table, unit: "keys", rows_done: first - 1, rows: keys });
+            if is_stopped() {
+                return Ok(false);
+            }
+        }
+        let spec = kv.spec();
+        self.in_batches(1, &mut |_, out| {
+            codec.write_set_head(MARK, spec.len(), 0, out);
+            out.extend_from_slice(spec.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        })?;
+        Ok(true)
+    }
+
+    /// Sends `count` requests, as many at a time as fit a batch; returns how many were done.
+    fn in_batches(&mut self, count: u64, write: &mut dyn FnMut(u64, &mut Vec<u8>)) -> Result<u64, Failure> {
+        let (codec, bytes_max) = (self.codec.clone(), self.bytes_max);
+        let (mut asked, mut done) = (0, 0);
+        let mut out = Vec::with_capacity(BATCH_BYTES + 64 * 1024);
+        while asked < count {
+            out.clear();
+            let first = asked;
+            while asked < count && asked - first < self.batch && out.len() < BATCH_BYTES {
+                write(asked, &mut out);
+                asked += 1;
+            }
+            self.talk.say_aside(&out)?;
+            for _ in first..asked {
+                self.talk.hear_aside(|input| match codec.read(input, bytes_max) {
+                    Read::More => Heard::MORE,
+                    Read::Done { taken } => {
+                        done += 1;
+                        Heard::well(taken, SET, None)
+                    }
+                    Read::Nothing { taken } | Read::Value { taken, .. } => Heard::well(taken, SET, None),
+                    Read::Refused { taken, class, text } => Heard::failure(taken, class, text),
+                    Read::TooLong { bytes } => too_long(bytes, bytes_max),
+                    Read::Garbage => Heard::garbage(input),
+                })?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Does events of the mix until hits and evictions are steady, or it has been tried for long enough.
+    fn settle(&mut self, is_stopped: &dyn Fn() -> bool) -> Result<Vec<Window>, Failure> {
+        let events = (self.kv.settings.keys / 4).clamp(WINDOW_MIN, WINDOW_MAX);
+        let mut windows = Vec::new();
+        let mut number = SETTLING;
+        let mut before = counters(&self.codec, &mut self.talk)?.evictions;
+        while !is_steady(&windows) && windows.len() < WINDOWS_MAX && !is_stopped() {
+            let (mut gets, mut hits) = (0u64, 0u64);
+            for _ in 0..events {
+                number += 1;
+                match self.talk.exchange_aside(Random::of(number, number)) {
+                    Ok(Answer { operation: GET, keys: Some(Keys { found, missed }), .. }) => {
+                        gets += found + missed;
+                        hits += found;
+                    }
+                    Ok(Answer { operation: GET, outcome, .. }) => {
+                        gets += 1;
+                        hits += u64::from(outcome == Some(HIT));
+                    }
+                    // A value that is wrong is counted where it is measured; a set that is refused as well.
+                    Ok(_) => {}
+                    Err(f) if matches!(f.class, FailureClass::Verify | FailureClass::Application) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+            let after = counters(&self.codec, &mut self.talk)?.evictions;
+            let evicted = before.zip(after).map_or(0, |(before, after)| after.saturating_sub(before));
+            before = after;
+            let hit_ratio = if gets == 0 { 1.0 } else { hits as f64 / gets as f64 };
+            windows.push(Window { hit_ratio, evictions: evicted as f64 / events as f64 });
+        }
+        Ok(windows)
+    }
+}
+
+/// Keys that are set between two words of progress.
+const STEP: u64 = 10_000;
+/// Tells the chance of the events before the load from that of its own.
+const SETTLING: u64 = 1 << 62;
+
+fn apart(windows: &[Window]) -> Option<f64> {
+    let last = windows.last_chunk::<WINDOWS>()?;
+    let spread = |of: fn(&Window) -> f64| {
+        let values = last.iter().map(of);
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        high - low
+    };
+    Some(spread(|w| w.hit_ratio).max(spread(|w| w.evictions)))
+}
+
+fn is_steady(windows: &[Window]) -> bool {
+    apart(windows).is_some_and(|apart| apart <= APART_MAX)
+}
+
+fn steady_check(windows: &[Window]) -> Check {
+    let found = apart(windows).unwrap_or(1.0);
+    let last = windows.last().copied().unwrap_or(Window { hit_ratio: 0.0, evictions: 0.0 });
+    let text = format!(
+        "before the load the cache held {:.2} % of what was read and evicted {:.4} values an event; its last {WINDOWS} \
+         of {} windows were {:.2} % apart, {:.2} % allowed",
+        100.0 * last.hit_ratio,
+        last.evictions,
+        windows.len(),
+        100.0 * found,
+        100.0 * APART_MAX
+    );
+    Check { name: "cache-steady", ok: found <= APART_MAX, found, limit: APART_MAX, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(hit_ratio: f64, evictions: f64) -> Window {
+        Window { hit_ratio, evictions }
+    }
+
+    #[test]
+    fn a_cache_is_steady_when_its_last_windows_agree_in_hits_and_evictions() {
+        assert!(!is_steady(&[window(1.0, 0.0); 2]));
+        assert!(is_steady(&[window(1.0, 0.0); 3]));
+        assert!(!is_steady(&[window(0.9, 0.0), window(0.8, 0.0), window(0.8, 0.0)]));
+        assert!(is_steady(&[window(0.9, 0.0), window(0.8, 0.1), window(0.81, 0.1), window(0.8, 0.09)]));
+        assert!(!is_steady(&[window(0.8, 0.0), window(0.8, 0.1), window(0.8, 0.1)]));
+    }
+}

@@ -1,0 +1,501 @@
+//! `redis://[user:pw@]host:port/db` and `redis+unix:PATH`: the key-value workload on Redis or Valkey, in RESP2 or RESP3.
+//!
+//! # Source
+//!
+//! The Redis serialization protocol specification, redis.io.
+
+mod commands;
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use record::load::{LoadSettings, Workload};
+use record::target::Target;
+
+use self::commands::{Commands, List};
+use super::caching::{Caching, Codec, Counters, Named, Read};
+use crate::driver::{Driver, Failure, FailureClass, Scheme};
+use crate::net::address::{ServerAddress, decoded};
+use crate::net::held;
+use crate::net::security::Security;
+use crate::net::{Net, Place, line};
+use crate::workload::kv::{KEY_BYTES, write_key, write_number};
+use crate::workload::values::Data;
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "redis",
+    form: "redis://[user:password@]host:port[/db][?resp=2|3&tls=...]",
+    workloads: &[Workload::Kv, Workload::Native],
+    check: |target| parts(target).map(drop),
+    address,
+    open,
+};
+
+/// The same inside of TLS.
+pub(crate) const TLS_SCHEME: Scheme =
+    Scheme { name: "rediss", form: "rediss://[user:password@]host:port[/db][?ca=FILE]", ..SCHEME };
+
+pub(crate) const UNIX_SCHEME: Scheme = Scheme {
+    name: "redis+unix",
+    form: "redis+unix:PATH[?db=N&resp=2|3&password=...]",
+    workloads: &[Workload::Kv, Workload::Native],
+    check: |target| parts(target).map(drop),
+    address,
+    open,
+};
+
+const PORT: u16 = 6379;
+/// Longest line of an answer that is waited for.
+const LINE_MAX: usize = 2048;
+
+struct Parts {
+    address: ServerAddress,
+    words: Words,
+    security: Security,
+}
+
+/// How this server is spoken to.
+#[derive(Clone, PartialEq, Eq)]
+struct Words {
+    user: Option<String>,
+    password: Option<String>,
+    db: u32,
+    is_resp3: bool,
+}
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Words {{ db: {}, is_resp3: {} }}", self.db, self.is_resp3)
+    }
+}
+
+fn parts(target: &Target) -> Result<Parts, String> {
+    let mut words = Words { user: None, password: None, db: 0, is_resp3: false };
+    let mut security = Security::of_scheme(target.scheme() == TLS_SCHEME.name);
+    let rest = target.expose().split_once(':').map_or("", |(_, rest)| rest);
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let db_of =
+        |text: &str| text.parse().map_err(|_| format!("`{text}` is no database: write a number, as in /0"));
+    let is_unix = target.scheme() == UNIX_SCHEME.name;
+    let address = match rest.strip_prefix("//") {
+        None if is_unix && !rest.is_empty() => ServerAddress::Unix(rest.into()),
+        _ if is_unix => {
+            return Err(
+                "there is no socket after the colon: write `redis+unix:/run/redis/redis.sock`".to_owned()
+            );
+        }
+        None => return Err("write `redis://host:port/db`".to_owned()),
+        Some(authority) => {
+            // A password may hold `@` and `/`: the host begins after the last `@`.
+            let (user_info, host) =
+                authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
+            if let Some(user_info) = user_info {
+                let (user, password) = user_info.split_once(':').ok_or(
+                    "there is a user and no password: write `redis://user:password@host`, `redis://:password@host`",
+                )?;
+                words.user = if user.is_empty() { None } else { Some(decoded(user)?) };
+                words.password = Some(decoded(password)?);
+            }
+            let (host, db) = host.split_once('/').unwrap_or((host, ""));
+            if !db.is_empty() {
+                words.db = db_of(db)?;
+            }
+            ServerAddress::tcp(host, PORT)?
+        }
+    };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("resp", "2")) => words.is_resp3 = false,
+            Some(("resp", "3")) => words.is_resp3 = true,
+            Some(("db", db)) => words.db = db_of(db)?,
+            Some(("user", user)) => words.user = Some(decoded(user)?),
+            Some(("password", password)) => words.password = Some(decoded(password)?),
+            Some((name, value)) if security.take(name, &decoded(value)?)? => {}
+            _ => {
+                let name = pair.split('=').next().unwrap_or_default();
+                return Err(format!(
+                    "`{name}` is no option, or has no such value: there are resp=2|3, db, user, password, {}",
+                    Security::PARAMETERS
+                ));
+            }
+        }
+    }
+    security.check()?;
+    Ok(Parts { address, words, security })
+}
+
+/// Where the server takes connections.
+fn address(settings: &LoadSettings) -> Option<ServerAddress> {
+    parts(&settings.target).ok().map(|parts| parts.address)
+}
+
+fn open(settings: &LoadSettings) -> Result<Arc<dyn Driver>, Failure> {
+    let wrong = |text| Failure::new(FailureClass::Configuration, text);
+    let parts = parts(&settings.target).map_err(wrong)?;
+    let tls = parts.security.plan(parts.address.host(), &[]).map_err(wrong)?;
+    let place = Place::of(parts.address)?;
+    if settings.workload == Workload::Kv {
+        return Ok(Arc::new(Net(Arc::new(Caching::new(parts.words, place, tls, "Redis", settings)))));
+    }
+    if settings.kv.commands.is_empty() {
+        return Err(wrong("which commands? say them with --command, or leave --workload out".to_owned()));
+    }
+    let data = settings.http.data.as_deref().map(Data::read_file).transpose().map_err(wrong)?;
+    let list = List::read(&settings.kv.commands, data).map_err(wrong)?;
+    let bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+    held::allow(bytes_max);
+    Ok(Arc::new(Net(Arc::new(Commands { words: parts.words, place, tls, list, bytes_max }))))
+}
+
+/// A dialogue by itself, for [`crate::driver::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn speaker(
+    target: &Target,
+    kv: Arc<crate::workload::kv::Kv>,
+    bytes_max: u64,
+) -> Box<dyn crate::net::Dialogue> {
+    let words = parts(target).expect("a good target").words;
+    super::caching::speaker(words, kv, bytes_max)
+}
+
+/// A command: an array of bulk strings.
+fn command(words: &[&str], out: &mut Vec<u8>) {
+    // Writing into memory does not fail.
+    let _ = write!(out, "*{}\r\n", words.len());
+    for word in words {
+        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
+    }
+}
+
+impl Words {
+    fn write_key_after(head: &str, key: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(head.as_bytes());
+        out.push(b'$');
+        write_number(KEY_BYTES, out);
+        out.extend_from_slice(b"\r\n");
+        write_key(key, out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Codec for Words {
+    fn write_greeting(&self, out: &mut Vec<u8>) {
+        if let Some(password) = &self.password {
+            match &self.user {
+                Some(user) => command(&["AUTH", user, password], out),
+                None => command(&["AUTH", password], out),
+            }
+        }
+        if self.is_resp3 {
+            command(&["HELLO", "3"], out);
+        }
+        if self.db != 0 {
+            command(&["SELECT", &self.db.to_string()], out);
+        }
+        // So that a connection counts when the server has answered on it, not when the kernel has taken it.
+        command(&["PING"], out);
+    }
+
+    fn greeting_answers(&self) -> usize {
+        usize::from(self.password.is_some()) + usize::from(self.is_resp3) + usize::from(self.db != 0) + 1
+    }
+
+    fn write_get(&self, key: u64, out: &mut Vec<u8>) {
+        Self::write_key_after("*2\r\n$3\r\nGET\r\n", key, out);
+    }
+
+    fn write_get_many(&self, keys: &[u64], out: &mut Vec<u8>) {
+        out.push(b'*');
+        write_number(1 + keys.len(), out);
+        out.extend_from_slice(b"\r\n$4\r\nMGET\r\n");
+        for key in keys {
+            Self::write_key_after("", *key, out);
+        }
+    }
+
+    fn write_set_head(&self, key: u64, bytes: usize, ttl_s: u64, out: &mut Vec<u8>) {
+        let head = if ttl_s > 0 { "*5\r\n$3\r\nSET\r\n" } else { "*3\r\n$3\r\nSET\r\n" };
+        Self::write_key_after(head, key, out);
+        out.push(b'$');
+        write_number(bytes, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn write_set_tail(&self, ttl_s: u64, out: &mut Vec<u8>) {
+        if ttl_s > 0 {
+            let digits = ttl_s.to_string();
+            // Writing into memory does not fail.
+            let _ = write!(out, "$2\r\nEX\r\n${}\r\n{digits}\r\n", digits.len());
+        }
+    }
+
+    fn write_delete(&self, key: u64, out: &mut Vec<u8>) {
+        Self::write_key_after("*2\r\n$3\r\nDEL\r\n", key, out);
+    }
+
+    fn write_counters(&self, out: &mut Vec<u8>) {
+        command(&["INFO"], out);
+    }
+
+    fn read<'a>(&self, input: &'a [u8], bytes_max: usize) -> Read<'a> {
+        let Some((kind, line, taken)) = first_line(input) else {
+            return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
+        };
+        match (kind, line) {
+            (b':', b"0") | (b'_', b"") | (b'$', b"-1") => Read::Nothing { taken },
+            (b'+' | b':', _) => Read::Done { taken },
+            (b'$', digits) => match number(digits) {
+                Some(bytes) if bytes > bytes_max => Read::TooLong { bytes },
+                Some(bytes) => match input.get(taken..taken + bytes + 2) {
+                    None => Read::More,
+                    Some(found) if found.ends_with(b"\r\n") => {
+                        Read::Value { taken: taken + bytes + 2, key: None, value: &found[..bytes] }
+                    }
+                    Some(_) => Read::Garbage,
+                },
+                None => Read::Garbage,
+            },
+            (b'-', text) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                Read::Refused { taken, class: class_of(&text), text }
+            }
+            // The answer to HELLO: a map, or in an old server an array.
+            (b'%' | b'*', _) => match end_of(input, bytes_max.min(NESTED_BYTES_MAX)) {
+                End::At(taken) => Read::Done { taken },
+                End::More => Read::More,
+                End::TooLong(bytes) => Read::TooLong { bytes },
+                End::Nowhere => Read::Garbage,
+            },
+            _ => Read::Garbage,
+        }
+    }
+
+    fn read_many<'a>(
+        &self,
+        input: &'a [u8],
+        bytes_max: usize,
+        keys: usize,
+        found: &mut dyn FnMut(Named<'_>, &[u8]),
+    ) -> Read<'a> {
+        let Some((kind, line, mut at)) = first_line(input) else {
+            return if input.len() < LINE_MAX { Read::More } else { Read::Garbage };
+        };
+        if kind != b'*' {
+            return self.read(input, bytes_max);
+        }
+        if number(line) != Some(keys) {
+            return Read::Garbage;
+        }
+        for place in 0..keys {
+            let rest = &input[at..];
+            let Some((kind, line, taken)) = first_line(rest) else {
+                return if rest.len() < LINE_MAX { Read::More } else { Read::Garbage };
+            };
+            at += taken;
+            let bytes = match (kind, line) {
+                (b'_', b"") | (b'$', b"-1") => continue,
+                (b'$', digits) => number(digits),
+                _ => None,
+            };
+            let Some(bytes) = bytes else { return Read::Garbage };
+            if at + bytes > bytes_max {
+                return Read::TooLong { bytes: at + bytes };
+            }
+            match input.get(at..at + bytes + 2) {
+                None => return Read::More,
+                Some(value) if value.ends_with(b"\r\n") => found(Named::Place(place), &value[..bytes]),
+                Some(_) => return Read::Garbage,
+            }
+            at += bytes + 2;
+        }
+        Read::Done { taken: at }
+    }
+
+    fn read_counters(&self, input: &[u8]) -> Option<(usize, Counters)> {
+        let (kind, line, start) = first_line(input)?;
+        let bytes = match kind {
+            // `=15\r\ntxt:...` is RESP3's text with a format before it.
+            b'$' | b'=' => number(line)?,
+            // It does not tell; what it is remains unknown.
+            _ => return Some((start, Counters::default())),
+        };
+        let text = input.get(start..start + bytes)?;
+        input.get(start + bytes..start + bytes + 2)?;
+        let text = String::from_utf8_lossy(text);
+        let found = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            lines.find(|(n, _)| *n == name).map(|(_, value)| value.trim().to_owned())
+        };
+        let version = found("valkey_version").or_else(|| found("redis_version"));
+        let evictions = found("evicted_keys").and_then(|n| n.parse().ok());
+        Some((start + bytes + 2, Counters { version, evictions }))
+    }
+}
+
+/// What an error means, by its first word.
+fn class_of(text: &str) -> FailureClass {
+    match text.split(' ').next().unwrap_or_default() {
+        "LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" => FailureClass::Transient,
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => FailureClass::Configuration,
+        _ => FailureClass::Application,
+    }
+}
+
+/// The kind of an answer, its first line, and where that ends.
+fn first_line(input: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let (line, taken) = line(&input[..input.len().min(LINE_MAX)])?;
+    let (kind, line) = line.split_first().unwrap_or((&0, line));
+    Some((*kind, line, taken))
+}
+
+/// The longest nested answer that is waited for: nothing that we ask has a longer one, and it is read again from its beginning.
+const NESTED_BYTES_MAX: usize = 64 << 10;
+
+/// Where an answer ends that holds others.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    At(usize),
+    More,
+    /// It announces so many bytes, more than are accepted.
+    TooLong(usize),
+    /// It is no answer of this protocol.
+    Nowhere,
+}
+
+/// Where an answer of any kind ends. How deep its members are nested does not matter: those that are still to come are
+/// counted, and each takes 3 bytes at least.
+fn end_of(input: &[u8], bytes_max: usize) -> End {
+    const MEMBER_BYTES_MIN: usize = 3;
+    let (mut at, mut members_left) = (0usize, 1usize);
+    while members_left > 0 {
+        let bytes = at.saturating_add(members_left.saturating_mul(MEMBER_BYTES_MIN));
+        if bytes > bytes_max {
+            return End::TooLong(bytes);
+        }
+        let Some(rest) = input.get(at..) else { return End::More };
+        let Some((kind, line, taken)) = first_line(rest) else {
+            return if rest.len() < LINE_MAX { End::More } else { End::Nowhere };
+        };
+        (at, members_left) = (at + taken, members_left - 1);
+        let count = match (kind, line) {
+            (b'*' | b'~' | b'>' | b'%' | b'$' | b'=', b"-1")
+            | (b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(', _) => continue,
+            (b'*' | b'~' | b'>' | b'%' | b'$' | b'=', digits) => match number(digits) {
+                Some(count) => count,
+                None => return End::Nowhere,
+            },
+            _ => return End::Nowhere,
+        };
+        match kind {
+            b'$' | b'=' => at += count + 2,
+            b'%' => members_left += 2 * count,
+            _ => members_left += count,
+        }
+    }
+    match at {
+        at if at > bytes_max => End::TooLong(at),
+        at if at > input.len() => End::More,
+        at => End::At(at),
+    }
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse::<u32>().ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(target: &str) -> Words {
+        parts(&Target::new(target)).unwrap().words
+    }
+
+    fn plain() -> Words {
+        words_of("redis://h")
+    }
+
+    #[test]
+    fn a_target_is_read_as_people_write_it() {
+        let words = words_of("redis://me:s%40cret@h:1/3?resp=3");
+        let expected =
+            Words { user: Some("me".into()), password: Some("s@cret".into()), db: 3, is_resp3: true };
+        assert_eq!(words, expected);
+        assert_eq!(words_of("redis://:pw@h").password, Some("pw".into()));
+        assert_eq!(words_of("redis+unix:/run/redis.sock?db=2").db, 2);
+        assert!(
+            parts(&Target::new("redis://h/x")).is_err() && parts(&Target::new("redis://h?tls=1")).is_err()
+        );
+    }
+
+    #[test]
+    fn requests_are_arrays_of_bulk_strings() {
+        let mut out = Vec::new();
+        plain().write_get(7, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "*2\r\n$3\r\nGET\r\n$18\r\nbakeoff:0000000007\r\n");
+        let mut out = Vec::new();
+        plain().write_set_head(7, 5, 0, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "*3\r\n$3\r\nSET\r\n$18\r\nbakeoff:0000000007\r\n$5\r\n");
+        let mut out = Vec::new();
+        words_of("redis://u:p@h/2").write_greeting(&mut out);
+        let (auth, select) =
+            ("*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$1\r\np\r\n", "*2\r\n$6\r\nSELECT\r\n$1\r\n2\r\n");
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{auth}{select}*1\r\n$4\r\nPING\r\n"));
+    }
+
+    #[test]
+    fn answers_are_read_whole_or_not_yet() {
+        let whole: [(&[u8], Read<'_>); 6] = [
+            (b"$4\r\na\r\nb\r\n", Read::Value { taken: 10, key: None, value: b"a\r\nb" }),
+            (b"$-1\r\n", Read::Nothing { taken: 5 }),
+            (b"_\r\n", Read::Nothing { taken: 3 }),
+            (b"+OK\r\n", Read::Done { taken: 5 }),
+            (b":1\r\n", Read::Done { taken: 4 }),
+            (b"%1\r\n$1\r\na\r\n*2\r\n:1\r\n+b\r\n", Read::Done { taken: 23 }),
+        ];
+        for (input, expected) in whole {
+            assert_eq!(plain().read(input, 1 << 20), expected);
+            for cut in 0..input.len() {
+                assert_eq!(plain().read(&input[..cut], 1 << 20), Read::More, "{cut} bytes of {input:?}");
+            }
+        }
+        assert_eq!(plain().read(b"HTTP/1.1 400\r\n", 1 << 20), Read::Garbage);
+    }
+
+    #[test]
+    fn what_no_server_announces_is_not_waited_for() {
+        let read = |input: &[u8]| match plain().read(input, 1 << 20) {
+            Read::TooLong { bytes } => Ok(bytes),
+            other => Err(format!("{other:?}")),
+        };
+        assert_eq!(read(b"$4294967295\r\n"), Ok(4_294_967_295));
+        assert!(read(b"*4294967295\r\n").is_ok() && read(b"%4294967295\r\n").is_ok());
+        assert!(read(b"*1\r\n$4294967295\r\n").is_ok());
+        // However deep: what is nested is counted, not followed.
+        let deep = "*1\r\n".repeat(1_000_000);
+        assert!(read(deep.as_bytes()).is_ok());
+        assert_eq!(plain().read(&deep.as_bytes()[..40_000], 1 << 20), Read::More);
+        assert_eq!(plain().read(b"*1\r\n?\r\n", 1 << 20), Read::Garbage);
+        assert_eq!(plain().read(b"*2\r\n*-1\r\n$-1\r\n", 1 << 20), Read::Done { taken: 14 });
+    }
+
+    #[test]
+    fn a_server_that_is_loading_may_be_asked_again() {
+        let of = |line: &[u8]| match plain().read(line, 1 << 20) {
+            Read::Refused { class, .. } => class,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(b"-LOADING Redis is loading\r\n"), FailureClass::Transient);
+        assert_eq!(of(b"-OOM command not allowed\r\n"), FailureClass::Application);
+        assert_eq!(of(b"-WRONGPASS invalid\r\n"), FailureClass::Configuration);
+    }
+
+    #[test]
+    fn evictions_are_found_in_what_the_server_tells() {
+        let input = b"$38\r\nredis_version:7.0.15\r\nevicted_keys:3\r\n\r\n";
+        let (taken, counters) = plain().read_counters(input).unwrap();
+        assert_eq!((taken, counters.evictions), (input.len(), Some(3)));
+        assert_eq!(counters.version, Some("7.0.15".into()));
+        assert_eq!(plain().read_counters(&input[..20]), None);
+    }
+}

@@ -1,0 +1,538 @@
+//! Commands of the user's in place of the key-value workload: `--command 'ZADD board ${random(1, 100)} ann'`.
+//!
+//! A text is split into words as in a shell, and a word may hold `${...}`: an expression as scripts have them, without variables. An
+//! event sends one command, drawn by weight, and ends with its answer.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use record::command_line;
+use record::missing::Missing;
+use record::requests::CacheCommand;
+
+use super::{LINE_MAX, Words, class_of, first_line, number};
+use crate::conduct::dataset::Cache;
+use crate::driver::cache::caching::{counters, hear_greeting};
+use crate::driver::sql::broken::too_long_text;
+use crate::driver::{Failure, FailureClass, Look, OperationShare};
+use crate::net::security::Plan;
+use crate::net::tls::Secured;
+use crate::net::{Answer, Dialogue, Exchange, Heard, Place, Talk};
+use crate::schedule::random::Random;
+use crate::workload::values::{Data, Part, Template};
+
+/// What an answer may be.
+const OUTCOMES: [&str; 2] = ["answer", "nil"];
+const ANSWER: usize = 0;
+const NIL: usize = 1;
+
+/// Commands after which a connection's answers no longer follow its requests one by one, or that end it or the server.
+const REFUSED: [&str; 19] = [
+    "AUTH",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "PUNSUBSCRIBE",
+    "QUIT",
+    "RESET",
+    "SHUTDOWN",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SYNC",
+    "UNSUBSCRIBE",
+    "UNWATCH",
+    "WATCH",
+];
+
+/// A server to which events send commands.
+pub(super) struct Commands {
+    pub(super) words: Words,
+    pub(super) place: Place,
+    pub(super) tls: Option<Plan>,
+    pub(super) list: List,
+    /// The longest answer that is accepted.
+    pub(super) bytes_max: usize,
+}
+
+/// The commands, ready to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct List {
+    each: Arc<[Command]>,
+    weights: u64,
+    /// Rows of which an event draws one, for the `${name}` of its command.
+    data: Option<Arc<Data>>,
+}
+
+#[derive(Debug)]
+struct Command {
+    /// As in records.
+    name: String,
+    weight: u32,
+    words: Vec<Template>,
+}
+
+impl List {
+    /// # Errors
+    ///
+    /// Which command cannot be sent, and why.
+    pub(super) fn read(commands: &[CacheCommand], data: Option<Data>) -> Result<Self, String> {
+        let mut each: Vec<Command> = Vec::new();
+        for CacheCommand { text, weight } in commands {
+            let of_command = |problem: String| format!("command `{text}`: {problem}");
+            let words =
+                command_line::split(text).ok_or_else(|| of_command("a quote is not closed".to_owned()))?;
+            let Some(first) = words.first().filter(|word| !word.is_empty()) else {
+                return Err(of_command("there is no word in it".to_owned()));
+            };
+            if first.contains("${") {
+                return Err(of_command("its name, the first word, cannot be a value".to_owned()));
+            }
+            let upper = first.to_ascii_uppercase();
+            let is_client_reply =
+                upper == "CLIENT" && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case("reply"));
+            if REFUSED.contains(&upper.as_str()) || is_client_reply {
+                let why = "an event is one command with one answer, on a connection that goes on as it was";
+                return Err(of_command(why.to_owned()));
+            }
+            let name = first.to_ascii_lowercase();
+            let earlier = each.iter().filter(|c| c.name.split('-').next() == Some(&name)).count();
+            let name = if earlier == 0 { name } else { format!("{name}-{}", earlier + 1) };
+            let words = words.iter().map(|word| Template::read(word, Part::Body, data.as_ref()));
+            let words = words.collect::<Result<_, _>>().map_err(of_command)?;
+            each.push(Command { name, weight: *weight, words });
+        }
+        let weights = each.iter().map(|command| u64::from(command.weight)).sum();
+        if weights == 0 {
+            return Err("every command has a weight of 0: none would be sent".to_owned());
+        }
+        Ok(Self { each: each.into(), weights, data: data.map(Arc::new) })
+    }
+
+    fn draw(&self, random: &mut Random) -> usize {
+        if self.each.len() == 1 {
+            return 0;
+        }
+        let mut left = random.below(self.weights);
+        let found = self.each.iter().position(|command| {
+            let is_it = left < command.weight.into();
+            left = left.saturating_sub(command.weight.into());
+            is_it
+        });
+        found.expect("the draw is below the sum of the weights")
+    }
+}
+
+impl Exchange for Commands {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn dialogue(&self) -> Result<Box<dyn Dialogue>, Failure> {
+        let asker: Box<dyn Dialogue> =
+            Box::new(Asker::new(self.words.clone(), self.list.clone(), self.bytes_max));
+        match &self.tls {
+            None => Ok(asker),
+            Some(plan) => Ok(Box::new(Secured::new(plan, Box::new(move |_| Ok(asker)))?)),
+        }
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        let weights = self.list.weights as f64;
+        let share = |command: &Command| OperationShare {
+            name: command.name.clone().into(),
+            per_event: Some(f64::from(command.weight) / weights),
+            per_event_max: 1,
+        };
+        self.list.each.iter().map(share).collect()
+    }
+
+    fn outcomes(&self) -> &'static [&'static str] {
+        &OUTCOMES
+    }
+
+    fn look(&self, talk: &mut Talk) -> Result<Look, Failure> {
+        let version = counters(&self.words, talk)?.version;
+        let version = version.map(|version| format!("Redis {version}{}", talk.spoken_version()));
+        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        Ok(Look { version, store: None })
+    }
+
+    fn cache(&self, _: Talk) -> Option<Box<dyn Cache>> {
+        None
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
+    }
+}
+
+/// One connection's dialogue.
+struct Asker {
+    codec: Words,
+    list: List,
+    /// What was asked and not answered yet, in the order of asking.
+    pending: VecDeque<Asked>,
+    reply: Reply,
+    /// Number of the request that is asked next.
+    asks: usize,
+    /// Number of the request that was answered last.
+    answered: usize,
+    greetings_left: usize,
+    bytes_max: usize,
+    /// Room for a word.
+    word: Vec<u8>,
+}
+
+struct Asked {
+    request: usize,
+    command: usize,
+    /// Why the command could not be written; a PING was sent in its place.
+    problem: Option<String>,
+}
+
+impl Asker {
+    fn new(codec: Words, list: List, bytes_max: usize) -> Self {
+        Self {
+            codec,
+            list,
+            pending: VecDeque::new(),
+            reply: Reply::default(),
+            asks: 0,
+            answered: 0,
+            greetings_left: 0,
+            bytes_max,
+            word: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, command: usize, random: &mut Random, out: &mut Vec<u8>) -> Result<(), String> {
+        let List { each, data, .. } = &self.list;
+        let Command { words, name, .. } = &each[command];
+        let row = data.as_ref().map_or(&[][..], |data| data.draw(random));
+        // Writing into memory does not fail.
+        let _ = write!(out, "*{}\r\n", words.len());
+        for word in words {
+            self.word.clear();
+            word.write(Part::Body, row, random, &mut self.word).map_err(|text| format!("{name}: {text}"))?;
+            let _ = write!(out, "${}\r\n", self.word.len());
+            out.extend_from_slice(&self.word);
+            out.extend_from_slice(b"\r\n");
+        }
+        Ok(())
+    }
+}
+
+impl Dialogue for Asker {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.greetings_left = crate::driver::cache::caching::greet(&self.codec, out);
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        hear_greeting(&self.codec, &mut self.greetings_left, input)
+    }
+
+    fn ask(&mut self, mut random: Random, out: &mut Vec<u8>) {
+        let (command, start) = (self.list.draw(&mut random), out.len());
+        let problem = self.write(command, &mut random, out).err();
+        if problem.is_some() {
+            out.truncate(start);
+            super::command(&["PING"], out);
+        }
+        self.pending.push_back(Asked { request: self.asks, command, problem });
+    }
+
+    fn hear(&mut self, input: &[u8], _: bool) -> Heard {
+        let Some(asked) = self.pending.front_mut() else { return Heard::garbage(input) };
+        let operation = asked.command;
+        let (taken, answer) = match self.reply.take(input, self.bytes_max) {
+            Step::More { taken } => return Heard { taken, answer: None },
+            Step::Garbage => return Heard::garbage(input),
+            Step::TooLong { bytes } => {
+                let text = too_long_text(bytes, self.bytes_max);
+                return Heard::failure(0, FailureClass::Connection, text);
+            }
+            Step::Whole { taken, answer } => (taken, answer),
+        };
+        let failure = |class, text| Failure { operation: Some(operation), ..Failure::new(class, text) };
+        let answer = match (asked.problem.take(), answer) {
+            (Some(problem), _) => Err(failure(FailureClass::Application, problem)),
+            (None, Whole::Refused { class, text }) => Err(failure(class, text)),
+            (None, Whole::Answer) => Ok(Answer { operation, outcome: Some(ANSWER), keys: None }),
+            (None, Whole::Nil) => Ok(Answer { operation, outcome: Some(NIL), keys: None }),
+        };
+        self.answered = asked.request;
+        self.pending.pop_front();
+        Heard { taken, answer: Some(answer) }
+    }
+
+    fn turn_to(&mut self, request: usize) {
+        self.asks = request;
+    }
+
+    fn answered(&self) -> usize {
+        self.answered
+    }
+
+    /// Doing a command twice is not doing it once: INCR.
+    fn may_repeat(&self) -> bool {
+        false
+    }
+}
+
+/// An answer on its way: what was read of it is not read again.
+#[derive(Debug, Default)]
+struct Reply {
+    /// `None` before its first line.
+    whole: Option<Whole>,
+    /// Members that are still to come, however deep they are nested.
+    members_left: usize,
+    /// Bytes of a text that are still to come, without its line's end.
+    text_left: usize,
+    /// Whether that line's end is still to come.
+    ends_text: bool,
+    /// Bytes that were taken.
+    bytes: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whole {
+    Answer,
+    Nil,
+    /// The server says no; the dialogue goes on.
+    Refused {
+        class: FailureClass,
+        text: String,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    More {
+        taken: usize,
+    },
+    Whole {
+        taken: usize,
+        answer: Whole,
+    },
+    /// It announces at least so many bytes, more than are accepted.
+    TooLong {
+        bytes: usize,
+    },
+    Garbage,
+}
+
+impl Reply {
+    /// Each member takes so many bytes at least.
+    const MEMBER_BYTES_MIN: usize = 3;
+
+    /// Reads on.
+    ///
+    /// - `input`: what has come and was not taken.
+    fn take(&mut self, input: &[u8], bytes_max: usize) -> Step {
+        let mut at = 0;
+        loop {
+            let rest = &input[at..];
+            let took = if self.text_left > 0 {
+                let took = self.text_left.min(rest.len());
+                self.text_left -= took;
+                took
+            } else if self.ends_text {
+                if !b"\r\n".starts_with(&rest[..rest.len().min(2)]) {
+                    return Step::Garbage;
+                }
+                self.ends_text = rest.len() < 2;
+                if self.ends_text { 0 } else { 2 }
+            } else if let Some(answer) = self.whole.take_if(|_| self.members_left == 0) {
+                self.bytes = 0;
+                return Step::Whole { taken: at, answer };
+            } else {
+                match first_line(rest) {
+                    None if rest.len() < LINE_MAX => 0,
+                    Some((kind, line, took)) if self.begin_member(kind, line).is_some() => took,
+                    None | Some(_) => return Step::Garbage,
+                }
+            };
+            (at, self.bytes) = (at + took, self.bytes + took);
+            let least = self.members_left.saturating_mul(Self::MEMBER_BYTES_MIN);
+            let bytes = self.bytes.saturating_add(self.text_left).saturating_add(least);
+            if bytes > bytes_max {
+                return Step::TooLong { bytes };
+            }
+            if took == 0 {
+                return Step::More { taken: at };
+            }
+        }
+    }
+
+    /// The first line of the answer or of a member; `None` if it is none.
+    fn begin_member(&mut self, kind: u8, line: &[u8]) -> Option<()> {
+        let is_nil = matches!((kind, line), (b'_', b"") | (b'$' | b'*', b"-1"));
+        let count = match kind {
+            _ if is_nil => 0,
+            b'+' | b'-' | b':' | b',' | b'#' | b'(' => 0,
+            b'$' | b'=' | b'*' | b'~' | b'%' => number(line)?,
+            _ => return None,
+        };
+        match &self.whole {
+            Some(_) => self.members_left -= 1,
+            None if is_nil => self.whole = Some(Whole::Nil),
+            None if kind == b'-' => {
+                let text = String::from_utf8_lossy(line).into_owned();
+                self.whole = Some(Whole::Refused { class: class_of(&text), text });
+            }
+            None => self.whole = Some(Whole::Answer),
+        }
+        match kind {
+            b'$' | b'=' if !is_nil => (self.text_left, self.ends_text) = (count, true),
+            b'*' | b'~' => self.members_left += count,
+            b'%' => self.members_left += 2 * count,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(texts: &[&str]) -> Result<List, String> {
+        let commands: Vec<_> = texts.iter().map(|text| CacheCommand::parse(text)).collect();
+        List::read(&commands, None)
+    }
+
+    fn asker(texts: &[&str]) -> Asker {
+        let words = Words { user: None, password: None, db: 0, is_resp3: false };
+        Asker::new(words, list(texts).unwrap(), 1 << 20)
+    }
+
+    fn asked(asker: &mut Asker, event: u64) -> String {
+        let mut out = Vec::new();
+        asker.ask(Random::of(1, event), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn values_differ_from_event_to_event_and_follow_from_its_number() {
+        let mut asker = asker(&["ZADD board ${random(10, 99)} \"p ${7}\""]);
+        let texts: Vec<_> = (0..20).map(|event| asked(&mut asker, event)).collect();
+        assert!(texts.iter().all(|text| text.starts_with("*4\r\n$4\r\nZADD\r\n$5\r\nboard\r\n$2\r\n")));
+        assert!(texts.iter().all(|text| text.ends_with("\r\n$3\r\np 7\r\n")), "{texts:?}");
+        assert!(texts.iter().any(|text| *text != texts[0]), "values differ from event to event");
+        assert_eq!(asked(&mut asker, 3), texts[3], "and follow from its number");
+    }
+
+    #[test]
+    fn commands_are_drawn_by_their_weights() {
+        let mut asker = asker(&["GET a@9", "INCR n", "GET b@0"]);
+        let names: Vec<_> = asker.list.each.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["get", "incr", "get-2"]);
+        let texts: Vec<_> = (0..10_000).map(|event| asked(&mut asker, event)).collect();
+        let incr = texts.iter().filter(|text| text.contains("INCR")).count();
+        assert!((900..1_100).contains(&incr), "{incr} of 10,000, a tenth was asked for");
+        assert!(!texts.iter().any(|text| text.contains("\r\nb\r\n")));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_before_it_is() {
+        for (texts, says) in [
+            (&[""][..], "no word"),
+            (&["''"], "no word"),
+            (&["${1} a"], "cannot be a value"),
+            (&["GET ${nobody}"], "--data"),
+            (&["GET ${random(5, 1)}"], "random"),
+            (&["GET ${1"], "not ended"),
+            (&["subscribe c"], "one answer"),
+            (&["client REPLY off"], "one answer"),
+            (&["GET a@0"], "weight of 0"),
+        ] {
+            let problem = list(texts).unwrap_err();
+            assert!(problem.contains(says), "{texts:?}: {problem}");
+        }
+    }
+
+    #[test]
+    fn answers_of_every_kind_are_read_once_however_they_are_cut() {
+        let refused = |class, text: &str| Whole::Refused { class, text: text.into() };
+        for (input, expected) in [
+            (&b"+OK\r\n"[..], Whole::Answer),
+            (b":-7\r\n", Whole::Answer),
+            (b"$4\r\na\r\nb\r\n", Whole::Answer),
+            (b"$0\r\n\r\n", Whole::Answer),
+            (b"$-1\r\n", Whole::Nil),
+            (b"*-1\r\n", Whole::Nil),
+            (b"_\r\n", Whole::Nil),
+            (b",3.14\r\n", Whole::Answer),
+            (b"#t\r\n", Whole::Answer),
+            (b"(349999\r\n", Whole::Answer),
+            (b"=7\r\ntxt:abc\r\n", Whole::Answer),
+            (b"*0\r\n", Whole::Answer),
+            (b"*3\r\n$1\r\na\r\n$-1\r\n*2\r\n:1\r\n-ERR x\r\n", Whole::Answer),
+            (b"%1\r\n+k\r\n~2\r\n+a\r\n+b\r\n", Whole::Answer),
+            (b"-ERR no\r\n", refused(FailureClass::Application, "ERR no")),
+            (b"-LOADING soon\r\n", refused(FailureClass::Transient, "LOADING soon")),
+        ] {
+            let both = [input, b"+next\r\n"].concat();
+            let taken = input.len();
+            let whole = Step::Whole { taken, answer: expected.clone() };
+            assert_eq!(Reply::default().take(&both, 1 << 20), whole, "{}", input.escape_ascii());
+            for cut in 0..input.len() {
+                let mut reply = Reply::default();
+                let Step::More { taken: first } = reply.take(&input[..cut], 1 << 20) else {
+                    panic!("{cut} bytes of {} are not all", input.escape_ascii());
+                };
+                let rest = Step::Whole { taken: taken - first, answer: expected.clone() };
+                assert_eq!(
+                    reply.take(&both[first..], 1 << 20),
+                    rest,
+                    "{} cut at {cut}",
+                    input.escape_ascii()
+                );
+                assert_eq!(reply.take(b"+OK\r\n", 1 << 20), Step::Whole { taken: 5, answer: Whole::Answer });
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_or_too_long_is_not_waited_for() {
+        for garbage in [
+            &b"HTTP/1.1 400\r\n"[..],
+            b"$x\r\n",
+            b"$1\r\nabc\r\n",
+            b"*1\r\n?\r\n",
+            b">1\r\n+a\r\n",
+            b"*-2\r\n",
+        ] {
+            assert_eq!(Reply::default().take(garbage, 1 << 20), Step::Garbage, "{}", garbage.escape_ascii());
+        }
+        let long = |input: &[u8]| matches!(Reply::default().take(input, 1 << 20), Step::TooLong { .. });
+        assert!(long(b"$4294967295\r\n") && long(b"*4294967295\r\n") && long(b"*1\r\n%4294967295\r\n"));
+        let deep = "*2\r\n".repeat(1_000_000);
+        assert!(long(deep.as_bytes()));
+        let many = "*3\r\n$1000\r\n".to_owned() + &"x".repeat(1_000) + "\r\n$1048576\r\n";
+        assert!(long(many.as_bytes()), "members together");
+        assert_eq!(Reply::default().take(&[b'+'; LINE_MAX], 1 << 20), Step::Garbage);
+    }
+
+    #[test]
+    fn answers_belong_to_requests_in_the_order_of_asking() {
+        let mut asker = asker(&["GET a", "INCR n"]);
+        for request in 0..4 {
+            asker.turn_to(request);
+            asked(&mut asker, request as u64);
+        }
+        let commands: Vec<_> = asker.pending.iter().map(|asked| asked.command).collect();
+        for (request, command) in commands.into_iter().enumerate() {
+            let heard = asker.hear(b"$-1\r\n", false);
+            assert_eq!(heard, Heard::well(5, command, Some(NIL)));
+            assert_eq!(asker.answered(), request);
+        }
+        assert!(asker.hear(b"+OK\r\n", false).answer.unwrap().is_err(), "nobody asked");
+    }
+}

@@ -1,0 +1,183 @@
+//! What must hold for any bytes that a server may send, called by the fuzz targets and by tests.
+//!
+//! A reader comes to the same end however its input is cut, takes no more than there is, keeps no more than its limit, and
+//! never panics.
+
+use record::target::Target;
+
+use crate::driver::readers;
+use crate::net::{Dialogue, Heard};
+use crate::schedule::random::Random;
+
+/// What a reader may keep in these checks.
+const BYTES_MAX: usize = 64 << 10;
+
+/// How an input was read.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// More is waited for.
+    Open,
+    /// It is a whole answer.
+    Answer,
+    /// It is none.
+    Refused,
+}
+
+/// Answers to statements of MySQL and MariaDB, prepared ones and text.
+pub fn mysql(input: &[u8]) {
+    for form in [readers::MySqlForm::Passed, readers::MySqlForm::Binary, readers::MySqlForm::Text] {
+        alike(input, || {
+            let mut hear = readers::mysql(form, BYTES_MAX);
+            move |input: &[u8], _: bool| hear(input)
+        });
+    }
+}
+
+/// Answers to statements of PostgreSQL.
+pub fn postgres(input: &[u8]) {
+    for keeps in [false, true] {
+        alike(input, || readers::postgres(keeps, BYTES_MAX));
+    }
+}
+
+/// Answers of Redis in either version of its protocol.
+pub fn redis(input: &[u8]) {
+    dialogue(input, "redis://127.0.0.1");
+    dialogue(input, "redis://127.0.0.1?resp=3");
+}
+
+/// Answers of memcached in either of its protocols.
+pub fn memcached(input: &[u8]) {
+    dialogue(input, "memcached://127.0.0.1");
+    dialogue(input, "memcached://127.0.0.1?protocol=meta");
+}
+
+/// Answers of HTTP/1.1.
+pub fn http_one(input: &[u8]) {
+    alike(input, || spoken(readers::http(false)));
+}
+
+/// Answers of HTTP/2. The library that reads them need not see an error in the same piece.
+pub fn http_two(input: &[u8]) {
+    for step in [usize::MAX, 7] {
+        end_of(input, step, spoken(readers::http(true)));
+    }
+}
+
+fn dialogue(input: &[u8], target: &str) {
+    let target = Target::new(target);
+    alike(input, || {
+        let dialogue = readers::cache(&target, BYTES_MAX as u64);
+        spoken(dialogue)
+    });
+    // And as the answer to a greeting.
+    alike(input, || {
+        let mut dialogue = readers::cache(&target, BYTES_MAX as u64);
+        dialogue.greet(&mut Vec::new());
+        move |input: &[u8], _: bool| found(dialogue.hear_greeting(input))
+    });
+}
+
+/// A dialogue that has asked something.
+fn spoken(mut dialogue: Box<dyn Dialogue>) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    let mut out = Vec::new();
+    dialogue.greet(&mut out);
+    dialogue.ask(Random::of(1, 1), &mut out);
+    move |input, is_end| {
+        let heard = found(dialogue.hear(input, is_end));
+        out.clear();
+        dialogue.reply(&mut out);
+        heard
+    }
+}
+
+fn found(heard: Heard) -> (usize, Option<bool>) {
+    (heard.taken, heard.answer.map(|answer| answer.is_ok()))
+}
+
+/// Reads the input whole and in pieces; the ends must be the same.
+fn alike<H: FnMut(&[u8], bool) -> (usize, Option<bool>)>(input: &[u8], mut reader: impl FnMut() -> H) {
+    let whole = end_of(input, usize::MAX, reader());
+    for step in [1, 5, 1_000] {
+        assert_eq!(whole, end_of(input, step, reader()), "in pieces of {step}");
+    }
+}
+
+fn end_of(input: &[u8], step: usize, mut hear: impl FnMut(&[u8], bool) -> (usize, Option<bool>)) -> End {
+    let mut left = Vec::new();
+    for piece in input.chunks(step.min(input.len().max(1))).chain([&[][..]]) {
+        left.extend_from_slice(piece);
+        let (taken, end) = hear(&left, piece.is_empty());
+        assert!(taken <= left.len(), "more is taken than there is");
+        left.drain(..taken);
+        match end {
+            Some(true) => return End::Answer,
+            Some(false) => return End::Refused,
+            None => {}
+        }
+        let kept_max = 2 * BYTES_MAX + piece.len();
+        assert!(left.len() <= kept_max, "{} bytes are kept", left.len());
+    }
+    End::Open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A protocol's readers, and an answer as its servers give it.
+    type Answer = (fn(&[u8]), &'static [u8]);
+
+    /// Answers to begin with.
+    fn answers() -> Vec<Answer> {
+        vec![
+            (mysql, b"\x01\0\0\x01\x01\x16\0\0\x02\x03def\x01s\x01t\x01t\x01n\x01n\x0c\x21\0\x0b\0\0\0\x03\0\0\0\0\0\x05\0\0\x03\xfe\0\0\x02\0\x02\0\0\x04\x0177\x05\0\0\x05\xfe\0\0\x02\0"),
+            (mysql, b"\x17\0\0\x01\xff\xbd\x04#40001Deadlock found"),
+            (mysql, b"\x07\0\0\x01\0\0\0\x02\0\0\0"),
+            (postgres, b"2\0\0\0\x04T\0\0\0\x19\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"),
+            (postgres, b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0Z\0\0\0\x05I"),
+            (redis, b"$4\r\na\r\nb\r\n"),
+            (redis, b"%1\r\n$1\r\na\r\n*2\r\n:1\r\n+b\r\n"),
+            (redis, b"*1\r\n*1\r\n*1\r\n$-1\r\n"),
+            (memcached, b"VALUE k 0 5\r\nE\r\nND\r\nEND\r\n"),
+            (memcached, b"VA 3 kfoo\r\nabc\r\n"),
+            (http_one, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=1\r\nhello\r\nA\r\n0123456789\r\n0\r\nT: 1\r\n\r\n"),
+            (http_one, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"),
+            (http_two, b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x05\0\0\0\x01\x88"),
+        ]
+    }
+
+    /// What a byte becomes: lengths and counts are where a reader errs.
+    const TELLING: [u8; 12] = [0, 1, 2, 0x7f, 0x80, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, b'9'];
+
+    #[test]
+    fn no_damage_to_an_answer_makes_a_reader_fail() {
+        for (number, (check, answer)) in (0..).zip(answers()) {
+            check(answer);
+            let mut random = Random::of(7, number);
+            for _ in 0..3_000 {
+                let mut damaged = answer.to_vec();
+                for _ in 0..=random.bits() % 4 {
+                    damage(&mut damaged, &mut random);
+                }
+                check(&damaged);
+            }
+        }
+    }
+
+    fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+        let mut below = |limit: usize| usize::try_from(random.bits() % (limit.max(1) as u64)).unwrap();
+        let (at, how) = (below(bytes.len() + 1), below(5));
+        let telling = TELLING[below(TELLING.len())];
+        match how {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, telling),
+            2 if at < bytes.len() => bytes[at] = telling,
+            3 if at < bytes.len() => drop(bytes.remove(at)),
+            _ => {
+                let tail = bytes[at.min(bytes.len())..].to_vec();
+                bytes.extend_from_slice(&tail);
+            }
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! `mysql://user:password@host:port/database[?socket=PATH&tls=...]`: MariaDB and MySQL.
+//!
+//! The connection goes where the target says: over TCP to `host`, also if that is `localhost`, or, with `socket`, through that
+//! socket. Statements are prepared on the server when a worker connects for the first time; after an outage, each when it is
+//! needed again.
+
+mod answer;
+mod codec;
+mod login;
+mod proof;
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use record::load::DataCheck;
+use record::missing::Missing;
+use record::target::Target;
+use socket2::Socket;
+
+use self::answer::{Broken, Column, Form, Reader, Wanted};
+use self::codec::Prepared;
+use self::login::Credentials;
+use super::broken::too_long_text;
+use super::session::{Protocol, Sessions};
+use crate::conduct::dataset::{Found, Rows, Store, rows_between};
+use crate::driver::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::net::address::{Address, ServerAddress};
+use crate::net::security::{Plan, Security};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
+use crate::workload::oltp;
+use crate::workload::sql::{Parameter, Quoting, Row, Work};
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "mysql",
+    form: "mysql://USER:PASSWORD@HOST:PORT/DATABASE[?socket=PATH&tls=verify-full]",
+    workloads: oltp::WORKLOADS,
+    check: |target| Place::read(target).map(|_| ()),
+    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
+    open: |settings| {
+        let wrong = |text| Failure::new(FailureClass::Configuration, text);
+        let place = Place::read(&settings.target).map_err(wrong)?;
+        let tls = place.security.plan(&place.host, &[]).map_err(wrong)?;
+        let peer = Peer::of(place.address.clone())?;
+        Ok(Arc::new(MySql { place, peer, tls, sessions: Sessions::new(settings)? }))
+    },
+};
+
+const PORT: u16 = 3306;
+/// The longest message that is accepted while nothing is asked, and in answer to what is asked beside events.
+const ASIDE_BYTES_MAX: usize = 1 << 20;
+/// Rows that one INSERT of a build carries, some 200 KiB.
+const ROWS_AN_INSERT: u64 = 1_000;
+/// What the server answers if a kind of statement cannot be prepared.
+const CANNOT_BE_PREPARED: u16 = 1295;
+/// Inserts that one transaction of a build carries.
+const INSERTS_A_TRANSACTION: u64 = 10;
+
+/// A target, read.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    user: String,
+    password: Option<String>,
+    /// Whom a certificate is made out to, also if `address` is a socket.
+    host: String,
+    address: ServerAddress,
+    database: String,
+    security: Security,
+}
+
+impl Place {
+    fn read(target: &Target) -> Result<Self, String> {
+        let Address { user, password, host, port, path: database, parameters } =
+            Address::of_database(target, &SCHEME)?;
+        let (mut socket, mut security) = (None, Security::default());
+        for (name, value) in parameters {
+            match name.as_str() {
+                "socket" if !value.is_empty() => socket = Some(value),
+                _ if security.take(&name, &value)? => {}
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`: expected one of socket=PATH, {}",
+                        Security::PARAMETERS
+                    ));
+                }
+            }
+        }
+        security.check()?;
+        let user = user.unwrap_or_else(|| "root".to_owned());
+        let host = if host.is_empty() { "127.0.0.1".to_owned() } else { host };
+        let address = match socket {
+            Some(path) => ServerAddress::Unix(path.into()),
+            None => ServerAddress::Tcp(host.clone(), port.unwrap_or(PORT)),
+        };
+        Ok(Self { user, password, host, address, database, security })
+    }
+}
+
+struct MySql {
+    place: Place,
+    peer: Peer,
+    tls: Option<Plan>,
+    sessions: Sessions,
+}
+
+impl MySql {
+    /// A session, and what the server calls itself.
+    fn log_in(&self, cut: &Cut) -> Result<(Wire, String), Failure> {
+        let mut wire = Wire::connect(&self.peer, cut)?;
+        let who = Credentials {
+            user: &self.place.user,
+            password: self.place.password.as_deref().unwrap_or_default(),
+            database: &self.place.database,
+            is_private: wire.is_private(&self.peer),
+        };
+        let silent = |within| {
+            let text = format!("{}: is this a MariaDB or MySQL server?", no_answer(within));
+            Failure::new(FailureClass::Connection, text)
+        };
+        let log_in = |wire: &mut Wire| login::log_in(wire, &who, self.tls.as_ref());
+        let version = within(&mut wire, CONNECT_TIMEOUT, silent, log_in)?;
+        Ok((wire, version))
+    }
+}
+
+impl Driver for MySql {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let (wire, _) = self.log_in(cut)?;
+        self.sessions.connection(Speech::new(&self.sessions), wire)
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        let (wire, version) = self.log_in(cut)?;
+        let version = match version.as_str() {
+            "" => Err(Missing::because("the server does not say")),
+            version => Ok(version_name(version) + wire.tls_version()),
+        };
+        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
+    }
+
+    fn expect(&self, connections: u32) {
+        self.sessions.expect(connections);
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.sessions.work.operations()
+    }
+
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl Multiplex for MySql {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        let (wire, _) = self.log_in(cut)?;
+        self.sessions.conversation(Speech::new(&self.sessions), wire)
+    }
+
+    fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
+        Ok(Opening::Aside)
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
+    }
+}
+
+/// `10.11.6-MariaDB-0+deb12u1` is `MariaDB 10.11.6`.
+fn version_name(version: &str) -> String {
+    let product = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
+    // Older clients only understood 5.x: some versions still begin with that.
+    let version = version.strip_prefix("5.5.5-").unwrap_or(version);
+    format!("{product} {}", version.split('-').next().unwrap_or(version))
+}
+
+/// What a reader does with rows, for [`crate::driver::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ReadForm {
+    Passed,
+    Binary,
+    Text,
+}
+
+/// The reader of answers by itself.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn reader(form: ReadForm, bytes_max: usize) -> impl FnMut(&[u8]) -> (usize, Option<bool>) {
+    let mut reader = Reader::new(bytes_max);
+    let (mut row, mut columns) = (Row::default(), Vec::new());
+    move |input| {
+        let form = match form {
+            ReadForm::Passed => None,
+            ReadForm::Binary => Some(Form::Binary),
+            ReadForm::Text => Some(Form::Text),
+        };
+        let mut wanted = form.map(|form| Wanted { row: &mut row, columns: &mut columns, form });
+        let (taken, end) = reader.hear(input, &mut wanted);
+        (taken, end.map(|end| end.is_ok()))
+    }
+}
+
+/// What one connection says and hears.
+struct Speech {
+    work: Arc<Work>,
+    is_prepared: bool,
+    /// By their numbers; `None` until one is needed.
+    statements: Vec<Option<Ready>>,
+    /// The statement that was asked last; `None` where it was none of those.
+    asked: Option<usize>,
+    is_in_transaction: bool,
+    reader: Reader,
+    /// Columns of an answer to something else.
+    of_none: Vec<Column>,
+    /// Room for a statement with its values in it.
+    sql: String,
+}
+
+/// How a statement is sent.
+enum Ready {
+    Prepared(Prepared),
+    /// As text, with the columns of its answer.
+    Text(Vec<Column>),
+}
+
+impl Speech {
+    fn new(sessions: &Sessions) -> Self {
+        let (work, is_prepared) = (Arc::clone(&sessions.work), sessions.is_prepared);
+        let statements = work.statements().iter().map(|_| None).collect();
+        Self {
+            work,
+            is_prepared,
+            statements,
+            asked: None,
+            is_in_transaction: false,
+            reader: Reader::new(sessions.answer_bytes_max),
+            of_none: Vec::new(),
+            sql: String::new(),
+        }
+    }
+}
+
+impl Protocol for Speech {
+    fn is_ready(&self, statement: usize) -> bool {
+        self.statements[statement].is_some()
+    }
+
+    #[cold]
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure> {
+        let as_text = Ready::Text(Vec::new());
+        let ready = if self.is_prepared {
+            let sql = self.work.statements()[statement].with_marks(|_| "?".to_owned());
+            match prepare(wire, &sql) {
+                Ok(prepared) => Ready::Prepared(prepared),
+                Err(Broken::Refused { code: CANNOT_BE_PREPARED, .. }) => as_text,
+                Err(broken) => return Err(broken_failure(broken)),
+            }
+        } else {
+            as_text
+        };
+        self.statements[statement] = Some(ready);
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        request: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if let Some(Ready::Prepared(prepared)) = &mut self.statements[statement] {
+            codec::write_execute(prepared, parameters, request);
+        } else {
+            let text = &self.work.statements()[statement];
+            text.write_values(parameters, Quoting::Backslash, &mut self.sql);
+            codec::write_query(&self.sql, request);
+        }
+        self.asked = Some(statement);
+        self.reader.begin();
+        Ok(())
+    }
+
+    fn write_rollback(&mut self, request: &mut Vec<u8>) {
+        self.asked = None;
+        self.reader.begin();
+        codec::write_query("ROLLBACK", request);
+    }
+
+    fn hear(
+        &mut self,
+        input: &[u8],
+        _: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>) {
+        let Self { statements, asked, reader, of_none, .. } = self;
+        let ready = asked.and_then(|statement| statements[statement].as_mut());
+        let (form, columns) = match ready {
+            Some(Ready::Prepared(prepared)) => (Form::Binary, &mut prepared.columns),
+            Some(Ready::Text(columns)) => (Form::Text, columns),
+            None => (Form::Text, of_none),
+        };
+        let mut wanted = wanted.map(|row| Wanted { row, columns, form });
+        let (taken, end) = reader.hear(input, &mut wanted);
+        let answer = match end {
+            None => None,
+            Some(Ok(status)) => {
+                self.is_in_transaction = status.is_in_transaction();
+                Some(Ok(()))
+            }
+            Some(Err(broken)) => {
+                let ready = self.asked.and_then(|statement| self.statements[statement].as_mut());
+                if let Some(Ready::Prepared(prepared)) = ready {
+                    prepared.forget_types();
+                }
+                Some(Err(broken_failure(broken)))
+            }
+        };
+        (taken, answer)
+    }
+
+    /// An error is why the server ends the session; nothing else comes unasked.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
+        let (taken, failure) = match answer::packet(input, ASIDE_BYTES_MAX) {
+            Ok(None) => (0, None),
+            Ok(Some((payload @ [answer::ERR, ..], taken))) => {
+                (taken, Some(broken_failure(answer::refusal(payload))))
+            }
+            Ok(Some(_)) => {
+                let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                (0, Some(broken_failure(unasked)))
+            }
+            Err(broken) => (0, Some(broken_failure(broken))),
+        };
+        (taken, failure.map(|failure| Failure { class: FailureClass::Connection, ..failure }))
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.is_in_transaction
+    }
+
+    /// Whether an error has ended the transaction, MariaDB does not say.
+    fn may_be_in_transaction(&self) -> bool {
+        true
+    }
+}
+
+/// Has a statement prepared, waiting for the server.
+fn prepare(wire: &mut Wire, sql: &str) -> Result<Prepared, Broken> {
+    let mut request = Vec::new();
+    codec::write_prepare(sql, &mut request);
+    wire.send(&request)?;
+    let mut reader = answer::PreparedReader::new(ASIDE_BYTES_MAX);
+    let (id, columns) = wire.hear(|input, _| reader.hear(input))??;
+    Ok(Prepared::new(id, columns))
+}
+
+/// Sends a text and reads its answer to the end.
+fn ask(wire: &mut Wire, sql: &str, request: &mut Vec<u8>, row: Option<&mut Row>) -> Result<(), Broken> {
+    codec::write_query(sql, request);
+    wire.send(request)?;
+    let mut columns = Vec::new();
+    let mut wanted = row.map(|row| Wanted { row, columns: &mut columns, form: Form::Text });
+    let mut reader = Reader::new(ASIDE_BYTES_MAX);
+    let mut bytes = 0;
+    let end = wire.hear(|input, _| {
+        let (taken, end) = reader.hear(input, &mut wanted);
+        bytes += taken;
+        let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+    });
+    end?.map(drop)
+}
+
+/// The tables in the database.
+struct Tables {
+    wire: Wire,
+    request: Vec<u8>,
+    sql: String,
+}
+
+impl Tables {
+    /// The last row that answers a question, as numbers.
+    fn numbers(&mut self, sql: &str) -> Result<Vec<Option<u64>>, Broken> {
+        let mut row = Row::default();
+        ask(&mut self.wire, sql, &mut self.request, Some(&mut row))?;
+        Ok(row.values.iter().map(|value| value.as_ref()?.parse().ok()).collect())
+    }
+
+    fn count(&mut self, sql: &str) -> Result<u64, Failure> {
+        let numbers = self.numbers(sql).map_err(broken_failure)?;
+        Ok(numbers.first().copied().flatten().unwrap_or(0))
+    }
+
+    fn send(&mut self, sql: &str) -> Result<(), Failure> {
+        ask(&mut self.wire, sql, &mut self.request, None).map_err(broken_failure)
+    }
+
+    /// Writes one INSERT of the next rows; false where there are none left.
+    fn write_insert(&mut self, table: u32, rows: &mut Rows) -> bool {
+        self.sql.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(self.sql, "INSERT INTO sbtest{table} (id, k, c, pad) VALUES ");
+        let mut separator = "";
+        for _ in 0..ROWS_AN_INSERT {
+            let Some(row) = rows.next() else { break };
+            let _ = write!(self.sql, "{separator}({}, {}, '{}', '{}')", row.id, row.k, row.c, row.pad);
+            separator = ", ";
+        }
+        !separator.is_empty()
+    }
+}
+
+impl Store for Tables {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
+        let named = format!("table_schema = DATABASE() AND table_name = 'sbtest{table}'");
+        if self.count(&format!("SELECT COUNT(*) FROM information_schema.tables WHERE {named}"))? == 0 {
+            return Ok(Found::Nothing);
+        }
+        let index = format!("{named} AND column_name = 'k'");
+        let has_index =
+            self.count(&format!("SELECT COUNT(*) FROM information_schema.statistics WHERE {index}"))? > 0;
+        let what = if depth == DataCheck::Full { "1, COUNT(*)" } else { "MIN(id), MAX(id)" };
+        let numbers = match self.numbers(&format!("SELECT {what} FROM sbtest{table}")) {
+            // Somebody's DROP TABLE was under way, and now it is gone.
+            Err(Broken::Refused { code: NO_SUCH_TABLE, .. }) => return Ok(Found::Nothing),
+            numbers => numbers.map_err(broken_failure)?,
+        };
+        let number = |column: usize| numbers.get(column).copied().flatten();
+        let (first, last) = (number(0), number(1));
+        Ok(Found::Table { rows: rows_between(first, last), has_index })
+    }
+
+    fn build(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.send(&format!(
+            "CREATE TABLE sbtest{table}(id INTEGER NOT NULL AUTO_INCREMENT, k INTEGER DEFAULT '0' NOT NULL, \
+             c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id)) ENGINE = InnoDB"
+        ))?;
+        loop {
+            self.send("BEGIN")?;
+            let mut inserts = 0;
+            while inserts < INSERTS_A_TRANSACTION && self.write_insert(table, rows) {
+                ask(&mut self.wire, &self.sql, &mut self.request, None).map_err(broken_failure)?;
+                inserts += 1;
+            }
+            self.send("COMMIT")?;
+            if inserts == 0 {
+                break;
+            }
+            if on_rows(rows.made()).is_break() {
+                // Nobody but this build can have wanted these rows.
+                self.send(&format!("DROP TABLE sbtest{table}"))?;
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.send(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn remove(&mut self, table: u32) -> Result<bool, Failure> {
+        let named = format!("table_schema = DATABASE() AND table_name = 'sbtest{table}'");
+        let was_there =
+            self.count(&format!("SELECT COUNT(*) FROM information_schema.tables WHERE {named}"))? > 0;
+        self.send(&format!("DROP TABLE IF EXISTS sbtest{table}"))?;
+        Ok(was_there)
+    }
+}
+
+fn broken_failure(broken: Broken) -> Failure {
+    match broken {
+        Broken::Lost(failure) => failure,
+        Broken::Refused { code, message } => refused(code, &message),
+        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+        Broken::TooLong { bytes, bytes_max } => {
+            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
+        }
+    }
+}
+
+fn refused(code: u16, message: &str) -> Failure {
+    let (class, advice) = class_of(code);
+    let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(message) } else { advice };
+    Failure::new(class, format!("{message} (error {code}){advice}"))
+}
+
+/// `ER_NO_SUCH_TABLE`.
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// The class of a server's error, and what to do about a configuration.
+///
+/// # Source
+///
+/// <https://mariadb.com/kb/en/mariadb-error-codes/>
+fn class_of(code: u16) -> (FailureClass, &'static str) {
+    use FailureClass::{Application, Configuration, Connection, Transient};
+    match code {
+        // Lock wait timeout, deadlock, row changed since it was read, NOWAIT.
+        1205 | 1213 | 1020 | 3572 => (Transient, ""),
+        // Too many connections, server shuts down, connection killed or aborted, network errors.
+        1040 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1203 | 1226 | 1927 | 2006 | 2013 => {
+            (Connection, "")
+        }
+        1045 | 1698 => (Configuration, ": check the user and the password in the target"),
+        1044 | 1142 => (Configuration, ": grant this user what the workload does"),
+        1049 => (Configuration, ": create that database first, or name another in the target"),
+        // Syntax, unknown columns, functions and tables.
+        1064 | 1054 | 1305 | NO_SUCH_TABLE => (Configuration, ""),
+        1130 => (Configuration, ": allow this host to connect"),
+        1461 => (
+            Configuration,
+            ": use --prepared no, fewer threads or fewer tables, or raise that limit of the server",
+        ),
+        _ => (Application, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    fn read(written: &str) -> Result<Place, String> {
+        Place::read(&Target::new(written))
+    }
+
+    #[test]
+    fn a_target_reads_as_it_is_written() {
+        let place = read("mysql://app:sec%2Fret@db:3307/bench?socket=/run/x.sock").unwrap();
+        assert_eq!(
+            (place.user.as_str(), place.password.as_deref(), place.host.as_str(), place.database.as_str()),
+            ("app", Some("sec/ret"), "db", "bench")
+        );
+        assert_eq!(place.address.to_string(), "/run/x.sock");
+        let place = read("mysql://app@db:3307/bench").unwrap();
+        assert_eq!(place.address.to_string(), "db:3307");
+        let place = read("mysql://app:p@ss@[::1]/bench").unwrap();
+        assert_eq!((place.password.as_deref(), place.host.as_str()), (Some("p@ss"), "::1"));
+        assert_eq!(place.address.to_string(), "[::1]:3306");
+        let place = read("mysql://app@db/bench?tls=verify-full&ca=/etc/ca.pem").unwrap();
+        assert!(place.security.is_on());
+        let place = read("mysql:///bench").unwrap();
+        assert_eq!((place.user.as_str(), place.password, place.host.as_str()), ("root", None, "127.0.0.1"));
+    }
+
+    #[test]
+    fn a_wrong_target_is_refused_without_its_password() {
+        for wrong in [
+            "mysql:bench",
+            "mysql://app:secret@db",
+            "mysql://app:secret@db/",
+            "mysql://app:secret@db:x/bench",
+            "mysql://app:secret@db:99999/bench",
+            "mysql://app:secret@db/bench?sokcet=/x",
+            "mysql://app:secret%2@db/bench",
+        ] {
+            let problem = read(wrong).err().unwrap();
+            assert!(!problem.contains("secret"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn servers_are_called_by_their_names() {
+        assert_eq!(version_name("10.11.6-MariaDB-0+deb12u1"), "MariaDB 10.11.6");
+        assert_eq!(version_name("5.5.5-10.5.1-MariaDB"), "MariaDB 10.5.1");
+        assert_eq!(version_name("8.0.36"), "MySQL 8.0.36");
+    }
+
+    #[test]
+    fn results_without_end_are_no_answer() {
+        let (mut theirs, ours) = UnixStream::pair().unwrap();
+        // OK, and more results follow.
+        let talks = thread::spawn(move || {
+            let mut number = 1u8;
+            while theirs.write_all(&[7, 0, 0, number, 0, 0, 0, 8, 0, 0, 0]).is_ok() {
+                number = number.wrapping_add(1);
+            }
+        });
+        let mut wire = Wire::new(std::os::fd::OwnedFd::from(ours).into());
+        let broken = ask(&mut wire, "SELECT 1", &mut Vec::new(), None).unwrap_err();
+        assert!(matches!(broken, Broken::Garbled(why) if why.contains("no end")));
+        drop(wire);
+        talks.join().unwrap();
+    }
+}

@@ -1,0 +1,613 @@
+//! `postgres://user:password@host:port/database[?tls=verify-full]`: PostgreSQL.
+//!
+//! A folder as host (`%2Frun%2Fpostgresql`, or `?host=/run/postgresql`) is where the server's socket is. Statements are
+//! prepared when a worker connects for the first time; after an outage, each when it is needed again. A statement that
+//! hangs is cut: its socket is shut down, and the server is asked to cancel it.
+
+mod answer;
+mod codec;
+mod login;
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+use record::load::DataCheck;
+use record::missing::Missing;
+use record::target::Target;
+use socket2::Socket;
+
+use self::answer::{Broken, Reader, Ready, Wanted};
+use self::codec::TooLong;
+use self::login::{Credentials, Welcome};
+use super::broken::too_long_text;
+use super::session::{Protocol, Sessions};
+use crate::conduct::dataset::{Found, Rows, Store, rows_between};
+use crate::driver::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::net::address::{Address, ServerAddress};
+use crate::net::security::{Plan, Security};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
+use crate::workload::oltp;
+use crate::workload::sql::{Parameter, Quoting, Row, Work};
+
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "postgres",
+    form: "postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    workloads: oltp::WORKLOADS,
+    check: |target| Place::read(target).map(|_| ()),
+    address: |settings| Place::read(&settings.target).ok().map(|place| place.address),
+    open: |settings| {
+        let wrong = |text| Failure::new(FailureClass::Configuration, text);
+        let place = Place::read(&settings.target).map_err(wrong)?;
+        let tls = place.security.plan(place.address.host(), &[]).map_err(wrong)?;
+        let peer = Peer::of(place.address.clone())?;
+        Ok(Arc::new(Postgres { place: Reached { place, peer, tls }, sessions: Sessions::new(settings)? }))
+    },
+};
+
+const PORT: u16 = 5432;
+/// The longest message that is accepted in a login, and in answer to what is asked beside events.
+const ASIDE_BYTES_MAX: usize = 1 << 20;
+const UNIQUE_VIOLATION: &str = "23505";
+/// Rows that one INSERT of a build carries, some 200 KiB.
+const ROWS_AN_INSERT: u64 = 1_000;
+/// Rows between two looks whether to go on building.
+const ROWS_AT_ONCE: u64 = 10_000;
+
+/// A target, read.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    user: String,
+    password: Option<String>,
+    address: ServerAddress,
+    database: String,
+    options: Option<String>,
+    /// The password may go over the wire as it is.
+    may_be_cleartext: bool,
+    security: Security,
+}
+
+/// A target, where it is found, and how TLS is spoken there.
+#[derive(Clone)]
+struct Reached {
+    place: Place,
+    peer: Peer,
+    tls: Option<Plan>,
+}
+
+impl Place {
+    fn read(target: &Target) -> Result<Self, String> {
+        let Address { user, password, mut host, mut port, path: database, parameters } =
+            Address::of_database(target, &SCHEME)?;
+        let (mut options, mut may_be_cleartext, mut security) = (None, false, Security::default());
+        for (name, value) in parameters {
+            match name.as_str() {
+                "host" if !value.is_empty() => host = value,
+                "port" => {
+                    let problem = |_| format!("`{value}` is no port: expected a number up to 65535");
+                    port = Some(value.parse().map_err(problem)?);
+                }
+                "options" => options = Some(value),
+                // As libpq has them.
+                "sslmode" => take_ssl_mode(&value, &mut security)?,
+                "sslrootcert" => security.take("ca", &value).map(drop)?,
+                "sslcert" => security.take("cert", &value).map(drop)?,
+                "sslkey" => security.take("key", &value).map(drop)?,
+                "cleartext" => may_be_cleartext = is_yes(&name, &value)?,
+                _ if security.take(&name, &value)? => {}
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}`: expected one of host, port, sslmode, options, cleartext, {}",
+                        Security::PARAMETERS
+                    ));
+                }
+            }
+        }
+        security.check()?;
+        let port = port.unwrap_or(PORT);
+        let address = match host.as_str() {
+            "" => ServerAddress::Tcp("127.0.0.1".to_owned(), port),
+            // The folder of the server's socket.
+            folder if folder.starts_with('/') => {
+                ServerAddress::Unix(Path::new(folder).join(format!(".s.PGSQL.{port}")))
+            }
+            _ => ServerAddress::Tcp(host, port),
+        };
+        let user = user.unwrap_or_else(|| "postgres".to_owned());
+        // Inside of TLS nobody reads along.
+        let may_be_cleartext = may_be_cleartext || security.is_on();
+        Ok(Self { user, password, address, database, options, may_be_cleartext, security })
+    }
+}
+
+impl Reached {
+    /// Speaks TLS on a connection that was just made, where the target says so.
+    fn secure(&self, wire: &mut Wire) -> Result<(), Failure> {
+        let Some(plan) = &self.tls else { return Ok(()) };
+        login::ask_for_tls(wire)?;
+        wire.start_tls(plan)
+    }
+
+    /// A session.
+    fn connect(&self, cut: &Cut) -> Result<(Wire, Welcome), Failure> {
+        let (mut wire, place) = (Wire::connect(&self.peer, cut)?, &self.place);
+        let who = Credentials {
+            user: &place.user,
+            password: place.password.as_deref(),
+            database: &place.database,
+            options: place.options.as_deref(),
+            may_be_cleartext: place.may_be_cleartext || wire.is_private(&self.peer),
+        };
+        let welcome = within(&mut wire, CONNECT_TIMEOUT, silent, |wire| {
+            self.secure(wire)?;
+            login::log_in(wire, &who)
+        })?;
+        let to_cut = wire.try_clone()?;
+        let (reached, process_id, secret_key) = (self.clone(), welcome.process_id, welcome.secret_key);
+        cut.arm_socket_and(to_cut, move || reached.cancel(process_id, secret_key));
+        Ok((wire, welcome))
+    }
+
+    /// Asks the server to cancel what a session does; aside, since the server may hang.
+    fn cancel(&self, process_id: i32, secret_key: i32) {
+        let reached = self.clone();
+        let ask = move || -> Result<(), Failure> {
+            let mut out = BytesMut::new();
+            frontend::cancel_request(process_id, secret_key, &mut out);
+            within(&mut Wire::connect(&reached.peer, &Cut::default())?, CONNECT_TIMEOUT, silent, |wire| {
+                reached.secure(wire)?;
+                wire.send(&out)
+            })
+        };
+        // It is a courtesy: without it the server finds out when it next sends something.
+        let _ = thread::Builder::new().name("load-cancel".to_owned()).spawn(ask);
+    }
+}
+
+fn is_yes(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "yes" | "true" => Ok(true),
+        "0" | "no" | "false" => Ok(false),
+        _ => Err(format!("`{value}` is no value of {name}: expected 1 or 0")),
+    }
+}
+
+/// libpq tries TLS with `allow` and `prefer`, and goes on without it: so does this, without trying.
+fn take_ssl_mode(mode: &str, security: &mut Security) -> Result<(), String> {
+    let tls = match mode {
+        "disable" | "allow" | "prefer" => "off",
+        "require" | "verify-ca" | "verify-full" => mode,
+        _ => {
+            return Err(format!(
+                "`{mode}` is no sslmode: expected disable, allow, prefer, require, verify-ca or verify-full"
+            ));
+        }
+    };
+    security.take("tls", tls).map(drop)
+}
+
+struct Postgres {
+    place: Reached,
+    sessions: Sessions,
+}
+
+impl Driver for Postgres {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        let (wire, welcome) = self.place.connect(cut)?;
+        self.sessions.connection(Speech::new(&self.place, &welcome, &self.sessions), wire)
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        let (wire, welcome) = self.place.connect(cut)?;
+        // `15.18 (Debian 15.18-0+deb12u1)`
+        let number = welcome.server_version.as_deref().and_then(|v| v.split(' ').next());
+        let version = number.map(|v| format!("PostgreSQL {v}{}", wire.tls_version()));
+        let version = version.ok_or_else(|| Missing::because("the server does not say"));
+        let tables = || Box::new(Tables { wire, request: Vec::new(), sql: String::new() }) as Box<dyn Store>;
+        Ok(Look { version, store: self.sessions.work.has_data_set().then(tables) })
+    }
+
+    fn expect(&self, connections: u32) {
+        self.sessions.expect(connections);
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.sessions.work.operations()
+    }
+
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl Multiplex for Postgres {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        let (wire, welcome) = self.place.connect(cut)?;
+        self.sessions.conversation(Speech::new(&self.place, &welcome, &self.sessions), wire)
+    }
+
+    fn begin_open(&self, _: usize) -> Result<Opening, Failure> {
+        Ok(Opening::Aside)
+    }
+
+    fn closes_idle(&self) -> bool {
+        false
+    }
+}
+
+/// Sends the request that was written, and reads its answer.
+fn ask(
+    wire: &mut Wire,
+    written: Result<(), TooLong>,
+    request: &[u8],
+    mut wanted: Option<Wanted<'_>>,
+) -> Result<Ready, Failure> {
+    written.map_err(too_long)?;
+    wire.send(request)?;
+    // What is asked beside events has short answers.
+    let mut reader = Reader::new(ASIDE_BYTES_MAX);
+    let mut bytes = 0;
+    let heard = wire.hear(|input, is_end| {
+        let (taken, end) = reader.hear(input, is_end, &mut wanted);
+        bytes += taken;
+        let is_endless = end.is_none() && bytes > ASIDE_BYTES_MAX;
+        (taken, if is_endless { Some(Err(Broken::Garbled("an answer has no end"))) } else { end })
+    });
+    heard?.map_err(broken_failure)
+}
+
+fn too_long(_: TooLong) -> Failure {
+    Failure::new(FailureClass::Application, "a statement of more than 2 GiB was not sent")
+}
+
+/// The reader of answers by itself, for [`crate::driver::readers`].
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn reader(keeps: bool, bytes_max: usize) -> impl FnMut(&[u8], bool) -> (usize, Option<bool>) {
+    let mut reader = Reader::new(bytes_max);
+    let (mut row, mut columns) = (Row::default(), Vec::new());
+    move |input, is_end| {
+        let mut wanted = keeps.then_some(Wanted { row: &mut row, columns: &mut columns });
+        let (taken, end) = reader.hear(input, is_end, &mut wanted);
+        (taken, end.map(|end| end.is_ok()))
+    }
+}
+
+/// What one connection says and hears.
+struct Speech {
+    place: Reached,
+    /// By which what the server does can be cancelled.
+    process_id: i32,
+    secret_key: i32,
+    work: Arc<Work>,
+    is_prepared: bool,
+    /// What the answers of each statement hold, by its number; `None` until it is ready.
+    columns: Vec<Option<Vec<String>>>,
+    /// The statement that was asked last; `None` where it was none of those.
+    asked: Option<usize>,
+    ready: Ready,
+    reader: Reader,
+    /// Nothing of the answer was read yet.
+    begins: bool,
+    /// Room for a statement with its values in it.
+    sql: String,
+}
+
+impl Speech {
+    fn new(place: &Reached, welcome: &Welcome, sessions: &Sessions) -> Self {
+        let work = Arc::clone(&sessions.work);
+        Self {
+            place: place.clone(),
+            process_id: welcome.process_id,
+            secret_key: welcome.secret_key,
+            is_prepared: sessions.is_prepared,
+            columns: work.statements().iter().map(|_| None).collect(),
+            asked: None,
+            ready: Ready::Idle,
+            reader: Reader::new(sessions.answer_bytes_max),
+            begins: true,
+            sql: String::new(),
+            work,
+        }
+    }
+
+    fn begin_answer(&mut self) {
+        self.begins = true;
+        self.reader.begin();
+    }
+
+    fn refused(&self, broken: Broken) -> Failure {
+        // Of two OLTP transactions that delete the same row and insert it anew, the later one saw it deleted, and then
+        // finds it there: that passes when it is tried again.
+        let is_duplicate = matches!(&broken, Broken::Refused { code, .. } if code == UNIQUE_VIOLATION);
+        let failure = broken_failure(broken);
+        if is_duplicate && self.work.writes() {
+            Failure { class: FailureClass::Transient, ..failure }
+        } else {
+            failure
+        }
+    }
+}
+
+impl Protocol for Speech {
+    fn is_ready(&self, statement: usize) -> bool {
+        self.columns[statement].is_some()
+    }
+
+    #[cold]
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure> {
+        let (mut row, mut columns, mut request) = (Row::default(), Vec::new(), Vec::new());
+        if self.is_prepared {
+            let sql = self.work.statements()[statement].with_marks(|number| format!("${number}"));
+            let written = codec::write_prepare(statement, &sql, &mut request);
+            let wanted = Wanted { row: &mut row, columns: &mut columns };
+            // Until it is told otherwise: where this is refused, a transaction fails with it.
+            self.ready = Ready::InFailedTransaction;
+            self.ready = ask(wire, written, &request, Some(wanted))?;
+        }
+        self.columns[statement] = Some(columns);
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        request: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.asked = Some(statement);
+        self.begin_answer();
+        let written = if self.is_prepared {
+            codec::write_execute(statement, parameters, request)
+        } else {
+            let text = &self.work.statements()[statement];
+            text.write_values(parameters, Quoting::Standard, &mut self.sql);
+            codec::write_query(&self.sql, request)
+        };
+        written.map_err(too_long)
+    }
+
+    fn write_rollback(&mut self, request: &mut Vec<u8>) {
+        self.asked = None;
+        self.begin_answer();
+        codec::write_query("ROLLBACK", request).expect("it is short");
+    }
+
+    fn hear(
+        &mut self,
+        input: &[u8],
+        is_end: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>) {
+        let columns = self.asked.and_then(|statement| self.columns[statement].as_mut());
+        let mut wanted = wanted.zip(columns).map(|(row, columns)| Wanted { row, columns });
+        if let (Some(wanted), true) = (&mut wanted, std::mem::take(&mut self.begins)) {
+            wanted.row.clear();
+        }
+        let (taken, end) = self.reader.hear(input, is_end, &mut wanted);
+        let answer = match end {
+            None => None,
+            Some(Ok(ready)) => {
+                self.ready = ready;
+                Some(Ok(()))
+            }
+            Some(Err(broken)) => {
+                // A refusal within a transaction leaves it failed; whether there was one, a rollback finds out.
+                self.ready = Ready::InFailedTransaction;
+                Some(Err(self.refused(broken)))
+            }
+        };
+        (taken, answer)
+    }
+
+    /// A server may tell of its settings, notify, and warn at any time; an error is why it ends the session.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>) {
+        let mut taken = 0;
+        loop {
+            match answer::message(&input[taken..], ASIDE_BYTES_MAX) {
+                Ok(None) => return (taken, None),
+                Ok(Some((b'S' | b'A' | b'N', _, bytes))) => taken += bytes,
+                Ok(Some((b'E', body, _))) => {
+                    let failure = broken_failure(answer::refusal(body));
+                    return (taken, Some(Failure { class: FailureClass::Connection, ..failure }));
+                }
+                Ok(Some(_)) => {
+                    let unasked = Broken::Garbled("the server sent something that nobody asked for");
+                    return (taken, Some(broken_failure(unasked)));
+                }
+                Err(broken) => return (taken, Some(broken_failure(broken))),
+            }
+        }
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.ready != Ready::Idle
+    }
+
+    fn may_be_in_transaction(&self) -> bool {
+        self.is_in_transaction()
+    }
+
+    fn give_up(&self) {
+        self.place.cancel(self.process_id, self.secret_key);
+    }
+}
+
+/// The tables in the database. Each is built in one transaction: there is all of it or nothing.
+struct Tables {
+    wire: Wire,
+    request: Vec<u8>,
+    sql: String,
+}
+
+impl Tables {
+    fn query(&mut self, sql: &str, wanted: Option<Wanted<'_>>) -> Result<(), Failure> {
+        let written = codec::write_query(sql, &mut self.request);
+        ask(&mut self.wire, written, &self.request, wanted).map(drop)
+    }
+
+    fn send(&mut self, sql: &str) -> Result<(), Failure> {
+        self.query(sql, None)
+    }
+
+    /// The number that a question has for an answer.
+    fn number(&mut self, sql: &str) -> Result<u64, Failure> {
+        self.number_or_null(sql)?.ok_or_else(|| no_number(sql))
+    }
+
+    fn number_or_null(&mut self, sql: &str) -> Result<Option<u64>, Failure> {
+        let (mut row, mut columns) = (Row::default(), Vec::new());
+        self.query(sql, Some(Wanted { row: &mut row, columns: &mut columns }))?;
+        match row.values.first() {
+            Some(None) => Ok(None),
+            Some(Some(text)) => text.parse().map(Some).map_err(|_| no_number(sql)),
+            None => Err(no_number(sql)),
+        }
+    }
+
+    fn has(&mut self, relation: &str) -> Result<bool, Failure> {
+        // Where an unqualified name would be found, as the statements of the workload find it.
+        Ok(self.number(&format!(
+            "SELECT count(*) FROM (SELECT to_regclass('{relation}') r) x WHERE r IS NOT NULL"
+        ))? > 0)
+    }
+
+    fn fill(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.send(&format!(
+            "CREATE TABLE sbtest{table}(id SERIAL, k INTEGER DEFAULT '0' NOT NULL, \
+             c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, PRIMARY KEY (id))"
+        ))?;
+        while self.write_insert(table, rows) {
+            let written = codec::write_query(&self.sql, &mut self.request);
+            ask(&mut self.wire, written, &self.request, None)?;
+            if rows.made().is_multiple_of(ROWS_AT_ONCE) && on_rows(rows.made()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        self.send(&format!("CREATE INDEX k_{table} ON sbtest{table}(k)"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Writes one INSERT of the next rows; false where there are none left. The ids come from the sequence, which so
+    /// stands behind the last of them.
+    fn write_insert(&mut self, table: u32, rows: &mut Rows) -> bool {
+        self.sql.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(self.sql, "INSERT INTO sbtest{table} (k, c, pad) VALUES ");
+        let mut separator = "";
+        for _ in 0..ROWS_AN_INSERT {
+            let Some(row) = rows.next() else { break };
+            let _ = write!(self.sql, "{separator}({}, '{}', '{}')", row.k, row.c, row.pad);
+            separator = ", ";
+        }
+        !separator.is_empty()
+    }
+}
+
+impl Store for Tables {
+    fn find(&mut self, table: u32, depth: DataCheck) -> Result<Found, Failure> {
+        if !self.has(&format!("sbtest{table}"))? {
+            return Ok(Found::Nothing);
+        }
+        let rows = if depth == DataCheck::Full {
+            self.number(&format!("SELECT count(*) FROM sbtest{table}"))?
+        } else {
+            let (first, last) =
+                (format!("SELECT min(id) FROM sbtest{table}"), format!("SELECT max(id) FROM sbtest{table}"));
+            rows_between(self.number_or_null(&first)?, self.number_or_null(&last)?)
+        };
+        let has_index = self.number(&format!(
+            "SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0] \
+             WHERE i.indrelid = 'sbtest{table}'::regclass AND a.attname = 'k' AND i.indisvalid"
+        ))? > 0;
+        Ok(Found::Table { rows, has_index })
+    }
+
+    fn build(
+        &mut self,
+        table: u32,
+        rows: &mut Rows,
+        on_rows: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Failure> {
+        self.send("BEGIN")?;
+        let filled = self.fill(table, rows, on_rows);
+        if !matches!(filled, Ok(ControlFlow::Continue(()))) {
+            self.send("ROLLBACK")?;
+            return filled;
+        }
+        self.send("COMMIT")?;
+        // What the server would otherwise find out in the middle of a load, and then plan anew.
+        self.send(&format!("VACUUM ANALYZE sbtest{table}"))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn remove(&mut self, table: u32) -> Result<bool, Failure> {
+        let was_there = self.has(&format!("sbtest{table}"))?;
+        self.send(&format!("DROP TABLE IF EXISTS sbtest{table}"))?;
+        Ok(was_there)
+    }
+}
+
+fn no_number(sql: &str) -> Failure {
+    Failure::new(FailureClass::Application, format!("no number answers `{sql}`"))
+}
+
+fn silent(within: Duration) -> Failure {
+    let text = format!("{}: is this a PostgreSQL server?", no_answer(within));
+    Failure::new(FailureClass::Connection, text)
+}
+
+fn broken_failure(broken: Broken) -> Failure {
+    match broken {
+        Broken::Lost(failure) => failure,
+        Broken::Refused { code, message } => {
+            let (class, advice) = class_of(&code);
+            let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
+            Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
+        }
+        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
+        Broken::TooLong { bytes, bytes_max } => {
+            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
+        }
+    }
+}
+
+/// `undefined_table`.
+const NO_SUCH_TABLE: &str = "42P01";
+
+/// The class of a server's error, and what to do about a configuration.
+///
+/// # Source
+///
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+fn class_of(code: &str) -> (FailureClass, &'static str) {
+    use FailureClass::{Application, Configuration, Connection, Transient};
+    match code {
+        // Serialization failure, deadlock, lock not available.
+        "40001" | "40P01" | "55P03" => (Transient, ""),
+        // Too many connections; shutdown, crash, cannot connect now, idle sessions that were ended.
+        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
+        "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
+        "42501" => (Configuration, ": grant this user what the workload does"),
+        // Syntax, and names or types that are not there.
+        "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702"
+        | NO_SUCH_TABLE => (Configuration, ""),
+        _ if code.starts_with("08") => (Connection, ""),
+        _ if code.starts_with("28") => {
+            (Configuration, ": check the user and the password in the target, and pg_hba.conf")
+        }
+        _ => (Application, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Answers of PostgreSQL, read as they come: each byte once, however an answer is cut.
+//!
+//! Rows that nobody looks at are passed over without being kept. What is kept is one message, and never more than the limit
+//! says.
+//!
+//! # Source
+//!
+//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
+
+use crate::driver::sql::broken::{self, shortened, text_of};
+use crate::workload::sql::Row;
+
+/// A message's kind and its length, which counts itself.
+const HEADER_BYTES: usize = 5;
+
+/// Why there is no answer, by SQLSTATE.
+pub(super) type Broken = broken::Broken<String>;
+
+/// What the server says that it is ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ready {
+    Idle,
+    InTransaction,
+    /// It only takes a rollback.
+    InFailedTransaction,
+}
+
+/// Where the last row of an answer goes.
+pub(super) struct Wanted<'a> {
+    pub(super) row: &'a mut Row,
+    /// What the columns are called; an answer that says so replaces them.
+    pub(super) columns: &'a mut Vec<String>,
+}
+
+/// Reads one answer, until the server is ready for the next request.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// Bytes of a message that are accepted.
+    bytes_max: usize,
+    /// Bytes to pass over that have not come yet.
+    skip: usize,
+    refused: Option<Broken>,
+}
+
+impl Reader {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, skip: 0, refused: None }
+    }
+
+    /// Begins the next answer.
+    pub(super) fn begin(&mut self) {
+        *self = Self::new(self.bytes_max);
+    }
+
+    /// Reads on in what has come; yields the bytes that were taken, and what the server is ready for at the end.
+    ///
+    /// - `is_end`: the server has closed its side. If it says why, it does so before.
+    pub(super) fn hear(
+        &mut self,
+        input: &[u8],
+        is_end: bool,
+        wanted: &mut Option<Wanted<'_>>,
+    ) -> (usize, Option<Result<Ready, Broken>>) {
+        let mut taken = 0;
+        let end = loop {
+            let skipped = self.skip.min(input.len() - taken);
+            (taken, self.skip) = (taken + skipped, self.skip - skipped);
+            if self.skip > 0 {
+                break None;
+            }
+            match self.step(&input[taken..], wanted) {
+                Ok(Step::More) => break None,
+                Ok(Step::Took(bytes)) => taken += bytes,
+                Ok(Step::Ready(bytes, ready)) => {
+                    taken += bytes;
+                    break Some(self.refused.take().map_or(Ok(ready), Err));
+                }
+                Err(broken) => break Some(Err(self.refused.take().unwrap_or(broken))),
+            }
+        };
+        match end {
+            None if is_end => (taken, self.refused.take().map(Err)),
+            end => (taken, end),
+        }
+    }
+
+    fn step(&mut self, input: &[u8], wanted: &mut Option<Wanted<'_>>) -> Result<Step, Broken> {
+        let Some((kind, length)) = header(input, self.bytes_max)? else { return Ok(Step::More) };
+        let is_unseen = match kind {
+            b'D' | b'T' => wanted.is_none(),
+            // Completions, notices, settings, notifications, rows of a COPY.
+            b'Z' | b'E' | b'G' | b'W' => false,
+            _ => true,
+        };
+        if is_unseen {
+            self.skip = length;
+            return Ok(Step::Took(HEADER_BYTES));
+        }
+        let Some(body) = input[HEADER_BYTES..].get(..length) else { return Ok(Step::More) };
+        let bytes = HEADER_BYTES + length;
+        match (kind, wanted) {
+            (b'Z', _) => {
+                let ready = match body {
+                    b"I" => Ready::Idle,
+                    b"T" => Ready::InTransaction,
+                    _ => Ready::InFailedTransaction,
+                };
+                return Ok(Step::Ready(bytes, ready));
+            }
+            (b'E', _) => self.refused = self.refused.take().or(Some(refusal(body))),
+            (b'D', Some(wanted)) => read_row(body, wanted)?,
+            (b'T', Some(wanted)) => read_names(body, wanted.columns)?,
+            _ => return Err(Broken::Garbled("the server wants rows to copy: there are none")),
+        }
+        Ok(Step::Took(bytes))
+    }
+}
+
+/// What became of a message.
+enum Step {
+    /// It has not come whole.
+    More,
+    /// So many bytes are read.
+    Took(usize),
+    /// The answer ends with so many bytes.
+    Ready(usize, Ready),
+}
+
+/// The kind of the next message and the length of its body; `None` if they have not come.
+fn header(input: &[u8], bytes_max: usize) -> Result<Option<(u8, usize)>, Broken> {
+    let Some(([kind, length @ ..], _)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    let length = length.checked_sub(4).ok_or(Broken::Garbled("a message has no length"))?;
+    if length > bytes_max {
+        return Err(Broken::too_long(length, bytes_max));
+    }
+    Ok(Some((*kind, length)))
+}
+
+/// A message: its kind, its body, and the bytes that it takes.
+pub(super) type Message<'a> = (u8, &'a [u8], usize);
+
+/// The next message; `None` if it has not come whole.
+pub(super) fn message(input: &[u8], bytes_max: usize) -> Result<Option<Message<'_>>, Broken> {
+    let Some((kind, length)) = header(input, bytes_max)? else { return Ok(None) };
+    Ok(input[HEADER_BYTES..].get(..length).map(|body| (kind, body, HEADER_BYTES + length)))
+}
+
+/// An error, by its SQLSTATE and its message.
+pub(super) fn refusal(body: &[u8]) -> Broken {
+    let field = |wanted: u8| {
+        let mut fields = body.split(|b| *b == 0);
+        let found = fields.find(|f| f.first() == Some(&wanted));
+        found.map_or_else(String::new, |f| shortened(&f[1..]))
+    };
+    Broken::Refused { code: field(b'C'), message: field(b'M') }
+}
+
+const CUT_SHORT: Broken = Broken::Garbled("a message is cut short");
+
+fn read_names(body: &[u8], names: &mut Vec<String>) -> Result<(), Broken> {
+    names.clear();
+    let (count, mut rest) = body.split_first_chunk().ok_or(CUT_SHORT)?;
+    for _ in 0..u16::from_be_bytes(*count) {
+        let end = rest.iter().position(|b| *b == 0).ok_or(CUT_SHORT)?;
+        names.push(text_of(&rest[..end]));
+        // Table, number, type, its size and modifier, format.
+        rest = rest.get(end + 1 + 18..).ok_or(CUT_SHORT)?;
+    }
+    Ok(())
+}
+
+fn read_row(body: &[u8], wanted: &mut Wanted<'_>) -> Result<(), Broken> {
+    let row = &mut *wanted.row;
+    if row.rows == 0 {
+        row.names.clone_from(wanted.columns);
+    }
+    row.rows += 1;
+    row.values.clear();
+    let (count, mut rest) = body.split_first_chunk().ok_or(CUT_SHORT)?;
+    for _ in 0..u16::from_be_bytes(*count) {
+        let (length, after) = rest.split_first_chunk().ok_or(CUT_SHORT)?;
+        let length = i32::from_be_bytes(*length);
+        let Ok(length) = usize::try_from(length) else {
+            row.values.push(None);
+            rest = after;
+            continue;
+        };
+        let (value, after) = after.split_at_checked(length).ok_or(CUT_SHORT)?;
+        row.values.push(Some(text_of(value)));
+        rest = after;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The end of an answer that comes in pieces of `step` bytes, and then the server's end.
+    fn end_of(input: &[u8], step: usize, mut wanted: Option<Wanted<'_>>) -> Option<Result<Ready, Broken>> {
+        let mut reader = Reader::new(1 << 20);
+        let mut left = Vec::new();
+        for piece in input.chunks(step).chain([&[][..]]) {
+            left.extend_from_slice(piece);
+            let (taken, end) = reader.hear(&left, piece.is_empty(), &mut wanted);
+            left.drain(..taken);
+            if end.is_some() {
+                return end;
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn an_answer_is_read_to_its_end_however_it_is_cut_and_its_last_row_kept() {
+        let sent =
+            b"2\0\0\0\x04D\0\0\0\x0f\0\x02\0\0\0\x01\x37\xff\xff\xff\xffC\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
+        for step in [1, 2, 5, 7, 1000] {
+            let (mut row, mut columns) = (Row::default(), vec!["n".to_owned(), "t".to_owned()]);
+            let wanted = Wanted { row: &mut row, columns: &mut columns };
+            assert_eq!(end_of(sent, step, Some(wanted)).unwrap().unwrap(), Ready::InTransaction);
+            assert_eq!((row.rows, row.names, row.values), (1, columns, vec![Some("7".to_owned()), None]));
+            assert_eq!(end_of(sent, step, None).unwrap().unwrap(), Ready::InTransaction);
+            for cut in 0..sent.len() {
+                assert!(end_of(&sent[..cut], step, None).is_none(), "{cut} bytes are no whole answer");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_long_answer_nothing_is_held_but_the_beginning_of_a_message() {
+        let mut whole = b"D\0\0\0\x0b\0\x01\0\0\0\x017".repeat(300_000);
+        whole.extend_from_slice(b"Z\0\0\0\x05I");
+        let (mut reader, mut left, mut ended) = (Reader::new(1 << 20), Vec::new(), false);
+        for piece in whole.chunks(64 << 10) {
+            left.extend_from_slice(piece);
+            let (taken, end) = reader.hear(&left, false, &mut None);
+            left.drain(..taken);
+            // So that no byte is looked at again and again.
+            assert!(left.len() < HEADER_BYTES, "{} bytes are held", left.len());
+            ended = end.is_some();
+        }
+        assert!(ended);
+    }
+
+    #[test]
+    fn an_error_is_told_also_where_the_server_closes_after_it() {
+        let error = b"E\0\0\0\x23SERROR\0C40P01\0Mdeadlock found\0\0";
+        for after in [&b"Z\0\0\0\x05I"[..], b"", b"Z\0"] {
+            let sent = [&error[..], after].concat();
+            let Some(Err(Broken::Refused { code, message })) = end_of(&sent, 3, None) else { panic!() };
+            assert_eq!((code.as_str(), message.as_str()), ("40P01", "deadlock found"));
+        }
+        assert!(end_of(b"Z\0\0", 1, None).is_none());
+    }
+
+    #[test]
+    fn what_no_server_announces_is_refused_before_it_has_come() {
+        let refused = |sent: &[u8]| end_of(sent, 100, None).unwrap().unwrap_err();
+        assert!(matches!(refused(b"Z\0\0\0\x01"), Broken::Garbled(_)));
+        for kind in [b'D', b'T', b'E', b'Z', b'S'] {
+            assert!(matches!(refused(&[kind, 0x7f, 0xff, 0xff, 0xff]), Broken::TooLong { .. }));
+        }
+        assert!(matches!(refused(b"G\0\0\0\x07\0\0\0"), Broken::Garbled(_)));
+    }
+}

@@ -1,0 +1,221 @@
+//! How a session with PostgreSQL begins: who one is, proved as the server asks.
+//!
+//! Trust, cleartext, MD5 and SCRAM-SHA-256; the arithmetic of the last two is the crate `postgres-protocol`'s.
+
+use std::io;
+
+use bytes::BytesMut;
+use postgres_protocol::authentication::{md5_hash, sasl};
+use postgres_protocol::message::frontend;
+
+use super::answer;
+use super::{ASIDE_BYTES_MAX, broken_failure};
+use crate::driver::{Failure, FailureClass};
+use crate::net::Wire;
+
+/// Who logs in, and where.
+pub(super) struct Credentials<'a> {
+    pub(super) user: &'a str,
+    pub(super) password: Option<&'a str>,
+    pub(super) database: &'a str,
+    /// Settings of the session: `-c name=value ...`.
+    pub(super) options: Option<&'a str>,
+    /// The password may go over the wire as it is.
+    pub(super) may_be_cleartext: bool,
+}
+
+/// What the server says at the beginning of a session.
+#[derive(Debug, Default)]
+pub(super) struct Welcome {
+    pub(super) server_version: Option<String>,
+    /// By which a running statement can be cancelled from another connection.
+    pub(super) process_id: i32,
+    pub(super) secret_key: i32,
+}
+
+const AUTHENTICATED: u32 = 0;
+const CLEARTEXT: u32 = 3;
+const MD5: u32 = 5;
+const SASL: u32 = 10;
+const SASL_CONTINUE: u32 = 11;
+const SASL_FINAL: u32 = 12;
+
+/// Asks whether TLS may begin, on a connection that was just made.
+pub(super) fn ask_for_tls(wire: &mut Wire) -> Result<(), Failure> {
+    let mut out = BytesMut::new();
+    frontend::ssl_request(&mut out);
+    wire.send(&out)?;
+    let answer = wire.hear(|input, _| match input.first() {
+        None => (0, None),
+        Some(answer) => (1, Some(*answer)),
+    })?;
+    match answer {
+        b'S' => Ok(()),
+        b'N' => Err(configuration(
+            "the server does not speak TLS: give it a certificate (ssl = on), or leave tls= out",
+        )),
+        _ => Err(garbled(NO_SERVER)),
+    }
+}
+
+/// Begins a session on a connection that was just made.
+pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>) -> Result<Welcome, Failure> {
+    let mut out = BytesMut::new();
+    let parameters = [("user", who.user), ("database", who.database), ("client_encoding", "UTF8")];
+    let more = [("application_name", "bakeoff")].into_iter().chain(who.options.map(|o| ("options", o)));
+    frontend::startup_message(parameters.into_iter().chain(more), &mut out).map_err(|e| unwritable(&e))?;
+    wire.send(&out)?;
+    let mut scram = None;
+    let mut welcome = Welcome::default();
+    loop {
+        let (kind, body) = next(wire)?;
+        match kind {
+            b'R' => authenticate(wire, &body, who, &mut scram)?,
+            b'S' => {
+                let mut words = body.split(|b| *b == 0);
+                if words.next() == Some(b"server_version") {
+                    welcome.server_version = words.next().map(|v| String::from_utf8_lossy(v).into_owned());
+                }
+            }
+            b'K' => {
+                let number = |from: usize| body.get(from..from + 4).and_then(|b| b.try_into().ok());
+                welcome.process_id = number(0).map_or(0, i32::from_be_bytes);
+                welcome.secret_key = number(4).map_or(0, i32::from_be_bytes);
+            }
+            b'E' => return Err(broken_failure(answer::refusal(&body))),
+            b'Z' => return Ok(welcome),
+            b'N' => {}
+            _ => return Err(garbled(NO_SERVER)),
+        }
+    }
+}
+
+/// The next message: its kind and its body.
+fn next(wire: &mut Wire) -> Result<(u8, Vec<u8>), Failure> {
+    wire.hear(|input, _| match answer::message(input, ASIDE_BYTES_MAX) {
+        Ok(None) => (0, None),
+        Ok(Some((kind, body, taken))) => (taken, Some(Ok((kind, body.to_vec())))),
+        Err(broken) => (0, Some(Err(broken_failure(broken)))),
+    })?
+}
+
+fn authenticate(
+    wire: &mut Wire,
+    body: &[u8],
+    who: &Credentials<'_>,
+    scram: &mut Option<sasl::ScramSha256>,
+) -> Result<(), Failure> {
+    let cut_short = || garbled("a message is cut short");
+    let (method, rest) = body.split_first_chunk().ok_or_else(cut_short)?;
+    let password = || {
+        who.password.map(str::as_bytes).ok_or_else(|| {
+            configuration(
+                "the server asks for a password: write it into the target, as in postgres://USER:PASSWORD@HOST/DATABASE",
+            )
+        })
+    };
+    let impostor =
+        |e: io::Error| configuration(&format!("the server does not know the password that it asks for: {e}"));
+    let mut out = BytesMut::new();
+    match u32::from_be_bytes(*method) {
+        AUTHENTICATED => return Ok(()),
+        CLEARTEXT if !who.may_be_cleartext => {
+            return Err(configuration(
+                "the server asks for the password as it is, and without TLS anybody on the way can read it, or who has put the \
+                 socket into a folder that all may write: let this user in by scram-sha-256, or write ?cleartext=1 into the \
+                 target to send it all the same",
+            ));
+        }
+        CLEARTEXT => frontend::password_message(password()?, &mut out),
+        MD5 => {
+            let salt = rest.try_into().map_err(|_| cut_short())?;
+            let hash = md5_hash(who.user.as_bytes(), password()?, salt);
+            frontend::password_message(hash.as_bytes(), &mut out)
+        }
+        // It would have the password hashed once more.
+        SASL if scram.is_some() => {
+            return Err(garbled("the server begins a login a second time"));
+        }
+        SASL => {
+            let mut mechanisms = rest.split(|b| *b == 0);
+            if !mechanisms.any(|m| m == sasl::SCRAM_SHA_256.as_bytes()) {
+                let names = String::from_utf8_lossy(rest).replace('\0', " ");
+                return Err(unknown(&format!("SASL with {}", names.trim())));
+            }
+            let binding = sasl::ChannelBinding::unsupported();
+            let new = scram.insert(sasl::ScramSha256::new(password()?, binding));
+            frontend::sasl_initial_response(sasl::SCRAM_SHA_256, new.message(), &mut out)
+        }
+        SASL_CONTINUE => {
+            let scram = scram.as_mut().ok_or_else(cut_short)?;
+            check_work(rest)?;
+            scram.update(rest).map_err(impostor)?;
+            frontend::sasl_response(scram.message(), &mut out)
+        }
+        SASL_FINAL => return scram.as_mut().ok_or_else(cut_short)?.finish(rest).map_err(impostor),
+        other => {
+            return Err(match other {
+                2 => unknown("Kerberos 5"),
+                7 => unknown("GSSAPI"),
+                9 => unknown("SSPI"),
+                n => unknown(&format!("method {n}")),
+            });
+        }
+    }
+    .map_err(|e| unwritable(&e))?;
+    wire.send(&out)
+}
+
+/// How often a server may have a password hashed: 4,096 times is usual, and this takes about a second.
+const ITERATIONS_MAX: u64 = 1_000_000;
+
+/// Whether the server asks for no more hashing than a login takes.
+///
+/// # Source
+///
+/// RFC 5802, Salted Challenge Response Authentication Mechanism, section 5.1: `i`.
+fn check_work(challenge: &[u8]) -> Result<(), Failure> {
+    let count = challenge.split(|b| *b == b',').find_map(|part| part.strip_prefix(b"i="));
+    let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse::<u64>().ok());
+    match count {
+        Some(count) if count > ITERATIONS_MAX => Err(configuration(&format!(
+            "the server asks for a password to be hashed {count} times, which no login takes"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+const NO_SERVER: &str = "this is no PostgreSQL server";
+
+fn unknown(method: &str) -> Failure {
+    configuration(&format!(
+        "the server asks for {method}, which is not known here: let this user in by scram-sha-256, md5, password or trust"
+    ))
+}
+
+fn unwritable(error: &io::Error) -> Failure {
+    garbled(&error.to_string())
+}
+
+fn garbled(text: &str) -> Failure {
+    Failure::new(FailureClass::Connection, text)
+}
+
+fn configuration(text: &str) -> Failure {
+    Failure::new(FailureClass::Configuration, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_not_keep_us_hashing() {
+        assert!(check_work(b"r=abc,s=def,i=4096").is_ok());
+        for count in ["1000001", "4294967295"] {
+            let challenge = format!("r=abc,s=def,i={count}");
+            let failure = check_work(challenge.as_bytes()).unwrap_err();
+            assert!(failure.text.contains(count), "{}", failure.text);
+        }
+    }
+}

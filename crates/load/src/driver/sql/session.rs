@@ -1,0 +1,317 @@
+//! Sessions with SQL servers: what they have in common, whoever waits for their answers.
+//!
+//! A server's [`Protocol`] writes requests and reads answers, and has no socket. On a thread of its own a [`Session`]
+//! waits for each answer; a thread that waits for many connections keeps a [`Course`] for each, in a [`Conversation`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use record::clock::Monotonic;
+use record::load::LoadSettings;
+use socket2::Socket;
+
+use crate::driver::{Connection, Failure, FailureClass, Idle, Laps};
+use crate::net::held;
+use crate::net::tls::Secured;
+use crate::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard, Wire, no_answer, within};
+use crate::schedule::random::Random;
+use crate::workload::sql::{Course, Parameter, Row, Sql, Turn, Work, Worker};
+
+/// What is said in a session, and what is made of the answers.
+pub(super) trait Protocol: Send {
+    /// Whether a statement can be executed.
+    fn is_ready(&self, statement: usize) -> bool;
+
+    /// Sees to that, waiting for the server.
+    fn make_ready(&mut self, statement: usize, wire: &mut Wire) -> Result<(), Failure>;
+
+    /// Writes the request that has a statement executed, in place of what is in `request`.
+    fn write(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        request: &mut Vec<u8>,
+    ) -> Result<(), Failure>;
+
+    /// Writes the request that gives up the transaction, in place of what is in `request`.
+    fn write_rollback(&mut self, request: &mut Vec<u8>);
+
+    /// Reads on in the answer to the request that was written last; keeps its last row if one is wanted.
+    ///
+    /// Yields the bytes that were taken, and at the end of the answer what it is.
+    ///
+    /// - `is_end`: the server has closed its side.
+    fn hear(
+        &mut self,
+        input: &[u8],
+        is_end: bool,
+        wanted: Option<&mut Row>,
+    ) -> (usize, Option<Result<(), Failure>>);
+
+    /// Reads what came while nothing was asked: yields the bytes that were taken, and why the connection is of no use any
+    /// more, if it is.
+    fn hear_unasked(&mut self, input: &[u8]) -> (usize, Option<Failure>);
+
+    /// Whether a transaction is open, as far as the server has said.
+    fn is_in_transaction(&self) -> bool;
+
+    /// Whether one may be open after a failure.
+    fn may_be_in_transaction(&self) -> bool;
+
+    /// Nobody waits any more for what the server is doing.
+    fn give_up(&self) {}
+}
+
+/// The sessions of a load.
+pub(super) struct Sessions {
+    pub(super) work: Arc<Work>,
+    pub(super) is_prepared: bool,
+    /// The longest message or row that is accepted.
+    pub(super) answer_bytes_max: usize,
+    /// First connections that are still to be made: those prepare everything at once.
+    first_connects: AtomicU32,
+}
+
+impl Sessions {
+    pub(super) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
+        let work = Arc::new(Work::new(settings)?);
+        let answer_bytes_max = usize::try_from(settings.answer_bytes_max).unwrap_or(usize::MAX);
+        held::allow(answer_bytes_max);
+        Ok(Self {
+            work,
+            is_prepared: settings.oltp.prepared,
+            answer_bytes_max,
+            first_connects: AtomicU32::new(0),
+        })
+    }
+
+    /// So many connections will be made before the load begins.
+    pub(super) fn expect(&self, connections: u32) {
+        self.first_connects.store(connections, Ordering::SeqCst);
+    }
+
+    /// A connection for a thread of its own, from one that has just been made.
+    ///
+    /// After an outage statements are prepared each when it is needed again: a server that is back has enough to do.
+    pub(super) fn connection<P: Protocol + 'static>(
+        &self,
+        mut protocol: P,
+        mut wire: Wire,
+    ) -> Result<Box<dyn Connection>, Failure> {
+        let take_one = |n: u32| n.checked_sub(1);
+        let is_first = self.first_connects.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take_one).is_ok();
+        if is_first {
+            self.make_ready(&mut protocol, &mut wire)?;
+        }
+        wire.settle()?;
+        let session = Session { protocol, wire, request: Vec::new() };
+        Ok(Box::new(Worker::new(session, Arc::clone(&self.work))))
+    }
+
+    /// The same, for a thread that has many: it has no time to wait for a statement's preparation.
+    pub(super) fn conversation<P: Protocol + 'static>(
+        &self,
+        mut protocol: P,
+        mut wire: Wire,
+    ) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        self.make_ready(&mut protocol, &mut wire)?;
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let conversation = Conversation {
+            protocol,
+            course: Course::of(&self.work),
+            laps: Laps::new(Arc::new(Monotonic), &self.work.operations(), is_cut),
+            work: Arc::clone(&self.work),
+            stage: Stage::Turn,
+        };
+        let (socket, tls) = wire.into_parts()?;
+        match tls {
+            None => Ok((socket, Box::new(conversation))),
+            Some(tls) => Ok((socket, Box::new(Secured::standing(tls, Box::new(conversation))))),
+        }
+    }
+
+    fn make_ready(&self, protocol: &mut impl Protocol, wire: &mut Wire) -> Result<(), Failure> {
+        (0..self.work.statements().len()).try_for_each(|statement| {
+            // Each has as long as a login.
+            let late = |within| Failure::new(FailureClass::Connection, no_answer(within));
+            within(wire, CONNECT_TIMEOUT, late, |wire| protocol.make_ready(statement, wire))
+                .map_err(|failure| self.work.placed(statement, failure))
+        })
+    }
+}
+
+/// A session that waits for its answers.
+struct Session<P> {
+    protocol: P,
+    wire: Wire,
+    /// Room for a request.
+    request: Vec<u8>,
+}
+
+impl<P: Protocol> Session<P> {
+    fn exchange(&mut self, mut wanted: Option<&mut Row>) -> Result<(), Failure> {
+        let Self { protocol, wire, request } = self;
+        wire.hear_left(false, |input| protocol.hear_unasked(input))?;
+        wire.send(request)?;
+        wire.hear(|input, is_end| protocol.hear(input, is_end, wanted.as_deref_mut()))?
+    }
+}
+
+impl<P: Protocol> Sql for Session<P> {
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
+    ) -> Result<(), Failure> {
+        if !self.protocol.is_ready(statement) {
+            self.protocol.make_ready(statement, &mut self.wire)?;
+        }
+        self.protocol.write(statement, parameters, &mut self.request)?;
+        self.exchange(row)
+    }
+
+    fn roll_back(&mut self) {
+        if self.protocol.may_be_in_transaction() {
+            self.protocol.write_rollback(&mut self.request);
+            // Where this fails, so will the next statement, and that is noted.
+            let _ = self.exchange(None);
+        }
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.protocol.is_in_transaction()
+    }
+
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        if !has_rested {
+            return Idle::Stands;
+        }
+        let Self { protocol, wire, .. } = self;
+        wire.hear_unasked(|input, _| protocol.hear_unasked(input)).map_or_else(Idle::Lost, |()| Idle::Stands)
+    }
+}
+
+/// A session on a socket that nobody waits for.
+struct Conversation<P> {
+    protocol: P,
+    work: Arc<Work>,
+    course: Course,
+    laps: Laps,
+    stage: Stage,
+}
+
+/// Where the event stands.
+enum Stage {
+    /// It goes on.
+    Turn,
+    Rests,
+    /// The answer is due that ends this operation.
+    Asked(usize),
+    /// It has failed so, and its transaction is to be given up.
+    Failed(Failure),
+    /// The answer to that is due.
+    RolledBack(Failure),
+}
+
+impl<P: Protocol> Conversation<P> {
+    fn turn(&mut self, out: &mut Vec<u8>) -> Go {
+        let Self { protocol, work, course, .. } = self;
+        let turn =
+            course.turn(work, &mut |statement, parameters, _| protocol.write(statement, parameters, out));
+        match turn {
+            Ok(Turn::Asked { operation }) => {
+                self.stage = Stage::Asked(operation);
+                Go::Send
+            }
+            Ok(Turn::Rest { for_ns }) => {
+                self.stage = Stage::Rests;
+                Go::Rest { for_ns }
+            }
+            Ok(Turn::Over) => {
+                match self.course.close(&self.work, self.protocol.is_in_transaction(), &mut self.laps) {
+                    // What its operations were, its stamps say.
+                    Ok(()) => Go::Ended(Ok(Answer { operation: 0, outcome: None, keys: None })),
+                    Err(failure) => self.fail(failure, out),
+                }
+            }
+            Err(failure) => self.fail(failure, out),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, out: &mut Vec<u8>) -> Go {
+        if !self.work.rolls_back_after(&failure) || !self.protocol.may_be_in_transaction() {
+            return Go::Ended(Err(failure));
+        }
+        self.protocol.write_rollback(out);
+        self.stage = Stage::RolledBack(failure);
+        Go::Send
+    }
+}
+
+impl<P: Protocol> Dialogue for Conversation<P> {
+    /// It was greeted when it was opened.
+    fn greet(&mut self, _: &mut Vec<u8>) {}
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        Heard::garbage(input)
+    }
+
+    fn ask(&mut self, random: Random, _: &mut Vec<u8>) {
+        self.course.begin(&self.work, random);
+        self.stage = Stage::Turn;
+    }
+
+    fn begin(&mut self, start_ns: u64) {
+        self.laps.begin(start_ns);
+    }
+
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        let wanted = if matches!(self.stage, Stage::Asked(_)) { self.course.wanted() } else { None };
+        let (taken, answer) = self.protocol.hear(input, is_end, wanted);
+        let Some(answer) = answer else { return Heard { taken, answer: None } };
+        let failure = answer.err();
+        self.stage = match (std::mem::replace(&mut self.stage, Stage::Turn), failure) {
+            (_, Some(failure)) if failure.class == FailureClass::Connection => {
+                return Heard { taken, answer: Some(Err(failure)) };
+            }
+            (Stage::Asked(operation), None) => {
+                self.laps.end_operation(operation);
+                Stage::Turn
+            }
+            (Stage::Asked(_), Some(failure)) => Stage::Failed(self.course.placed(&self.work, failure)),
+            // Whether the rollback went well, the next statement finds out.
+            (Stage::RolledBack(failure), _) => return Heard { taken, answer: Some(Err(failure)) },
+            _ => return Heard::garbage(input),
+        };
+        Heard { taken, answer: None }
+    }
+
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Go {
+        match std::mem::replace(&mut self.stage, Stage::Turn) {
+            Stage::Turn => self.turn(out),
+            Stage::Rests => {
+                self.laps.rested();
+                self.turn(out)
+            }
+            Stage::Failed(failure) => self.fail(failure, out),
+            waits @ (Stage::Asked(_) | Stage::RolledBack(_)) => {
+                self.stage = waits;
+                Go::Wait
+            }
+        }
+    }
+
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        let (taken, failure) = self.protocol.hear_unasked(input);
+        Heard { taken, answer: failure.map(Err) }
+    }
+
+    fn laps(&self) -> Option<&Laps> {
+        Some(&self.laps)
+    }
+
+    fn give_up(&self) {
+        self.protocol.give_up();
+    }
+}

@@ -1,7 +1,0 @@
-//! Values that differ from event to event, in the texts of requests and commands.
-
-mod data;
-mod template;
-
-pub(super) use self::data::Data;
-pub(super) use self::template::{Part, Template, around, is_template};

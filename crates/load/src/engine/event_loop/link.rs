@@ -1,0 +1,136 @@
+//! A connection of an event loop, and the events in its hands.
+//!
+//! A connection ([`Carrier`]) has as many links as it may have requests in flight: one, or `--pipeline N`. A link has one event in hand, and
+//! stamps it for itself. What a connection has to do beside events goes by its first link: its timers, and the state of its making.
+
+use socket2::Socket;
+
+use super::EVER_NS;
+use crate::engine::ledger::Started;
+use crate::engine::worker::PAUSE_FIRST_NS;
+use crate::net::held::Held;
+use crate::net::{Dialogue, Inbox};
+
+/// One connection.
+pub(super) struct Carrier {
+    pub(super) dialogue: Box<dyn Dialogue>,
+    pub(super) socket: Option<Socket>,
+    pub(super) inbox: Inbox,
+    /// The part of its requests that the kernel would not take yet, or that goes with others.
+    pub(super) unsent: Vec<u8>,
+    /// Its share of what all connections hold, where the server asks and does not read the replies.
+    pub(super) unsent_held: Held,
+    /// It waits for the kernel to take more.
+    pub(super) is_blocked: bool,
+    /// It stands among those that have something to send.
+    pub(super) is_dirty: bool,
+    /// When the making of its newest connection began, and ended.
+    pub(super) began_ns: u64,
+    pub(super) made_ns: u64,
+    /// Connections tried since the last that was made.
+    pub(super) attempts: usize,
+    pub(super) pause_ns: u64,
+    /// Its newest connection has carried an answer: where it dies, that says nothing of the next.
+    pub(super) has_answered: bool,
+    pub(super) heard: Heard,
+}
+
+/// What a connection has heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// No answer yet.
+    Nothing,
+    /// The whole answers to earlier requests, and nothing of the next one.
+    Answers,
+    /// Some of an answer.
+    Part,
+}
+
+/// One event in flight at a time.
+pub(super) struct Link {
+    /// Number of its connection.
+    pub(super) carrier: usize,
+    /// Which of the connection's links it is.
+    pub(super) lane: usize,
+    pub(super) state: State,
+    /// Something of the request that was asked last has left.
+    pub(super) is_sent: bool,
+    pub(super) event: Option<Pending>,
+    /// Since when it has been free.
+    pub(super) free_ns: u64,
+    /// It stands in the queue of the free, though it may have been lost since.
+    pub(super) is_queued: bool,
+    /// When its timer is due; timers that say otherwise are void.
+    pub(super) timer_ns: u64,
+    /// When its event is given up; 0 if never.
+    pub(super) gives_up_ns: u64,
+    /// It stands in the heap of those whose events may be given up.
+    pub(super) is_watched: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has no connection; the timer of the connection's first link says when to try again.
+    Down,
+    Connecting,
+    Greeting,
+    /// It is opened aside.
+    Opening,
+    Free,
+    /// Closed loop: it rests until its timer.
+    Resting,
+    Asking,
+    /// Its connection takes no more requests, and ends with the answers to those in flight; an event in hand is asked on the next.
+    Draining,
+    /// Its event rests until its timer.
+    Pausing,
+}
+
+/// An event in a link's hand.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pending {
+    pub(super) started: Started,
+    pub(super) try_start_ns: u64,
+    pub(super) tries_left: u32,
+    /// It has been sent at least once.
+    pub(super) is_tried: bool,
+    /// It is counted among the events that the outage hit.
+    pub(super) is_hit: bool,
+}
+
+impl Carrier {
+    pub(super) fn new(socket: Socket, dialogue: Box<dyn Dialogue>, made_ns: u64) -> Self {
+        Self {
+            dialogue,
+            socket: Some(socket),
+            inbox: Inbox::default(),
+            unsent: Vec::new(),
+            unsent_held: Held::default(),
+            is_blocked: false,
+            is_dirty: false,
+            began_ns: made_ns,
+            made_ns,
+            attempts: 0,
+            pause_ns: PAUSE_FIRST_NS,
+            has_answered: true,
+            heard: Heard::Nothing,
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn new(carrier: usize, lane: usize) -> Self {
+        Self {
+            carrier,
+            lane,
+            state: State::Free,
+            is_sent: false,
+            event: None,
+            free_ns: EVER_NS,
+            is_queued: false,
+            timer_ns: 0,
+            gives_up_ns: 0,
+            is_watched: false,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Opens connections whose opening is a conversation, such as a login and statements to prepare: on a thread of its own,
+//! one after the other, while the loop goes on with the others.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use nix::sys::eventfd::EventFd;
+use socket2::Socket;
+
+use crate::driver::{Cut, Failure};
+use crate::engine::Engine;
+use crate::net::Dialogue;
+
+/// The number of a link, and that of its connection among those of all loops.
+type Asked = (usize, usize);
+type Opened = Result<(Socket, Box<dyn Dialogue>), Failure>;
+
+/// The thread, from the first connection that it is asked for.
+pub(super) struct Opener {
+    engine: Arc<Engine>,
+    /// Wakes the loop.
+    wake: Arc<EventFd>,
+    asked: Option<Sender<Asked>>,
+    opened: Arc<Mutex<Vec<(usize, Opened)>>>,
+}
+
+impl Opener {
+    pub(super) fn new(engine: Arc<Engine>, wake: Arc<EventFd>) -> Self {
+        Self { engine, wake, asked: None, opened: Arc::default() }
+    }
+
+    /// Opens connection `connection` for link `number`; what comes of it wakes the loop.
+    pub(super) fn open(&mut self, number: usize, connection: usize) -> io::Result<()> {
+        let asked = match &mut self.asked {
+            Some(asked) => asked,
+            none => {
+                let (asked, numbers) = mpsc::channel();
+                let (engine, wake, opened) =
+                    (Arc::clone(&self.engine), Arc::clone(&self.wake), Arc::clone(&self.opened));
+                let body = move || open_all(&engine, &numbers, &opened, &wake);
+                // It ends with the loop, or, where a server hangs, with its attempt.
+                thread::Builder::new().name("load-open".to_owned()).spawn(body)?;
+                none.insert(asked)
+            }
+        };
+        asked.send((number, connection)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// What was opened, or could not be.
+    pub(super) fn next_opened(&self) -> Option<(usize, Opened)> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+fn open_all(
+    engine: &Engine,
+    numbers: &Receiver<Asked>,
+    opened: &Mutex<Vec<(usize, Opened)>>,
+    wake: &EventFd,
+) {
+    for (number, connection) in numbers {
+        let driver = &engine.hosts.of(connection).driver;
+        let multiplex = driver.multiplex().expect("only such targets come here");
+        if engine.is_abandoned() {
+            return;
+        }
+        // Nobody cuts it: whoever gives up the loop does not wait for this thread.
+        let made = multiplex.open(&Cut::default());
+        opened.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+        // It fails only where the loop has not read the last one, and then it will find this one too.
+        let _ = wake.write(1);
+    }
+}

@@ -1,0 +1,407 @@
+//! What a worker writes down of the events that its connections do: taken, tried, ended, with their stamps.
+//!
+//! One a thread, whether the thread has one connection and waits for it or has thousands and waits for any.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use record::event::{EventRow, Fate};
+
+use crate::driver::{Failure, FailureClass, Laps};
+use crate::engine::{Engine, Taken};
+use crate::measure::client::{self, Usage};
+use crate::measure::counting::{By, Counting, Place};
+use crate::measure::latency::{Recorder, Writer};
+use crate::measure::outage::Failed;
+use crate::schedule::pace::Scratch;
+
+/// A thread's recorder, and what it needs to write in it.
+pub(crate) struct Ledger {
+    engine: Arc<Engine>,
+    writer: Writer,
+    scratch: Scratch,
+    /// By hand: what the generator raised the response of its last event by.
+    raised_ns: Vec<u64>,
+    /// CPU time at the first event of the measured phase.
+    usage_before: Option<Usage>,
+    /// CPU time at the first event after it.
+    usage_after: Option<Usage>,
+}
+
+/// The stamps of an event when its first try begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Started {
+    pub(crate) taken: Taken,
+    /// When the connection was free and the event was taken.
+    pub(crate) claim_ns: u64,
+    /// When its first byte was about to be sent.
+    pub(crate) start_ns: u64,
+}
+
+/// The event that a connection carried when it broke.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Carried {
+    pub(crate) taken: Taken,
+    pub(crate) try_start_ns: u64,
+    /// An earlier connection has broken under it.
+    pub(crate) is_hit: bool,
+}
+
+impl Started {
+    /// The same event on a connection that was made for it at `now_ns`: until then it has waited.
+    pub(crate) fn on_new_connection(self, now_ns: u64) -> Self {
+        Self { claim_ns: now_ns.max(self.taken.due_ns), start_ns: now_ns.max(self.taken.due_ns), ..self }
+    }
+
+    /// How long it waited for a free worker.
+    fn wait_ns(&self) -> u64 {
+        self.claim_ns.saturating_sub(self.taken.due_ns)
+    }
+
+    /// How late the generator was.
+    fn lateness_ns(&self) -> u64 {
+        self.start_ns - self.taken.due_ns.max(self.claim_ns)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(engine: Arc<Engine>, writer: Writer) -> Self {
+        let raised_ns = vec![0; engine.hands.len()];
+        let scratch = Scratch::default();
+        Self { engine, writer, scratch, raised_ns, usage_before: None, usage_after: None }
+    }
+
+    /// Takes the next event of an open loop into `hand`; `None` where there is none, or the books are closed.
+    pub(crate) fn take_open(&mut self, worker: usize, hand: usize) -> Option<Taken> {
+        let _section = self.writer.enter()?;
+        let taken = self.engine.take_open(worker, hand, &mut self.scratch)?;
+        note_usage(&mut self.usage_before, &taken);
+        Some(taken)
+    }
+
+    /// The event in `hand` that `taken` is, where a change of the rate made it due at another time.
+    pub(crate) fn take_again(&mut self, taken: &Taken, worker: usize, hand: usize) -> Option<Taken> {
+        if !self.engine.may_have_changed(taken) {
+            return None;
+        }
+        let _section = self.writer.enter()?;
+        self.engine.take_again(taken, worker, hand, &mut self.scratch)
+    }
+
+    /// Takes the next event of the falling load into `hand`; `None` as above.
+    pub(crate) fn take_after(&mut self, hand: usize) -> Option<Taken> {
+        let _section = self.writer.enter()?;
+        let taken = self.engine.take_after(hand, &mut self.scratch)?;
+        note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
+        Some(taken)
+    }
+
+    /// Takes the next event of a closed loop into `hand`, at `now_ns`.
+    // Inlined: its result, returned through memory, is read back in other widths than it was written, which stalls the CPU.
+    #[inline]
+    pub(crate) fn take_closed(&mut self, hand: usize, now_ns: u64) -> Option<Taken> {
+        let section = self.writer.enter()?;
+        let taken = self.engine.take_closed(hand, now_ns)?;
+        let counting = self.engine.counting();
+        section.recorder.fates.started += u64::from(counting.has_taken(taken.due_ns, taken.is_measured));
+        note_usage(&mut self.usage_before, &taken);
+        note_end(self.usage_before.as_ref(), &mut self.usage_after, &taken);
+        Some(taken)
+    }
+
+    /// What this thread's measured events cost, at its end.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        let (before, after) = (self.usage_before?, self.usage_after.or_else(client::thread_usage)?);
+        Some(after.since(&before))
+    }
+
+    /// The event is too late to be done.
+    pub(crate) fn skip(&mut self, hand: usize, taken: &Taken) {
+        let now_ns = self.engine.clock.now_ns();
+        let counting = self.engine.counting();
+        let Some(section) = self.writer.enter() else { return };
+        let recorder = &mut *section.recorder;
+        let place = counting.place(taken, now_ns);
+        match place {
+            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
+            Place::Cut => return,
+            Place::CarriedOut => {
+                let row = EventRow { fate: Fate::Unfinished, ..row_of_untaken(taken, now_ns) };
+                recorder.late.wait.record(now_ns - taken.due_ns);
+                note_late(recorder, row, false);
+            }
+            Place::CarriedIn | Place::Within => {
+                recorder.log.push(row_of_untaken(taken, now_ns));
+                recorder.fates.skipped += 1;
+                recorder.fates.found_no_worker += 1;
+            }
+        }
+        note_backlog(recorder, &counting, taken, place);
+        self.engine.hands[hand].release(now_ns);
+    }
+
+    /// The event in `hand` begins: what is known of it should it never end.
+    pub(crate) fn begun(&mut self, hand: usize, event: &Started) {
+        // A late start ends late, and what waits for it starts later by as much, if it waits that long.
+        let caused_ns = event.wait_ns().min(self.raised_ns[hand]);
+        self.raised_ns[hand] = event.lateness_ns() + caused_ns;
+        self.engine.hands[hand].begin(event.wait_ns(), event.start_ns);
+    }
+
+    /// The event in `hand` ended well at `end_ns`; its operations and its outcome are in `laps`.
+    pub(crate) fn done(&mut self, hand: usize, event: &Started, end_ns: u64, laps: &Laps) {
+        let engine = &*self.engine;
+        let counting = engine.counting();
+        let Some(section) = self.writer.enter() else { return };
+        let recorder = &mut *section.recorder;
+        let Started { taken, claim_ns, start_ns } = *event;
+        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
+        let (response_ns, service_ns) = (end_ns - taken.due_ns, end_ns - start_ns);
+        let is_open = counting.by == By::Due;
+        let place = counting.place(&taken, end_ns);
+        match place {
+            Place::Before { .. } | Place::After => {
+                let shown_ns = if is_open { response_ns } else { service_ns };
+                // The phase is not credited with the event, but its rate is with the time that the event took of it.
+                if place == (Place::Before { ended_in_phase: true }) {
+                    recorder.fates.note_cut(&counting, start_ns, end_ns);
+                }
+                note_uncounted(recorder, place, Some(shown_ns));
+            }
+            // It stays in hand: no phase has it.
+            Place::Cut => return,
+            Place::CarriedOut => {
+                recorder.fates.note_cut(&counting, start_ns, end_ns);
+                note_begun_late(recorder, event, end_ns, is_open);
+                recorder.raised.record(raised_ns);
+                for (operation, took_ns) in laps.taken() {
+                    recorder.late.operations[*operation].record(*took_ns);
+                }
+                note_late(recorder, row(event, end_ns, laps.taken(), Fate::Unfinished), true);
+            }
+            Place::CarriedIn => {
+                recorder.note_done(host);
+                recorder.fates.done_carried_in += 1;
+                recorder.fates.note_cut(&counting, start_ns, end_ns);
+                recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
+            }
+            Place::Within => {
+                recorder.note_done(host);
+                recorder.fates.found_no_worker += u64::from(claim_ns > taken.due_ns);
+                recorder.service.record(service_ns);
+                if is_open {
+                    recorder.response.record(response_ns);
+                    recorder.wait.record(event.wait_ns());
+                    recorder.lateness.record(event.lateness_ns());
+                    recorder.raised.record(raised_ns);
+                }
+                recorder.log.push(row(event, end_ns, laps.taken(), Fate::Done));
+                for (operation, took_ns) in laps.taken() {
+                    recorder.operations[*operation].record(*took_ns);
+                }
+            }
+        }
+        if matches!(place, Place::Within | Place::CarriedIn) {
+            for (outcome, times) in laps.outcomes().into_iter().filter(|(_, times)| *times > 0) {
+                recorder.outcomes[outcome] += times;
+            }
+        }
+        note_backlog(recorder, &counting, &taken, place);
+        engine.hands[hand].release(end_ns);
+    }
+
+    /// The event in `hand` is given up after `failure`, at `end_ns`.
+    pub(crate) fn failed(&mut self, hand: usize, event: &Started, end_ns: u64, failure: &Failure) {
+        let engine = &*self.engine;
+        let (raised_ns, host) = (self.raised_ns[hand], engine.host_of(hand));
+        let counting = engine.counting();
+        let Some(section) = self.writer.enter() else { return };
+        let recorder = &mut *section.recorder;
+        let place = counting.place(&event.taken, end_ns);
+        match place {
+            Place::Before { .. } | Place::After => note_uncounted(recorder, place, None),
+            Place::Cut => return,
+            Place::CarriedOut => {
+                note_begun_late(recorder, event, end_ns, counting.by == By::Due);
+                recorder.fates.held_ns += counting.inside_ns(event.taken.due_ns, end_ns);
+                note_late(recorder, row(event, end_ns, &[], Fate::Unfinished), false);
+            }
+            Place::CarriedIn | Place::Within => {
+                recorder.log.push(row(event, end_ns, &[], Fate::Failed));
+                recorder.note_failed(host);
+                recorder.fates.found_no_worker += u64::from(event.claim_ns > event.taken.due_ns);
+                if place == Place::Within && failure.class == FailureClass::Timeout {
+                    let is_open = counting.by == By::Due;
+                    note_begun_late(recorder, event, end_ns, is_open);
+                    if is_open {
+                        recorder.response_at_least.record(end_ns - event.taken.due_ns);
+                        recorder.raised.record(raised_ns);
+                    }
+                    if let Some(operation) = failure.operation {
+                        recorder.late.operations[operation].record(end_ns - event.start_ns);
+                    }
+                }
+            }
+        }
+        note_backlog(recorder, &counting, &event.taken, place);
+        engine.hands[hand].release(end_ns);
+    }
+
+    /// Counts a failed try of a measured event, in `hand`.
+    pub(crate) fn note_failure(
+        &mut self,
+        hand: usize,
+        failure: &Failure,
+        taken: &Taken,
+        start_ns: u64,
+        end_ns: u64,
+    ) {
+        // What fails because we cut it is not the server's failure.
+        if !self.engine.is_abandoned() {
+            self.engine.note_sample(hand, failure.class, &failure.text);
+        }
+        let host = self.engine.host_of(hand);
+        if !self.engine.counting().has_try(taken, end_ns) {
+            return;
+        }
+        if let Some(section) = self.writer.enter() {
+            section.recorder.failure.record(end_ns - start_ns);
+            if let Some(outcome) = failure.outcome {
+                section.recorder.outcomes[outcome] += 1;
+            }
+            section.recorder.note_error(host, failure.class);
+        }
+    }
+
+    /// Counts a connection that broke, whoever waits for it.
+    ///
+    /// - `hand`: one of the connection's.
+    /// - `carried`: the event that it carried; `None` if it broke between two events.
+    pub(crate) fn note_lost(
+        &mut self,
+        hand: usize,
+        failure: &Failure,
+        made_ns: u64,
+        at_ns: u64,
+        carried: Option<&Carried>,
+    ) {
+        match carried {
+            Some(event) => self.note_failure(hand, failure, &event.taken, event.try_start_ns, at_ns),
+            None => self.note_connection(hand, failure, at_ns),
+        }
+        let due_ns = carried.filter(|event| !event.is_hit).map(|event| event.taken.due_ns);
+        self.engine.outages_of(hand).failed(Failed::Lost { made_ns, at_ns, due_ns });
+    }
+
+    /// Counts a failure of a connection that carried no event.
+    fn note_connection(&mut self, hand: usize, failure: &Failure, at_ns: u64) {
+        // What fails because we cut it is not the server's failure.
+        if self.engine.is_abandoned() {
+            return;
+        }
+        // Whatever the server says to a client that was connected before, waiting may mend it: it may be restarting.
+        self.engine.note_sample(hand, FailureClass::Connection, &failure.text);
+        let host = self.engine.host_of(hand);
+        let is_measured = at_ns >= self.engine.timeline().measured_from_ns && at_ns < self.engine.end_ns();
+        if is_measured && let Some(section) = self.writer.enter() {
+            section.recorder.note_error(host, FailureClass::Connection);
+        }
+    }
+
+    /// Counts a try beyond the first that begins at `start_ns`.
+    pub(crate) fn note_retry(&mut self, taken: &Taken, start_ns: u64) {
+        if self.engine.counting().has_try(taken, start_ns)
+            && let Some(section) = self.writer.enter()
+        {
+            section.recorder.fates.retries += 1;
+        }
+    }
+
+    /// Counts a connection that could not be made again.
+    pub(crate) fn note_unconnected(&mut self, hand: usize, failure: &Failure, began_ns: u64, now_ns: u64) {
+        self.note_connection(hand, failure, now_ns);
+        self.engine.outages_of(hand).failed(Failed::Refused { began_ns, at_ns: now_ns });
+    }
+}
+
+/// An event that was skipped, as it goes into the log.
+fn row_of_untaken(taken: &Taken, now_ns: u64) -> EventRow {
+    EventRow {
+        due_ns: taken.due_ns,
+        claim_ns: None,
+        start_ns: None,
+        end_ns: NonZeroU64::new(now_ns),
+        operation: None,
+        fate: Fate::Skipped,
+    }
+}
+
+/// Notes what is known of an event that was begun in the measured phase and ended after it, or was timed out.
+fn note_begun_late(recorder: &mut Recorder, event: &Started, end_ns: u64, is_open: bool) {
+    recorder.late.service.record(end_ns - event.start_ns);
+    if is_open {
+        recorder.wait.record(event.wait_ns());
+        recorder.lateness.record(event.lateness_ns());
+    }
+}
+
+/// Notes an event of the measured phase that ended after it: it is unfinished, and lasted this long at least.
+fn note_late(recorder: &mut Recorder, row: EventRow, is_well: bool) {
+    recorder.late.response.record(row.end_ns.map_or(0, NonZeroU64::get) - row.due_ns);
+    recorder.fates.ended_late += 1;
+    recorder.fates.drained += u64::from(is_well);
+    recorder.log.push(row);
+}
+
+/// Notes the end of an event that does not count, of the warm-up or of the falling load; `done_ns` is its latency if it
+/// ended well.
+fn note_uncounted(recorder: &mut Recorder, place: Place, done_ns: Option<u64>) {
+    if place == Place::After {
+        recorder.fates.after_ended += 1;
+    } else {
+        recorder.fates.warmup_ended += 1;
+    }
+    if let Some(latency_ns) = done_ns {
+        recorder.fates.warmup_done += 1;
+        recorder.warmup.record(latency_ns);
+    }
+}
+
+/// Counts an event of the warm-up that had not ended when the warm-up did.
+fn note_backlog(recorder: &mut Recorder, counting: &Counting, taken: &Taken, place: Place) {
+    let is_backlog = match place {
+        Place::Before { ended_in_phase } => ended_in_phase,
+        Place::CarriedIn | Place::CarriedOut => taken.due_ns < counting.from_ns,
+        Place::Within | Place::After | Place::Cut => false,
+    };
+    recorder.fates.warmup_ended_late += u64::from(is_backlog);
+}
+
+/// The event as it goes into the log.
+fn row(event: &Started, end_ns: u64, operations: &[(usize, u64)], fate: Fate) -> EventRow {
+    let operation = match operations {
+        [(operation, _)] => u16::try_from(*operation).ok(),
+        _ => None,
+    };
+    EventRow {
+        due_ns: event.taken.due_ns,
+        claim_ns: NonZeroU64::new(event.claim_ns),
+        start_ns: NonZeroU64::new(event.start_ns),
+        end_ns: NonZeroU64::new(end_ns),
+        operation,
+        fate,
+    }
+}
+
+fn note_usage(usage_before: &mut Option<Usage>, taken: &Taken) {
+    if taken.is_measured && usage_before.is_none() {
+        *usage_before = client::thread_usage();
+    }
+}
+
+/// Notes what the measured events cost when the first after them is taken.
+fn note_end(usage_before: Option<&Usage>, usage_after: &mut Option<Usage>, taken: &Taken) {
+    if !taken.is_measured && usage_before.is_some() && usage_after.is_none() {
+        *usage_after = client::thread_usage();
+    }
+}

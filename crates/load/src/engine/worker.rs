@@ -1,0 +1,224 @@
+//! What a worker does with one event, in either loop: its tries, its stamps, its fate.
+
+use std::sync::Arc;
+
+use crate::driver::{Attempt, Connection, Failure, FailureClass, Idle, Laps};
+use crate::engine::ledger::{Carried, Ledger, Started};
+use crate::engine::{Engine, to_ns};
+use crate::measure::latency::Writer;
+use crate::schedule::random::Random;
+
+/// A wait is cut into slices of this, so that a stop is seen.
+pub(crate) const SLICE_NS: u64 = 100_000_000;
+/// First pause before connecting again; doubled at each failure, up to the last (`Engine::pause_last_ns`).
+pub(crate) const PAUSE_FIRST_NS: u64 = 10_000_000;
+pub(crate) const PAUSE_LAST_NS: u64 = 1_000_000_000;
+/// Tells the chance of the pauses from all other.
+pub(crate) const PAUSE_SALT: u64 = 0x0070_6175_7365;
+
+/// One worker: a thread, its connection and its recorder.
+pub(crate) struct Worker {
+    pub(crate) index: usize,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) ledger: Ledger,
+    laps: Laps,
+    /// `None` from a failure of the connection until it is made again.
+    connection: Option<Box<dyn Connection>>,
+    /// When the newest connection was made.
+    connected_ns: u64,
+    pauses: Random,
+    /// It has slept since it last looked at its connection.
+    has_rested: bool,
+    /// How long before a due time it stops sleeping.
+    spin_ns: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        index: usize,
+        engine: Arc<Engine>,
+        writer: Writer,
+        connection: Box<dyn Connection>,
+    ) -> Self {
+        let is_cut = engine.posts[index].cut.is_cut();
+        let laps = Laps::new(Arc::clone(&engine.clock), &engine.hosts.driver().operations(), is_cut);
+        let pauses = Random::of(engine.settings.seed ^ PAUSE_SALT, index as u64);
+        let connection = Some(connection);
+        let connected_ns = engine.clock.now_ns();
+        let spin_ns = to_ns(engine.settings.client.spin);
+        let ledger = Ledger::new(Arc::clone(&engine), writer);
+        Self { index, engine, ledger, laps, connection, connected_ns, pauses, has_rested: false, spin_ns }
+    }
+
+    /// Whether it has a connection, made again where it was lost, while events may be taken.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.is_connected() || self.connect_again(|engine| engine.clock.now_ns() >= engine.closes_ns())
+    }
+
+    /// Whether it has a connection. One that has ended between two events is none, and what ended it is counted.
+    pub(crate) fn is_connected(&mut self) -> bool {
+        let Some(connection) = &mut self.connection else { return false };
+        match connection.idle(std::mem::take(&mut self.has_rested)) {
+            Idle::Stands => return true,
+            Idle::Closed => {}
+            Idle::Lost(failure) => {
+                let at_ns = self.engine.clock.now_ns();
+                self.ledger.note_lost(self.index, &failure, self.connected_ns, at_ns, None);
+            }
+        }
+        self.connection = None;
+        false
+    }
+
+    /// Waits until `due_ns`, and returns the time then; `None` where the run ends before.
+    pub(crate) fn wait_until(&mut self, due_ns: u64) -> Option<u64> {
+        loop {
+            let now_ns = self.wait_a_slice(due_ns)?;
+            if now_ns >= due_ns {
+                return Some(now_ns);
+            }
+        }
+    }
+
+    /// Waits until `due_ns` or for a slice of time, and returns the time then; `None` where the run ends before.
+    ///
+    /// A sleep ends tens of microseconds late: it asks to be woken early, and spins the rest.
+    pub(crate) fn wait_a_slice(&mut self, due_ns: u64) -> Option<u64> {
+        let lead = &self.engine.lead;
+        let spin_from_ns = due_ns.saturating_sub(self.spin_ns.max(lead.ns()));
+        let mut has_slept = false;
+        loop {
+            let now_ns = self.engine.clock.now_ns();
+            if now_ns >= due_ns {
+                return Some(now_ns);
+            }
+            if now_ns >= self.engine.closes_ns() {
+                return None;
+            }
+            if now_ns >= spin_from_ns {
+                std::hint::spin_loop();
+                continue;
+            }
+            if has_slept {
+                return Some(now_ns);
+            }
+            let asked_ns = spin_from_ns.min(now_ns + SLICE_NS);
+            self.engine.clock.sleep_until_ns(asked_ns);
+            (has_slept, self.has_rested) = (true, true);
+            if lead.is_on() && asked_ns == spin_from_ns {
+                lead.note(asked_ns, self.engine.clock.now_ns(), due_ns);
+            }
+        }
+    }
+
+    /// Tries the event until it ends well, may not be tried again, or the run is given up.
+    ///
+    /// What an event waits for a connection to be made again is wait, and its service is that of the try that comes after.
+    pub(crate) fn perform(&mut self, event: &Started) {
+        let mut event = *event;
+        self.ledger.begun(self.index, &event);
+        let mut tries_left = self.engine.settings.retries_max;
+        let mut try_start_ns = event.start_ns;
+        let (mut is_hit, mut is_refused) = (false, false);
+        loop {
+            let Some(failure) = self.attempt(&event, try_start_ns) else { return };
+            let end_ns = self.engine.clock.now_ns();
+            let is_lost = failure.class == FailureClass::Connection;
+            if failure.class == FailureClass::Unprocessed {
+                self.connection = None;
+                if is_refused {
+                    // A server that begins nothing on any connection would be asked without end.
+                    self.pause(end_ns, PAUSE_FIRST_NS as f64, &Engine::is_abandoned);
+                }
+                if !self.connect_again(Engine::is_abandoned) || self.engine.is_abandoned() {
+                    return;
+                }
+                is_refused = true;
+                try_start_ns = self.engine.clock.now_ns();
+                if self.engine.timeline().due.is_some() {
+                    event = event.on_new_connection(try_start_ns);
+                }
+                self.ledger.begun(self.index, &event);
+                continue;
+            }
+            if is_lost {
+                self.connection = None;
+                let carried = Carried { taken: event.taken, try_start_ns, is_hit };
+                self.ledger.note_lost(self.index, &failure, self.connected_ns, end_ns, Some(&carried));
+                is_hit = true;
+            } else {
+                if failure.class == FailureClass::Timeout {
+                    // The answer that comes later would be taken for that of the next event.
+                    self.connection = None;
+                }
+                self.ledger.note_failure(self.index, &failure, &event.taken, try_start_ns, end_ns);
+            }
+            let may_pass = matches!(failure.class, FailureClass::Transient | FailureClass::Connection);
+            if !may_pass || !failure.may_repeat || tries_left == 0 {
+                return self.ledger.failed(self.index, &event, end_ns, &failure);
+            }
+            let can_try = self.is_connected() || self.connect_again(Engine::is_abandoned);
+            if !can_try || self.engine.is_abandoned() {
+                return; // Still in hand: unfinished.
+            }
+            tries_left -= 1;
+            try_start_ns = self.engine.clock.now_ns();
+            if is_lost {
+                event = event.on_new_connection(try_start_ns);
+                self.ledger.begun(self.index, &event);
+            }
+            self.ledger.note_retry(&event.taken, try_start_ns);
+        }
+    }
+
+    /// One try; `None` where it ended well.
+    fn attempt(&mut self, event: &Started, start_ns: u64) -> Option<Failure> {
+        let connection = self.connection.as_mut().expect("a worker that performs is connected");
+        self.laps.begin(start_ns);
+        let random = Random::of(self.engine.settings.seed, event.taken.chance);
+        match connection.run(&mut Attempt { random, laps: &mut self.laps }) {
+            Ok(()) => {
+                let end_ns = self.laps.end_ns();
+                self.ledger.done(self.index, event, end_ns, &self.laps);
+                self.engine.outages_of(self.index).succeeded(start_ns, end_ns);
+                None
+            }
+            Err(failure) => Some(failure),
+        }
+    }
+
+    /// Connects again, pausing longer after each failure; false where `is_over` comes first.
+    fn connect_again(&mut self, is_over: impl Fn(&Engine) -> bool) -> bool {
+        let mut pause_ns = PAUSE_FIRST_NS;
+        while !is_over(&self.engine) {
+            let began_ns = self.engine.clock.now_ns();
+            let made = self.engine.hosts.connect(self.index, &self.engine.posts[self.index].cut);
+            let now_ns = self.engine.clock.now_ns();
+            match made {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    self.connected_ns = now_ns;
+                    self.engine.outages_of(self.index).succeeded(began_ns, now_ns);
+                    return true;
+                }
+                Err(failure) => self.ledger.note_unconnected(self.index, &failure, began_ns, now_ns),
+            }
+            let half_to_three_halves = 0.5 + self.pauses.unit();
+            self.pause(now_ns, pause_ns as f64 * half_to_three_halves, &is_over);
+            pause_ns = (2 * pause_ns).min(self.engine.pause_last_ns());
+        }
+        false
+    }
+
+    fn pause(&self, from_ns: u64, pause_ns: f64, is_over: &impl Fn(&Engine) -> bool) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 5 ms and 1.5 s")]
+        let deadline_ns = from_ns + pause_ns as u64;
+        loop {
+            let now_ns = self.engine.clock.now_ns();
+            if now_ns >= deadline_ns || is_over(&self.engine) {
+                return;
+            }
+            self.engine.clock.sleep_until_ns(deadline_ns.min(now_ns + SLICE_NS));
+        }
+    }
+}

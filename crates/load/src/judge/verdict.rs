@@ -1,0 +1,459 @@
+//! Whether a load may be used: what was found, against which limit.
+//!
+//! Steadiness is not judged here: that needs the whole series and is the analysis' part.
+
+pub(crate) mod lateness;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Think};
+use record::missing::Maybe;
+use record::verdict::Check;
+
+use crate::driver::OperationShare;
+use crate::measure::in_system::InSystem;
+use crate::measure::recount::Recount;
+
+/// Least share of the offered events that must be done in time.
+const ACHIEVED_MIN: f64 = 0.999;
+/// Share of the offered events that may be in flight at the end, where the server takes that long: an event is forgiven always.
+const IN_FLIGHT_MAX: f64 = 0.1;
+/// Share of the phase that the worst-off worker may have waited for a CPU, in an open loop.
+const STARVED_MAX: f64 = 0.05;
+/// Preemptions per second of the workers that are taken for starvation where the kernel does not count waits.
+const PREEMPTIONS_PER_S_MAX: f64 = 100.0;
+/// Share of the phase that a worker may have been on a CPU.
+const CLIENT_CPU_MAX: f64 = 0.8;
+/// How far the mix may be from the one asked for.
+const MIX_MAX: f64 = 0.02;
+/// Standard deviations by which chance may move an operation's share beyond that.
+const SPREADS_MAX: f64 = 5.0;
+/// How far the two sides of Little's law may be apart.
+const LITTLE_MAX: f64 = 0.03;
+/// Share of the measured phase of a closed loop in which there may be no server.
+const AWAY_MAX: f64 = 0.01;
+/// Share of the events of a closed loop by which its rate may be too high because all connections began together; one is allowed always.
+const COMMON_START_MAX: f64 = 0.01;
+/// Share of the measured phase of a closed loop in which the generator may stand still.
+const PAUSED_MAX: f64 = 0.01;
+/// Standard errors of the count by which chance may move them further apart.
+const LOOK_ERRORS_MAX: f64 = 5.0;
+/// Fewer looks do not tell how far chance moves them.
+const LOOKS_MIN: u64 = 10;
+/// Share of events in a closed loop whose end may be unknown.
+const UNKNOWN_MAX: f64 = 0.05;
+/// Share of the connections' time in a closed loop that events without an end may take.
+const HELD_MAX: f64 = 0.02;
+
+/// What the checks look at.
+pub(crate) struct Findings<'a> {
+    pub(crate) settings: &'a LoadSettings,
+    /// The highest rate that the phase had; `None` in a closed loop.
+    pub(crate) rate_per_s: Option<f64>,
+    pub(crate) counts: &'a Counts,
+    /// The published rate.
+    pub(crate) achieved_per_s: f64,
+    /// Events in the system, counted at random moments; `None` if too few.
+    pub(crate) in_system: Option<InSystem>,
+    /// How long the whole generator stood still in the phase.
+    pub(crate) paused_s: f64,
+    /// Events whose operations are counted: done, and begun in the phase.
+    pub(crate) service_count: u64,
+    /// Events of the phase that had not ended well when the drain was over, and were cut.
+    pub(crate) never_ended: u64,
+    /// Time of the phase that connections spent with those, all together.
+    pub(crate) held_s: f64,
+    /// Sockets that the connections had open before the first event, by the kernel's account; `None` if they have none.
+    pub(crate) open_sockets: Maybe<u32>,
+    /// The events counted again from the log of events; `None` if there is none, or it is not whole.
+    pub(crate) recount: Option<Recount>,
+    pub(crate) measured_s: f64,
+    /// Events that were in flight at the end of the phase and ended within the drain.
+    pub(crate) drained: u64,
+    /// Whether the generator was on time; `None` in a closed loop or with fewer than two events.
+    pub(crate) lateness: Option<Check>,
+    /// The published mean of the response, or of the service in a closed loop; `None` where there is none.
+    pub(crate) in_system_mean_ns: Option<f64>,
+    /// Standard deviation of the service times over their mean; 0 where there are none.
+    pub(crate) service_spread_ratio: f64,
+    /// Time that events which an edge of the phase cuts took from its beginning on, all together.
+    pub(crate) cut_s: f64,
+    pub(crate) starved_ratio: Option<f64>,
+    /// The target would also take all connections on fewer threads.
+    pub(crate) may_have_loops: bool,
+    /// The workers wait for a server, and do not do its work themselves as those of an embedded database do.
+    pub(crate) waits_for_server: bool,
+    /// Connections that broke or could not be made.
+    pub(crate) connection_errors: u64,
+    /// How long the server could not be reached within the measured phase; `None` if it always could.
+    pub(crate) away: Option<Away>,
+    pub(crate) preemptions: i64,
+    /// Share of the phase that the busiest worker was on a CPU; `None` where the kernel does not count it.
+    pub(crate) busiest_ratio: Option<f64>,
+    /// What each of several hosts did; empty if there is one.
+    pub(crate) hosts: &'a [OfHost],
+    /// Operations as planned, with the number that was done.
+    pub(crate) operations: &'a [(&'a OperationShare, u64)],
+}
+
+/// For how long a host could not be reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Away {
+    /// Its number; `None` if it is the only one.
+    pub(crate) host: Option<usize>,
+    pub(crate) for_s: f64,
+}
+
+/// Every check that applies.
+pub(crate) fn checks(findings: &Findings<'_>) -> Vec<Check> {
+    let mut checks: Vec<Check> = connected(findings).into_iter().chain(balance(findings)).collect();
+    checks.push(errors(findings));
+    if let Some(rate_per_s) = findings.rate_per_s {
+        checks.push(achieved(findings, rate_per_s));
+        checks.extend(findings.lateness.clone());
+        // In a closed loop the workers always want the CPU, and on the server's own machine they share it: what they
+        // waited is part of what was measured, and is in the record.
+        checks.push(starvation(findings));
+    }
+    // A closed loop whose workers are always on a CPU measures itself, unless the work is theirs.
+    let is_judged = findings.rate_per_s.is_some() || findings.waits_for_server;
+    if is_judged && findings.settings.client.spin.is_zero() {
+        checks.extend(client_cpu(findings));
+    }
+    if findings.settings.pace.as_open().is_none() {
+        checks.push(if findings.settings.events_max.is_some() {
+            enough_events(findings)
+        } else {
+            phase_length(findings)
+        });
+        checks.extend(stuck(findings));
+    }
+    checks.extend(away(findings));
+    checks.extend(hosts(findings));
+    checks.extend(paused(findings));
+    checks.extend(little(findings));
+    if findings.service_count > 0 {
+        checks.extend(mix(findings));
+    }
+    checks
+}
+
+fn at_least(name: &'static str, found: f64, limit: f64, text: String) -> Check {
+    Check { name, ok: found >= limit, found, limit, text }
+}
+
+fn at_most(name: &'static str, found: f64, limit: f64, text: String) -> Check {
+    Check { name, ok: found <= limit, found, limit, text }
+}
+
+/// Workers that say that they are connected are held against the kernel's sockets.
+fn connected(f: &Findings<'_>) -> Option<Check> {
+    let (open, of) = (*f.open_sockets.as_ref().ok()?, f.settings.connections_in_all());
+    let text =
+        format!("{open} of {of} connections were open before the first event, by the kernel's account");
+    Some(at_least("connected", open.into(), of.into(), text))
+}
+
+/// That planned = done + failed + skipped + unfinished holds by definition: what could be wrong is each of them.
+fn balance(f: &Findings<'_>) -> Option<Check> {
+    let (recount, c) = (f.recount?, f.counts);
+    let text = format!(
+        "{} events in the log of events; counted: {} done + {} failed + {} skipped + {} unfinished",
+        recount.rows(),
+        c.done,
+        c.failed,
+        c.skipped,
+        c.unfinished
+    );
+    Some(at_most("counts-balance", recount.apart(c) as f64, 0.0, text))
+}
+
+fn errors(f: &Findings<'_>) -> Check {
+    let (failed, planned) = (f.counts.failed, f.counts.planned);
+    let found = failed as f64 / planned.max(1) as f64;
+    let limit = f.settings.errors_ratio_max;
+    at_most(
+        "errors",
+        found,
+        limit,
+        format!("{failed} of {planned} events failed, {} allowed", percent(limit)),
+    )
+}
+
+/// The server was away for so long that what was left of a number of events was given up.
+pub(crate) fn gave_up(away: Duration) -> Check {
+    let away_s = away.as_secs_f64();
+    let text = format!("the server was away for {away_s:.0} s: what was left of --events was given up");
+    at_most("server-away", away_s, 0.0, text)
+}
+
+/// A closed loop plans nothing, so one that did nothing has kept every promise; it has no speed all the same. Nor is the speed of
+/// all connections known from fewer events.
+fn enough_events(f: &Findings<'_>) -> Check {
+    let (done, tried) = (f.counts.done, f.counts.done + f.counts.failed);
+    let in_flight = u64::from(f.settings.in_flight_max());
+    let mut text = format!("{done} events done in the measured phase");
+    if done > 0 && tried < in_flight {
+        let _ = write!(text, ", {in_flight} may be in flight: some connections had none; use more --events");
+        return at_least("events", tried as f64, in_flight as f64, text);
+    }
+    at_least("events", done as f64, 1.0, text)
+}
+
+/// In a closed loop, an event that is in flight waits for the server to come back, and no other one is begun: neither the
+/// latencies nor the errors show that there was none.
+fn away(f: &Findings<'_>) -> Option<Check> {
+    // What is due while one of several hosts is away, the others do: in no loop would the latency tell.
+    let is_closed_loop = f.settings.pace.as_open().is_none() && f.settings.events_max.is_none();
+    let is_judged = !f.hosts.is_empty() || is_closed_loop;
+    let away = f.away.as_ref().filter(|away| is_judged && away.for_s > 0.0)?;
+    let found = away.for_s / f.measured_s;
+    let who = away.host.map_or("the server", |number| f.hosts[number].host.as_str());
+    let text = format!(
+        "{who} could not be reached for {:.3} s of the measured phase, {} of it, {} allowed",
+        away.for_s,
+        percent(found),
+        percent(AWAY_MAX)
+    );
+    Some(at_most("server-away", found, AWAY_MAX, text))
+}
+
+/// A result of several hosts to which one has added nothing is that of the others.
+fn hosts(f: &Findings<'_>) -> Option<Check> {
+    if f.hosts.is_empty() {
+        return None;
+    }
+    let idle: Vec<&str> = f.hosts.iter().filter(|h| h.done == 0).map(|h| h.host.as_str()).collect();
+    let (did, of) = (f.hosts.len() - idle.len(), f.hosts.len());
+    let mut text = format!("{did} of {of} hosts have done an event of the measured phase");
+    if !idle.is_empty() {
+        let _ = write!(text, ", and not {}", idle.join(", "));
+    }
+    Some(at_least("hosts", did as f64, of as f64, text))
+}
+
+/// A closed loop offers nothing while the generator stands still, and the events in flight last as long: neither is the server's. In
+/// an open loop events are due meanwhile, and `lateness` judges them.
+fn paused(f: &Findings<'_>) -> Option<Check> {
+    if f.rate_per_s.is_some() || f.paused_s <= 0.0 {
+        return None;
+    }
+    let found = f.paused_s / f.measured_s;
+    let text = format!(
+        "the generator stood still for {:.3} s of the measured phase, {} of it, {} allowed: it was stopped, or got no CPU",
+        f.paused_s,
+        percent(found),
+        percent(PAUSED_MAX)
+    );
+    Some(at_most("client-paused", found, PAUSED_MAX, text))
+}
+
+/// A rate needs a phase that is longer than an event, and an end for the events that the phase's end cuts: the share of
+/// each that lies in the phase is part of the rate.
+fn phase_length(f: &Findings<'_>) -> Check {
+    let ends = f.counts.done + f.never_ended;
+    let unknown = f.never_ended as f64 / ends.max(1) as f64;
+    let mean_s = f.in_system_mean_ns.map_or(f64::INFINITY, |mean_ns| mean_ns / 1e9);
+    if f.counts.done == 0 {
+        let text = format!("no event was done in the {:.3} s of the measured phase", f.measured_s);
+        return at_least("phase-length", 0.0, 1.0, text);
+    }
+    if unknown > UNKNOWN_MAX {
+        let text = format!(
+            "{} of {ends} events had not ended after a drain of {}: the rate is known to {} only, {} allowed; use a \
+             longer --time or --drain",
+            f.never_ended,
+            record::quantity::written_duration(f.settings.drain),
+            percent(unknown),
+            percent(UNKNOWN_MAX)
+        );
+        return at_most("phase-length", unknown, UNKNOWN_MAX, text);
+    }
+    let (too_many, allowed) = (common_start(f, mean_s), (COMMON_START_MAX * f.counts.done as f64).max(1.0));
+    if too_many > allowed {
+        let text = format!(
+            "all connections began together, and service times vary: the rate may be too high by {too_many:.0} of {ends} events, \
+             {allowed:.0} allowed; use a --warmup that is longer than an event, {mean_s:.3} s on average"
+        );
+        return at_most("phase-length", too_many, allowed, text);
+    }
+    let text = format!(
+        "an event took {mean_s:.3} s on average, {:.3} s of measured phase allow for a rate of events up to that length",
+        f.measured_s
+    );
+    at_most("phase-length", mean_s, f.measured_s, text)
+}
+
+/// How many events the rate counts too many because all connections begin with the phase, or an event before it at most.
+///
+/// The share of the event that the end of the phase cuts is credited, and none is cut at the beginning. In the mean that is half the
+/// squared coefficient of variation for each event in flight: nothing if service times are alike.
+///
+/// # Source
+///
+/// Cox, *Renewal Theory* (1962), sections 4.2 and 5.2: `t / mean + (spread ratio^2 - 1) / 2` renewals by `t`, and an event that
+/// is cut has been through half of its time.
+fn common_start(f: &Findings<'_>, mean_s: f64) -> f64 {
+    let s = f.settings;
+    let is_apart = s.pace.think() != Think::None || (s.ramp_up + s.warmup).as_secs_f64() >= mean_s;
+    if is_apart { 0.0 } else { f64::from(s.in_flight_max()) * f.service_spread_ratio.powi(2) / 2.0 }
+}
+
+/// A closed loop's rate is that of all its connections. Those that wait for an answer that never comes are none.
+fn stuck(f: &Findings<'_>) -> Option<Check> {
+    if f.never_ended == 0 || f.counts.done == 0 {
+        return None;
+    }
+    let in_flight = f.settings.in_flight_max();
+    let found = f.held_s / (f.measured_s * f64::from(in_flight));
+    let text = format!(
+        "{} of {in_flight} events in flight had not ended after the drain, and held their connections for {} of the time, \
+         {} allowed",
+        f.never_ended,
+        percent(found),
+        percent(HELD_MAX)
+    );
+    Some(at_most("stuck", found, HELD_MAX, text))
+}
+
+/// What of events that were in flight when the phase ended, and came back within the drain, does not speak against the
+/// server: at 10 events a second one of them would be the tenth of a percent.
+///
+/// By Little's law as many are in flight at any moment as the rate times the mean latency; chance adds three standard
+/// deviations of a count and one. More than that is a backlog, which the drain did away with and not the server. Where they are
+/// a tenth of all, the phase is too short to say that the server kept up.
+fn forgiven(f: &Findings<'_>, rate_per_s: f64) -> u64 {
+    let in_flight = rate_per_s * f.in_system_mean_ns.unwrap_or(0.0) / 1e9;
+    let usual = in_flight + 3.0 * in_flight.sqrt() + 1.0;
+    let most = (IN_FLIGHT_MAX * f.counts.planned as f64).max(1.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 1 on, and whole events"
+    )]
+    let most = usual.min(most) as u64;
+    f.drained.min(most)
+}
+
+fn achieved(f: &Findings<'_>, rate_per_s: f64) -> Check {
+    let forgiven = forgiven(f, rate_per_s);
+    let kept_up = f.counts.done + forgiven;
+    let found = if f.counts.planned == 0 { 0.0 } else { kept_up as f64 / f.counts.planned as f64 };
+    let per_s = f.achieved_per_s;
+    let offered_per_s = f.counts.planned as f64 / f.measured_s;
+    let policy = match f.settings.pace.as_open().map(|open| open.late) {
+        None | Some(LatePolicy::Queue) => String::new(),
+        Some(LatePolicy::Skip { .. }) => format!(", {} skipped", f.counts.skipped),
+        Some(LatePolicy::Drop) => format!(", {} dropped", f.counts.skipped),
+        Some(LatePolicy::Pace { .. }) => ", late ones paced".to_owned(),
+    };
+    let mut text = format!(
+        "{per_s:.2}/s done of {offered_per_s:.2}/s offered{policy}: {} kept up, {} needed",
+        percent(found),
+        percent(ACHIEVED_MIN)
+    );
+    if f.drained > forgiven {
+        let drained = f.drained;
+        let _ =
+            write!(text, "; {drained} events ended after the phase, {forgiven} of them count as in flight");
+    }
+    at_least("achieved-rate", found, ACHIEVED_MIN, text)
+}
+
+fn starvation(f: &Findings<'_>) -> Check {
+    if let Some(ratio) = f.starved_ratio {
+        let mut text = format!(
+            "the worst-off worker waited for a CPU {} of the time, {} allowed",
+            percent(ratio),
+            percent(STARVED_MAX)
+        );
+        if ratio > STARVED_MAX && f.may_have_loops {
+            let connections = f.settings.connections_in_all();
+            let _ =
+                write!(text, "; --connections {connections} over fewer --threads wants fewer CPUs at a time");
+        }
+        return at_most("client-starvation", ratio, STARVED_MAX, text);
+    }
+    let per_s = f.preemptions as f64 / f.measured_s;
+    let text = format!(
+        "how long the workers waited for a CPU is not known; they were preempted {per_s:.1} times/s, \
+         {PREEMPTIONS_PER_S_MAX:.0} allowed"
+    );
+    at_most("client-starvation", per_s, PREEMPTIONS_PER_S_MAX, text)
+}
+
+/// By the kernel's account, not by ours: a worker that is hardly ever off its CPU is the bottleneck itself.
+fn client_cpu(f: &Findings<'_>) -> Option<Check> {
+    let ratio = f.busiest_ratio?;
+    let mut text = format!(
+        "the busiest worker was on a CPU {} of the time, {} allowed",
+        percent(ratio),
+        percent(CLIENT_CPU_MAX)
+    );
+    if ratio > CLIENT_CPU_MAX && f.rate_per_s.is_none() {
+        text.push_str("; the load is limited by the generator: more --threads give it more CPUs");
+    }
+    Some(at_most("client-cpu", ratio, CLIENT_CPU_MAX, text))
+}
+
+/// Little's law: the number of events in the system, counted at random moments, against the published rate times the
+/// published mean. The count does not come from the stamps that rate and mean come from, so a latency that is stamped too
+/// short, an event that is recorded twice or not at all, makes the check fail.
+///
+/// Beside the 3 %, the limit allows for what chance does to the count, and for the events that the ends of the phase cut.
+/// `None` if there were too few looks, or if so many events failed or never ended that the law does not apply.
+fn little(f: &Findings<'_>) -> Option<Check> {
+    let (counted, mean_ns) = (f.in_system?, f.in_system_mean_ns?);
+    // In a closed loop an event that waits for a new connection is counted, and its service does not hold that wait.
+    if f.rate_per_s.is_none() && f.connection_errors > 0 {
+        return None;
+    }
+    let counts = f.counts;
+    let others = counts.failed
+        + counts.skipped
+        + if f.rate_per_s.is_some() { counts.unfinished } else { f.never_ended };
+    // Connections that find no event left are looked at, too; the rate is that of the others.
+    let is_limited = f.rate_per_s.is_none() && f.settings.events_max.is_some();
+    let per_s = if is_limited { counts.done as f64 / f.measured_s } else { f.achieved_per_s };
+    let expected = per_s * mean_ns / 1e9;
+    if counted.looks < LOOKS_MIN || others * 100 > counts.done || expected <= 0.0 {
+        return None;
+    }
+    let found = (counted.mean - expected).abs() / expected;
+    let chance = LOOK_ERRORS_MAX * counted.error.max(1.0 / counted.looks as f64) / expected;
+    // Events that are cut are longer than most: where a lock starves some, by far.
+    let cut_s = if f.rate_per_s.is_some() { expected * mean_ns / 1e9 } else { f.cut_s + f.held_s };
+    let limit = LITTLE_MAX + chance + cut_s / (expected * f.measured_s);
+    let text = format!(
+        "{:.4} events in the system, counted at {} random moments; the rate times the mean latency is {expected:.4}: {} \
+         apart, {} allowed",
+        counted.mean,
+        counted.looks,
+        percent(found),
+        percent(limit)
+    );
+    Some(at_most("littles-law", found, limit, text))
+}
+
+/// `None` where no operation has a share of its own.
+fn mix(f: &Findings<'_>) -> Option<Check> {
+    let judged = f.operations.iter().filter_map(|(share, count)| {
+        let per_event = share.per_event.filter(|share| *share > 0.0)?;
+        let expected = per_event * f.service_count as f64;
+        // Where chance decides which operation an event does, so many draws spread that far by themselves.
+        let spread = ((1.0 - per_event).max(0.0) / expected).sqrt();
+        Some(((*count as f64 / expected - 1.0).abs(), MIX_MAX + SPREADS_MAX * spread, &share.name))
+    });
+    let (found, limit, name) = judged.max_by(|a, b| (a.0 - a.1).total_cmp(&(b.0 - b.1)))?;
+    let text = format!(
+        "operation furthest from its share: {name}, {} off, {} allowed",
+        percent(found),
+        percent(limit)
+    );
+    Some(at_most("mix", found, limit, text))
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", 100.0 * ratio)
+}

@@ -1,0 +1,227 @@
+//! What the generator itself costs, and whether it got the CPU when it wanted it.
+
+use std::fs;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use nix::sched::sched_getaffinity;
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use record::clock::Clock;
+
+use crate::engine::Post;
+
+/// CPU time and switches of one thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) user_us: i64,
+    pub(crate) system_us: i64,
+    pub(crate) switches: i64,
+    /// Switches that the thread did not ask for.
+    pub(crate) preemptions: i64,
+}
+
+impl Usage {
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            user_us: self.user_us - before.user_us,
+            system_us: self.system_us - before.system_us,
+            switches: self.switches - before.switches,
+            preemptions: self.preemptions - before.preemptions,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.user_us += other.user_us;
+        self.system_us += other.system_us;
+        self.switches += other.switches;
+        self.preemptions += other.preemptions;
+    }
+}
+
+/// Sees to it that so many connections can be open at a time; the problem says what to do where they cannot.
+///
+/// The soft limit is ours to raise up to the hard one.
+pub(crate) fn may_open(connections: u32) -> Result<(), String> {
+    let needed = u64::from(connections) + OTHER_FILES;
+    let limits =
+        getrlimit(Resource::RLIMIT_NOFILE).map_err(|e| format!("reading the limit of open files: {e}"))?;
+    let (soft, hard) = limits;
+    if connections == 0 || soft >= needed {
+        return Ok(());
+    }
+    if hard < needed {
+        return Err(format!(
+            "{connections} connections need {needed} open files, and this user may have {hard}: raise the limit \
+             (`ulimit -Hn {needed}` as root, or nofile in /etc/security/limits.conf)"
+        ));
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard)
+        .map_err(|e| format!("raising the limit of open files: {e}"))
+}
+
+/// Open files beside the connections: the archive's, the instruments', a pair a thread.
+const OTHER_FILES: u64 = 1_024;
+
+/// What the calling thread has used so far.
+pub(crate) fn thread_usage() -> Option<Usage> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).ok()?;
+    let preemptions = usage.involuntary_context_switches();
+    Some(Usage {
+        user_us: usage.user_time().num_microseconds(),
+        system_us: usage.system_time().num_microseconds(),
+        switches: usage.voluntary_context_switches() + preemptions,
+        preemptions,
+    })
+}
+
+/// CPU time of the calling thread, to the nanosecond.
+pub(crate) fn thread_cpu() -> Option<Duration> {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
+}
+
+/// How long each worker's thread has been runnable without running, and how long on a CPU, since the thread began.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunQueueWaits {
+    /// When the reading began: a thousand threads take a while.
+    pub(crate) from_ns: u64,
+    /// When it was over.
+    pub(crate) until_ns: u64,
+    /// One a worker; `None` where the kernel does not count it.
+    pub(crate) of_each: Vec<Option<Scheduled>>,
+}
+
+/// The kernel's account of one thread.
+///
+/// # Source
+///
+/// `/proc/PID/task/TID/schedstat`, first and second field: Documentation/scheduler/sched-stats.rst.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Scheduled {
+    pub(crate) on_cpu_ns: u64,
+    /// Runnable without running.
+    pub(crate) waited_ns: u64,
+}
+
+impl RunQueueWaits {
+    /// Reads all of them now.
+    pub(crate) fn read(posts: &[Post], clock: &dyn Clock) -> Self {
+        let from_ns = clock.now_ns();
+        let of_each = posts
+            .iter()
+            .map(|post| account(&post.scheduled, || scheduled(post.thread_id.load(Ordering::SeqCst))))
+            .collect();
+        Self { from_ns, until_ns: clock.now_ns(), of_each }
+    }
+
+    /// How long each worker waited for a CPU since `before` was read; `None` where that of any is unknown. Nobody waited
+    /// longer than from the beginning of the one reading to the end of the other.
+    pub(crate) fn since(&self, before: &Self) -> Option<Vec<u64>> {
+        self.differences(before, |s| s.waited_ns)
+    }
+
+    /// How long each worker was on a CPU since `before` was read; `None` where that of any is unknown.
+    pub(crate) fn on_cpu_since(&self, before: &Self) -> Option<Vec<u64>> {
+        self.differences(before, |s| s.on_cpu_ns)
+    }
+
+    fn differences(&self, before: &Self, of: impl Fn(&Scheduled) -> u64) -> Option<Vec<u64>> {
+        let pairs = before.of_each.iter().zip(&self.of_each);
+        pairs.map(|(b, a)| Some(of(a.as_ref()?).saturating_sub(of(b.as_ref()?)))).collect()
+    }
+
+    /// From the beginning of the one reading to the end of the other.
+    pub(crate) fn between_s(&self, before: &Self) -> f64 {
+        self.until_ns.saturating_sub(before.from_ns) as f64 / 1e9
+    }
+}
+
+/// The account of a thread that may end meanwhile: what it left at its end, or what it has `now`.
+fn account(
+    at_its_end: &OnceLock<Option<Scheduled>>,
+    now: impl FnOnce() -> Option<Scheduled>,
+) -> Option<Scheduled> {
+    // A thread that ends between the two looks has left its account before it is gone.
+    let left = || at_its_end.get().copied();
+    left().unwrap_or_else(|| now().or_else(|| left().flatten()))
+}
+
+/// The account of one thread of this process; `None` where the kernel keeps none.
+pub(crate) fn scheduled(thread_id: i32) -> Option<Scheduled> {
+    let text = fs::read_to_string(format!("/proc/self/task/{thread_id}/schedstat")).ok()?;
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    Some(Scheduled { on_cpu_ns: fields.next()??, waited_ns: fields.next()?? })
+}
+
+/// How long the CPUs on which this process may run have been idle, together; `None` where the kernel does not say.
+///
+/// # Source
+///
+/// `/proc/stat`, fields 4 and 5 of each CPU, in ticks: proc(5).
+pub(crate) fn idle_s() -> Option<f64> {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let ticks_per_s = sysconf(SysconfVar::CLK_TCK).ok()?? as f64;
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let idle_ticks = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu: usize = fields.next()?.parse().ok()?;
+        let is_ours = line.starts_with(&format!("cpu{cpu}")) && allowed.is_set(cpu).unwrap_or(false);
+        let ticks: u64 = fields.skip(3).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        is_ours.then_some(ticks)
+    };
+    Some(text.lines().filter_map(idle_ticks).sum::<u64>() as f64 / ticks_per_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_differences_and_an_unknown_one_leaves_them_open() {
+        let waits = |of_each_ns: &[Option<u64>]| {
+            let account = |waited_ns| Scheduled { on_cpu_ns: 2 * waited_ns, waited_ns };
+            let of_each = of_each_ns.iter().map(|waited_ns| waited_ns.map(account)).collect();
+            RunQueueWaits { of_each, ..RunQueueWaits::default() }
+        };
+        let before = waits(&[Some(1_000_000_000), Some(0)]);
+        let after = waits(&[Some(1_500_000_000), Some(200_000_000)]);
+        assert_eq!(after.since(&before), Some(vec![500_000_000, 200_000_000]));
+        assert_eq!(after.on_cpu_since(&before), Some(vec![1_000_000_000, 400_000_000]));
+        assert_eq!(waits(&[Some(1_500_000_000), None]).since(&before), None);
+    }
+
+    #[test]
+    fn a_thread_that_ends_while_it_is_looked_at_has_an_account() {
+        let (left, own) = (OnceLock::new(), Scheduled { on_cpu_ns: 7, waited_ns: 3 });
+        let gone = || {
+            left.set(Some(own)).unwrap();
+            None
+        };
+        assert_eq!(account(&left, gone), Some(own));
+        assert_eq!(account(&left, || unreachable!("it has ended")), Some(own));
+        assert_eq!(account(&OnceLock::new(), || None), None, "a kernel without accounts");
+    }
+
+    #[test]
+    fn idle_time_does_not_fall() {
+        let before = idle_s().unwrap();
+        assert!(before > 0.0 && idle_s().unwrap() >= before);
+    }
+
+    #[test]
+    fn a_thread_that_burns_cpu_sees_it_in_its_usage() {
+        let before = thread_usage().unwrap();
+        let mut random = crate::schedule::random::Random::of(1, 1);
+        let burnt = || thread_usage().unwrap().since(&before);
+        while burnt().user_us + burnt().system_us < 20_000 {
+            // Mostly our own work, not the asking: that is the kernel's.
+            for _ in 0..10_000 {
+                std::hint::black_box(random.bits());
+            }
+        }
+        assert!(burnt().user_us > 0);
+    }
+}

@@ -1,0 +1,169 @@
+//! `USER:PASSWORD@HOST:PORT/PATH?NAME=VALUE&...`: what stands after `scheme://` in the targets of servers.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use record::target::Target;
+
+use crate::driver::Scheme;
+
+/// Where the server of a load takes connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A name or an address, and a port.
+    Tcp(String, u16),
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+impl ServerAddress {
+    /// `host:port`, `[::1]:port`, or a host alone with the protocol's own port.
+    pub(crate) fn tcp(written: &str, default_port: u16) -> Result<Self, String> {
+        match host_and_port(written)? {
+            ("", _) => Err("there is no host: write `//host:port`".to_owned()),
+            (host, port) => Ok(Self::Tcp(host.to_owned(), port.unwrap_or(default_port))),
+        }
+    }
+
+    /// The host that a certificate is made out to.
+    pub(crate) fn host(&self) -> &str {
+        if let Self::Tcp(host, _) = self { host } else { "localhost" }
+    }
+}
+
+/// The parts, with their `%XX` read.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    /// Empty where none is named; an IPv6 address without its brackets.
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    pub(crate) path: String,
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+impl Address {
+    /// Reads the target of a database, which it names. What it complains of never holds the password.
+    pub(crate) fn of_database(target: &Target, scheme: &Scheme) -> Result<Self, String> {
+        let form = || format!("write {}", scheme.form);
+        let rest = target.expose().strip_prefix(scheme.name).and_then(|rest| rest.strip_prefix("://"));
+        let address = Self::read(rest.ok_or_else(form)?)?;
+        if address.path.is_empty() {
+            return Err(format!("no database is named: {}", form()));
+        }
+        Ok(address)
+    }
+
+    /// Reads what stands after `scheme://`. What it complains of never holds the password.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        // A password may hold an unescaped `@`, or even a `/`: the last `@` of the authority ends it, or, where the
+        // authority has none, the last of all. Target masks by the same rule.
+        let authority_end = text.find(['/', '?']).unwrap_or(text.len());
+        let at = text[..authority_end].rfind('@').or_else(|| text.rfind('@'));
+        let (user_info, rest) = at.map_or(("", text), |at| (&text[..at], &text[at + 1..]));
+        let (user, password) = match user_info.split_once(':') {
+            Some((user, password)) => (user, Some(decoded(password)?)),
+            None => (user_info, None),
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = host_and_port(authority)?;
+        let host = decoded(host)?;
+        let mut parameters = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.push((decoded(name)?, decoded(value)?));
+        }
+        let user = if user.is_empty() { None } else { Some(decoded(user)?) };
+        Ok(Self { user, password, host, port, path: decoded(path)?, parameters })
+    }
+}
+
+/// The host and the port of `host:port`. An IPv6 address is in brackets.
+fn host_and_port(written: &str) -> Result<(&str, Option<u16>), String> {
+    // The text may be a password if an `@` is missing, so it is not repeated.
+    const NO_HOST: &str = "this is no host: an IPv6 address stands in brackets, `[::1]:port`";
+    let (host, rest) = match written.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').ok_or(NO_HOST)?,
+        None => written.split_at(written.find(':').unwrap_or(written.len())),
+    };
+    let port = match rest.strip_prefix(':') {
+        Some(port) if !port.contains(':') => Some(port),
+        None if rest.is_empty() => None,
+        _ => return Err(NO_HOST.to_owned()),
+    };
+    let number = |port: &str| {
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        let written = if is_number { format!("`{port}`") } else { "the text after the colon".to_owned() };
+        port.parse().map_err(|_| format!("{written} is no port: expected a number up to 65535"))
+    };
+    Ok((host, port.map(number).transpose()?))
+}
+
+/// The text with `%XX` read as bytes.
+pub(crate) fn decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |b: Option<u8>| u8::try_from(char::from(b?).to_digit(16)?).ok();
+        bytes.push(match byte {
+            b'%' => match (digit(rest.next()), digit(rest.next())) {
+                (Some(high), Some(low)) => high << 4 | low,
+                _ => {
+                    return Err(
+                        "a `%` is not followed by two hexadecimal digits: write `%25` for it".to_owned()
+                    );
+                }
+            },
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| "the target is not UTF-8 when its `%XX` are read".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_people_write_it() {
+        for (written, host, port) in [
+            ("localhost:1234", "localhost", 1234),
+            ("localhost", "localhost", 80),
+            ("[::1]:7", "::1", 7),
+            ("[::1]", "::1", 80),
+        ] {
+            let tcp = ServerAddress::Tcp(host.to_owned(), port);
+            assert_eq!(ServerAddress::tcp(written, 80), Ok(tcp));
+            let address = Address::read(&format!("app:x%40@{written}/db")).unwrap();
+            assert_eq!((address.host.as_str(), address.port.unwrap_or(80)), (host, port));
+        }
+        for (wrong, says) in [
+            ("", "there is no host"),
+            (":80", "there is no host"),
+            ("host:", "`` is no port"),
+            ("host:hunter2", "the text after the colon is no port"),
+            ("host:70000", "`70000` is no port"),
+            ("[::1", "in brackets"),
+            ("[::1]7", "in brackets"),
+            ("::1", "in brackets"),
+            ("fe80::1:80", "in brackets"),
+        ] {
+            let problem = ServerAddress::tcp(wrong, 80).unwrap_err();
+            assert!(problem.contains(says), "{wrong}: {problem}");
+            // A database's host may be left out.
+            assert_eq!(Address::read(wrong).is_ok(), says == "there is no host", "{wrong}");
+        }
+    }
+}

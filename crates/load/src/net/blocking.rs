@@ -1,0 +1,87 @@
+//! A driver of one thread a connection, and of many on one, from an exchange.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::{Dialogue, Exchange, Multiplex, Opening, Talk};
+use crate::conduct::dataset::Cache;
+use crate::driver::{Attempt, Connection, Cut, Driver, Failure, Idle, Look, OperationShare};
+
+/// A driver of one thread a connection, from an exchange.
+pub(crate) struct Net<E>(pub(crate) Arc<E>);
+
+struct Blocking(Talk);
+
+impl<E: Exchange + 'static> Driver for Net<E> {
+    fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
+        Ok(Box::new(Blocking(Talk::open(&*self.0, cut)?)))
+    }
+
+    fn look(&self, cut: &Cut) -> Result<Look, Failure> {
+        self.0.look(&mut Talk::open_for(&*self.0, self.0.look_dialogue()?, cut)?)
+    }
+
+    fn operations(&self) -> Vec<OperationShare> {
+        self.0.operations()
+    }
+
+    fn outcomes(&self) -> &'static [&'static str] {
+        self.0.outcomes()
+    }
+
+    fn cache(&self, cut: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
+        Ok(self.0.cache(Talk::open(&*self.0, cut)?))
+    }
+
+    fn multiplex(&self) -> Option<&dyn Multiplex> {
+        Some(self)
+    }
+}
+
+impl<E: Exchange + 'static> Multiplex for Net<E> {
+    fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
+        Talk::open(&*self.0, cut)?.into_parts()
+    }
+
+    fn begin_open(&self, attempt: usize) -> Result<Opening, Failure> {
+        let dialogue = self.0.dialogue()?;
+        Ok(Opening::Connecting(self.0.place().begin_connect(attempt)?, dialogue))
+    }
+
+    fn cannot_connect(&self, error: &io::Error) -> Failure {
+        self.0.place().cannot_connect(error)
+    }
+
+    fn closes_idle(&self) -> bool {
+        self.0.closes_idle()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.0.timeout()
+    }
+}
+
+impl Connection for Blocking {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        let answer = self.0.exchange(attempt.random.clone());
+        if let Ok(answer) = &answer {
+            attempt.laps.end_operation(answer.operation);
+            attempt.laps.note_outcome(answer);
+        }
+        answer.map(drop)
+    }
+
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        if !has_rested && !self.0.closes_idle {
+            return Idle::Stands;
+        }
+        match self.0.look_idle() {
+            Ok(()) => Idle::Stands,
+            Err(_) if self.0.closes_idle => Idle::Closed,
+            Err(failure) => Idle::Lost(failure),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Where a server listens, and sockets to it.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::ToSocketAddrs as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use nix::libc::{EADDRNOTAVAIL, EINPROGRESS};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::geteuid;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::{CONNECT_TIMEOUT, connection_failure};
+use crate::driver::{Failure, FailureClass};
+use crate::net::address::ServerAddress;
+
+/// Where a server listens.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    address: ServerAddress,
+    /// Those of the host, in the order of trying; never none.
+    found: Vec<(Domain, SockAddr)>,
+}
+
+impl Place {
+    /// The place of an address. A name is looked up now, once: a server that it stands for later is another one.
+    pub(crate) fn of(address: ServerAddress) -> Result<Self, Failure> {
+        let wrong = |text: String| Failure::new(FailureClass::Configuration, text);
+        let found: Vec<_> = match &address {
+            ServerAddress::Tcp(host, port) => {
+                let unknown = |e: io::Error| wrong(format!("the host `{host}` is not known: {e}"));
+                let found = (host.as_str(), *port).to_socket_addrs().map_err(unknown)?;
+                found.map(|found| (Domain::for_address(found), found.into())).collect()
+            }
+            ServerAddress::Unix(path) => {
+                let found =
+                    SockAddr::unix(path).map_err(|e| wrong(format!("{address} is no socket: {e}")))?;
+                vec![(Domain::UNIX, found)]
+            }
+        };
+        if found.is_empty() {
+            return Err(wrong(format!("the host of {address} has no address")));
+        }
+        Ok(Self { address, found })
+    }
+
+    /// What a connection that cannot be made means.
+    pub(crate) fn cannot_connect(&self, error: &io::Error) -> Failure {
+        let failure = connection_failure(&format!("cannot connect to {}", self.address), error);
+        let advice = match (error.raw_os_error(), failure.class) {
+            (Some(EADDRNOTAVAIL), _) => {
+                "; its address cannot be reached from here, or all local ports are in use: wait a minute, keep connections open, \
+                 or widen net.ipv4.ip_local_port_range"
+            }
+            (_, FailureClass::Connection) => "; is the server running?",
+            _ => "",
+        };
+        Failure { text: failure.text + advice, ..failure }
+    }
+
+    /// A socket that is connected, waiting for it.
+    pub(crate) fn connect(&self) -> Result<Socket, Failure> {
+        let mut last = None;
+        for (domain, address) in &self.found {
+            let socket = socket(*domain).map_err(|e| self.cannot_connect(&e))?;
+            let connected = match *domain {
+                Domain::UNIX => connect_unix(&socket, address),
+                _ => socket.connect_timeout(address, CONNECT_TIMEOUT),
+            };
+            match connected {
+                Ok(()) => return Ok(socket),
+                Err(e) => last = Some(e),
+            }
+        }
+        Err(self.cannot_connect(&last.expect("there is an address")))
+    }
+
+    /// A socket that connects while nobody waits; which address is tried follows from `attempt`.
+    pub(crate) fn begin_connect(&self, attempt: usize) -> Result<Socket, Failure> {
+        let (domain, address) = &self.found[attempt % self.found.len()];
+        let begin = || {
+            let socket = socket(*domain)?;
+            socket.set_nonblocking(true)?;
+            match socket.connect(address) {
+                Err(e) if e.raw_os_error() != Some(EINPROGRESS) => Err(e),
+                _ => Ok(socket),
+            }
+        };
+        begin().map_err(|e| self.cannot_connect(&e))
+    }
+
+    /// Whether what is said there reaches only who the user means: through a socket whose listener is root or this user, or
+    /// that lies where no other than its listener's user can have put it. In `/tmp`, every user can, while the server is down.
+    pub(crate) fn is_private(&self, connected: &Socket) -> bool {
+        let ServerAddress::Unix(path) = &self.address else { return false };
+        let Ok(peer) = getsockopt(connected, PeerCredentials) else { return false };
+        let trusted = [0, geteuid().as_raw(), peer.uid()];
+        if trusted[..2].contains(&peer.uid()) {
+            return true;
+        }
+        let Some(folder) = path.parent().and_then(|folder| fs::canonicalize(folder).ok()) else {
+            return false;
+        };
+        folder.ancestors().all(|part| {
+            let Ok(found) = fs::symlink_metadata(part) else { return false };
+            let others_write = found.mode() & 0o002 != 0;
+            let group_writes = found.mode() & 0o020 != 0 && ![0, peer.gid()].contains(&found.gid());
+            // Above the folder itself, others cannot change what is not theirs in one that is sticky.
+            let is_sticky = found.mode() & 0o1000 != 0 && part != folder;
+            trusted.contains(&found.uid()) && (is_sticky || !others_write && !group_writes)
+        })
+    }
+}
+
+fn socket(domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::STREAM, None)?;
+    if domain != Domain::UNIX {
+        // A request leaves when it is sent, not when the last answer was acknowledged.
+        socket.set_tcp_nodelay(true)?;
+    }
+    Ok(socket)
+}
+
+/// Connects to a socket of this machine: a listener may take nothing, and its backlog be full.
+fn connect_unix(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
+    let connected = socket.connect(address).map_err(|e| match e.kind() {
+        ErrorKind::WouldBlock => io::Error::new(
+            ErrorKind::TimedOut,
+            format!("what listens there took no connection within {CONNECT_TIMEOUT:?}"),
+        ),
+        _ => e,
+    });
+    connected.and_then(|()| socket.set_write_timeout(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// A socket that listens for user 65534; `None`: this one is not root.
+    fn listens_as_another(path: &Path) -> Option<UnixListener> {
+        let path = path.to_owned();
+        let listen = move || {
+            // SAFETY: two system calls with numbers only, which change this thread alone: the library is not asked.
+            let is_another = unsafe {
+                nix::libc::syscall(nix::libc::SYS_setresgid, 65_534, 65_534, 65_534) == 0
+                    && nix::libc::syscall(nix::libc::SYS_setresuid, 65_534, 65_534, 65_534) == 0
+            };
+            is_another.then(|| UnixListener::bind(path).unwrap())
+        };
+        std::thread::spawn(listen).join().unwrap()
+    }
+
+    #[test]
+    fn root_a_socket_that_another_user_can_have_put_there_is_not_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        let _listener = UnixListener::bind(&own).unwrap();
+        let is_private = |path: PathBuf| {
+            let place = Place::of(ServerAddress::Unix(path)).unwrap();
+            place.is_private(&place.connect().unwrap())
+        };
+        assert!(is_private(own), "its listener is this user");
+        let set = |path: &Path, mode, owner| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            std::os::unix::fs::chown(path, owner, owner).is_ok()
+        };
+        if !set(folder.path(), 0o711, Some(0)) {
+            println!("skipped: another user's sockets, for want of root");
+            return;
+        }
+        for (above, mode, owner, expected) in [
+            // As /tmp; as a folder that the server was given; one that its owner can take away; one whose group writes.
+            (0o755, 0o1777, 0, false),
+            (0o755, 0o755, 65_534, true),
+            (0o1777, 0o700, 65_534, true),
+            (0o777, 0o755, 65_534, false),
+            (0o755, 0o2775, 65_534, true),
+        ] {
+            let above_path = folder.path().join("above");
+            let below = above_path.join("below");
+            fs::create_dir_all(&below).unwrap();
+            assert!(set(&above_path, above, Some(0)) && set(&below, mode, Some(owner)));
+            let _listener = listens_as_another(&below.join("socket")).unwrap();
+            assert_eq!(is_private(below.join("socket")), expected, "{above:o} {mode:o} {owner}");
+            fs::remove_dir_all(&above_path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_connection_that_cannot_be_made_says_where_why_and_what_to_do() {
+        let place = Place::of(ServerAddress::Tcp("::1".to_owned(), 7)).unwrap();
+        for (error, class, says) in [
+            (nix::libc::ECONNREFUSED, FailureClass::Connection, "is the server running?"),
+            (EADDRNOTAVAIL, FailureClass::Connection, "ip_local_port_range"),
+            (nix::libc::EMFILE, FailureClass::Machine, "(ulimit -n)"),
+        ] {
+            let failure = place.cannot_connect(&io::Error::from_raw_os_error(error));
+            assert_eq!(failure.class, class);
+            assert!(failure.text.starts_with("cannot connect to [::1]:7: "), "{}", failure.text);
+            assert!(failure.text.ends_with(says), "{}", failure.text);
+        }
+    }
+
+    #[test]
+    fn what_has_no_address_is_refused() {
+        let long = PathBuf::from("/x".repeat(80));
+        for (address, says) in [
+            (
+                // No resolver is asked for a name that holds a zero byte.
+                ServerAddress::Tcp("no\0host".to_owned(), 80),
+                "host` is not known",
+            ),
+            (ServerAddress::Unix(long), "is no socket"),
+        ] {
+            let failure = Place::of(address).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Configuration);
+            assert!(failure.text.contains(says), "{}", failure.text);
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! TLS: whom a client trusts, and a dialogue that is spoken inside of it.
+//!
+//! The handshake belongs to the making of a connection, never to an event. What a dialogue says and hears goes through the library in
+//! memory; it sees no socket, so that threads and event loops speak TLS alike and events keep their stamps.
+
+use std::io::{self, Read as _, Write as _};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
+
+use super::held::{self, Held};
+use super::security::Plan;
+use crate::driver::{Failure, FailureClass, Laps};
+use crate::net::{Dialogue, Go, Hear, Heard};
+use crate::schedule::random::Random;
+
+/// What of a server's certificate is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Nothing: the connection is encrypted, and may be anybody's.
+    Anybody,
+    /// An authority that we trust has signed it, whatever host it is made out to.
+    Chain,
+    /// Somebody whom we trust has signed it, and it is made out to the host that we asked for.
+    ChainAndName,
+}
+
+/// The files of a client's own certificate, in PEM.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity<'a> {
+    pub(crate) certificate: &'a str,
+    pub(crate) key: &'a str,
+}
+
+/// A client's side of TLS.
+///
+/// - `ca`: a file of certificates in PEM that are trusted in place of this machine's own.
+/// - `protocols`: what is offered to be spoken inside, the preferred one first.
+pub(crate) fn config(
+    trust: Trust,
+    ca: Option<&str>,
+    identity: Option<Identity<'_>>,
+    protocols: &[&[u8]],
+) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has a suite for each version");
+    let (mut chain, mut named) = (None, Vec::new());
+    if trust != Trust::Anybody {
+        let trusted = certificates(ca)?;
+        let roots = Arc::new(roots(&trusted, ca)?);
+        let strict = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+        chain = Some(strict.map_err(|e| format!("no certificate can be trusted: {e}"))?);
+        if ca.is_some() {
+            named = trusted;
+        }
+    }
+    let asks_name = trust == Trust::ChainAndName;
+    let verifier = Arc::new(Verifier { chain, asks_name, named, provider });
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let certificates = certificates(Some(certificate))?;
+            let private = PrivateKeyDer::from_pem_file(key)
+                .map_err(|e| format!("{key} holds no private key that can be read: {e}"))?;
+            let fits = builder.with_client_auth_cert(certificates, private);
+            fits.map_err(|e| format!("{certificate} and {key} do not belong together: {e}"))?
+        }
+    };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+/// The certificates that are trusted.
+fn certificates(ca: Option<&str>) -> Result<Vec<CertificateDer<'static>>, String> {
+    match ca {
+        Some(file) => {
+            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+            read.map_err(|e| format!("{file} holds no certificates that can be read: {e}"))
+        }
+        None => Ok(rustls_native_certs::load_native_certs().certs),
+    }
+}
+
+fn roots(trusted: &[CertificateDer<'static>], ca: Option<&str>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(trusted.iter().cloned());
+    if added == 0 {
+        return Err(match ca {
+            Some(file) => format!("{file} holds no certificate in PEM"),
+            None => {
+                "this machine trusts no certificates: install ca-certificates, or name a file of them".into()
+            }
+        });
+    }
+    Ok(roots)
+}
+
+/// The name that a certificate is to be made out to.
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("`{host}` is no name that a certificate could have"))
+}
+
+/// What the user can do about a certificate that is not trusted.
+#[derive(Debug)]
+pub(crate) struct Remedies {
+    /// If its authority is not known.
+    pub(crate) authority: &'static str,
+    /// If it is made out to another name.
+    pub(crate) name: &'static str,
+    /// In any case.
+    pub(crate) any: &'static str,
+}
+
+/// What an error of TLS means.
+pub(crate) fn failure(error: &Error, remedies: &Remedies) -> Failure {
+    use CertificateError as Why;
+    match error {
+        Error::InvalidCertificate(why) => {
+            let remedy = match why {
+                Why::Expired | Why::ExpiredContext { .. } => "renew it, or ",
+                Why::NotValidYet | Why::NotValidYetContext { .. } => "compare the clocks, or ",
+                Why::NotValidForName | Why::NotValidForNameContext { .. } => remedies.name,
+                _ => remedies.authority,
+            };
+            let any = remedies.any;
+            let text = format!("the server's certificate is not trusted ({}): {remedy}{any}", in_words(why));
+            Failure::new(FailureClass::Configuration, text)
+        }
+        Error::InvalidMessage(why) => {
+            let text = format!("the server's answer is not TLS ({why:?}): is TLS spoken at this port?");
+            Failure::new(FailureClass::Connection, text)
+        }
+        _ => Failure::new(FailureClass::Connection, format!("TLS: {error}")),
+    }
+}
+
+/// Why a certificate is not trusted.
+fn in_words(why: &CertificateError) -> String {
+    use CertificateError as Why;
+    match why {
+        Why::Expired | Why::ExpiredContext { .. } => "it has expired".to_owned(),
+        Why::NotValidYet | Why::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
+        Why::NotValidForName | Why::NotValidForNameContext { .. } => {
+            "it is made out to another name than the target's".to_owned()
+        }
+        // The second: an authority of the same name as one that is trusted, with another key.
+        Why::UnknownIssuer | Why::BadSignature => {
+            "its authority is not among those that are trusted".to_owned()
+        }
+        Why::Other(_) if is_authority(why) => "it is that of an authority, and signed by itself".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether it was refused because it may sign others, as what `openssl req -x509` makes may.
+fn is_authority(why: &CertificateError) -> bool {
+    // The library tells by a type of another crate, and by this name of it.
+    matches!(why, CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity")
+}
+
+/// Takes certificates that a browser would not; whoever signs the handshake must still have the key.
+#[derive(Debug)]
+struct Verifier {
+    /// Who must have signed it; `None`: anybody.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    /// Whether it must be made out to the host that we asked for.
+    asks_name: bool,
+    /// Certificates that the user has named one by one: a server that shows one of them is the one that was meant.
+    named: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Some(strict) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        match strict.verify_server_cert(certificate, chain, name, ocsp, now) {
+            // Before it asks who has signed it and what for, the library has seen to it that it is valid at this time.
+            Err(Error::InvalidCertificate(why))
+                if (why == CertificateError::UnknownIssuer || is_authority(&why))
+                    && self.named.contains(certificate) =>
+            {
+                if self.asks_name {
+                    verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                }
+                Ok(ServerCertVerified::assertion())
+            }
+            // The name is the last thing that the library looks at: all else is as it should be.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.asks_name => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Makes the dialogue that is spoken inside, from the protocol that was agreed on.
+pub(crate) type Speak = Box<dyn FnOnce(Option<&[u8]>) -> Result<Box<dyn Dialogue>, Failure> + Send>;
+
+/// One connection's TLS, in memory: what comes goes in, what is to go comes out.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    connection: ClientConnection,
+    remedies: &'static Remedies,
+}
+
+impl Tls {
+    pub(crate) fn new(plan: &Plan) -> Result<Self, Failure> {
+        let Plan { config, name, remedies } = plan;
+        let connection = ClientConnection::new(Arc::clone(config), name.clone());
+        let mut connection = connection.map_err(|e| failure(&e, remedies))?;
+        // A request leaves as a whole, whatever its size.
+        connection.set_buffer_limit(None);
+        Ok(Self { connection, remedies })
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// The version, as it stands behind a server's name.
+    pub(crate) fn version(&self) -> &'static str {
+        match self.connection.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_2) => ", TLS 1.2",
+            _ => ", TLS 1.3",
+        }
+    }
+
+    /// Takes in what has come from the network; what was said to us goes behind what is in `heard`.
+    pub(crate) fn take_in(&mut self, mut input: &[u8], heard: &mut Vec<u8>) -> Result<(), Failure> {
+        while !input.is_empty() {
+            let broken = |e: io::Error| Failure::new(FailureClass::Connection, format!("TLS: {e}"));
+            if self.connection.read_tls(&mut input).map_err(broken)? == 0 {
+                break;
+            }
+            let state = self.connection.process_new_packets().map_err(|e| failure(&e, self.remedies))?;
+            let fresh = state.plaintext_bytes_to_read();
+            if fresh > 0 {
+                let start = heard.len();
+                heard.resize(start + fresh, 0);
+                self.connection.reader().read_exact(&mut heard[start..]).map_err(broken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is to be said, and what TLS has to say itself, as it goes out.
+    pub(crate) fn seal(&mut self, said: &[u8], out: &mut Vec<u8>) {
+        if !said.is_empty() {
+            self.connection.writer().write_all(said).expect("there is no limit to what it takes");
+        }
+        while self.connection.wants_write() {
+            self.connection.write_tls(out).expect("memory takes all that is written to it");
+        }
+    }
+}
+
+/// A dialogue inside of TLS.
+pub(crate) struct Secured {
+    tls: Tls,
+    inside: Inside,
+    /// What was said to us and not taken yet.
+    heard: Vec<u8>,
+    held: Held,
+    /// What is to be said.
+    said: Vec<u8>,
+}
+
+enum Inside {
+    /// Nobody speaks before the handshake is over.
+    Waiting(Option<Speak>),
+    /// Greeting each other.
+    Greeting(Box<dyn Dialogue>),
+    Speaking(Box<dyn Dialogue>),
+}
+
+impl Secured {
+    pub(crate) fn new(plan: &Plan, speak: Speak) -> Result<Self, Failure> {
+        let inside = Inside::Waiting(Some(speak));
+        Ok(Self { tls: Tls::new(plan)?, inside, heard: Vec::new(), said: Vec::new(), held: Held::default() })
+    }
+
+    /// A dialogue that is spoken already, inside of TLS that stands.
+    pub(crate) fn standing(tls: Tls, dialogue: Box<dyn Dialogue>) -> Self {
+        Self {
+            tls,
+            inside: Inside::Speaking(dialogue),
+            heard: Vec::new(),
+            said: Vec::new(),
+            held: Held::default(),
+        }
+    }
+
+    fn take_in(&mut self, input: &[u8]) -> Result<(), Failure> {
+        self.tls.take_in(input, &mut self.heard)
+    }
+
+    /// Puts what is to be said into the bytes that go out.
+    fn seal(&mut self, out: &mut Vec<u8>) {
+        self.tls.seal(&self.said, out);
+        self.said.clear();
+    }
+
+    /// Goes on with the handshake, and then with the greeting inside.
+    fn go_on_greeting(&mut self) -> Result<bool, Failure> {
+        if self.tls.is_handshaking() {
+            return Ok(false);
+        }
+        if let Inside::Waiting(speak) = &mut self.inside {
+            let speak = speak.take().expect("one dialogue is spoken");
+            let mut dialogue = speak(self.tls.connection.alpn_protocol())?;
+            dialogue.greet(&mut self.said);
+            let has_to_wait = !self.said.is_empty();
+            self.inside = if has_to_wait { Inside::Greeting(dialogue) } else { Inside::Speaking(dialogue) };
+        }
+        if let Inside::Greeting(dialogue) = &mut self.inside {
+            let Heard { taken, answer } = dialogue.hear_greeting(&self.heard);
+            self.heard.drain(..taken);
+            dialogue.reply(&mut self.said);
+            match answer {
+                None => return Ok(false),
+                Some(answer) => answer?,
+            };
+            let speaking = Inside::Waiting(None);
+            if let Inside::Greeting(dialogue) = std::mem::replace(&mut self.inside, speaking) {
+                self.inside = Inside::Speaking(dialogue);
+            }
+        }
+        Ok(true)
+    }
+
+    fn dialogue(&mut self) -> &mut dyn Dialogue {
+        match &mut self.inside {
+            Inside::Speaking(dialogue) | Inside::Greeting(dialogue) => &mut **dialogue,
+            Inside::Waiting(_) => unreachable!("events begin after the greeting"),
+        }
+    }
+
+    /// Hands what came to the dialogue inside.
+    fn pass_on(&mut self, input: &[u8], hear: impl FnOnce(&mut dyn Dialogue, &[u8]) -> Heard) -> Heard {
+        let taken = input.len();
+        if let Err(failure) = self.take_in(input) {
+            return Heard { taken, answer: Some(Err(failure)) };
+        }
+        let heard = std::mem::take(&mut self.heard);
+        let inside = hear(self.dialogue(), &heard);
+        self.heard = heard;
+        self.heard.drain(..inside.taken);
+        held::shrink(&mut self.heard);
+        let kept = self.held.set(self.heard.len());
+        Heard { taken, answer: inside.answer.or_else(|| kept.err().map(Err)) }
+    }
+}
+
+impl Dialogue for Secured {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.seal(out);
+    }
+
+    fn hear_greeting(&mut self, input: &[u8]) -> Heard {
+        let taken = input.len();
+        match self.take_in(input).and_then(|()| self.go_on_greeting()) {
+            Ok(true) => Heard::well(taken, 0, None),
+            Ok(false) => Heard { taken, answer: None },
+            Err(failure) => Heard { taken, answer: Some(Err(failure)) },
+        }
+    }
+
+    fn ask(&mut self, random: Random, out: &mut Vec<u8>) {
+        let mut said = std::mem::take(&mut self.said);
+        self.dialogue().ask(random, &mut said);
+        self.said = said;
+        self.seal(out);
+    }
+
+    fn hear(&mut self, input: &[u8], is_end: bool) -> Heard {
+        self.pass_on(input, |dialogue, heard| dialogue.hear(heard, is_end))
+    }
+
+    fn hear_unasked(&mut self, input: &[u8]) -> Heard {
+        self.pass_on(input, |dialogue, heard| match heard {
+            // A ticket for the next connection, a new key: TLS among itself.
+            [] => Heard::MORE,
+            heard => dialogue.hear_unasked(heard),
+        })
+    }
+
+    fn reply(&mut self, out: &mut Vec<u8>) {
+        if let Inside::Speaking(dialogue) = &mut self.inside {
+            dialogue.reply(&mut self.said);
+        }
+        self.seal(out);
+    }
+
+    fn wrap(&mut self, said: &[u8], out: &mut Vec<u8>) {
+        self.tls.seal(said, out);
+    }
+
+    fn hear_with(&mut self, input: &[u8], is_end: bool, hear: &mut Hear<'_>) -> Heard {
+        self.pass_on(input, |_, heard| hear(heard, is_end))
+    }
+
+    fn has_left(&self) -> bool {
+        let inside = matches!(&self.inside, Inside::Speaking(dialogue) if dialogue.has_left());
+        inside || !self.heard.is_empty()
+    }
+
+    fn spoken_version(&self) -> &'static str {
+        self.tls.version()
+    }
+
+    fn turn_to(&mut self, lane: usize) {
+        if let Inside::Speaking(dialogue) = &mut self.inside {
+            dialogue.turn_to(lane);
+        }
+    }
+
+    fn answered(&self) -> usize {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.answered(),
+            _ => 0,
+        }
+    }
+
+    fn cancel(&mut self, out: &mut Vec<u8>) -> bool {
+        let mut said = std::mem::take(&mut self.said);
+        let is_well = self.dialogue().cancel(&mut said);
+        self.said = said;
+        self.seal(out);
+        is_well
+    }
+
+    fn begin(&mut self, start_ns: u64) {
+        self.dialogue().begin(start_ns);
+    }
+
+    fn go_on(&mut self, out: &mut Vec<u8>) -> Go {
+        let mut said = std::mem::take(&mut self.said);
+        let go = self.dialogue().go_on(&mut said);
+        self.said = said;
+        self.seal(out);
+        go
+    }
+
+    fn laps(&self) -> Option<&Laps> {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.laps(),
+            _ => None,
+        }
+    }
+
+    fn give_up(&self) {
+        if let Inside::Speaking(dialogue) = &self.inside {
+            dialogue.give_up();
+        }
+    }
+
+    fn asked(&self) -> Option<usize> {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.asked(),
+            _ => None,
+        }
+    }
+
+    fn may_repeat(&self) -> bool {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.may_repeat(),
+            _ => true,
+        }
+    }
+
+    fn closes(&self) -> bool {
+        match &self.inside {
+            Inside::Speaking(dialogue) => dialogue.closes(),
+            _ => false,
+        }
+    }
+
+    fn server(&self) -> Option<String> {
+        let Inside::Speaking(dialogue) = &self.inside else { return None };
+        let name = dialogue.server().unwrap_or_else(|| "a server that does not say its name".to_owned());
+        Some(name + self.tls.version())
+    }
+}

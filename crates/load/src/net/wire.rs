@@ -1,0 +1,633 @@
+//! A socket that is waited for, with TLS where it is spoken: what a thread with one connection reads and writes, whatever its
+//! protocol, and all that comes before a load.
+//!
+//! One `send` for a request, one `recv` for an answer that fits the room; no allocation once the room is as large as
+//! the largest message that is kept.
+//!
+//! On a socket of this machine it waits in `poll` and not in `recv`: there the kernel also wakes a `recv` when the
+//! other side has read our request, half an event too early, and each event would cost two switches in place of one.
+
+use std::cell::Cell;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::libc;
+use record::clock::{Clock as _, Monotonic};
+use socket2::{Domain, Socket};
+
+use super::{Place, READ_BYTES, closed, connection_failure, has_input, is_unread};
+use crate::driver::{Cut, Failure, FailureClass};
+use crate::engine::to_ns;
+use crate::net::held::{self, FREE_BYTES, Held};
+use crate::net::security::Plan;
+use crate::net::tls::Tls;
+
+/// The socket, TLS where it is spoken, and what was received and not read yet.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    line: Line,
+    tls: Option<Box<Tls>>,
+    /// What TLS has opened, on its way into the room.
+    opened: Vec<u8>,
+    room: Room,
+    /// Room for replies, and for what TLS has sealed.
+    out: Vec<u8>,
+}
+
+/// A socket, and until when it is waited for.
+#[derive(Debug)]
+struct Line {
+    socket: Socket,
+    /// Whether it ends on this machine.
+    is_local: bool,
+    deadline: Option<Deadline>,
+    /// What a call on the socket waits for, at most; `None`: for ever.
+    of_socket: Option<Duration>,
+    /// Something was sent since [`Wire::begin`].
+    has_sent: bool,
+    /// Something was received since then.
+    has_received: bool,
+}
+
+/// How long what is said and heard until then may take, and when that is over.
+///
+/// The server that says a little again and again does not make it longer.
+#[derive(Debug, Clone, Copy)]
+struct Deadline {
+    timeout: Duration,
+    until_ns: u64,
+}
+
+/// What was received: `bytes[start..end]` is not read yet.
+#[derive(Debug)]
+struct Room {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    held: Held,
+}
+
+/// What came of one look at the socket.
+enum Received {
+    /// Something of TLS among itself.
+    Nothing,
+    Bytes,
+    End,
+}
+
+/// Does `work`, which may take so long in all. Afterwards an answer may take as long as it could before.
+///
+/// - `too_late`: what is said if it takes longer.
+pub(crate) fn within<W: AsMut<Wire>, T>(
+    it: &mut W,
+    timeout: Duration,
+    too_late: impl FnOnce(Duration) -> Failure,
+    work: impl FnOnce(&mut W) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let usual = it.as_mut().line.deadline.replace(Deadline::after(timeout));
+    let done = work(it);
+    it.as_mut().line.deadline = usual;
+    done.map_err(|failure| if failure.class == FailureClass::Timeout { too_late(timeout) } else { failure })
+}
+
+/// What is said where an answer may only take so long.
+pub(crate) fn no_answer(within: Duration) -> String {
+    format!("no answer within {within:?}")
+}
+
+impl AsMut<Self> for Wire {
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl Wire {
+    /// Connects, waiting for it.
+    pub(crate) fn connect(place: &Place, cut: &Cut) -> Result<Self, Failure> {
+        let socket = place.connect()?;
+        cut.arm_socket(socket.try_clone().map_err(|e| place.cannot_connect(&e))?.into());
+        Ok(Self::new(socket))
+    }
+
+    pub(crate) fn new(socket: Socket) -> Self {
+        let is_local = socket.local_addr().is_ok_and(|address| address.domain() == Domain::UNIX);
+        let line =
+            Line { socket, is_local, deadline: None, of_socket: None, has_sent: false, has_received: false };
+        Self { line, tls: None, opened: Vec::new(), room: Room::new(), out: Vec::new() }
+    }
+
+    /// The socket once more, for what cuts it from outside.
+    pub(crate) fn try_clone(&self) -> Result<OwnedFd, Failure> {
+        let clone = self.line.socket.try_clone().map_err(|e| connection_failure("cannot connect", &e))?;
+        Ok(clone.into())
+    }
+
+    /// As [`Place::is_private`].
+    pub(crate) fn is_private(&self, place: &Place) -> bool {
+        place.is_private(&self.line.socket)
+    }
+
+    /// An event begins, which may take so long; `None`: as long as it takes.
+    pub(super) fn begin(&mut self, timeout: Option<Duration>) {
+        (self.line.has_sent, self.line.has_received) = (false, false);
+        if let Some(timeout) = timeout {
+            self.line.deadline = Some(Deadline::after(timeout));
+        }
+    }
+
+    /// The event has ended. Yields whether something of it was sent.
+    pub(super) fn end(&mut self, timeout: Option<Duration>) -> bool {
+        if timeout.is_some() {
+            self.line.deadline = None;
+        }
+        self.line.has_sent
+    }
+
+    /// Whether the server has closed the connection before it had read what the event has sent.
+    pub(super) fn is_unread(&self) -> bool {
+        !self.line.has_received && is_unread(&self.line.socket)
+    }
+
+    /// Ends the making of a connection: calls on the socket wait for ever again. Each that does not costs the kernel a timer.
+    pub(crate) fn settle(&mut self) -> Result<(), Failure> {
+        if self.line.of_socket.is_some() { self.line.set(None) } else { Ok(()) }
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(tls) = &mut self.tls else { return self.line.write(bytes) };
+        self.out.clear();
+        tls.seal(bytes, &mut self.out);
+        self.line.write(&self.out)
+    }
+
+    /// Speaks TLS from now on: shakes hands, waiting for it.
+    pub(crate) fn start_tls(&mut self, plan: &Plan) -> Result<(), Failure> {
+        if !self.room.is_empty() {
+            // Whoever is on the way might have put it there, for us to read as if it were the server's.
+            let text = "the server said something before TLS that nobody asked for";
+            return Err(Failure::new(FailureClass::Connection, text));
+        }
+        self.tls = Some(Box::new(Tls::new(plan)?));
+        self.shake_hands().map_err(|failure| match failure.class {
+            FailureClass::Connection => {
+                Failure { text: format!("cannot begin TLS: {}", failure.text), ..failure }
+            }
+            _ => failure,
+        })
+    }
+
+    fn shake_hands(&mut self) -> Result<(), Failure> {
+        self.send(&[])?;
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            if matches!(self.receive(Line::read)?, Received::End) {
+                return Err(closed());
+            }
+        }
+        Ok(())
+    }
+
+    /// What of TLS stands behind the server's name.
+    pub(crate) fn tls_version(&self) -> &'static str {
+        self.tls.as_ref().map_or("", |tls| tls.version())
+    }
+
+    /// The socket and the TLS on it, for a loop that waits for many.
+    ///
+    /// # Errors
+    ///
+    /// The server has said more than it was asked.
+    pub(crate) fn into_parts(self) -> Result<(Socket, Option<Tls>), Failure> {
+        if !self.room.is_empty() {
+            let text = "the server sent something that nobody asked for";
+            return Err(Failure::new(FailureClass::Connection, text));
+        }
+        Ok((self.line.socket, self.tls.map(|tls| *tls)))
+    }
+
+    /// Hands what has come to `hear`, and receives more, until that has its answer.
+    ///
+    /// - `hear`: yields the bytes that it has taken, which it does not see again, and its answer; whether nothing follows is
+    ///   its second argument.
+    pub(crate) fn hear<T>(
+        &mut self,
+        mut hear: impl FnMut(&[u8], bool) -> (usize, Option<T>),
+    ) -> Result<T, Failure> {
+        self.hear_and_reply(false, |input, is_end, _| hear(input, is_end))
+    }
+
+    /// The same, with replies.
+    ///
+    /// - `has_left`: `hear` itself holds something that came and was not taken.
+    /// - `hear`: writes what is to be said to what it heard into its third argument.
+    pub(super) fn hear_and_reply<T>(
+        &mut self,
+        has_left: bool,
+        mut hear: impl FnMut(&[u8], bool, &mut Vec<u8>) -> (usize, Option<T>),
+    ) -> Result<T, Failure> {
+        let (mut has_come, mut is_end) = (has_left || !self.room.is_empty(), false);
+        loop {
+            if has_come {
+                self.out.clear();
+                let (taken, answer) = hear(self.room.unread(), is_end, &mut self.out);
+                self.room.start += taken;
+                let replied = self.reply();
+                match answer {
+                    // If the reply could not be sent, the next event finds out.
+                    Some(answer) => return Ok(answer),
+                    None if is_end => return Err(closed()),
+                    None => replied?,
+                }
+            }
+            let received = self.receive(Line::read)?;
+            (has_come, is_end) = (!matches!(received, Received::Nothing), matches!(received, Received::End));
+        }
+    }
+
+    /// Hands what came with the last answer and was not taken to `hear`: the server was not asked for it yet.
+    ///
+    /// - `has_left`, `hear`: as in [`Self::hear_and_reply`] and [`Self::hear_unasked`].
+    pub(crate) fn hear_left(
+        &mut self,
+        has_left: bool,
+        mut hear: impl FnMut(&[u8]) -> (usize, Option<Failure>),
+    ) -> Result<(), Failure> {
+        let mut may_go_on = has_left || !self.room.is_empty();
+        while may_go_on {
+            let (taken, failure) = hear(self.room.unread());
+            self.room.start += taken;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            // If it takes nothing, the rest has not come.
+            may_go_on = taken > 0 && !self.room.is_empty();
+        }
+        Ok(())
+    }
+
+    /// Hands what came while nothing was asked to `hear`, without waiting. Fails if the connection is over.
+    ///
+    /// - `hear`: yields the bytes that it has taken, and why the connection is of no use any more; writes replies into its
+    ///   second argument.
+    pub(crate) fn hear_unasked(
+        &mut self,
+        mut hear: impl FnMut(&[u8], &mut Vec<u8>) -> (usize, Option<Failure>),
+    ) -> Result<(), Failure> {
+        while has_input(&self.line.socket)? {
+            match self.receive(Line::read_now)? {
+                Received::Nothing => continue,
+                Received::End => return Err(closed()),
+                Received::Bytes => {}
+            }
+            self.out.clear();
+            let (taken, failure) = hear(self.room.unread(), &mut self.out);
+            self.room.start += taken;
+            self.reply()?;
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what was written in reply.
+    fn reply(&mut self) -> Result<(), Failure> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let out = std::mem::take(&mut self.out);
+        let sent = self.send(&out);
+        self.out = out;
+        sent
+    }
+
+    /// Receives once.
+    fn receive(
+        &mut self,
+        read: impl FnOnce(&mut Line, &mut [u8]) -> Result<usize, Failure>,
+    ) -> Result<Received, Failure> {
+        let Self { line, tls, opened, room, out } = self;
+        room.make_free()?;
+        let bytes = read(line, &mut room.bytes[room.end..])?;
+        let Some(tls) = tls else {
+            room.end += bytes;
+            return Ok(if bytes == 0 { Received::End } else { Received::Bytes });
+        };
+        let taken = tls.take_in(&room.bytes[room.end..][..bytes], opened);
+        // What it has to say to that: also why it goes.
+        out.clear();
+        tls.seal(&[], out);
+        let said = line.write(out);
+        taken.and(said)?;
+        room.put(opened);
+        let has_opened = !opened.is_empty();
+        opened.clear();
+        Ok(match bytes {
+            _ if has_opened => Received::Bytes,
+            0 => Received::End,
+            _ => Received::Nothing,
+        })
+    }
+}
+
+impl Line {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        let mut was_early = false;
+        while !bytes.is_empty() {
+            self.allow(was_early)?;
+            was_early = false;
+            match (&self.socket).write(bytes) {
+                Ok(sent) => {
+                    self.has_sent = true;
+                    bytes = &bytes[sent..];
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => was_early = true,
+                Err(e) => return Err(connection_failure("cannot send", &e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> Result<usize, Failure> {
+        let mut was_early = false;
+        loop {
+            self.allow(was_early)?;
+            if self.is_local {
+                self.wait()?;
+            }
+            match (&self.socket).read(into) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => was_early = false,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => was_early = true,
+                Err(e) => return Err(connection_failure("cannot receive", &e)),
+                Ok(bytes) => {
+                    self.has_received |= bytes > 0;
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    /// Reads what has come already.
+    fn read_now(&mut self, into: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match (&self.socket).read(into) {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                read => return read.map_err(|e| connection_failure("cannot receive", &e)),
+            }
+        }
+    }
+
+    /// Sees to it that the next call on the socket waits for no longer than there is time. That costs two system calls, so it is
+    /// only done if the call would wait too long by more than matters, or if the last one came back too early.
+    fn allow(&mut self, was_early: bool) -> Result<(), Failure> {
+        let left = self.deadline.map(Deadline::left).transpose()?;
+        let fits = match (left, self.of_socket) {
+            (_, Some(_)) if was_early => false,
+            (Some((left, slack)), Some(of_socket)) => of_socket <= left + slack,
+            (left, None) => left.is_none(),
+            (None, Some(_)) => true,
+        };
+        if fits { Ok(()) } else { self.set(left.map(|(left, _)| left)) }
+    }
+
+    /// Has calls on the socket wait for so long, at most.
+    fn set(&mut self, at_most: Option<Duration>) -> Result<(), Failure> {
+        // Less than the kernel can count would be for ever.
+        let at_most = at_most.map(|time| time.max(TIME_MIN));
+        let set = self.socket.set_read_timeout(at_most).and_then(|()| self.socket.set_write_timeout(at_most));
+        self.of_socket = at_most;
+        set.map_err(|e| connection_failure("cannot set a time-out", &e))
+    }
+
+    /// Waits until there is something to receive, or the time is over.
+    fn wait(&self) -> Result<(), Failure> {
+        let mut socket = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        loop {
+            let left = self.deadline.map(Deadline::left).transpose()?;
+            // Rounded up: in the last millisecond it waits too.
+            let timeout_ms = left.map_or(-1, |(t, _)| i32::try_from(t.as_millis() + 1).unwrap_or(i32::MAX));
+            // SAFETY: one descriptor, which is ours and open, and lives through the call.
+            match unsafe { libc::poll(&raw mut socket, 1, timeout_ms) } {
+                1 => return Ok(()),
+                -1 => match io::Error::last_os_error() {
+                    e if e.kind() == ErrorKind::Interrupted => {}
+                    e => return Err(connection_failure("cannot receive", &e)),
+                },
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The shortest time that a call on a socket waits for.
+const TIME_MIN: Duration = Duration::from_millis(1);
+
+impl Deadline {
+    fn after(timeout: Duration) -> Self {
+        Self { timeout, until_ns: to_ns(timeout).saturating_add(Monotonic.now_ns()) }
+    }
+
+    /// The time that is left, and how much longer a call may wait.
+    fn left(self) -> Result<(Duration, Duration), Failure> {
+        match self.until_ns.saturating_sub(Monotonic.now_ns()) {
+            0 => Err(Failure::new(FailureClass::Timeout, no_answer(self.timeout))),
+            left_ns => Ok((Duration::from_nanos(left_ns), (self.timeout / 1_000).max(TIME_MIN))),
+        }
+    }
+}
+
+thread_local! {
+    /// The bytes of a wire that is gone, for the thread's next one.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Room {
+    fn new() -> Self {
+        let mut bytes = SPARE.take();
+        bytes.resize(bytes.len().max(READ_BYTES), 0);
+        Self { bytes, start: 0, end: 0, held: Held::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Sees to it that there is room behind what is unread.
+    fn make_free(&mut self) -> Result<(), Failure> {
+        if self.is_empty() {
+            (self.start, self.end) = (0, 0);
+            // What is longer was made for a message that is gone.
+            self.bytes.truncate(FREE_BYTES);
+            held::shrink(&mut self.bytes);
+        }
+        if self.end == self.bytes.len() {
+            self.grow();
+        }
+        self.held.set(self.bytes.len())
+    }
+
+    /// Makes room: about as much again as has come, which is how nothing is taken for what is only announced.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let bytes = self.bytes.len();
+        if self.end > bytes / 2 {
+            // A message that is long has room for a little more, not for as much again: others are to have some too.
+            self.bytes.resize((bytes + bytes.min(FREE_BYTES)).max(READ_BYTES), 0);
+        }
+    }
+
+    /// Puts what TLS has opened behind what is unread. It may be more than was received just now.
+    fn put(&mut self, opened: &[u8]) {
+        let end = self.end + opened.len();
+        self.bytes.resize(self.bytes.len().max(end), 0);
+        self.bytes[self.end..end].copy_from_slice(opened);
+        self.end = end;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.bytes.len() <= FREE_BYTES {
+            // At the thread's end there is nowhere to put it.
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.bytes)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    /// Both ends, ours waiting as on a socket of this machine, and as on any other.
+    fn pairs() -> [(UnixStream, Wire); 2] {
+        [true, false].map(|is_local| {
+            let (theirs, ours) = UnixStream::pair().unwrap();
+            let mut wire = Wire::new(OwnedFd::from(ours).into());
+            wire.line.is_local = is_local;
+            (theirs, wire)
+        })
+    }
+
+    fn late(timeout: Duration) -> Failure {
+        Failure::new(FailureClass::Connection, format!("too late: {timeout:?}"))
+    }
+
+    #[test]
+    fn messages_of_any_size_arrive_whole_and_large_rooms_are_given_back() {
+        for (mut theirs, mut wire) in pairs() {
+            let sizes = [1, READ_BYTES - 1, READ_BYTES, 3, 5 * READ_BYTES + 7, 3 * FREE_BYTES, 2];
+            let sent = thread::spawn(move || {
+                for (n, size) in (1u8..).zip(sizes) {
+                    theirs.write_all(&vec![n; size]).unwrap();
+                }
+            });
+            let mut longest = 0;
+            for (n, size) in (1u8..).zip(sizes) {
+                let message = |input: &[u8], _: bool| match input.get(..size) {
+                    Some(found) => (size, Some(found.iter().all(|b| *b == n))),
+                    None => (0, None),
+                };
+                assert!(wire.hear(message).unwrap());
+                longest = longest.max(size);
+                let room = wire.room.bytes.len();
+                assert!(room <= longest + FREE_BYTES + READ_BYTES, "{room} for {longest}");
+            }
+            sent.join().unwrap();
+            let failure = wire.hear(|_, _| (0, None::<()>)).unwrap_err();
+            assert_eq!(failure, closed());
+            assert!(wire.room.bytes.len() <= FREE_BYTES);
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_something_again_and_again_has_no_more_time_than_one_that_says_nothing() {
+        for (mut theirs, mut wire) in pairs() {
+            // Until the other side has gone; each message comes well within the time.
+            let talks = thread::spawn(move || while theirs.write_all(b"N").is_ok() {});
+            let timeout = Duration::from_millis(20);
+            let hear = |wire: &mut Wire| wire.hear(|input, _| (input.len(), None::<()>));
+            let failure = within(&mut wire, timeout, late, hear).unwrap_err();
+            assert_eq!(failure, late(timeout));
+            assert!(wire.line.deadline.is_none());
+            drop(wire);
+            talks.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_server_that_reads_nothing_is_not_waited_for_either() {
+        for (_theirs, mut wire) in pairs() {
+            let timeout = Duration::from_millis(5);
+            let send = |wire: &mut Wire| wire.send(&vec![0; 64 << 20]);
+            assert_eq!(within(&mut wire, timeout, late, send).unwrap_err(), late(timeout));
+        }
+    }
+
+    #[test]
+    fn an_answer_may_take_as_long_as_it_takes_after_one_that_had_a_limit() {
+        let echo = |wire: &mut Wire| {
+            wire.send(b"x")?;
+            wire.hear(|input, _| (input.len(), Some(input.len())))
+        };
+        for (theirs, mut wire) in pairs() {
+            for timeout in [Some(Duration::from_mins(1)), None] {
+                wire.line.set(Some(Duration::from_millis(2))).unwrap();
+                // It says nothing before our first call on the socket has come back too early, and the limit was taken away.
+                let (mut slow, watched) =
+                    (theirs.try_clone().unwrap(), wire.line.socket.try_clone().unwrap());
+                let is_local = wire.line.is_local;
+                let says = thread::spawn(move || {
+                    while !is_local && watched.read_timeout().unwrap().is_some_and(|t| t.as_millis() < 1_000)
+                    {
+                        thread::yield_now();
+                    }
+                    slow.write_all(b"y").unwrap();
+                });
+                let heard = match timeout {
+                    Some(timeout) => within(&mut wire, timeout, late, echo),
+                    None => echo(&mut wire),
+                };
+                assert_eq!(heard, Ok(1));
+                says.join().unwrap();
+                wire.settle().unwrap();
+                assert_eq!(wire.line.socket.read_timeout().unwrap(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn exchanges_that_may_take_equally_long_set_the_sockets_limit_once() {
+        for (mut theirs, mut wire) in pairs() {
+            let echoes = thread::spawn(move || {
+                let mut byte = [0];
+                while theirs.read_exact(&mut byte).is_ok() && theirs.write_all(&byte).is_ok() {}
+            });
+            let mut limits = Vec::new();
+            for _ in 0..1_000 {
+                let echo = |wire: &mut Wire| {
+                    wire.send(b"x")?;
+                    wire.hear(|input, _| (input.len(), Some(())))
+                };
+                within(&mut wire, Duration::from_hours(1), late, echo).unwrap();
+                limits.push(wire.line.of_socket);
+            }
+            limits.dedup();
+            // 3.6 s of an hour do not matter.
+            assert_eq!(limits.len(), 1, "{limits:?}");
+            drop(wire);
+            echoes.join().unwrap();
+        }
+    }
+}

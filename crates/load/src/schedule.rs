@@ -1,0 +1,6 @@
+//! When events are due: pure functions of the settings, the seed and an event's number.
+
+pub(crate) mod due;
+pub(crate) mod lead;
+pub mod pace;
+pub mod random;

@@ -1,0 +1,198 @@
+//! How long before a due time a worker asks to be woken.
+//!
+//! A sleep ends late: the timer's interrupt, the CPU's way out of its sleep and the scheduler take some tens of
+//! microseconds, in a virtual machine more. All workers together learn how late from their own wake-ups, from the warm-up on:
+//! the *lead* is the running 90th percentile of it. A worker asks to be woken that much before the due time and spins
+//! what is left.
+//!
+//! Spinning has a budget, a share of one CPU for all workers together, and less if the machine has less than one idle CPU. If the
+//! budget is used up, the lead shrinks: at the shortest wake-up latency it costs nothing and still removes most of the lateness.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A lead is no longer than this. A wake-up that takes longer waited for a CPU, which no lead mends.
+const LEAD_MAX_NS: u64 = 300_000;
+/// The quantile of the wake-up latencies that is learned.
+const QUANTILE: f64 = 0.9;
+/// How far one wake-up moves the estimate: a share of it, and at least this.
+const STEP_SHARE: f64 = 1.0 / 32.0;
+const STEP_MIN_NS: f64 = 500.0;
+/// Spinning that may be saved up, in time that the budget accrues.
+const SAVED_MAX: Duration = Duration::from_millis(200);
+const MILLION: u64 = 1_000_000;
+
+/// What all workers have learned. They write it without a lock: of two that do so at once, one wake-up may be lost.
+#[derive(Debug)]
+pub(crate) struct Lead {
+    /// Millionths of a CPU that may be spun; 0: no lead.
+    budget_e6: u64,
+    /// Millionths of the budget that the machine has room for.
+    room_e6: AtomicU64,
+    /// The running percentile.
+    wake_ns: AtomicU64,
+    /// The lead that the budget allows.
+    allowed_ns: AtomicU64,
+    /// Spinning that is left.
+    left_ns: AtomicI64,
+    /// When the budget accrued last; 0 before the first wake-up.
+    accrued_ns: AtomicU64,
+    first_ns: AtomicU64,
+    spun_ns: AtomicU64,
+}
+
+/// What being on time took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spent {
+    pub(crate) lead_ns: u64,
+    /// Of one CPU.
+    pub(crate) spun_ratio: f64,
+}
+
+impl Lead {
+    /// - `budget_ratio`: share of a CPU; 0 turns the lead off.
+    pub(crate) fn new(budget_ratio: f64) -> Self {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share, from 0 on")]
+        let budget_e6 = (budget_ratio * MILLION as f64) as u64;
+        Self {
+            budget_e6,
+            room_e6: AtomicU64::new(MILLION),
+            wake_ns: AtomicU64::new(0),
+            allowed_ns: AtomicU64::new(LEAD_MAX_NS),
+            left_ns: AtomicI64::new(0),
+            accrued_ns: AtomicU64::new(0),
+            first_ns: AtomicU64::new(0),
+            spun_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.budget_e6 > 0
+    }
+
+    /// The lead now.
+    pub(crate) fn ns(&self) -> u64 {
+        if !self.is_on() {
+            return 0;
+        }
+        self.wake_ns.load(Ordering::Relaxed).min(self.allowed_ns.load(Ordering::Relaxed))
+    }
+
+    /// Learns from a sleep that was asked to end at `asked_ns` and ended at `woke_ns`, before an event due at `due_ns`.
+    pub(crate) fn note(&self, asked_ns: u64, woke_ns: u64, due_ns: u64) {
+        if !self.is_on() {
+            return;
+        }
+        let late_ns = woke_ns.saturating_sub(asked_ns) as f64;
+        let is_first = self.accrued_ns.load(Ordering::Relaxed) == 0;
+        let before_ns = if is_first { late_ns } else { self.wake_ns.load(Ordering::Relaxed) as f64 };
+        let step_ns = (before_ns * STEP_SHARE).max(STEP_MIN_NS);
+        let moved_ns = if late_ns > before_ns { QUANTILE * step_ns } else { (QUANTILE - 1.0) * step_ns };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let after_ns = (before_ns + moved_ns).clamp(0.0, LEAD_MAX_NS as f64) as u64;
+        self.wake_ns.store(after_ns, Ordering::Relaxed);
+        self.spend(woke_ns, due_ns.saturating_sub(woke_ns));
+    }
+
+    /// The machine has so many idle CPUs.
+    pub(crate) fn note_idle_cpus(&self, idle: f64) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let room_e6 = (idle.clamp(0.0, 1.0) * MILLION as f64) as u64;
+        self.room_e6.store(room_e6, Ordering::Relaxed);
+    }
+
+    /// What it took until `now_ns`; `None` if it is off, or no worker has slept yet.
+    pub(crate) fn spent(&self, now_ns: u64) -> Option<Spent> {
+        let first_ns = self.first_ns.load(Ordering::Relaxed);
+        let span_ns = now_ns.saturating_sub(first_ns);
+        if !self.is_on() || first_ns == 0 || span_ns == 0 {
+            return None;
+        }
+        let spun_ratio = self.spun_ns.load(Ordering::Relaxed) as f64 / span_ns as f64;
+        Some(Spent { lead_ns: self.ns(), spun_ratio })
+    }
+
+    fn spend(&self, now_ns: u64, spun_ns: u64) {
+        let before_ns = self.accrued_ns.fetch_max(now_ns, Ordering::Relaxed);
+        if before_ns == 0 {
+            self.first_ns.store(now_ns, Ordering::Relaxed);
+        }
+        let since_ns = if before_ns == 0 { 0 } else { now_ns.saturating_sub(before_ns) };
+        let accrues_e6 = self.budget_e6 * self.room_e6.load(Ordering::Relaxed) / MILLION;
+        let of = |span_ns: u64| {
+            let share_ns = u128::from(span_ns) * u128::from(accrues_e6) / u128::from(MILLION);
+            i64::try_from(share_ns).unwrap_or(i64::MAX)
+        };
+        self.spun_ns.fetch_add(spun_ns, Ordering::Relaxed);
+        let spent_ns = i64::try_from(spun_ns).unwrap_or(i64::MAX);
+        let left_ns =
+            self.left_ns.load(Ordering::Relaxed).saturating_add(of(since_ns)).saturating_sub(spent_ns);
+        let saved_max_ns = of(crate::engine::to_ns(SAVED_MAX));
+        // What was spent too much is worked off, but not for ever.
+        self.left_ns.store(left_ns.clamp(-saved_max_ns - 1, saved_max_ns), Ordering::Relaxed);
+        let allowed_ns = self.allowed_ns.load(Ordering::Relaxed);
+        let allowed_ns = if left_ns < 0 {
+            allowed_ns - allowed_ns.div_ceil(16)
+        } else {
+            allowed_ns + allowed_ns / 64 + 100
+        };
+        self.allowed_ns.store(allowed_ns.min(LEAD_MAX_NS), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::random::Random;
+
+    /// Plays a worker that is woken 40 to 60 us late, one time in fifty 500 us later still; returns the latenesses and what
+    /// was spun, both of the second half.
+    fn play(lead: &Lead, gap_ns: u64, events: u64) -> (Vec<u64>, f64) {
+        let mut random = Random::of(9, gap_ns);
+        let (mut late, mut spun_ns) = (Vec::new(), 0);
+        for event in 1..=events {
+            let due_ns = 1_000_000_000 + event * gap_ns;
+            let asked_ns = due_ns - lead.ns();
+            let tail_ns = if random.below(50) == 0 { 500_000 } else { 0 };
+            let woke_ns = asked_ns + 40_000 + random.below(20_000) + tail_ns;
+            lead.note(asked_ns, woke_ns, due_ns);
+            if event > events / 2 {
+                late.push(woke_ns.saturating_sub(due_ns));
+                spun_ns += due_ns.saturating_sub(woke_ns);
+            }
+        }
+        late.sort_unstable();
+        (late, spun_ns as f64 / (events / 2 * gap_ns) as f64)
+    }
+
+    #[test]
+    fn a_worker_learns_how_late_it_wakes_and_is_on_time_nine_times_of_ten() {
+        let lead = Lead::new(0.05);
+        let (late, spun) = play(&lead, 1_000_000, 4_000);
+        assert_eq!(late[late.len() / 2], 0);
+        assert_eq!(late[late.len() * 85 / 100], 0);
+        assert!(spun < 0.05, "{spun}");
+        assert!((55_000..65_000).contains(&lead.ns()), "the 90th percentile is 58 us: {}", lead.ns());
+    }
+
+    #[test]
+    fn spinning_stays_within_its_budget_and_the_rest_of_the_lead_remains() {
+        for (gap_ns, budget) in [(20_000, 0.05), (100_000, 0.05), (100_000, 0.01)] {
+            let lead = Lead::new(budget);
+            let (late, spun) = play(&lead, gap_ns, 200_000);
+            assert!(spun <= budget * 1.1, "{gap_ns}: {spun}");
+            assert!(late[late.len() / 2] < 25_000, "half of 50 us at most: {}", late[late.len() / 2]);
+        }
+    }
+
+    #[test]
+    fn a_machine_without_an_idle_cpu_is_not_spun_on() {
+        let lead = Lead::new(0.05);
+        lead.note_idle_cpus(0.0);
+        let (_, spun) = play(&lead, 1_000_000, 4_000);
+        assert!(spun < 0.002, "{spun}");
+        let off = Lead::new(0.0);
+        let (late, spun) = play(&off, 1_000_000, 400);
+        assert!(spun == 0.0 && late[0] >= 40_000 && off.spent(u64::MAX).is_none());
+    }
+}

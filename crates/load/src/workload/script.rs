@@ -1,0 +1,501 @@
+//! Scripts of SQL statements: what pgbench's can say, on any SQL target.
+//!
+//! An event does one script, drawn by the scripts' weights. Its variables begin unset, or as the command line defines
+//! them, and everything random in it follows from the event's number: an event that is tried again does the same.
+
+mod expression;
+mod parse;
+mod place;
+mod value;
+
+use std::collections::BTreeSet;
+
+use record::load::ScriptSettings;
+
+use self::expression::{Expression, Scene};
+use self::parse::{Command, Keep, Names};
+use self::place::{Place, Problem};
+use self::value::Value;
+use crate::driver::sql::broken::VALUE_BYTES_MAX;
+use crate::driver::{Failure, FailureClass, Laps, OperationShare};
+use crate::schedule::random::Random;
+use crate::workload::sql::{Ask, Parameter, Row, StatementText, Turn};
+
+/// The scripts of a load, ready to be done.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    each: Vec<Script>,
+    weights: u64,
+    statements: Vec<StatementText>,
+    /// The script and the place of each of them.
+    places: Vec<(usize, Place)>,
+    operations: Vec<OperationShare>,
+    names: Vec<String>,
+    /// What variables hold when an event begins.
+    defined: Vec<Option<Value>>,
+    seed: u64,
+}
+
+#[derive(Debug)]
+struct Script {
+    name: String,
+    weight: u32,
+    steps: Vec<(Place, Step)>,
+    /// The operation that spans all of it, where there are several.
+    span: Option<usize>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Set {
+        slot: usize,
+        to: Expression,
+    },
+    Sql {
+        statement: usize,
+        operation: usize,
+        parameters: Vec<(Place, usize)>,
+        keep: Keep,
+    },
+    Sleep {
+        amount: Expression,
+        unit_ns: u64,
+    },
+    /// Goes on at a later step where it is not true.
+    Unless {
+        condition: Expression,
+        to: usize,
+    },
+    Jump {
+        to: usize,
+    },
+}
+
+/// Statements with more parameters than this need room that is made for them.
+const PARAMETERS_INLINE: usize = 16;
+
+impl Scripts {
+    /// Reads the scripts; what is wrong is told by file, line and column.
+    pub(crate) fn new(settings: &ScriptSettings, seed: u64) -> Result<Self, String> {
+        if settings.files.is_empty() {
+            return Err("no script is given: name one with --script FILE".to_owned());
+        }
+        let mut names = Names::default();
+        let slots: Vec<usize> = settings.defines.iter().map(|(name, _)| names.slot(name)).collect();
+        let mut scripts = Self {
+            each: Vec::new(),
+            weights: settings.files.iter().map(|f| u64::from(f.weight)).sum(),
+            statements: Vec::new(),
+            places: Vec::new(),
+            operations: Vec::new(),
+            names: Vec::new(),
+            defined: Vec::new(),
+            seed,
+        };
+        if scripts.weights == 0 {
+            return Err("every script has a weight of 0: none would be done".to_owned());
+        }
+        let mut stems = BTreeSet::new();
+        for file in &settings.files {
+            let problem = |problem: Problem| problem.in_file(&file.name);
+            let written = parse::parse(&file.text, &mut names).map_err(problem)?;
+            if written.commands.is_empty() {
+                return Err(format!(
+                    "{}: the script does nothing: it has neither a statement nor a command",
+                    file.name
+                ));
+            }
+            check_variables(&written.commands, &names, &slots).map_err(problem)?;
+            let stem = unused_stem(&file.name, &mut stems);
+            let span = (settings.files.len() > 1).then(|| scripts.add_operation(&stem, 1));
+            let steps = scripts.compile(written.commands, &stem).map_err(problem)?;
+            scripts.each.push(Script { name: file.name.clone(), weight: file.weight, steps, span });
+        }
+        scripts.defined = vec![None; names.0.len()];
+        for (slot, (_, value)) in slots.into_iter().zip(&settings.defines) {
+            let text = Value::Text(value.clone());
+            scripts.defined[slot] = Some(text.number(Place::START).unwrap_or(text));
+        }
+        scripts.names = names.0;
+        Ok(scripts)
+    }
+
+    pub(crate) fn statements(&self) -> &[StatementText] {
+        &self.statements
+    }
+
+    pub(crate) fn operations(&self) -> Vec<OperationShare> {
+        self.operations.clone()
+    }
+
+    /// A failure of a statement with the statement's place, where the statement may be the reason.
+    pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
+        if matches!(failure.class, FailureClass::Connection | FailureClass::Machine) {
+            return failure;
+        }
+        let (script, at) = self.places[statement];
+        let text = at.problem(failure.text).in_file(&self.each[script].name);
+        Failure { text, ..failure }
+    }
+
+    /// Names are told apart: two statements may begin on one line.
+    fn add_operation(&mut self, wanted: &str, per_event_max: u32) -> usize {
+        let is_taken = |name: &str| self.operations.iter().any(|o| o.name == name);
+        let others = (2..).map(|number| format!("{wanted}-{number}"));
+        let mut names = std::iter::once(wanted.to_owned()).chain(others);
+        let name = names.find(|name| !is_taken(name)).expect("there are more numbers than statements");
+        self.operations.push(OperationShare { name: name.into(), per_event: None, per_event_max });
+        self.operations.len() - 1
+    }
+
+    /// Steps with jumps in place of `\if`.
+    fn compile(
+        &mut self,
+        commands: Vec<(Place, Command)>,
+        stem: &str,
+    ) -> Result<Vec<(Place, Step)>, Problem> {
+        let mut steps: Vec<(Place, Step)> = Vec::new();
+        let mut open: Vec<Branches> = Vec::new();
+        let digits = commands.last().map_or(1, |(last, _)| last.line.to_string().len());
+        for (at, command) in commands {
+            match command {
+                Command::Set { slot, to } => steps.push((at, Step::Set { slot, to })),
+                Command::Sleep { amount, unit_ns } => steps.push((at, Step::Sleep { amount, unit_ns })),
+                Command::Sql { text, parameters, keep } => {
+                    let operation = self.add_operation(&operation_name(stem, at, digits, &text), 1);
+                    self.statements.push(text);
+                    self.places.push((self.each.len(), at));
+                    let statement = self.statements.len() - 1;
+                    steps.push((at, Step::Sql { statement, operation, parameters, keep }));
+                }
+                Command::If(condition) => {
+                    open.push(Branches { at, condition_at: Some(steps.len()), ends: Vec::new() });
+                    steps.push((at, Step::Unless { condition, to: 0 }));
+                }
+                Command::ElseIf(condition) => {
+                    let branches = open.last_mut().ok_or_else(|| at.problem("\\elif without \\if"))?;
+                    branches.next(at, &mut steps)?;
+                    branches.condition_at = Some(steps.len());
+                    steps.push((at, Step::Unless { condition, to: 0 }));
+                }
+                Command::Else => {
+                    let branches = open.last_mut().ok_or_else(|| at.problem("\\else without \\if"))?;
+                    branches.next(at, &mut steps)?;
+                }
+                Command::EndIf => {
+                    let branches = open.pop().ok_or_else(|| at.problem("\\endif without \\if"))?;
+                    branches.close(&mut steps);
+                }
+            }
+        }
+        match open.pop() {
+            Some(branches) => Err(branches.at.problem("this \\if is not ended: \\endif is missing")),
+            None => Ok(steps),
+        }
+    }
+}
+
+/// An `\if` that is still open.
+struct Branches {
+    at: Place,
+    /// The condition whose branch is being read; `None` after `\else`.
+    condition_at: Option<usize>,
+    /// Jumps to behind `\endif`.
+    ends: Vec<usize>,
+}
+
+impl Branches {
+    /// Ends a branch; the next begins.
+    fn next(&mut self, at: Place, steps: &mut Vec<(Place, Step)>) -> Result<(), Problem> {
+        let condition_at =
+            self.condition_at.take().ok_or_else(|| at.problem("nothing but \\endif can follow \\else"))?;
+        self.ends.push(steps.len());
+        steps.push((at, Step::Jump { to: 0 }));
+        let here = steps.len();
+        jump(&mut steps[condition_at].1, here);
+        Ok(())
+    }
+
+    fn close(self, steps: &mut [(Place, Step)]) {
+        let here = steps.len();
+        for from in self.condition_at.into_iter().chain(self.ends) {
+            jump(&mut steps[from].1, here);
+        }
+    }
+}
+
+fn jump(step: &mut Step, here: usize) {
+    match step {
+        Step::Unless { to, .. } | Step::Jump { to } => *to = here,
+        _ => unreachable!("only jumps are mended"),
+    }
+}
+
+/// Every variable that is read must be able to have a value: from the command line, a `\set`, or an answer.
+fn check_variables(commands: &[(Place, Command)], names: &Names, defined: &[usize]) -> Result<(), Problem> {
+    let keeps = |c: &Command| matches!(c, Command::Sql { keep, .. } if *keep != Keep::Nothing);
+    // What the columns of an answer are called, only the server knows.
+    if commands.iter().any(|(_, c)| keeps(c)) {
+        return Ok(());
+    }
+    let mut known: BTreeSet<usize> = defined.iter().copied().collect();
+    let check = |known: &BTreeSet<usize>, at: Place, slot: usize| {
+        let name = &names.0[slot];
+        let problem = || {
+            at.problem(format!(
+                "unknown variable `{name}`: set it with \\set before, or with --define {name}=VALUE"
+            ))
+        };
+        if known.contains(&slot) { Ok(()) } else { Err(problem()) }
+    };
+    for (_, command) in commands {
+        match command {
+            Command::Sql { parameters, .. } => {
+                parameters.iter().try_for_each(|(at, slot)| check(&known, *at, *slot))?;
+            }
+            Command::Set { to: e, .. }
+            | Command::Sleep { amount: e, .. }
+            | Command::If(e)
+            | Command::ElseIf(e) => {
+                e.each_variable(&mut |at, slot| check(&known, at, slot))?;
+            }
+            Command::Else | Command::EndIf => {}
+        }
+        if let Command::Set { slot, .. } = command {
+            known.insert(*slot);
+        }
+    }
+    Ok(())
+}
+
+/// What a script is called in records: its file's name without folders and ending.
+fn unused_stem(name: &str, used: &mut BTreeSet<String>) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    let plain: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+        .collect();
+    let mut stem = plain.clone();
+    let mut number = 1;
+    while !used.insert(stem.clone()) {
+        number += 1;
+        stem = format!("{plain}-{number}");
+    }
+    stem
+}
+
+/// `transfer:07-begin`, where the script has up to 99 lines: so that names sort as lines do.
+fn operation_name(stem: &str, at: Place, digits: usize, text: &StatementText) -> String {
+    let text = text.with_marks(|_| String::new());
+    let verb: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+    format!("{stem}:{:0digits$}-{}", at.line, verb.to_ascii_lowercase())
+}
+
+/// One script as it goes on, statement by statement.
+#[derive(Debug)]
+pub(crate) struct Course {
+    random: Random,
+    script: usize,
+    /// The step that comes next.
+    next: usize,
+    variables: Vec<Option<Value>>,
+    /// The row that was wanted last.
+    row: Row,
+    /// The step whose answer is in there.
+    kept: Option<usize>,
+    /// The statement that was asked last.
+    statement: usize,
+}
+
+impl Course {
+    pub(crate) fn new() -> Self {
+        let (variables, row) = (Vec::new(), Row::default());
+        Self { random: Random::of(0, 0), script: 0, next: 0, variables, row, kept: None, statement: 0 }
+    }
+
+    /// Begins a script, drawn by the weights.
+    pub(crate) fn begin(&mut self, scripts: &Scripts, mut random: Random) {
+        let mut drawn = random.below(scripts.weights);
+        let chosen = scripts.each.iter().position(|script| {
+            let is_it = drawn < script.weight.into();
+            drawn = drawn.saturating_sub(script.weight.into());
+            is_it
+        });
+        self.script = chosen.expect("the draw is below the sum of the weights");
+        (self.random, self.next, self.kept) = (random, 0, None);
+        self.variables.clear();
+        self.variables.extend_from_slice(&scripts.defined);
+    }
+
+    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+        self.kept.map(|_| &mut self.row)
+    }
+
+    /// The failure of the statement that was asked last, with its place.
+    pub(crate) fn placed(&self, scripts: &Scripts, failure: Failure) -> Failure {
+        scripts.placed(self.statement, failure)
+    }
+
+    /// Goes on to the next statement or rest; the one before has its answer.
+    pub(crate) fn turn(&mut self, scripts: &Scripts, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+        let script = &scripts.each[self.script];
+        let wrong = |p: Problem| Failure::new(FailureClass::Application, p.in_file(&script.name));
+        if let Some(step) = self.kept.take() {
+            self.keep(scripts, &script.steps[step]).map_err(wrong)?;
+        }
+        while let Some((at, step)) = script.steps.get(self.next) {
+            self.next += 1;
+            let mut scene = Scene {
+                variables: &self.variables,
+                names: &scripts.names,
+                random: &mut self.random,
+                seed: scripts.seed,
+            };
+            match step {
+                Step::Set { slot, to } => {
+                    let value = to.value(&mut scene).map_err(wrong)?;
+                    self.variables[*slot] = Some(value);
+                }
+                Step::Unless { condition, to } => {
+                    if !condition.is_true(&mut scene).map_err(wrong)? {
+                        self.next = *to;
+                    }
+                }
+                Step::Jump { to } => self.next = *to,
+                Step::Sleep { amount, unit_ns } => {
+                    let amount = amount.value(&mut scene).and_then(|v| v.real(*at)).map_err(wrong)?;
+                    return Ok(Turn::Rest { for_ns: nanoseconds(amount, *unit_ns) });
+                }
+                Step::Sql { statement, operation, parameters, keep } => {
+                    self.kept = (*keep != Keep::Nothing).then_some(self.next - 1);
+                    self.statement = *statement;
+                    self.ask(scripts, (*statement, parameters), ask).map_err(|failed| match failed {
+                        Failed::Here(problem) => wrong(problem),
+                        Failed::There(failure) => scripts.placed(*statement, failure),
+                    })?;
+                    return Ok(Turn::Asked { operation: *operation });
+                }
+            }
+        }
+        Ok(Turn::Over)
+    }
+
+    fn ask(
+        &mut self,
+        scripts: &Scripts,
+        (statement, slots): (usize, &[(Place, usize)]),
+        ask: &mut Ask<'_>,
+    ) -> Result<(), Failed> {
+        let value_of = |(at, slot): &(Place, usize)| match &self.variables[*slot] {
+            Some(value) => Ok(value.parameter()),
+            None => Err(Failed::Here(at.problem(format!("`{}` is not set here", scripts.names[*slot])))),
+        };
+        let mut inline = [Parameter::Null; PARAMETERS_INLINE];
+        let many;
+        let parameters = if let Some(inline) = inline.get_mut(..slots.len()) {
+            for (parameter, slot) in inline.iter_mut().zip(slots) {
+                *parameter = value_of(slot)?;
+            }
+            &*inline
+        } else {
+            many = slots.iter().map(value_of).collect::<Result<Vec<_>, _>>()?;
+            &many[..]
+        };
+        let wanted = self.kept.map(|_| &mut self.row);
+        ask(statement, parameters, wanted).map_err(Failed::There)
+    }
+
+    /// Sets the variables that are called after the columns of the answer; the rest of the answer is not kept.
+    fn keep(&mut self, scripts: &Scripts, step: &(Place, Step)) -> Result<(), Problem> {
+        let kept = self.set_variables(scripts, step);
+        self.row.values.clear();
+        kept
+    }
+
+    fn set_variables(&mut self, scripts: &Scripts, (at, step): &(Place, Step)) -> Result<(), Problem> {
+        let prefix = match step {
+            Step::Sql { keep: Keep::OneRow { .. }, .. } if self.row.rows != 1 => {
+                return Err(at.problem(format!("\\gset wants one row, and the answer has {}", self.row.rows)));
+            }
+            Step::Sql { keep: Keep::OneRow { prefix } | Keep::LastRow { prefix }, .. } => prefix,
+            _ => unreachable!("only answers are kept"),
+        };
+        for (name, value) in self.row.names.iter().zip(&mut self.row.values) {
+            let is_called = |known: &String| known.strip_prefix(prefix.as_str()) == Some(name);
+            // Columns that no script reads are left.
+            if let Some(slot) = scripts.names.iter().position(is_called) {
+                if value.as_ref().is_some_and(|value| value.len() > VALUE_BYTES_MAX) {
+                    let mib = VALUE_BYTES_MAX >> 20;
+                    return Err(at.problem(format!("`{name}` is longer than a variable holds: {mib} MiB")));
+                }
+                self.variables[slot] = Some(value.take().map_or(Value::Null, Value::Text));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be said of a script that came to its end.
+    pub(crate) fn close(
+        &self,
+        scripts: &Scripts,
+        is_in_transaction: bool,
+        laps: &mut Laps,
+    ) -> Result<(), Failure> {
+        let script = &scripts.each[self.script];
+        if is_in_transaction {
+            let name = &script.name;
+            let text =
+                format!("{name}: the script ends within a transaction: end it with COMMIT or ROLLBACK");
+            return Err(Failure::new(FailureClass::Application, text));
+        }
+        if let Some(span) = script.span {
+            laps.end_span(span);
+        }
+        Ok(())
+    }
+}
+
+enum Failed {
+    Here(Problem),
+    There(Failure),
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn nanoseconds(amount: f64, unit_ns: u64) -> u64 {
+    (amount.max(0.0) * unit_ns as f64) as u64
+}
+
+/// How often an expression by itself is tried before it is refused.
+const TRIES: u64 = 64;
+
+/// An expression by itself, without variables.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Formula(Expression);
+
+impl Formula {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut names = Names::default();
+        let expression = parse::expression(text, &mut names).map_err(|problem| problem.text)?;
+        if !names.0.is_empty() {
+            return Err(format!("there are no variables here, and `:{}` is one", names.0[0]));
+        }
+        let formula = Self(expression);
+        // What fails always, fails now; what fails for some draws, in the events that draw them.
+        let mut tries = (0..TRIES).map(|n| formula.write(&mut Random::of(0, n), &mut Vec::new()));
+        let fails = tries.try_fold(String::new(), |_, tried| tried.err());
+        fails.map_or(Ok(formula), Err)
+    }
+
+    /// Writes its value.
+    pub(crate) fn write(&self, random: &mut Random, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut scene = Scene { variables: &[], names: &[], random, seed: 0 };
+        let value = self.0.value(&mut scene).map_err(|problem| problem.text)?;
+        value.write(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

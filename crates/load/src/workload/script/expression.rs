@@ -1,0 +1,419 @@
+//! The expressions of `\set` and `\if`: pgbench's, with its operators, precedences and random functions.
+//!
+//! # Source
+//!
+//! <https://www.postgresql.org/docs/current/pgbench.html>, "Built-In Operators" and "Built-In Functions".
+
+use super::place::{Place, Problem};
+use super::value::Value;
+use crate::schedule::random::Random;
+use crate::workload::rows::zipfian;
+
+/// What is computed; variables are slots.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expression {
+    Value(Value),
+    Variable {
+        slot: usize,
+        at: Place,
+    },
+    Call {
+        function: Function,
+        arguments: Vec<Expression>,
+        at: Place,
+    },
+    /// Conditions with what follows from them, and what holds where none is true.
+    Case {
+        arms: Vec<(Expression, Expression)>,
+        otherwise: Option<Box<Expression>>,
+    },
+}
+
+/// Operators and functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Or,
+    And,
+    Not,
+    IsNull,
+    IsTrue,
+    IsFalse,
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    BitOr,
+    BitXor,
+    BitAnd,
+    ShiftLeft,
+    ShiftRight,
+    BitNot,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Abs,
+    Double,
+    Exp,
+    Greatest,
+    HashFnv1a,
+    HashMurmur2,
+    Int,
+    Least,
+    Ln,
+    Pi,
+    Power,
+    Random,
+    RandomExponential,
+    RandomGaussian,
+    RandomZipfian,
+    Sqrt,
+}
+
+/// Functions by their names, with how many arguments they take at least and at most.
+const FUNCTIONS: [(&str, Function, usize, usize); 19] = [
+    ("abs", Function::Abs, 1, 1),
+    ("double", Function::Double, 1, 1),
+    ("exp", Function::Exp, 1, 1),
+    ("greatest", Function::Greatest, 1, usize::MAX),
+    ("hash", Function::HashMurmur2, 1, 2),
+    ("hash_fnv1a", Function::HashFnv1a, 1, 2),
+    ("hash_murmur2", Function::HashMurmur2, 1, 2),
+    ("int", Function::Int, 1, 1),
+    ("least", Function::Least, 1, usize::MAX),
+    ("ln", Function::Ln, 1, 1),
+    ("mod", Function::Remainder, 2, 2),
+    ("pi", Function::Pi, 0, 0),
+    ("pow", Function::Power, 2, 2),
+    ("power", Function::Power, 2, 2),
+    ("random", Function::Random, 2, 2),
+    ("random_exponential", Function::RandomExponential, 3, 3),
+    ("random_gaussian", Function::RandomGaussian, 3, 3),
+    ("random_zipfian", Function::RandomZipfian, 3, 3),
+    ("sqrt", Function::Sqrt, 1, 1),
+];
+
+impl Function {
+    /// The function of a name, if it takes so many arguments.
+    pub(super) fn named(name: &str, arguments: usize, at: Place) -> Result<Self, Problem> {
+        let Some((_, function, least, most)) = FUNCTIONS.iter().find(|(known, ..)| *known == name) else {
+            let known: Vec<_> = FUNCTIONS.iter().map(|(name, ..)| *name).collect();
+            return Err(
+                at.problem(format!("unknown function `{name}`: expected one of {}", known.join(", ")))
+            );
+        };
+        if (*least..=*most).contains(&arguments) {
+            return Ok(*function);
+        }
+        let wanted = match (*least, *most) {
+            (least, usize::MAX) => format!("at least {least}"),
+            (least, most) if least == most => least.to_string(),
+            (least, most) => format!("{least} or {most}"),
+        };
+        Err(at.problem(format!("{name} is given {arguments} arguments: it takes {wanted}")))
+    }
+}
+
+/// What an expression is computed from.
+pub(super) struct Scene<'a> {
+    /// By slot; `None` where nothing was set yet.
+    pub(super) variables: &'a [Option<Value>],
+    /// What variables are called, by slot.
+    pub(super) names: &'a [String],
+    pub(super) random: &'a mut Random,
+    /// Where a hash is given no seed of its own.
+    pub(super) seed: u64,
+}
+
+impl Expression {
+    /// Its value in an event.
+    pub(super) fn value(&self, scene: &mut Scene<'_>) -> Result<Value, Problem> {
+        match self {
+            Self::Value(value) => Ok(value.clone()),
+            Self::Variable { slot, at } => scene.variables[*slot]
+                .clone()
+                .ok_or_else(|| at.problem(format!("`{}` is not set here", scene.names[*slot]))),
+            Self::Case { arms, otherwise } => {
+                for (condition, result) in arms {
+                    if condition.is_true(scene)? {
+                        return result.value(scene);
+                    }
+                }
+                otherwise.as_ref().map_or(Ok(Value::Null), |result| result.value(scene))
+            }
+            Self::Call { function, arguments, at } => call(*function, arguments, *at, scene),
+        }
+    }
+
+    /// Whether it is true: neither false, nor 0, nor NULL.
+    pub(super) fn is_true(&self, scene: &mut Scene<'_>) -> Result<bool, Problem> {
+        let at = self.place();
+        let value = self.value(scene)?;
+        if value == Value::Null { Ok(false) } else { value.boolean(at) }
+    }
+
+    /// Shows each variable that it reads.
+    pub(super) fn each_variable<E>(
+        &self,
+        show: &mut impl FnMut(Place, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Value(_) => Ok(()),
+            Self::Variable { slot, at } => show(*at, *slot),
+            Self::Call { arguments, .. } => arguments.iter().try_for_each(|a| a.each_variable(show)),
+            Self::Case { arms, otherwise } => {
+                for (condition, result) in arms {
+                    condition.each_variable(show)?;
+                    result.each_variable(show)?;
+                }
+                otherwise.as_ref().map_or(Ok(()), |e| e.each_variable(show))
+            }
+        }
+    }
+
+    fn place(&self) -> Place {
+        match self {
+            Self::Variable { at, .. } | Self::Call { at, .. } => *at,
+            Self::Case { arms, .. } => arms.first().map_or(Place::START, |(condition, _)| condition.place()),
+            Self::Value(_) => Place::START,
+        }
+    }
+}
+
+fn call(
+    function: Function,
+    arguments: &[Expression],
+    at: Place,
+    scene: &mut Scene<'_>,
+) -> Result<Value, Problem> {
+    // The second side of these is not looked at where the first decides.
+    if let (Function::And | Function::Or, [left, right]) = (function, arguments) {
+        let decides = function == Function::Or;
+        let left = left.value(scene)?;
+        if left != Value::Null && left.boolean(at)? == decides {
+            return Ok(Value::Boolean(decides));
+        }
+        let right = right.value(scene)?;
+        if right != Value::Null && right.boolean(at)? == decides {
+            return Ok(Value::Boolean(decides));
+        }
+        let is_known = left != Value::Null && right != Value::Null;
+        return Ok(if is_known { Value::Boolean(!decides) } else { Value::Null });
+    }
+    // No function but greatest and least takes more than three.
+    let mut room = [Value::Null, Value::Null, Value::Null];
+    if let (Function::Greatest | Function::Least, [first, rest @ ..]) = (function, arguments) {
+        let mut best = first.value(scene)?.number(at)?;
+        for other in rest {
+            let other = other.value(scene)?.number(at)?;
+            let is_better = if function == Function::Greatest {
+                less(&best, &other, at)?
+            } else {
+                less(&other, &best, at)?
+            };
+            best = if is_better { other } else { best };
+        }
+        return Ok(best);
+    }
+    for (value, argument) in room.iter_mut().zip(arguments) {
+        *value = argument.value(scene)?;
+    }
+    let values = &room[..arguments.len()];
+    match function {
+        Function::IsNull => return Ok(Value::Boolean(values[0] == Value::Null)),
+        Function::IsTrue => return Ok(Value::Boolean(values[0] != Value::Null && values[0].boolean(at)?)),
+        Function::IsFalse => return Ok(Value::Boolean(values[0] != Value::Null && !values[0].boolean(at)?)),
+        _ if values.contains(&Value::Null) => return Ok(Value::Null),
+        _ => {}
+    }
+    if let Some(drawn) = draw(function, values, at, scene.random)? {
+        return Ok(Value::Integer(drawn));
+    }
+    compute(function, values, at, scene.seed)
+}
+
+/// The functions that have the same value for the same arguments.
+fn compute(function: Function, values: &[Value], at: Place, seed: u64) -> Result<Value, Problem> {
+    use Value::{Boolean, Integer, Real};
+    let integer = |n: usize| values[n].integer(at);
+    let real = |n: usize| values[n].real(at);
+    let out_of_range = || at.problem("the result is out of the range of 64-bit integers".to_owned());
+    Ok(match function {
+        Function::Not => Boolean(!values[0].boolean(at)?),
+        Function::Equal => Boolean(values[0].equals(&values[1], at)?),
+        Function::Unequal => Boolean(!values[0].equals(&values[1], at)?),
+        Function::Less => Boolean(less(&values[0], &values[1], at)?),
+        Function::LessOrEqual => Boolean(!less(&values[1], &values[0], at)?),
+        Function::BitOr => Integer(integer(0)? | integer(1)?),
+        Function::BitXor => Integer(integer(0)? ^ integer(1)?),
+        Function::BitAnd => Integer(integer(0)? & integer(1)?),
+        Function::BitNot => Integer(!integer(0)?),
+        Function::ShiftLeft | Function::ShiftRight => {
+            let count = u32::try_from(integer(1)?).ok().filter(|count| *count < i64::BITS);
+            let count = count.ok_or_else(|| at.problem("a shift goes by 0 to 63 bits".to_owned()))?;
+            let left = function == Function::ShiftLeft;
+            Integer(if left { integer(0)? << count } else { integer(0)? >> count })
+        }
+        Function::Add | Function::Subtract | Function::Multiply | Function::Divide | Function::Remainder => {
+            return arithmetic(function, &values[0].number(at)?, &values[1].number(at)?, at);
+        }
+        Function::Abs => match values[0].number(at)? {
+            Integer(n) => Integer(n.checked_abs().ok_or_else(out_of_range)?),
+            _ => Real(real(0)?.abs()),
+        },
+        Function::Double => Real(real(0)?),
+        Function::Int => Integer(whole(real_or_integer(&values[0], at)?).ok_or_else(out_of_range)?),
+        Function::Exp => Real(real(0)?.exp()),
+        Function::Ln => Real(real(0)?.ln()),
+        Function::Sqrt => Real(real(0)?.sqrt()),
+        Function::Pi => Real(std::f64::consts::PI),
+        Function::Power => Real(real(0)?.powf(real(1)?)),
+        Function::HashFnv1a | Function::HashMurmur2 => {
+            let seed = if values.len() > 1 { integer(1)?.cast_unsigned() } else { seed };
+            let hash = if function == Function::HashFnv1a { fnv1a } else { murmur2 };
+            Integer(hash(integer(0)?.cast_unsigned(), seed).cast_signed())
+        }
+        _ => unreachable!("the callers did the others"),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Number {
+    Integer(i64),
+    Real(f64),
+}
+
+fn real_or_integer(value: &Value, at: Place) -> Result<Number, Problem> {
+    Ok(match value.number(at)? {
+        Value::Integer(n) => Number::Integer(n),
+        other => Number::Real(other.real(at)?),
+    })
+}
+
+/// Towards zero, as a cast in C.
+#[expect(clippy::cast_possible_truncation, reason = "checked against the range before")]
+fn whole(number: Number) -> Option<i64> {
+    match number {
+        Number::Integer(n) => Some(n),
+        Number::Real(x) => (x.abs() < 9.2e18).then_some(x as i64),
+    }
+}
+
+fn less(a: &Value, b: &Value, at: Place) -> Result<bool, Problem> {
+    Ok(match (a.number(at)?, b.number(at)?) {
+        (Value::Integer(a), Value::Integer(b)) => a < b,
+        (a, b) => a.real(at)? < b.real(at)?,
+    })
+}
+
+fn arithmetic(function: Function, a: &Value, b: &Value, at: Place) -> Result<Value, Problem> {
+    let by_zero = || at.problem("a division by zero".to_owned());
+    if let (Value::Integer(a), Value::Integer(b)) = (a, b) {
+        let result = match function {
+            Function::Add => a.checked_add(*b),
+            Function::Subtract => a.checked_sub(*b),
+            Function::Multiply => a.checked_mul(*b),
+            _ if *b == 0 => return Err(by_zero()),
+            Function::Divide => a.checked_div(*b),
+            // The smallest number modulo -1 is 0, though the machine's division overflows.
+            _ => Some(a.wrapping_rem(*b)),
+        };
+        let result =
+            result.ok_or_else(|| at.problem("the result is out of the range of 64-bit integers".to_owned()));
+        return Ok(Value::Integer(result?));
+    }
+    let (a, b) = (a.real(at)?, b.real(at)?);
+    Ok(Value::Real(match function {
+        Function::Add => a + b,
+        Function::Subtract => a - b,
+        Function::Multiply => a * b,
+        _ if b == 0.0 => return Err(by_zero()),
+        Function::Divide => a / b,
+        _ => a % b,
+    }))
+}
+
+/// A random whole number between two bounds, both included; `None` for a function that draws none.
+fn draw(
+    function: Function,
+    values: &[Value],
+    at: Place,
+    random: &mut Random,
+) -> Result<Option<i64>, Problem> {
+    if !matches!(
+        function,
+        Function::Random | Function::RandomExponential | Function::RandomGaussian | Function::RandomZipfian
+    ) {
+        return Ok(None);
+    }
+    let (from, to) = (values[0].integer(at)?, values[1].integer(at)?);
+    if from > to {
+        return Err(at.problem(format!("no number lies between {from} and {to}")));
+    }
+    let width = to.checked_sub(from).and_then(|w| w.checked_add(1));
+    let width =
+        width.ok_or_else(|| at.problem(format!("{from} to {to} is too wide a range")))?.cast_unsigned();
+    let parameter = values.get(2).map_or(Ok(0.0), |v| v.real(at))?;
+    let offset = match function {
+        Function::RandomExponential if parameter <= 0.0 => {
+            return Err(at.problem(format!("the parameter is {parameter}: it must be over 0")));
+        }
+        Function::RandomGaussian if parameter < 2.0 => {
+            return Err(at.problem(format!("the parameter is {parameter}: it must be at least 2")));
+        }
+        Function::RandomZipfian if !(parameter > 0.0 && parameter <= 1_000.0) => {
+            return Err(
+                at.problem(format!("the parameter is {parameter}: it must be over 0 and at most 1000"))
+            );
+        }
+        Function::Random => random.below(width),
+        Function::RandomExponential => share(width, exponential(parameter, random)),
+        Function::RandomGaussian => share(width, gaussian(parameter, random)),
+        _ => zipfian(width, parameter, random) - 1,
+    };
+    Ok(Some(from + offset.cast_signed()))
+}
+
+/// The part of a range that a number in [0, 1) points at.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the width")]
+fn share(width: u64, unit: f64) -> u64 {
+    ((width as f64 * unit) as u64).min(width - 1)
+}
+
+/// Exponential over [0, 1), cut off where its tail has a weight of e^-parameter.
+fn exponential(parameter: f64, random: &mut Random) -> f64 {
+    let cut = (-parameter).exp();
+    let uniform = 1.0 - random.unit();
+    -(cut + (1.0 - cut) * uniform).ln() / parameter
+}
+
+/// A bell over [0, 1) around its middle, cut off at `parameter` standard deviations.
+fn gaussian(parameter: f64, random: &mut Random) -> f64 {
+    loop {
+        // Box and Muller's way.
+        let (first, second) = (1.0 - random.unit(), 1.0 - random.unit());
+        let deviation = (-2.0 * first.ln()).sqrt() * (2.0 * std::f64::consts::PI * second).sin();
+        if (-parameter..parameter).contains(&deviation) {
+            return (deviation + parameter) / (2.0 * parameter);
+        }
+    }
+}
+
+/// Fowler, Noll and Vo's hash of the eight bytes of a number, the lowest first.
+fn fnv1a(number: u64, seed: u64) -> u64 {
+    let hash = 0xcbf2_9ce4_8422_2325 ^ seed;
+    number
+        .to_le_bytes()
+        .iter()
+        .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Austin Appleby's `MurmurHash2`, the 64-bit form, of the eight bytes of a number.
+fn murmur2(number: u64, seed: u64) -> u64 {
+    const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
+    let mix = |x: u64| x ^ (x >> 47);
+    let block = mix(number.wrapping_mul(FACTOR)).wrapping_mul(FACTOR);
+    let hash = (seed ^ FACTOR.wrapping_mul(8) ^ block).wrapping_mul(FACTOR);
+    mix(mix(hash).wrapping_mul(FACTOR))
+}

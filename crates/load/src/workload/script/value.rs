@@ -1,0 +1,105 @@
+//! What a variable of a script holds.
+
+use std::io::Write as _;
+
+use super::place::{Place, Problem};
+use crate::workload::sql::Parameter;
+
+/// A value. What comes from a server is text, and is read as a number where one is needed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Boolean(bool),
+    Integer(i64),
+    Real(f64),
+    Text(String),
+}
+
+impl Value {
+    pub(super) fn parameter(&self) -> Parameter<'_> {
+        match self {
+            Self::Null => Parameter::Null,
+            // Every server takes 1 and 0 for what is true and false.
+            Self::Boolean(b) => Parameter::Integer((*b).into()),
+            Self::Integer(n) => Parameter::Integer(*n),
+            Self::Real(x) => Parameter::Real(*x),
+            Self::Text(text) => Parameter::Text(text),
+        }
+    }
+
+    /// Writes it as a person would.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        // Writing into memory does not fail.
+        let _ = match self {
+            Self::Null => write!(out, "null"),
+            Self::Boolean(b) => write!(out, "{b}"),
+            Self::Integer(n) => write!(out, "{n}"),
+            Self::Real(x) => write!(out, "{x}"),
+            Self::Text(text) => write!(out, "{text}"),
+        };
+    }
+
+    pub(super) fn boolean(&self, at: Place) -> Result<bool, Problem> {
+        match self {
+            Self::Boolean(b) => Ok(*b),
+            Self::Integer(n) => Ok(*n != 0),
+            Self::Real(x) => Ok(*x != 0.0),
+            Self::Text(text) => match text.to_ascii_lowercase().as_str() {
+                "t" | "true" | "on" | "yes" | "1" => Ok(true),
+                "f" | "false" | "off" | "no" | "0" => Ok(false),
+                _ => Err(at.problem(format!("{} is neither true nor false", self.shown()))),
+            },
+            Self::Null => Err(at.problem("NULL is neither true nor false")),
+        }
+    }
+
+    /// Itself where it is a number, else the number that its text says.
+    pub(super) fn number(&self, at: Place) -> Result<Self, Problem> {
+        let wrong = || at.problem(format!("{} is no number", self.shown()));
+        match self {
+            Self::Integer(_) | Self::Real(_) => Ok(self.clone()),
+            Self::Text(text) => {
+                let text = text.trim();
+                let integer = text.parse().map(Self::Integer);
+                integer.or_else(|_| text.parse().map(Self::Real)).map_err(|_| wrong())
+            }
+            Self::Boolean(_) | Self::Null => Err(wrong()),
+        }
+    }
+
+    pub(super) fn integer(&self, at: Place) -> Result<i64, Problem> {
+        match self.number(at)? {
+            Self::Integer(n) => Ok(n),
+            _ => Err(at.problem(format!("{} is no whole number: int(...) makes it one", self.shown()))),
+        }
+    }
+
+    pub(super) fn real(&self, at: Place) -> Result<f64, Problem> {
+        match self.number(at)? {
+            Self::Integer(n) => Ok(n as f64),
+            Self::Real(x) => Ok(x),
+            _ => unreachable!("a number is one of these"),
+        }
+    }
+
+    pub(super) fn equals(&self, other: &Self, at: Place) -> Result<bool, Problem> {
+        match (self, other) {
+            (Self::Boolean(a), b) | (b, Self::Boolean(a)) => Ok(*a == b.boolean(at)?),
+            (Self::Text(a), Self::Text(b)) => Ok(a == b),
+            (a, b) => match (a.number(at)?, b.number(at)?) {
+                (Self::Integer(a), Self::Integer(b)) => Ok(a == b),
+                (a, b) => Ok(a.real(at)?.total_cmp(&b.real(at)?).is_eq()),
+            },
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Null => "NULL".to_owned(),
+            Self::Boolean(b) => format!("`{b}`"),
+            Self::Integer(n) => format!("`{n}`"),
+            Self::Real(x) => format!("`{x}`"),
+            Self::Text(text) => format!("`{text}`"),
+        }
+    }
+}

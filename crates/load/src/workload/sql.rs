@@ -1,0 +1,343 @@
+//! What all SQL targets share: numbered statements, the values they get, and the worker that has them executed.
+//!
+//! A workload knows its statements beforehand and calls them by number; how a parameter is marked, prepared, sent and
+//! read back is the driver's.
+
+use std::sync::Arc;
+
+use record::load::{LoadSettings, Workload};
+
+use crate::driver::{Attempt, Connection, Failure, FailureClass, Idle, Laps, OperationShare};
+use crate::schedule::random::Random;
+use crate::workload::oltp::{self, Shape};
+use crate::workload::script::{self, Scripts};
+
+/// One statement: the text around its parameters, one piece more than it has parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StatementText(Vec<String>);
+
+impl StatementText {
+    pub(crate) fn new(pieces: Vec<String>) -> Self {
+        assert!(!pieces.is_empty(), "a statement has text");
+        Self(pieces)
+    }
+
+    pub(crate) fn parameters(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// The text with a mark for each parameter; they are numbered from 1.
+    pub(crate) fn with_marks(&self, mark: impl Fn(usize) -> String) -> String {
+        let mut sql = self.0[0].clone();
+        for (number, piece) in (1..).zip(&self.0[1..]) {
+            sql.push_str(&mark(number));
+            sql.push_str(piece);
+        }
+        sql
+    }
+
+    /// Writes the text with its parameters in place.
+    pub(crate) fn write_values(&self, parameters: &[Parameter<'_>], quoting: Quoting, sql: &mut String) {
+        assert_eq!(parameters.len(), self.parameters(), "as many values as marks");
+        sql.clear();
+        sql.push_str(&self.0[0]);
+        for (parameter, piece) in parameters.iter().zip(&self.0[1..]) {
+            parameter.write(quoting, sql);
+            sql.push_str(piece);
+        }
+    }
+}
+
+/// A value that a statement gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Parameter<'a> {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(&'a str),
+}
+
+/// What a text in quotes must double.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quoting {
+    /// Its quotes.
+    Standard,
+    /// Backslashes too.
+    Backslash,
+}
+
+impl Parameter<'_> {
+    /// As it stands in a statement's text.
+    fn write(self, quoting: Quoting, sql: &mut String) {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Self::Null => write!(sql, "NULL"),
+            Self::Integer(n) => write!(sql, "{n}"),
+            // With an exponent, so that no server takes it for a whole number.
+            Self::Real(x) => write!(sql, "{x:e}"),
+            Self::Text(text) => {
+                sql.push('\'');
+                for c in text.chars() {
+                    if c == '\'' || (c == '\\' && quoting == Quoting::Backslash) {
+                        sql.push(c);
+                    }
+                    sql.push(c);
+                }
+                sql.push('\'');
+                Ok(())
+            }
+        };
+    }
+}
+
+/// The last row of an answer, as text; `None` is NULL.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    pub(crate) names: Vec<String>,
+    pub(crate) values: Vec<Option<String>>,
+    /// Rows in the answer.
+    pub(crate) rows: u64,
+}
+
+impl Row {
+    /// Makes it the row of an answer that has none yet.
+    pub(crate) fn clear(&mut self) {
+        self.names.clear();
+        self.values.clear();
+        self.rows = 0;
+    }
+}
+
+/// A connection that understands SQL.
+pub(crate) trait Sql {
+    /// Executes one statement of the workload, by its number, and reads its answer to the end; keeps the last row
+    /// where one is wanted.
+    fn execute(
+        &mut self,
+        statement: usize,
+        parameters: &[Parameter<'_>],
+        row: Option<&mut Row>,
+    ) -> Result<(), Failure>;
+
+    /// Gives up the transaction that a failed statement has left open.
+    fn roll_back(&mut self);
+
+    /// Whether a transaction is open, as far as the server has said.
+    fn is_in_transaction(&self) -> bool;
+
+    /// As [`Connection::idle`].
+    fn idle(&mut self, _has_rested: bool) -> Idle {
+        Idle::Stands
+    }
+}
+
+/// What the events of a load do; shared by all workers.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Oltp(Box<Shape>),
+    Script(Scripts),
+}
+
+impl Work {
+    pub(crate) fn new(settings: &LoadSettings) -> Result<Self, Failure> {
+        if settings.workload != Workload::Script {
+            return Ok(Self::Oltp(Box::new(Shape::new(settings))));
+        }
+        let scripts = Scripts::new(&settings.scripts, settings.seed);
+        scripts.map(Self::Script).map_err(|text| Failure::new(FailureClass::Configuration, text))
+    }
+
+    /// Whether it works on the tables that bakeoff builds.
+    pub(crate) fn has_data_set(&self) -> bool {
+        matches!(self, Self::Oltp(_))
+    }
+
+    /// Every statement that occurs, by its number.
+    pub(crate) fn statements(&self) -> &[StatementText] {
+        match self {
+            Self::Oltp(shape) => shape.statements(),
+            Self::Script(scripts) => scripts.statements(),
+        }
+    }
+
+    /// The failure of a statement, with the statement's place where somebody wrote it.
+    pub(crate) fn placed(&self, statement: usize, failure: Failure) -> Failure {
+        match self {
+            Self::Oltp(_) => failure,
+            Self::Script(scripts) => scripts.placed(statement, failure),
+        }
+    }
+
+    pub(crate) fn operations(&self) -> Vec<OperationShare> {
+        match self {
+            Self::Oltp(shape) => shape.operations(),
+            Self::Script(scripts) => scripts.operations(),
+        }
+    }
+
+    /// Whether its transactions write, so that they may ask for the lock at their beginning.
+    pub(crate) fn writes(&self) -> bool {
+        match self {
+            Self::Oltp(shape) => shape.writes(),
+            // A script says itself how its transactions begin.
+            Self::Script(_) => false,
+        }
+    }
+
+    /// Whether a failure may leave a transaction open, on a connection that goes on.
+    pub(crate) fn rolls_back_after(&self, failure: &Failure) -> bool {
+        failure.class != FailureClass::Connection
+            && match self {
+                Self::Oltp(shape) => shape.has_transactions(),
+                Self::Script(_) => true,
+            }
+    }
+}
+
+/// Where a statement goes that an event asks: its number, its values, and where the last row of its answer goes.
+pub(crate) type Ask<'a> = dyn FnMut(usize, &[Parameter<'_>], Option<&mut Row>) -> Result<(), Failure> + 'a;
+
+/// What an event does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// A statement was asked; its answer ends this operation.
+    Asked { operation: usize },
+    /// It rests.
+    Rest { for_ns: u64 },
+    /// Nothing more.
+    Over,
+}
+
+/// One event as it goes on, statement by statement: it never waits, so that a thread can have many under way.
+#[derive(Debug)]
+pub(crate) enum Course {
+    Oltp(Box<oltp::Course>),
+    Script(Box<script::Course>),
+}
+
+impl Course {
+    /// Of events of this kind.
+    pub(crate) fn of(work: &Work) -> Self {
+        match work {
+            Work::Oltp(_) => Self::Oltp(Box::new(oltp::Course::new())),
+            Work::Script(_) => Self::Script(Box::new(script::Course::new())),
+        }
+    }
+
+    /// Begins an event with its own chance.
+    pub(crate) fn begin(&mut self, work: &Work, random: Random) {
+        match (self, work) {
+            (Self::Oltp(course), Work::Oltp(_)) => course.begin(random),
+            (Self::Script(course), Work::Script(scripts)) => course.begin(scripts, random),
+            _ => unreachable!("{OF_ITS_WORK}"),
+        }
+    }
+
+    /// Goes on to what comes next; the statement before has its answer.
+    pub(crate) fn turn(&mut self, work: &Work, ask: &mut Ask<'_>) -> Result<Turn, Failure> {
+        match (self, work) {
+            (Self::Oltp(course), Work::Oltp(shape)) => {
+                let asked = course.ask(shape, ask)?;
+                Ok(asked.map_or(Turn::Over, |operation| Turn::Asked { operation }))
+            }
+            (Self::Script(course), Work::Script(scripts)) => course.turn(scripts, ask),
+            _ => unreachable!("{OF_ITS_WORK}"),
+        }
+    }
+
+    /// Where the row of the answer goes that is waited for; `None` where nobody looks at it.
+    pub(crate) fn wanted(&mut self) -> Option<&mut Row> {
+        match self {
+            Self::Oltp(_) => None,
+            Self::Script(course) => course.wanted(),
+        }
+    }
+
+    /// The failure of the statement that was asked last, with its place where somebody wrote it.
+    pub(crate) fn placed(&self, work: &Work, failure: Failure) -> Failure {
+        match (self, work) {
+            (Self::Script(course), Work::Script(scripts)) => course.placed(scripts, failure),
+            _ => failure,
+        }
+    }
+
+    /// What is to be said of an event that is over.
+    pub(crate) fn close(&self, work: &Work, is_in_transaction: bool, laps: &mut Laps) -> Result<(), Failure> {
+        match (self, work) {
+            (Self::Script(course), Work::Script(scripts)) => course.close(scripts, is_in_transaction, laps),
+            _ => Ok(()),
+        }
+    }
+}
+
+const OF_ITS_WORK: &str = "a course is made for its work";
+
+/// Does one event.
+pub(crate) fn run(
+    session: &mut impl Sql,
+    work: &Work,
+    course: &mut Course,
+    attempt: &mut Attempt<'_>,
+) -> Result<(), Failure> {
+    course.begin(work, attempt.random.clone());
+    let result = loop {
+        let turn =
+            course.turn(work, &mut |statement, parameters, row| session.execute(statement, parameters, row));
+        match turn {
+            Ok(Turn::Asked { operation }) => attempt.laps.end_operation(operation),
+            Ok(Turn::Rest { for_ns }) => attempt.laps.rest(for_ns),
+            Ok(Turn::Over) => break course.close(work, session.is_in_transaction(), attempt.laps),
+            Err(failure) => break Err(failure),
+        }
+    };
+    if let Err(failure) = &result
+        && work.rolls_back_after(failure)
+    {
+        session.roll_back();
+    }
+    result
+}
+
+/// One worker: a session, and the event that it does.
+pub(crate) struct Worker<S> {
+    session: S,
+    work: Arc<Work>,
+    course: Course,
+}
+
+impl<S: Sql> Worker<S> {
+    pub(crate) fn new(session: S, work: Arc<Work>) -> Self {
+        let course = Course::of(&work);
+        Self { session, work, course }
+    }
+}
+
+impl<S: Sql> Connection for Worker<S> {
+    fn run(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Failure> {
+        run(&mut self.session, &self.work, &mut self.course, attempt)
+    }
+
+    fn idle(&mut self, has_rested: bool) -> Idle {
+        self.session.idle(has_rested)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_reads_the_same_with_marks_and_with_values() {
+        let pieces = ["INSERT INTO t VALUES (", ", ", ", ", ", ", ")"].map(str::to_owned).to_vec();
+        let statement = StatementText::new(pieces);
+        assert_eq!(statement.with_marks(|n| format!("${n}")), "INSERT INTO t VALUES ($1, $2, $3, $4)");
+        let mut sql = String::new();
+        let values =
+            [Parameter::Integer(-7), Parameter::Real(0.5), Parameter::Null, Parameter::Text("a'b\\c")];
+        statement.write_values(&values, Quoting::Standard, &mut sql);
+        assert_eq!(sql, "INSERT INTO t VALUES (-7, 5e-1, NULL, 'a''b\\c')");
+        statement.write_values(&values, Quoting::Backslash, &mut sql);
+        assert_eq!(sql, "INSERT INTO t VALUES (-7, 5e-1, NULL, 'a''b\\\\c')");
+    }
+}
