@@ -3,6 +3,7 @@
 mod account;
 mod aside;
 mod audit;
+mod beside;
 mod books;
 mod crew;
 pub(crate) mod dataset;
@@ -18,27 +19,27 @@ use record::event::EventRow;
 use record::load::{LoadRecord, LoadSettings, Loop, Phase, Progress, RateChange};
 use record::missing::{Maybe, Missing};
 
-use self::account::{Measured, Over};
-use self::crew::Crew;
-pub(crate) use self::look::{Seen, cleanup, look};
+use self::account::{Measured, Over, closed_loop, seconds};
+pub use self::beside::Beside;
+use self::crew::{Crew, POLL_NS};
+pub(crate) use self::look::{cleanup, look, setup_error};
 use self::pauses::Pauses;
 use crate::conduct::books::Books;
 use crate::control::Control;
+use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::{Stop, StopLevel};
 use crate::driver::hosts::Hosts;
-use crate::driver::{Failure, FailureClass};
-use crate::engine::{Engine, SharedClock, Timeline, to_ns};
+use crate::engine::Post;
+use crate::engine::{Engine, Timeline};
 use crate::error::LoadError;
 use crate::measure::client::{self, RunQueueWaits};
 use crate::measure::in_system::Looks;
 use crate::measure::priority::{self, Awake};
 use crate::measure::sockets::Sockets;
+use crate::schedule::clock::{SharedClock, to_ns};
 use crate::schedule::pace::Scratch;
 use crate::schedule::random::Random;
-use crate::{Beside, Event, OnEvent};
 
-/// How often the conductor looks whether it was asked to stop.
-const POLL_NS: u64 = 50_000_000;
 /// How often it looks where somebody may talk to it.
 const ASKED_POLL_NS: u64 = 10_000_000;
 /// How often it takes what is logged.
@@ -115,17 +116,6 @@ fn open_sockets(engine: &Engine, before: Option<&Sockets>) -> Maybe<u32> {
     }
     let open = before.and_then(|before| Sockets::of_this_process()?.connected_since(before));
     open.ok_or_else(|| Missing::because("/proc does not list the sockets of this process"))
-}
-
-/// What a failure before the first event means for the user.
-pub(crate) fn setup_error(settings: &LoadSettings, failure: &Failure) -> LoadError {
-    let target = settings.target.clone();
-    let text = target.hide_in(&failure.text);
-    match failure.class {
-        FailureClass::Configuration => LoadError::Refused { target, text },
-        FailureClass::Machine => LoadError::Machine { target, text },
-        _ => LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text },
-    }
 }
 
 /// Plays the phases and keeps the intervals.
@@ -252,11 +242,11 @@ impl<'a> Conductor<'a> {
                 return None;
             }
         }
-        self.waits_before = RunQueueWaits::read(&self.engine.posts, &*self.engine.clock);
+        self.waits_before = self.read_waits();
         self.awake_before = self.awake.and_then(Awake::cpu);
         let woken = self.play_phase(Phase::Measure, from_ns, planned_until_ns);
         let awake_after = self.awake.and_then(Awake::cpu);
-        let waits_after = RunQueueWaits::read(&self.engine.posts, &*self.engine.clock);
+        let waits_after = self.read_waits();
         let until_ns = match woken {
             Woken::OnTime => planned_until_ns,
             Woken::ByStop | Woken::ByAbsence => self.engine.end_now(),
@@ -299,6 +289,10 @@ impl<'a> Conductor<'a> {
             paused_s: self.pauses.total_s(),
             awake_cpu: awake_after.zip(self.awake_before).map(|(after, before)| after.saturating_sub(before)),
         })
+    }
+
+    fn read_waits(&self) -> RunQueueWaits {
+        RunQueueWaits::read(self.engine.posts.iter().map(Post::thread), &*self.engine.clock)
     }
 
     /// Plays one phase, interval by interval; the measured phase's last interval is left open.
@@ -547,14 +541,6 @@ fn span_of_ns(events: u64, pace: &Loop) -> u64 {
 /// Room for the log of each of `threads` workers.
 fn log_room(threads: u32) -> usize {
     (LOG_ROOM / threads.max(1) as usize).clamp(1 << 10, 1 << 17)
-}
-
-fn closed_loop() -> Missing {
-    Missing::because("a closed loop has no intended starts")
-}
-
-fn seconds(from_ns: u64, until_ns: u64) -> f64 {
-    until_ns.saturating_sub(from_ns) as f64 / 1e9
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@
 //! Each answer begins with `ok` or `error:`. Who may write to the socket may do this: its file is for its owner only.
 
 mod ask;
+mod error;
+pub(crate) mod progress;
 mod socket;
 pub(crate) mod stop;
 
 use std::collections::VecDeque;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,44 +25,8 @@ use record::clock::{Clock as _, Monotonic};
 use record::load::{Arrivals, LoadSettings, Phase, Progress, RateChange};
 
 pub(crate) use self::ask::RateAsk;
+pub use self::error::ControlError;
 use self::socket::Listening;
-
-/// Why nobody can talk to a load.
-#[derive(Debug, thiserror::Error)]
-pub enum ControlError {
-    /// Something is there that is no socket, and is left alone.
-    #[error("{} is there and is no socket: choose another path for --control", path.display())]
-    NotASocket {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Another user's socket is there: nothing is said to it.
-    #[error("{} is another user's socket: choose another path for --control", path.display())]
-    OfAnother {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Another load listens there.
-    #[error("another load listens at {}: choose another path for --control", path.display())]
-    InUse {
-        /// Where.
-        path: PathBuf,
-    },
-    /// The kernel takes no path of this length for a socket.
-    #[error("{} is too long for a socket, which may have 107 bytes: choose a shorter path", path.display())]
-    TooLong {
-        /// Where.
-        path: PathBuf,
-    },
-    /// The kernel's.
-    #[error("cannot listen at {}", path.display())]
-    Listen {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// A socket at which a load is talked to; it is removed with this.
 #[derive(Debug)]
@@ -290,7 +255,7 @@ mod tests {
                 rate_per_s: Some(mean_per_s),
                 ..State::default()
             };
-            let line = state.line_at(crate::engine::to_ns(Duration::from_secs_f64(at_s)));
+            let line = state.line_at(crate::schedule::clock::to_ns(Duration::from_secs_f64(at_s)));
             let word = line.split(' ').find_map(|word| word.strip_prefix("rate_per_s=")).unwrap();
             word.to_owned()
         };
@@ -316,7 +281,7 @@ mod tests {
                 rate_per_s: Some(600.0),
                 ..State::default()
             };
-            let line = state.line_at(crate::engine::to_ns(Duration::from_secs_f64(at_s)));
+            let line = state.line_at(crate::schedule::clock::to_ns(Duration::from_secs_f64(at_s)));
             line.split(' ').find_map(|word| word.strip_prefix("rate_per_s=")).unwrap().to_owned()
         };
         // Changed to twice the planned rate. A ramp that begins with nothing has its mean rate before.

@@ -19,6 +19,7 @@
 //! unfinished` is asserted at the end of every run.
 
 mod conduct;
+mod connection;
 mod control;
 mod driver;
 mod engine;
@@ -30,20 +31,16 @@ mod schedule;
 mod workload;
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
-use std::time::Duration;
 
 use record::belongs;
 use record::clock::Monotonic;
-use record::event::EventRow;
 use record::load::{
-    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, Phase, PreparePolicy, Progress,
-    RateChange, Workload,
+    Arrivals, Distribution, LatePolicy, LoadRecord, LoadSettings, OpenLoop, PreparePolicy, Workload,
 };
-use record::series::HistogramSlice;
 use record::target::Target;
 
-pub use conduct::dataset::{Cleaned, Prepared};
+pub use conduct::Beside;
+pub use control::progress::Event;
 pub use control::stop::{Stop, StopLevel};
 pub use control::{Control, ControlError};
 use driver::Scheme;
@@ -55,72 +52,9 @@ use driver::hosts::Hosts;
 pub use error::{ErrorClass, LoadError};
 pub use judge::{prove, search};
 pub use net::address::ServerAddress;
+use schedule::pace::RATE_MAX;
 pub use schedule::{pace, random};
-
-/// What a run tells while it goes on.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// One more worker has its connection.
-    Connected {
-        /// Connections made so far.
-        made: u32,
-        /// Connections needed.
-        of: u32,
-        /// How long the making of this one took.
-        took: Duration,
-    },
-    /// A table, or what is in a cache, is being built.
-    Preparing {
-        /// Its name.
-        table: String,
-        /// What its rows are called.
-        unit: &'static str,
-        /// Rows in it so far.
-        rows_done: u64,
-        /// Rows it will have.
-        rows: u64,
-    },
-    /// A phase of the load begins.
-    PhaseStarts {
-        /// Which one.
-        phase: Phase,
-        /// When, `CLOCK_MONOTONIC`.
-        at_ns: u64,
-    },
-    /// An interval has ended.
-    Interval(Progress),
-    /// The distributions of a measured interval are complete: all of its events that count are in them. The load stores
-    /// none of them.
-    IntervalClosed(Vec<HistogramSlice>),
-    /// The interval is in the books.
-    Reported {
-        /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
-        cpu: Duration,
-    },
-    /// Somebody has changed the rate.
-    RateChanged(RateChange),
-    /// The log of events is complete.
-    Logged {
-        /// Events in the last batch.
-        last_rows: u64,
-        /// Events that found no room and are not in it.
-        lost: u64,
-    },
-}
-
-/// Who is told; called on the caller's thread, never from a worker.
-pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);
-
-/// What goes with the settings of a load and is no setting.
-#[derive(Debug, Clone, Default)]
-pub struct Beside {
-    /// The due times of [`Arrivals::File`]: in order, the first of them 0.
-    pub recorded: Option<Arc<[u64]>>,
-    /// Where somebody may talk to the load while it runs.
-    pub control: Option<Arc<Control>>,
-    /// Where the events are handed over as they end, in no order; see [`operations`] for what their numbers mean.
-    pub log: Option<SyncSender<Vec<EventRow>>>,
-}
+pub use workload::tables::{Cleaned, Prepared};
 
 /// Drives one load, from its data set to its record.
 ///
@@ -395,8 +329,6 @@ fn first_broken<const N: usize>(
     }
 }
 
-/// Faster than a clock can be read, and the gaps of Poisson arrivals are all drawn beforehand.
-pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 /// Row numbers are signed 32-bit integers in sysbench's tables.
 const ROWS_MAX: u64 = i32::MAX as u64;
 /// Room for stamps is made for every statement of a transaction.

@@ -1,6 +1,8 @@
 //! When events are due: pure functions of the settings, the seed and an event's number.
 
+pub(crate) mod clock;
 pub(crate) mod due;
 pub(crate) mod lead;
 pub mod pace;
 pub mod random;
+pub(crate) mod taken;

@@ -5,4 +5,6 @@ pub(crate) mod oltp;
 pub(crate) mod rows;
 pub(crate) mod script;
 pub(crate) mod sql;
+pub(crate) mod statement;
+pub(crate) mod tables;
 pub(crate) mod values;

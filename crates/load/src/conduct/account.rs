@@ -10,10 +10,10 @@ use record::missing::{Maybe, Missing};
 use record::series::HistogramSlice;
 use record::verdict::{Check, Validity, Verdict};
 
-use super::{Seen, closed_loop, seconds};
+use super::look::Seen;
 use crate::conduct::audit::{self, Unfinished};
 use crate::conduct::books::Books;
-use crate::driver::OperationShare;
+use crate::connection::OperationShare;
 use crate::engine::Engine;
 use crate::judge::verdict::{self, Away, Findings, lateness};
 use crate::measure::client::{RunQueueWaits, Usage};
@@ -304,4 +304,12 @@ fn outages(engine: &Engine, until_ns: u64, scratch: &mut Scratch) -> Vec<Outage>
     }
     outages.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
     outages
+}
+
+pub(super) fn closed_loop() -> Missing {
+    Missing::because("a closed loop has no intended starts")
+}
+
+pub(super) fn seconds(from_ns: u64, until_ns: u64) -> f64 {
+    until_ns.saturating_sub(from_ns) as f64 / 1e9
 }

@@ -9,10 +9,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use crate::connection::Cut;
+use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::{Stop, StopLevel};
-use crate::driver::Cut;
 use crate::error::LoadError;
-use crate::{Event, OnEvent};
 
 /// How often a stop is looked for.
 const POLL: Duration = Duration::from_millis(20);

@@ -4,8 +4,9 @@ use record::event::{EventRow, Fate};
 use record::histogram::Histogram;
 use record::load::Schedule;
 
-use crate::engine::{Begun, Engine, WARMUP_CHANCE};
+use crate::engine::{Begun, Engine};
 use crate::measure::counting::Counting;
+use crate::schedule::due::WARMUP_CHANCE;
 use crate::schedule::due::{Due, Row};
 use crate::schedule::pace::Scratch;
 

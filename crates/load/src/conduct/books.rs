@@ -8,8 +8,7 @@ use record::load::Operation;
 use record::series::{HistogramSlice, LatencyKind};
 
 use crate::conduct::audit::Unfinished;
-use crate::driver::OperationShare;
-use crate::driver::hosts::Hosts;
+use crate::connection::OperationShare;
 use crate::measure::latency::{Fates, Late, OfHost, Reader, Recorder};
 use crate::measure::recount::Recount;
 use crate::measure::tally::Sum;
@@ -131,7 +130,9 @@ impl Books {
     }
 
     /// The same, with the events of each of several hosts counted apart.
-    pub(crate) fn of_hosts(self, hosts: &Hosts) -> Self {
+    ///
+    /// - `hosts`: their number; 0 if there is one.
+    pub(crate) fn of_hosts(self, hosts: usize) -> Self {
         let spare = self.spare.map(|spare| Box::new(spare.of_hosts(hosts)));
         let of_each = spare.as_ref().map_or_else(Vec::new, |spare| spare.hosts.to_vec());
         Self { spare, hosts: of_each, ..self }

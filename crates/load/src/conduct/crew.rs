@@ -9,20 +9,24 @@ use std::time::Duration;
 use confine::capabilities;
 use record::load::Loop;
 
-use super::{POLL_NS, setup_error};
+use super::look::setup_error;
 use crate::conduct::books::Books;
+use crate::connection::{Failure, FailureClass};
+use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::Stop;
-use crate::driver::{Failure, FailureClass};
-use crate::engine::event_loop::EventLoop;
+use crate::engine::Engine;
 use crate::engine::ledger::Ledger;
-use crate::engine::worker::Worker;
-use crate::engine::{Engine, to_ns};
-use crate::engine::{closed, open};
+use crate::engine::loops::event_loop::EventLoop;
+use crate::engine::loops::worker::Worker;
+use crate::engine::loops::{closed, open};
 use crate::error::LoadError;
 use crate::measure::client;
 use crate::measure::latency::{self, Recorder, Writer};
 use crate::measure::priority;
-use crate::{Event, OnEvent};
+use crate::schedule::clock::to_ns;
+
+/// How often the conductor looks whether it was asked to stop.
+pub(super) const POLL_NS: u64 = 50_000_000;
 
 /// Tries of a worker to get its first connection: in a storm, some are turned away.
 const CONNECT_TRIES: u32 = 3;
@@ -75,9 +79,10 @@ impl Crew {
         let gate = Arc::new(Gate { state: Mutex::new(state), changed: Condvar::new() });
         let (sender, receiver) = mpsc::channel();
         let mut crew = Self { threads: Vec::new(), books: None, gate };
+        let hosts = if engine.hosts.are_several() { engine.hosts.all().len() } else { 0 };
         let mut readers = Vec::new();
         for index in 0..settings.threads {
-            let recorder = Recorder::new(operations.len(), outcomes.len(), log_room).of_hosts(&engine.hosts);
+            let recorder = Recorder::new(operations.len(), outcomes.len(), log_room).of_hosts(hosts);
             let (writer, reader) = latency::cell(Box::new(recorder));
             readers.push(reader);
             let spawned = crew.spawn(engine, index as usize, writer, sender.clone());
@@ -89,7 +94,7 @@ impl Crew {
         drop(sender);
         let is_open_loop = settings.pace.as_open().is_some();
         let books = Books::new(readers, operations, outcomes, is_open_loop, log_room);
-        crew.books = Some(books.of_hosts(&engine.hosts));
+        crew.books = Some(books.of_hosts(hosts));
         match await_connections(engine, &receiver, stop, on_event) {
             Ok(()) => Ok(crew),
             Err(error) => {

@@ -6,14 +6,14 @@ use record::load::LoadSettings;
 use record::missing::Maybe;
 use record::verdict::Check;
 
-use super::setup_error;
 use crate::conduct::aside::{self, Aside};
-use crate::conduct::dataset::{self, Cleaned, Prepared, Store};
+use crate::conduct::dataset;
+use crate::connection::{Failure, FailureClass};
+use crate::control::progress::{Event, OnEvent};
 use crate::control::stop::Stop;
-use crate::driver::Failure;
 use crate::driver::hosts::{Host, Hosts};
 use crate::error::LoadError;
-use crate::{Event, OnEvent};
+use crate::workload::tables::{Cleaned, Prepared, Store};
 
 /// What looking at the target found and did.
 pub(crate) struct Seen {
@@ -118,6 +118,17 @@ pub(crate) fn cleanup(settings: &LoadSettings, hosts: &Arc<Hosts>) -> Result<Cle
 /// What a failure of a host before the first event means for the user.
 fn host_error(settings: &LoadSettings, host: &Host, failure: Failure) -> LoadError {
     setup_error(settings, &host.names(failure))
+}
+
+/// What a failure before the first event means for the user.
+pub(crate) fn setup_error(settings: &LoadSettings, failure: &Failure) -> LoadError {
+    let target = settings.target.clone();
+    let text = target.hide_in(&failure.text);
+    match failure.class {
+        FailureClass::Configuration => LoadError::Refused { target, text },
+        FailureClass::Machine => LoadError::Machine { target, text },
+        _ => LoadError::NotConnected { target, made: 0, of: settings.connections_in_all(), text },
+    }
 }
 
 #[cfg(test)]

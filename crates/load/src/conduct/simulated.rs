@@ -21,15 +21,18 @@ use record::series::LatencyKind;
 use record::target::Target;
 use record::verdict::Validity;
 
+use super::look::Seen;
 use super::*;
-use crate::conduct::dataset::Prepared;
+use crate::connection::{Attempt, Connection, Cut, Idle, OperationShare};
+use crate::connection::{Failure, FailureClass};
 use crate::control::RateAsk;
-use crate::driver::{Attempt, Connection, Cut, Driver, Idle, Look, OperationShare};
-use crate::engine::worker::Worker;
-use crate::engine::{closed, open};
+use crate::driver::{Driver, Look};
+use crate::engine::loops::worker::Worker;
+use crate::engine::loops::{closed, open};
 use crate::judge::verdict::Findings;
 use crate::measure::client::Scheduled;
 use crate::measure::latency::{self, Recorder};
+use crate::workload::tables::Prepared;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;

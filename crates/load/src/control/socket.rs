@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use nix::sys::stat::{Mode, fchmod};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 
-use super::ControlError;
+use super::error::ControlError;
 
 /// Connections at a time; one person and a script or two.
 const CONNECTIONS_MAX: usize = 16;

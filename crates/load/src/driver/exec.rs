@@ -24,7 +24,8 @@ use record::requests::ExecSettings;
 use record::target::Target;
 
 use self::child::{Errors, Start};
-use super::{Attempt, Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use super::{Driver, Look, Scheme};
+use crate::connection::{Attempt, Connection, Cut, Failure, FailureClass, OperationShare};
 use crate::net::connection_failure;
 
 pub(super) const SCHEME: Scheme = Scheme {

@@ -12,8 +12,9 @@ use record::belongs::Family;
 use record::load::LoadSettings;
 use record::target::Target;
 
-use super::{Connection, Cut, Driver, Failure, FailureClass, Scheme};
-use crate::Event;
+use super::{Driver, Scheme};
+use crate::connection::{Connection, Cut, Failure, FailureClass};
+use crate::control::progress::Event;
 use crate::error::LoadError;
 use crate::net::address::ServerAddress;
 

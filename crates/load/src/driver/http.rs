@@ -6,7 +6,6 @@
 //! in chunks, or until the server closes, and not kept.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,25 +14,33 @@ use record::missing::Missing;
 use record::requests::{HttpSettings, HttpVersion};
 use record::target::Target;
 
-use super::{Driver, Failure, FailureClass, Look, OperationShare, Scheme};
-use crate::conduct::dataset::Cache;
-use crate::net::address::{ServerAddress, decoded};
+use super::{Driver, Look, Scheme};
+use crate::connection::{Failure, FailureClass, OperationShare};
+use crate::driver::{Exchange, Net};
+use crate::net::address::ServerAddress;
 use crate::net::held;
-use crate::net::security::Plan;
+use crate::net::tls::Plan;
 use crate::net::tls::{self, Identity, Secured, Trust};
-use crate::net::{Answer, Dialogue, Exchange, Net, Place, Talk};
+use crate::net::{Dialogue, Place, Talk};
 use crate::schedule::random::Random;
-use crate::workload::values::{Data, Part, Template, around, is_template};
+use crate::workload::tables::Cache;
+use crate::workload::values::{Data, around};
 
+mod authority;
+mod checksum;
 mod cookies;
 mod one;
 mod requests;
 mod two;
+mod writer;
+mod written;
 
+use authority::Authority;
 use cookies::Jar;
 use one::Asker;
-use requests::Request;
+use requests::{Request, bytes_of};
 use two::{Ask, AskerTwo};
+use writer::{OUTCOMES, Writer};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "http",
@@ -109,8 +116,6 @@ const REMEDIES: tls::Remedies = tls::Remedies {
     name: "write its name in the target, or ",
     any: "take any certificate with --insecure",
 };
-/// Ends of a request, by the class of their status.
-const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A target's parts.
 struct Site<'a> {
@@ -118,45 +123,6 @@ struct Site<'a> {
     address: ServerAddress,
     authority: Authority<'a>,
     path: &'a str,
-}
-
-/// Whom requests are for, and who asks.
-#[derive(Debug, Clone)]
-struct Authority<'a> {
-    /// `host:port`, as in the target.
-    host: &'a str,
-    /// Proof of the user in the target, as `Authorization` has it; none if no user is named.
-    basic: Option<String>,
-}
-
-impl<'a> Authority<'a> {
-    /// Reads `[user:password@]host[:port]`.
-    fn read(written: &'a str) -> Result<Self, String> {
-        let Some((user_info, host)) = written.rsplit_once('@') else {
-            return Ok(Self { host: written, basic: None });
-        };
-        let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
-        let proof = format!("{}:{}", decoded(user)?, decoded(password)?);
-        Ok(Self { host, basic: Some(format!("Basic {}", base64(proof.as_bytes()))) })
-    }
-}
-
-/// # Source
-///
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let mut group = [0; 4];
-        group[1..=three.len()].copy_from_slice(three);
-        let bits = u32::from_be_bytes(group);
-        for place in 0..4 {
-            let index = (bits >> (18 - 6 * place)) as usize & 63;
-            text.push(if place <= three.len() { char::from(LETTERS[index]) } else { '=' });
-        }
-    }
-    text
 }
 
 impl<'a> Site<'a> {
@@ -357,269 +323,10 @@ impl Exchange for Web {
     }
 }
 
-/// Which request an event asks, by their weights.
-fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
-    if requests.len() == 1 {
-        return 0;
-    }
-    let mut left = random.unit() * weights;
-    let found = requests.iter().position(|request| {
-        left -= request.weight;
-        left < 0.0
-    });
-    // Rounding may leave the last one's upper edge open.
-    found.unwrap_or(requests.len() - 1)
-}
-
-/// Whether an answer is the one that was wanted.
-fn judge(requests: &[Request], asked: usize, status: u16, body: Checksum) -> Result<Answer, Failure> {
-    let request = &requests[asked];
-    let outcome = Some(usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1);
-    let is_expected = match request.expected_status {
-        Some(expected) => status == expected,
-        None => status < 400,
-    };
-    if !is_expected {
-        let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
-        let text = format!("{}: the server answered with status {status}, wanted was {wanted}", request.name);
-        return Err(Failure { outcome, ..Failure::new(FailureClass::Application, text) });
-    }
-    if let Some(expected) = request.body_checksum
-        && expected != body.value()
-    {
-        let text = format!("{}: the body is not the one that was expected", request.name);
-        return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
-    }
-    Ok(Answer { operation: asked, outcome, keys: None })
-}
-
-/// A checksum of a body that is read piece by piece.
-///
-/// # Source
-///
-/// FNV-1a, 64 bits: Fowler, Noll and Vo, draft-eastlake-fnv.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Checksum {
-    sum: u64,
-}
-
-impl Default for Checksum {
-    fn default() -> Self {
-        Self { sum: 0xcbf2_9ce4_8422_2325 }
-    }
-}
-
-impl Checksum {
-    fn add(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.sum = (self.sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    fn value(self) -> u64 {
-        self.sum
-    }
-}
-
-/// What a connection writes requests with.
-#[derive(Debug, Default)]
-struct Writer {
-    /// The cookies that it was given, if it sends them.
-    jar: Option<Jar>,
-    data: Option<Arc<Data>>,
-    /// Room for a body.
-    body: Vec<u8>,
-}
-
-impl Writer {
-    /// Whether a request is the same at each event.
-    fn is_plain(&self, request: &Request) -> bool {
-        self.jar.is_none() && request.written.is_none()
-    }
-
-    /// Writes the request of one event.
-    fn write(&mut self, request: &Request, random: &mut Random, out: &mut Vec<u8>) -> Result<(), String> {
-        if self.is_plain(request) {
-            out.extend_from_slice(&request.bytes);
-            return Ok(());
-        }
-        let start = out.len();
-        let body = match &request.written {
-            None => {
-                let (head, rest) = request.bytes.split_at(request.head_bytes());
-                out.extend_from_slice(head);
-                &rest[2..]
-            }
-            Some(written) => {
-                written.write(self.data.as_deref(), random, &mut self.body, out)?;
-                &self.body
-            }
-        };
-        if let Some(jar) = &self.jar {
-            let asked = path_of(&out[start..]).to_vec();
-            let before = out.len();
-            out.extend_from_slice(b"Cookie: ");
-            let named = out.len();
-            jar.write(&asked, out);
-            if out.len() == named {
-                out.truncate(before);
-            } else {
-                out.extend_from_slice(b"\r\n");
-            }
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(body);
-        Ok(())
-    }
-}
-
-/// What a request asks for, with its query.
-fn path_of(request: &[u8]) -> &[u8] {
-    request.split(|b| *b == b' ').nth(1).unwrap_or_default()
-}
-
-/// A request whose values differ from event to event.
-#[derive(Debug, Clone, PartialEq)]
-struct Written {
-    line: Template,
-    headers: Template,
-    body: Template,
-    /// Whether the length of its body is said.
-    has_length: bool,
-}
-
-impl Written {
-    /// Writes the head but for the empty line at its end, and the body beside it.
-    fn write(
-        &self,
-        data: Option<&Data>,
-        random: &mut Random,
-        body: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), String> {
-        let row = data.map_or(&[][..], |data| data.draw(random));
-        self.line.write(Part::Path, row, random, out)?;
-        self.headers.write(Part::Header, row, random, out)?;
-        body.clear();
-        self.body.write(Part::Body, row, random, body)?;
-        if self.has_length {
-            // Writing into memory does not fail.
-            let _ = write!(out, "Content-Length: {}\r\n", body.len());
-        }
-        Ok(())
-    }
-}
-
-impl Request {
-    /// The same, with its texts read for values that differ from event to event.
-    fn with_values(self, data: Option<&Data>) -> Result<Self, String> {
-        let text = String::from_utf8_lossy(&self.bytes).into_owned();
-        if !is_template(&text) {
-            return Ok(self);
-        }
-        let (head, body) = text.split_at(self.head_bytes());
-        let (line, headers) = head.split_at(head.find("\r\n").expect("a head has lines"));
-        let body = &body[2..];
-        let length = format!("Content-Length: {}\r\n", body.len());
-        let (headers, has_length) = match headers.strip_suffix(&length) {
-            Some(headers) => (headers, true),
-            None => (headers, false),
-        };
-        let named = |problem: String| format!("{}: {problem}", self.name);
-        let written = Written {
-            line: Template::read(line, Part::Path, data).map_err(named)?,
-            headers: Template::read(headers, Part::Header, data).map_err(named)?,
-            body: Template::read(body, Part::Body, data).map_err(named)?,
-            has_length,
-        };
-        Ok(Self { written: Some(written), ..self })
-    }
-
-    /// Its bytes, without values if they differ from event to event.
-    fn example(&self) -> Vec<u8> {
-        match &self.written {
-            None => self.bytes.clone(),
-            Some(_) => around(&String::from_utf8_lossy(&self.bytes)).into_bytes(),
-        }
-    }
-
-    /// Where another header may stand.
-    fn head_bytes(&self) -> usize {
-        let end = self.bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
-        end + 2
-    }
-
-    fn has_cookie(&self) -> bool {
-        let head = String::from_utf8_lossy(&self.bytes[..self.head_bytes()]).to_ascii_lowercase();
-        head.contains("\r\ncookie:")
-    }
-
-    /// A single request, from the command line.
-    fn of(authority: &Authority<'_>, path: &str, http: &HttpSettings) -> Self {
-        let headers = http.headers.iter().map(String::as_str);
-        Self {
-            name: "request".to_owned(),
-            weight: 1.0,
-            may_repeat: may_repeat(&http.method, headers.clone()),
-            bytes: bytes_of(&http.method, authority, path, headers, &http.body),
-            has_answer_body: http.method != "HEAD",
-            expected_status: http.expected_status,
-            body_checksum: None,
-            written: None,
-        }
-    }
-}
-
-/// Whether a request that was sent may be sent again when its answer is lost: where twice does what once does, or where
-/// the server is told by which name to know that it is the same.
-///
-/// # Source
-///
-/// RFC 9110, HTTP semantics, section 9.2.2; draft-ietf-httpapi-idempotency-key-header.
-fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a str>) -> bool {
-    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
-        || headers.any(|header| {
-            let name = header.split(':').next().unwrap_or_default().trim();
-            name.eq_ignore_ascii_case("idempotency-key")
-        })
-}
-
-/// A request as it goes over the wire; what is set by nobody and must be there, is added.
-fn bytes_of<'a>(
-    method: &str,
-    authority: &Authority<'_>,
-    path: &str,
-    headers: impl Iterator<Item = &'a str>,
-    body: &str,
-) -> Vec<u8> {
-    let mut out = Vec::new();
-    // Writing into memory does not fail.
-    let _ = write!(out, "{method} {path} HTTP/1.1\r\n");
-    let mut has_host = false;
-    let (mut has_length, mut has_proof) = (false, false);
-    for header in headers {
-        let name = header.split(':').next().unwrap_or_default().trim();
-        has_host |= name.eq_ignore_ascii_case("host");
-        has_length |= name.eq_ignore_ascii_case("content-length");
-        has_proof |= name.eq_ignore_ascii_case("authorization");
-        let _ = write!(out, "{}\r\n", header.trim());
-    }
-    if !has_host {
-        let _ = write!(out, "Host: {}\r\n", authority.host);
-    }
-    if let (Some(basic), false) = (&authority.basic, has_proof) {
-        let _ = write!(out, "Authorization: {basic}\r\n");
-    }
-    if !has_length && (!body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH")) {
-        let _ = write!(out, "Content-Length: {}\r\n", body.len());
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(body.as_bytes());
-    out
-}
-
 #[cfg(test)]
 mod tests {
+    use super::authority::base64;
+    use super::requests::may_repeat;
     use super::*;
 
     #[test]

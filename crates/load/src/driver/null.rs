@@ -5,7 +5,8 @@ use std::sync::Arc;
 use record::load::Workload;
 use record::missing::Missing;
 
-use super::{Attempt, Connection, Cut, Driver, Failure, Look, OperationShare, Scheme};
+use super::{Driver, Look, Scheme};
+use crate::connection::{Attempt, Connection, Cut, Failure, OperationShare};
 
 pub(super) const SCHEME: Scheme = Scheme {
     name: "null",

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use record::event::{EventRow, Fate};
 
-use crate::driver::{Failure, FailureClass, Laps};
-use crate::engine::{Engine, Taken};
+use crate::connection::{Failure, FailureClass, Laps};
+use crate::engine::Engine;
 use crate::measure::client::{self, Usage};
 use crate::measure::counting::{By, Counting, Place};
 use crate::measure::latency::{Recorder, Writer};
 use crate::measure::outage::Failed;
 use crate::schedule::pace::Scratch;
+use crate::schedule::taken::Taken;
 
 /// A thread's recorder, and what it needs to write in it.
 pub(crate) struct Ledger {

@@ -2,9 +2,9 @@
 
 use record::load::RateChange;
 
-use super::Engine;
+use super::shared::Engine;
 use crate::control::RateAsk;
-use crate::engine::worker::SLICE_NS;
+use crate::engine::backoff::SLICE_NS;
 
 /// How long before it takes effect a change of rate is announced: by then whoever sleeps has woken up and looked.
 const NOTICE_NS: u64 = SLICE_NS + 50_000_000;
@@ -34,9 +34,12 @@ impl Engine {
             RateAsk::PerSecond(per_s) => per_s,
             RateAsk::Times(times) => in_words(from_per_s * times),
         };
-        if !(CHANGED_RATE_MIN..=crate::RATE_MAX).contains(&per_s) {
+        if !(CHANGED_RATE_MIN..=crate::schedule::pace::RATE_MAX).contains(&per_s) {
             let wrong = if per_s > 1e9 { format!("{per_s:e}/s") } else { format!("{per_s}/s") };
-            return Err(format!("{wrong} is no rate to change to: from 1/h to {}/s", crate::RATE_MAX));
+            return Err(format!(
+                "{wrong} is no rate to change to: from 1/h to {}/s",
+                crate::schedule::pace::RATE_MAX
+            ));
         }
         let mut notice_ns = NOTICE_NS;
         loop {

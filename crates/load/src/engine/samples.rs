@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::driver::FailureClass;
+use crate::connection::FailureClass;
 
 /// The first message of each class of error.
 #[derive(Debug, Default)]

@@ -4,32 +4,20 @@ use std::sync::atomic::Ordering;
 
 use record::load::Schedule;
 
-use super::Engine;
+use super::shared::Engine;
+use crate::schedule::due::WARMUP_CHANCE;
 use crate::schedule::due::{Due, Slot};
 use crate::schedule::pace::Scratch;
+use crate::schedule::taken::Taken;
 
 /// How often a worker looks whether a change of rate that was announced came in time.
 const ANNOUNCED_NS: u64 = 20_000;
-/// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
-pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
 /// The same for what comes while the load falls.
 const AFTER_CHANCE: u64 = WARMUP_CHANCE | 1 << 62;
 
-/// An event in a worker's hand.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
-    /// What its chance follows from.
-    pub(crate) chance: u64,
-    /// When it is due; in a closed loop, when it was taken.
-    pub(crate) due_ns: u64,
-    pub(crate) is_measured: bool,
-    /// Number of the row that says so.
-    pub(crate) version: usize,
-}
-
 impl Engine {
     /// Takes the next event of an open loop into `hand`, for the thread `worker`; `None` where there is none left. Where
-    /// the rate may change there is always one, though it may be due [`super::NEVER_NS`].
+    /// the rate may change there is always one, though it may be due [`crate::schedule::clock::NEVER_NS`].
     ///
     /// Only inside a section of the worker's recorder: so the books are never closed between the taking and its note.
     pub(crate) fn take_open(&self, worker: usize, hand: usize, scratch: &mut Scratch) -> Option<Taken> {

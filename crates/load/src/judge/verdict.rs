@@ -11,7 +11,7 @@ use record::load::{Counts, LatePolicy, LoadSettings, OfHost, Think};
 use record::missing::Maybe;
 use record::verdict::Check;
 
-use crate::driver::OperationShare;
+use crate::connection::OperationShare;
 use crate::measure::in_system::InSystem;
 use crate::measure::recount::Recount;
 

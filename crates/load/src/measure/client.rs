@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::sched::sched_getaffinity;
@@ -11,8 +10,6 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 use record::clock::Clock;
-
-use crate::engine::Post;
 
 /// CPU time and switches of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -108,12 +105,14 @@ pub(crate) struct Scheduled {
 
 impl RunQueueWaits {
     /// Reads all of them now.
-    pub(crate) fn read(posts: &[Post], clock: &dyn Clock) -> Self {
+    ///
+    /// - `threads`: each worker's thread, and its account if it has ended.
+    pub(crate) fn read<'a>(
+        threads: impl Iterator<Item = (i32, &'a OnceLock<Option<Scheduled>>)>,
+        clock: &dyn Clock,
+    ) -> Self {
         let from_ns = clock.now_ns();
-        let of_each = posts
-            .iter()
-            .map(|post| account(&post.scheduled, || scheduled(post.thread_id.load(Ordering::SeqCst))))
-            .collect();
+        let of_each = threads.map(|(thread, at_its_end)| account(at_its_end, || scheduled(thread))).collect();
         Self { from_ns, until_ns: clock.now_ns(), of_each }
     }
 

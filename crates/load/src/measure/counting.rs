@@ -20,7 +20,7 @@
 
 use record::load::{LoadSettings, Loop};
 
-use crate::engine::Taken;
+use crate::schedule::taken::Taken;
 
 /// The measured phase, as the rule sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

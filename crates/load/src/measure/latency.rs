@@ -14,8 +14,7 @@ use std::thread;
 use record::event::{EventRow, Fate};
 use record::load::ErrorCounts;
 
-use crate::driver::FailureClass;
-use crate::driver::hosts::Hosts;
+use crate::connection::FailureClass;
 use crate::measure::counting::Counting;
 use crate::measure::tally::Tally;
 
@@ -77,8 +76,9 @@ impl Recorder {
 
 impl Recorder {
     /// The same, with the events of each of several hosts counted apart.
-    pub(crate) fn of_hosts(self, hosts: &Hosts) -> Self {
-        let count = if hosts.are_several() { hosts.all().len() } else { 0 };
+    ///
+    /// - `count`: the number of hosts; 0 if there is one.
+    pub(crate) fn of_hosts(self, count: usize) -> Self {
         Self { hosts: vec![OfHost::default(); count].into_boxed_slice(), ..self }
     }
 

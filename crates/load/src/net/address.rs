@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use record::target::Target;
 
-use crate::driver::Scheme;
-
 /// Where the server of a load takes connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
@@ -55,9 +53,12 @@ pub(crate) struct Address {
 
 impl Address {
     /// Reads the target of a database, which it names. What it complains of never holds the password.
-    pub(crate) fn of_database(target: &Target, scheme: &Scheme) -> Result<Self, String> {
-        let form = || format!("write {}", scheme.form);
-        let rest = target.expose().strip_prefix(scheme.name).and_then(|rest| rest.strip_prefix("://"));
+    ///
+    /// - `scheme`: what stands before the colon.
+    /// - `form`: how such a target is written.
+    pub(crate) fn of_database(target: &Target, scheme: &str, form: &str) -> Result<Self, String> {
+        let form = || format!("write {form}");
+        let rest = target.expose().strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
         let address = Self::read(rest.ok_or_else(form)?)?;
         if address.path.is_empty() {
             return Err(format!("no database is named: {}", form()));

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::driver::{Failure, FailureClass};
+use crate::connection::{Failure, FailureClass};
 
 /// Up to so much a buffer does not count: few answers are longer.
 pub(crate) const FREE_BYTES: usize = 1 << 20;

@@ -1,7 +1,8 @@
 //! What has come on a connection and was not taken yet.
 
-use super::{Answer, Heard};
-use crate::driver::Failure;
+use super::Heard;
+use crate::connection::Answer;
+use crate::connection::Failure;
 use crate::net::held::{self, Held};
 
 /// What has come on a connection and was not taken yet.

@@ -12,7 +12,7 @@ use nix::unistd::geteuid;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{CONNECT_TIMEOUT, connection_failure};
-use crate::driver::{Failure, FailureClass};
+use crate::connection::{Failure, FailureClass};
 use crate::net::address::ServerAddress;
 
 /// Where a server listens.

@@ -1,20 +1,6 @@
 //! What a target says of TLS: `?tls=verify-full&ca=FILE&cert=FILE&key=FILE&server-name=NAME`.
 
-use std::sync::Arc;
-
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-
-use super::tls::{self, Identity, Remedies, Trust};
-
-/// How TLS is spoken with a server.
-#[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(super) config: Arc<ClientConfig>,
-    pub(super) name: ServerName<'static>,
-    /// What to do about a certificate that is not trusted.
-    pub(super) remedies: &'static Remedies,
-}
+use super::tls::{self, Identity, Plan, Remedies, Trust};
 
 /// What a target says of TLS.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use socket2::Socket;
 
+use super::dialogue::{Dialogue, Heard};
+use super::place::Place;
+use super::socket::{CONNECT_TIMEOUT, closed, timed_out};
 use super::wire::{Wire, no_answer, within};
-use super::{Answer, CONNECT_TIMEOUT, Dialogue, Exchange, Heard, closed, timed_out};
-use crate::driver::{Cut, Failure, FailureClass};
-use crate::engine::to_ns;
+use crate::connection::{Answer, Cut, Failure, FailureClass};
+use crate::schedule::clock::to_ns;
 use crate::schedule::random::Random;
 
 /// A wire and the protocol on it.
@@ -18,8 +20,8 @@ pub(crate) struct Talk {
     out: Vec<u8>,
     /// After this time an event is given up; `None`: never.
     timeout: Option<Duration>,
-    /// As [`Exchange::closes_idle`].
-    pub(super) closes_idle: bool,
+    /// Servers of this kind close connections that are not in use, without being down.
+    pub(crate) closes_idle: bool,
     /// An event was answered on it.
     is_used: bool,
 }
@@ -35,17 +37,17 @@ impl AsMut<Wire> for Talk {
 
 impl Talk {
     /// Connects and greets, waiting for it.
-    pub(crate) fn open(exchange: &dyn Exchange, cut: &Cut) -> Result<Self, Failure> {
-        Self::open_for(exchange, exchange.dialogue()?, cut)
-    }
-
-    pub(super) fn open_for(
-        exchange: &dyn Exchange,
+    ///
+    /// - `timeout`: after this time an event is given up; `None`: never.
+    /// - `closes_idle`: whether servers of this kind close connections that are not in use, without being down.
+    pub(crate) fn open(
+        place: &Place,
         dialogue: Box<dyn Dialogue>,
+        timeout: Option<Duration>,
+        closes_idle: bool,
         cut: &Cut,
     ) -> Result<Self, Failure> {
-        let wire = Wire::connect(exchange.place(), cut)?;
-        let (timeout, closes_idle) = (exchange.timeout(), exchange.closes_idle());
+        let wire = Wire::connect(place, cut)?;
         let out = Vec::with_capacity(1024);
         let mut talk = Self { wire, dialogue, out, timeout, closes_idle, is_used: false };
         talk.greet()?;
@@ -114,7 +116,7 @@ impl Talk {
     }
 
     /// Hears what came while nothing was asked, without waiting. Fails if the server takes no other request here.
-    pub(super) fn look_idle(&mut self) -> Result<(), Failure> {
+    pub(crate) fn look_idle(&mut self) -> Result<(), Failure> {
         self.hear_left()?;
         if self.dialogue.closes() {
             return Err(closed());

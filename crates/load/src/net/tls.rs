@@ -18,10 +18,18 @@ use rustls::{
 };
 
 use super::held::{self, Held};
-use super::security::Plan;
-use crate::driver::{Failure, FailureClass, Laps};
+use crate::connection::{Failure, FailureClass, Laps};
 use crate::net::{Dialogue, Go, Hear, Heard};
 use crate::schedule::random::Random;
+
+/// How TLS is spoken with a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
+    /// What to do about a certificate that is not trusted.
+    pub(crate) remedies: &'static Remedies,
+}
 
 /// What of a server's certificate is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

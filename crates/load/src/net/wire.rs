@@ -16,12 +16,13 @@ use nix::libc;
 use record::clock::{Clock as _, Monotonic};
 use socket2::{Domain, Socket};
 
-use super::{Place, READ_BYTES, closed, connection_failure, has_input, is_unread};
-use crate::driver::{Cut, Failure, FailureClass};
-use crate::engine::to_ns;
+use super::{Place, READ_BYTES, closed, connection_failure, is_unread};
+use crate::connection::{Cut, Failure, FailureClass};
 use crate::net::held::{self, FREE_BYTES, Held};
-use crate::net::security::Plan;
+use crate::net::socket::has_input;
+use crate::net::tls::Plan;
 use crate::net::tls::Tls;
+use crate::schedule::clock::to_ns;
 
 /// The socket, TLS where it is spoken, and what was received and not read yet.
 #[derive(Debug)]

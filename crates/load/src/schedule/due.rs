@@ -15,8 +15,11 @@ use std::time::Duration;
 
 use record::load::{Arrivals, LoadSettings, OpenLoop, Schedule};
 
-use crate::engine::{WARMUP_CHANCE, to_ns};
+use crate::schedule::clock::to_ns;
 use crate::schedule::pace::{self, Form, Pace, PaceSettings, Scratch};
+
+/// Tells the chance of the warm-up's events from that of the measured ones: those do not depend on the warm-up.
+pub(crate) const WARMUP_CHANCE: u64 = 1 << 63;
 
 /// The row of events, and those that came before it.
 #[derive(Debug)]

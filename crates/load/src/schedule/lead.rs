@@ -127,7 +127,7 @@ impl Lead {
         let spent_ns = i64::try_from(spun_ns).unwrap_or(i64::MAX);
         let left_ns =
             self.left_ns.load(Ordering::Relaxed).saturating_add(of(since_ns)).saturating_sub(spent_ns);
-        let saved_max_ns = of(crate::engine::to_ns(SAVED_MAX));
+        let saved_max_ns = of(crate::schedule::clock::to_ns(SAVED_MAX));
         // What was spent too much is worked off, but not for ever.
         self.left_ns.store(left_ns.clamp(-saved_max_ns - 1, saved_max_ns), Ordering::Relaxed);
         let allowed_ns = self.allowed_ns.load(Ordering::Relaxed);

@@ -3,70 +3,31 @@
 //! Nobody queues anything. A worker takes a number, and this module says when that event is due, whoever asks, in
 //! whatever order, and as often as they like.
 
+mod due_times;
 mod even;
+mod path;
 mod poisson;
 mod replay;
 mod shape;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use record::arrivals::Shape;
 use record::load::Arrivals;
 
+use self::due_times::DueTimes;
+pub use self::due_times::{PaceSettings, Scratch};
 use self::even::Even;
 use self::poisson::Poisson;
 use self::replay::Replay;
 use self::shape::Shaped;
 
+/// Faster than a clock can be read, and the gaps of Poisson arrivals are all drawn beforehand.
+pub(crate) const RATE_MAX: f64 = 10_000_000.0;
+
 /// The intended starts of one phase's events, in nanoseconds since the start of the phase.
 #[derive(Debug)]
 pub struct Pace(Box<dyn DueTimes>);
-
-/// What a pace is made from.
-#[derive(Debug, Clone)]
-pub struct PaceSettings {
-    /// How due times are spread.
-    pub arrivals: Arrivals,
-    /// Recorded due times for [`Arrivals::File`], in order, the first of them 0; empty for all other arrivals.
-    pub recorded: Arc<[u64]>,
-    /// Events per second over all threads; over 0. Unused where the arrivals say their rates themselves.
-    pub rate_per_s: f64,
-    /// Workers; a thread's period is `threads / rate_per_s`.
-    pub threads: u32,
-    /// What chance follows from.
-    pub seed: u64,
-    /// Length of the phase.
-    pub span: Duration,
-    /// No more events than this.
-    pub events_max: Option<u64>,
-}
-
-/// One way to spread due times. A new one is one file and one line in [`Pace::laid_out`].
-pub(crate) trait DueTimes: std::fmt::Debug + Send + Sync {
-    /// Number of events in the phase.
-    fn count(&self) -> u64;
-
-    /// Due time of the event that is number `rank` in order of time, `rank < count`; never falls as `rank` rises.
-    fn in_order_ns(&self, rank: u64, scratch: &mut Scratch) -> u64;
-
-    /// Due time of slot `slot`, which belongs to thread `slot % threads`; rises within a thread.
-    fn of_slot_ns(&self, slot: u64, scratch: &mut Scratch) -> u64 {
-        self.in_order_ns(slot, scratch)
-    }
-
-    /// Two ranks between which the number of events due before `t_ns` lies; both may be that number.
-    fn ranks_around(&self, _t_ns: u64) -> (u64, u64) {
-        (0, self.count())
-    }
-}
-
-/// Room for a computation on due times, so that it allocates nothing; one a thread.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    window_ns: Vec<u64>,
-    path: poisson::Path,
-}
 
 /// What a phase is to its load.
 #[derive(Debug, Clone, Copy)]
@@ -146,21 +107,10 @@ pub(crate) fn rate_per_s_at(arrivals: &Arrivals, span: Duration, t_s: f64) -> Op
     Some(Shape::of(arrivals, span)?.per_s_at(t_s.min(span.as_secs_f64())))
 }
 
-/// The number of events due at 0, 1, 2, ... before `events` of them are due.
-///
-/// 500/s x 20 s is 10,000 events, also where the product of the two floats is 10,000.000000000002.
-fn whole_events(events: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a count of events, from 0 on"
-    )]
-    let whole = (events * (1.0 - 4.0 * f64::EPSILON)).ceil() as u64;
-    whole
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;

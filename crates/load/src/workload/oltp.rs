@@ -3,10 +3,10 @@
 
 use record::load::{LoadSettings, OltpMix, OltpSettings, Workload};
 
-use crate::driver::{Failure, OperationShare};
+use crate::connection::{Failure, OperationShare};
 use crate::schedule::random::Random;
 use crate::workload::rows::{C_LENGTH, Digits, PAD_LENGTH, RowPicker};
-use crate::workload::sql::{Ask, Parameter, StatementText};
+use crate::workload::statement::{Ask, Parameter, StatementText};
 
 /// What SQL targets can do, in the order of its fame.
 pub(crate) const WORKLOADS: &[Workload] = &[
@@ -428,10 +428,11 @@ mod tests {
         let shape = Shape::of(Workload::OltpWriteOnly, &oltp);
         let (mut course, mut asked) = (Course::new(), Vec::new());
         course.begin(Random::of(3, 3));
-        let mut ask = |number: usize, _: &[Parameter<'_>], _: Option<&mut crate::workload::sql::Row>| {
-            asked.push(shape.statements()[number].with_marks(|_| "?".to_owned()));
-            Ok(())
-        };
+        let mut ask =
+            |number: usize, _: &[Parameter<'_>], _: Option<&mut crate::workload::statement::Row>| {
+                asked.push(shape.statements()[number].with_marks(|_| "?".to_owned()));
+                Ok(())
+            };
         while course.ask(&shape, &mut ask).unwrap().is_some() {}
         asked
     }

@@ -16,10 +16,10 @@ use self::expression::{Expression, Scene};
 use self::parse::{Command, Keep, Names};
 use self::place::{Place, Problem};
 use self::value::Value;
-use crate::driver::sql::broken::VALUE_BYTES_MAX;
-use crate::driver::{Failure, FailureClass, Laps, OperationShare};
+use crate::connection::{Failure, FailureClass, Laps, OperationShare};
 use crate::schedule::random::Random;
-use crate::workload::sql::{Ask, Parameter, Row, StatementText, Turn};
+use crate::workload::statement::VALUE_BYTES_MAX;
+use crate::workload::statement::{Ask, Parameter, Row, StatementText, Turn};
 
 /// The scripts of a load, ready to be done.
 #[derive(Debug)]

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use record::load::LoadSettings;
 
-use super::{Store, build_one, data_set_error};
-use crate::Event;
-use crate::driver::{Cut, Driver, Failure, FailureClass};
+use super::table::build_one;
+use crate::connection::{Cut, Failure, FailureClass};
+use crate::control::progress::Event;
+use crate::driver::Driver;
 use crate::error::LoadError;
+use crate::workload::tables::{Store, data_set_error};
 
 /// How often a stop is looked for.
 const POLL: Duration = Duration::from_millis(20);

@@ -8,17 +8,21 @@ use record::load::{LoadSettings, PreparePolicy};
 use record::missing::Missing;
 use record::verdict::Check;
 
-use crate::Event;
-use crate::conduct::dataset::{Cache, Cleaned, Prepared};
-use crate::driver::sql::broken::too_long_text;
-use crate::driver::{Failure, FailureClass, Look, OperationShare};
+use crate::connection::{Answer, Keys};
+use crate::connection::{Failure, FailureClass, OperationShare};
+use crate::control::progress::Event;
+use crate::driver::Exchange;
+use crate::driver::Look;
 use crate::error::LoadError;
 use crate::net::held;
-use crate::net::security::Plan;
+use crate::net::tls::Plan;
 use crate::net::tls::Secured;
-use crate::net::{Answer, Dialogue, Exchange, Heard, Keys, Place, Talk};
+use crate::net::too_long_text;
+use crate::net::{Dialogue, Heard, Place, Talk};
 use crate::schedule::random::Random;
 use crate::workload::kv::{self, Deed, GET, HIT, Kv, MISS, OUTCOMES, SET, STORED};
+use crate::workload::tables::data_set_error;
+use crate::workload::tables::{Cache, Cleaned, Prepared};
 
 /// The words of a protocol for keys and values. Pure: bytes in, bytes out.
 pub(crate) trait Codec: Clone + Debug + Send + Sync + 'static {
@@ -452,9 +456,7 @@ impl<C: Codec> Cache for Filler<C> {
         on_event: &dyn Fn(Event),
     ) -> Result<(Prepared, Vec<Check>), LoadError> {
         let keys = self.kv.settings.keys;
-        let failed = |doing: &str, failure| {
-            crate::conduct::dataset::data_set_error(settings, doing.to_owned(), failure)
-        };
+        let failed = |doing: &str, failure| data_set_error(settings, doing.to_owned(), failure);
         if settings.prepare == PreparePolicy::Never {
             return Ok((Prepared { found: 0, built: 0, rows: keys }, Vec::new()));
         }
@@ -480,9 +482,7 @@ impl<C: Codec> Cache for Filler<C> {
         let removed = self.in_batches(self.kv.settings.keys + 1, &mut |number, out| {
             codec.write_delete(number, out);
         });
-        let removed = removed.map_err(|f| {
-            crate::conduct::dataset::data_set_error(settings, "emptying the cache".to_owned(), f)
-        })?;
+        let removed = removed.map_err(|f| data_set_error(settings, "emptying the cache".to_owned(), f))?;
         Ok(Cleaned { removed: u32::from(removed > 0) })
     }
 }

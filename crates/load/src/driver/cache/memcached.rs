@@ -11,10 +11,12 @@ use record::load::{LoadSettings, Workload};
 use record::target::Target;
 
 use super::caching::{Caching, Codec, Counters, Named, Read};
-use crate::driver::{Driver, Failure, FailureClass, Scheme};
+use crate::connection::{Failure, FailureClass};
+use crate::driver::Net;
+use crate::driver::{Driver, Scheme};
 use crate::net::address::{ServerAddress, decoded};
 use crate::net::security::Security;
-use crate::net::{Net, Place, line};
+use crate::net::{Place, line};
 use crate::workload::kv::{write_key, write_number};
 
 pub(crate) const SCHEME: Scheme = Scheme {

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use super::checksum::Checksum;
 use super::requests::Request;
-use super::{Checksum, Writer, choose, judge, path_of};
-use crate::driver::{Failure, FailureClass};
+use super::writer::{Writer, choose, judge, path_of};
+use crate::connection::{Failure, FailureClass};
 use crate::net::{Dialogue, Go, Heard, line};
 use crate::schedule::random::Random;
 
@@ -339,8 +340,11 @@ mod tests {
 
     fn asker(method: &str) -> Asker {
         let http = HttpSettings { method: method.to_owned(), ..HttpSettings::plain() };
-        let requests =
-            Arc::new(vec![Request::of(&super::super::Authority::read("h:1").unwrap(), "/x", &http)]);
+        let requests = Arc::new(vec![Request::of(
+            &crate::driver::http::authority::Authority::read("h:1").unwrap(),
+            "/x",
+            &http,
+        )]);
         Asker::new(requests, false, Writer::default())
     }
 

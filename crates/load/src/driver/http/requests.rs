@@ -15,10 +15,16 @@
 //! answer = "created"
 //! ```
 
+use std::io::Write as _;
+
+use record::requests::HttpSettings;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Authority, Checksum, bytes_of, may_repeat};
+use super::authority::Authority;
+use super::checksum::Checksum;
+use super::written::Written;
+use crate::workload::values::{Data, Part, Template, around, is_template};
 
 /// A request, ready to be sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +40,67 @@ pub(super) struct Request {
     /// Of the whole body; `None` where it is not checked.
     pub(super) body_checksum: Option<u64>,
     /// Its texts, if they have values that differ from event to event.
-    pub(super) written: Option<super::Written>,
+    pub(super) written: Option<Written>,
+}
+
+impl Request {
+    /// The same, with its texts read for values that differ from event to event.
+    pub(super) fn with_values(self, data: Option<&Data>) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(&self.bytes).into_owned();
+        if !is_template(&text) {
+            return Ok(self);
+        }
+        let (head, body) = text.split_at(self.head_bytes());
+        let (line, headers) = head.split_at(head.find("\r\n").expect("a head has lines"));
+        let body = &body[2..];
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let (headers, has_length) = match headers.strip_suffix(&length) {
+            Some(headers) => (headers, true),
+            None => (headers, false),
+        };
+        let named = |problem: String| format!("{}: {problem}", self.name);
+        let written = Written {
+            line: Template::read(line, Part::Path, data).map_err(named)?,
+            headers: Template::read(headers, Part::Header, data).map_err(named)?,
+            body: Template::read(body, Part::Body, data).map_err(named)?,
+            has_length,
+        };
+        Ok(Self { written: Some(written), ..self })
+    }
+
+    /// Its bytes, without values if they differ from event to event.
+    pub(super) fn example(&self) -> Vec<u8> {
+        match &self.written {
+            None => self.bytes.clone(),
+            Some(_) => around(&String::from_utf8_lossy(&self.bytes)).into_bytes(),
+        }
+    }
+
+    /// Where another header may stand.
+    pub(super) fn head_bytes(&self) -> usize {
+        let end = self.bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a request has a head");
+        end + 2
+    }
+
+    pub(super) fn has_cookie(&self) -> bool {
+        let head = String::from_utf8_lossy(&self.bytes[..self.head_bytes()]).to_ascii_lowercase();
+        head.contains("\r\ncookie:")
+    }
+
+    /// A single request, from the command line.
+    pub(super) fn of(authority: &Authority<'_>, path: &str, http: &HttpSettings) -> Self {
+        let headers = http.headers.iter().map(String::as_str);
+        Self {
+            name: "request".to_owned(),
+            weight: 1.0,
+            may_repeat: may_repeat(&http.method, headers.clone()),
+            bytes: bytes_of(&http.method, authority, path, headers, &http.body),
+            has_answer_body: http.method != "HEAD",
+            expected_status: http.expected_status,
+            body_checksum: None,
+            written: None,
+        }
+    }
 }
 
 /// The keys of a request.
@@ -183,6 +249,54 @@ fn number_of(value: &Value<'_>) -> Result<f64, Wrong> {
     };
     let weight = text.parse().ok().filter(|w: &f64| w.is_finite() && *w > 0.0);
     weight.ok_or_else(|| wrong(value, "expected a weight over 0"))
+}
+
+/// Whether a request that was sent may be sent again when its answer is lost: where twice does what once does, or where
+/// the server is told by which name to know that it is the same.
+///
+/// # Source
+///
+/// RFC 9110, HTTP semantics, section 9.2.2; draft-ietf-httpapi-idempotency-key-header.
+pub(super) fn may_repeat<'a>(method: &str, mut headers: impl Iterator<Item = &'a str>) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+        || headers.any(|header| {
+            let name = header.split(':').next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case("idempotency-key")
+        })
+}
+
+/// A request as it goes over the wire; what is set by nobody and must be there, is added.
+pub(super) fn bytes_of<'a>(
+    method: &str,
+    authority: &Authority<'_>,
+    path: &str,
+    headers: impl Iterator<Item = &'a str>,
+    body: &str,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Writing into memory does not fail.
+    let _ = write!(out, "{method} {path} HTTP/1.1\r\n");
+    let mut has_host = false;
+    let (mut has_length, mut has_proof) = (false, false);
+    for header in headers {
+        let name = header.split(':').next().unwrap_or_default().trim();
+        has_host |= name.eq_ignore_ascii_case("host");
+        has_length |= name.eq_ignore_ascii_case("content-length");
+        has_proof |= name.eq_ignore_ascii_case("authorization");
+        let _ = write!(out, "{}\r\n", header.trim());
+    }
+    if !has_host {
+        let _ = write!(out, "Host: {}\r\n", authority.host);
+    }
+    if let (Some(basic), false) = (&authority.basic, has_proof) {
+        let _ = write!(out, "Authorization: {basic}\r\n");
+    }
+    if !has_length && (!body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH")) {
+        let _ = write!(out, "Content-Length: {}\r\n", body.len());
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(body.as_bytes());
+    out
 }
 
 #[cfg(test)]

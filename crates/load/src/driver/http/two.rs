@@ -15,10 +15,12 @@ use h2::client::{self, Connection, ResponseFuture, SendRequest};
 use http::{HeaderName, HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::checksum::Checksum;
 use super::requests::Request;
-use super::{Checksum, Writer, choose, judge, path_of};
-use crate::driver::{Failure, FailureClass};
-use crate::net::{Answer, Dialogue, Go, Heard};
+use super::writer::{Writer, choose, judge, path_of};
+use crate::connection::Answer;
+use crate::connection::{Failure, FailureClass};
+use crate::net::{Dialogue, Go, Heard};
 use crate::schedule::random::Random;
 
 /// Windows so large that no answer waits for us to open them.

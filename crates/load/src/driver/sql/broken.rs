@@ -1,6 +1,7 @@
 //! Why an SQL server's answer is none.
 
-use crate::driver::Failure;
+use crate::connection::Failure;
+use crate::workload::statement::VALUE_BYTES_MAX;
 
 /// Why there is no answer; `Code` is how the server numbers its refusals.
 #[derive(Debug)]
@@ -26,14 +27,6 @@ impl<Code> Broken<Code> {
         Self::TooLong { bytes, bytes_max }
     }
 }
-
-/// What is said of an announcement of more than is accepted.
-pub(crate) fn too_long_text(bytes: usize, bytes_max: usize) -> String {
-    format!("the server announces {bytes} bytes in one piece, and {bytes_max} are accepted (--answer-max)")
-}
-
-/// The longest value that a variable of a script holds.
-pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// A value as text, as long in memory as it came: what is not UTF-8 has its other bytes shown as `?`. One that is too long to be kept is
 /// cut, to a byte more than can be kept.

@@ -6,8 +6,10 @@
 
 mod answer;
 mod codec;
+mod format;
 mod login;
 mod proof;
+mod refusal;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -21,15 +23,18 @@ use socket2::Socket;
 use self::answer::{Broken, Column, Form, Reader, Wanted};
 use self::codec::Prepared;
 use self::login::Credentials;
-use super::broken::too_long_text;
+use self::refusal::{NO_SUCH_TABLE, broken_failure};
 use super::session::{Protocol, Sessions};
-use crate::conduct::dataset::{Found, Rows, Store, rows_between};
-use crate::driver::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
+use crate::driver::{Driver, Look, Scheme};
 use crate::net::address::{Address, ServerAddress};
-use crate::net::security::{Plan, Security};
+use crate::net::security::Security;
+use crate::net::tls::Plan;
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
 use crate::workload::oltp;
-use crate::workload::sql::{Parameter, Quoting, Row, Work};
+use crate::workload::sql::Work;
+use crate::workload::statement::{Parameter, Quoting, Row};
+use crate::workload::tables::{Found, Rows, Store, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "mysql",
@@ -71,7 +76,7 @@ struct Place {
 impl Place {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, host, port, path: database, parameters } =
-            Address::of_database(target, &SCHEME)?;
+            Address::of_database(target, SCHEME.name, SCHEME.form)?;
         let (mut socket, mut security) = (None, Security::default());
         for (name, value) in parameters {
             match name.as_str() {
@@ -468,54 +473,6 @@ impl Store for Tables {
             self.count(&format!("SELECT COUNT(*) FROM information_schema.tables WHERE {named}"))? > 0;
         self.send(&format!("DROP TABLE IF EXISTS sbtest{table}"))?;
         Ok(was_there)
-    }
-}
-
-fn broken_failure(broken: Broken) -> Failure {
-    match broken {
-        Broken::Lost(failure) => failure,
-        Broken::Refused { code, message } => refused(code, &message),
-        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
-        Broken::TooLong { bytes, bytes_max } => {
-            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
-        }
-    }
-}
-
-fn refused(code: u16, message: &str) -> Failure {
-    let (class, advice) = class_of(code);
-    let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(message) } else { advice };
-    Failure::new(class, format!("{message} (error {code}){advice}"))
-}
-
-/// `ER_NO_SUCH_TABLE`.
-const NO_SUCH_TABLE: u16 = 1146;
-
-/// The class of a server's error, and what to do about a configuration.
-///
-/// # Source
-///
-/// <https://mariadb.com/kb/en/mariadb-error-codes/>
-fn class_of(code: u16) -> (FailureClass, &'static str) {
-    use FailureClass::{Application, Configuration, Connection, Transient};
-    match code {
-        // Lock wait timeout, deadlock, row changed since it was read, NOWAIT.
-        1205 | 1213 | 1020 | 3572 => (Transient, ""),
-        // Too many connections, server shuts down, connection killed or aborted, network errors.
-        1040 | 1053 | 1077 | 1079 | 1152 | 1158..=1161 | 1184 | 1203 | 1226 | 1927 | 2006 | 2013 => {
-            (Connection, "")
-        }
-        1045 | 1698 => (Configuration, ": check the user and the password in the target"),
-        1044 | 1142 => (Configuration, ": grant this user what the workload does"),
-        1049 => (Configuration, ": create that database first, or name another in the target"),
-        // Syntax, unknown columns, functions and tables.
-        1064 | 1054 | 1305 | NO_SUCH_TABLE => (Configuration, ""),
-        1130 => (Configuration, ": allow this host to connect"),
-        1461 => (
-            Configuration,
-            ": use --prepared no, fewer threads or fewer tables, or raise that limit of the server",
-        ),
-        _ => (Application, ""),
     }
 }
 

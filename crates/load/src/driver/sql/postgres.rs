@@ -7,6 +7,7 @@
 mod answer;
 mod codec;
 mod login;
+mod refusal;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -22,18 +23,21 @@ use record::missing::Missing;
 use record::target::Target;
 use socket2::Socket;
 
-use self::answer::{Broken, Reader, Ready, Wanted};
+use self::answer::{ASIDE_BYTES_MAX, Broken, Reader, Ready, Wanted};
 use self::codec::TooLong;
 use self::login::{Credentials, Welcome};
-use super::broken::too_long_text;
+use self::refusal::broken_failure;
 use super::session::{Protocol, Sessions};
-use crate::conduct::dataset::{Found, Rows, Store, rows_between};
-use crate::driver::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
+use crate::driver::{Driver, Look, Scheme};
 use crate::net::address::{Address, ServerAddress};
-use crate::net::security::{Plan, Security};
+use crate::net::security::Security;
+use crate::net::tls::Plan;
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, Place as Peer, Wire, no_answer, within};
 use crate::workload::oltp;
-use crate::workload::sql::{Parameter, Quoting, Row, Work};
+use crate::workload::sql::Work;
+use crate::workload::statement::{Parameter, Quoting, Row};
+use crate::workload::tables::{Found, Rows, Store, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "postgres",
@@ -51,8 +55,6 @@ pub(crate) const SCHEME: Scheme = Scheme {
 };
 
 const PORT: u16 = 5432;
-/// The longest message that is accepted in a login, and in answer to what is asked beside events.
-const ASIDE_BYTES_MAX: usize = 1 << 20;
 const UNIQUE_VIOLATION: &str = "23505";
 /// Rows that one INSERT of a build carries, some 200 KiB.
 const ROWS_AN_INSERT: u64 = 1_000;
@@ -83,7 +85,7 @@ struct Reached {
 impl Place {
     fn read(target: &Target) -> Result<Self, String> {
         let Address { user, password, mut host, mut port, path: database, parameters } =
-            Address::of_database(target, &SCHEME)?;
+            Address::of_database(target, SCHEME.name, SCHEME.form)?;
         let (mut options, mut may_be_cleartext, mut security) = (None, false, Security::default());
         for (name, value) in parameters {
             match name.as_str() {
@@ -564,49 +566,6 @@ fn no_number(sql: &str) -> Failure {
 fn silent(within: Duration) -> Failure {
     let text = format!("{}: is this a PostgreSQL server?", no_answer(within));
     Failure::new(FailureClass::Connection, text)
-}
-
-fn broken_failure(broken: Broken) -> Failure {
-    match broken {
-        Broken::Lost(failure) => failure,
-        Broken::Refused { code, message } => {
-            let (class, advice) = class_of(&code);
-            let advice = if code == NO_SUCH_TABLE { oltp::advice_on_missing(&message) } else { advice };
-            Failure::new(class, format!("{message} (SQLSTATE {code}){advice}"))
-        }
-        Broken::Garbled(what) => Failure::new(FailureClass::Connection, what),
-        Broken::TooLong { bytes, bytes_max } => {
-            Failure::new(FailureClass::Connection, too_long_text(bytes, bytes_max))
-        }
-    }
-}
-
-/// `undefined_table`.
-const NO_SUCH_TABLE: &str = "42P01";
-
-/// The class of a server's error, and what to do about a configuration.
-///
-/// # Source
-///
-/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
-fn class_of(code: &str) -> (FailureClass, &'static str) {
-    use FailureClass::{Application, Configuration, Connection, Transient};
-    match code {
-        // Serialization failure, deadlock, lock not available.
-        "40001" | "40P01" | "55P03" => (Transient, ""),
-        // Too many connections; shutdown, crash, cannot connect now, idle sessions that were ended.
-        "53300" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => (Connection, ""),
-        "3D000" | "57P04" => (Configuration, ": create that database first, or name another in the target"),
-        "42501" => (Configuration, ": grant this user what the workload does"),
-        // Syntax, and names or types that are not there.
-        "42601" | "42703" | "42883" | "42704" | "42P02" | "42P18" | "3F000" | "42804" | "42702"
-        | NO_SUCH_TABLE => (Configuration, ""),
-        _ if code.starts_with("08") => (Connection, ""),
-        _ if code.starts_with("28") => {
-            (Configuration, ": check the user and the password in the target, and pg_hba.conf")
-        }
-        _ => (Application, ""),
-    }
 }
 
 #[cfg(test)]

@@ -10,12 +10,14 @@ use record::clock::Monotonic;
 use record::load::LoadSettings;
 use socket2::Socket;
 
-use crate::driver::{Connection, Failure, FailureClass, Idle, Laps};
+use crate::connection::Answer;
+use crate::connection::{Connection, Failure, FailureClass, Idle, Laps};
 use crate::net::held;
 use crate::net::tls::Secured;
-use crate::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Heard, Wire, no_answer, within};
+use crate::net::{CONNECT_TIMEOUT, Dialogue, Go, Heard, Wire, no_answer, within};
 use crate::schedule::random::Random;
-use crate::workload::sql::{Course, Parameter, Row, Sql, Turn, Work, Worker};
+use crate::workload::sql::{Course, Sql, Work, Worker};
+use crate::workload::statement::{Parameter, Row, Turn};
 
 /// What is said in a session, and what is made of the answers.
 pub(super) trait Protocol: Send {

@@ -15,10 +15,12 @@ use record::target::Target;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection as Database, ErrorCode, OpenFlags, Statement as Prepared};
 
-use crate::conduct::dataset::{Found, Rows, Store, rows_between};
-use crate::driver::{Connection, Cut, Driver, Failure, FailureClass, Look, OperationShare, Scheme};
+use crate::connection::{Connection, Cut, Failure, FailureClass, OperationShare};
+use crate::driver::{Driver, Look, Scheme};
 use crate::workload::oltp::{self, Statement};
-use crate::workload::sql::{Parameter, Quoting, Row, Sql, Work, Worker};
+use crate::workload::sql::{Sql, Work, Worker};
+use crate::workload::statement::{Parameter, Quoting, Row};
+use crate::workload::tables::{Found, Rows, Store, rows_between};
 
 pub(crate) const SCHEME: Scheme = Scheme {
     name: "sqlite",

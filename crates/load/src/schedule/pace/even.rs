@@ -5,7 +5,7 @@
 //! event by at most `jitter x threads` places either way, so the event of a rank is found among a few neighbours,
 //! and the k-th due time stays a pure function of k.
 
-use super::{DueTimes, PaceSettings, Scratch};
+use super::due_times::{DueTimes, PaceSettings, Scratch, whole_events};
 use crate::schedule::random::Random;
 
 /// Tells the jitter's chance from that of the events' contents.
@@ -30,7 +30,7 @@ impl Even {
     pub(super) fn new(settings: &PaceSettings, jitter_ratio: f64) -> Self {
         assert!((0.0..=1.0).contains(&jitter_ratio), "jitter is a share of the period: {jitter_ratio}");
         let per_span = settings.rate_per_s * settings.span.as_secs_f64();
-        let count = super::whole_events(per_span);
+        let count = whole_events(per_span);
         let jitter_slots = jitter_ratio * f64::from(settings.threads);
         let gap_ns = 1e9 / settings.rate_per_s;
         Self {

@@ -10,7 +10,8 @@
 //! Kingman, *Poisson Processes* (1993), section 2.4: given their number, the points in an interval are independent and
 //! uniform.
 
-use super::{DueTimes, PaceSettings, Scratch};
+use super::due_times::{DueTimes, PaceSettings, Scratch};
+use super::path::{Node, Path};
 use crate::schedule::random::Random;
 
 const WINDOW_SALT: u64 = 0x0070_6f69_7373_6f6e;
@@ -30,30 +31,10 @@ pub(super) struct Poisson {
     before: Box<[u64]>,
 }
 
-/// A stretch of time, and the events in it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
-    /// Tells the halves of a window, of the halves, and so on apart; 1 for the window.
-    id: u128,
-    first: u64,
-    count: u64,
-    from_ns: u64,
-    until_ns: u64,
-}
-
-/// The nodes from a window down to the event that was found last.
-#[derive(Debug, Default)]
-pub(super) struct Path {
-    /// Whose they are: seed, span and count.
-    key: (u64, u64, u64),
-    window: usize,
-    nodes: Vec<Node>,
-}
-
 impl Poisson {
     pub(super) fn new(settings: &PaceSettings) -> Self {
         let count_max = settings.events_max.unwrap_or(u64::MAX);
-        let span_ns = crate::engine::to_ns(settings.span).max(1);
+        let span_ns = crate::schedule::clock::to_ns(settings.span).max(1);
         let mean = settings.rate_per_s * settings.span.as_secs_f64();
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small number, over 0")]
         let windows = (mean / WINDOW_EVENTS).ceil().clamp(1.0, WINDOWS_MAX as f64) as u64;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DueTimes, PaceSettings, Scratch};
+use super::due_times::{DueTimes, PaceSettings, Scratch};
+use crate::schedule::clock::to_ns;
 
 /// Due times in a list, counted from the first.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ impl Replay {
     pub(super) fn from_on(settings: &PaceSettings, offset: Duration, factor: f64) -> Self {
         let due_ns = Arc::clone(&settings.recorded);
         assert!(due_ns.is_sorted(), "due times come in order");
-        let offset_ns = crate::engine::to_ns(offset);
-        let span_ns = crate::engine::to_ns(settings.span.saturating_sub(offset));
+        let offset_ns = to_ns(offset);
+        let span_ns = to_ns(settings.span.saturating_sub(offset));
         let first = due_ns.partition_point(|due_ns| *due_ns < offset_ns);
         let mut replay = Self { due_ns, first, offset_ns, factor, count: 0 };
         let rest = &replay.due_ns[first..];

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use record::arrivals::Shape;
 
-use super::{DueTimes, PaceSettings, Scratch};
+use super::due_times::{DueTimes, PaceSettings, Scratch, whole_events};
+use crate::schedule::clock::to_ns;
 
 /// Due times of a shape.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ impl Shaped {
     pub(super) fn from_on(settings: &PaceSettings, shape: Shape, offset: Duration, factor: f64) -> Self {
         let before = shape.events_until(offset.as_secs_f64());
         let total = (shape.events_until(settings.span.as_secs_f64()) - before) * factor;
-        let count = super::whole_events(total).min(settings.events_max.unwrap_or(u64::MAX));
-        let span_ns = crate::engine::to_ns(settings.span.saturating_sub(offset));
+        let count = whole_events(total).min(settings.events_max.unwrap_or(u64::MAX));
+        let span_ns = to_ns(settings.span.saturating_sub(offset));
         Self { shape, offset_s: offset.as_secs_f64(), before, factor, count, span_ns }
     }
 }

@@ -3,7 +3,7 @@
 use super::expression::{Expression, Function};
 use super::place::{Place, Problem};
 use super::value::Value;
-use crate::workload::sql::StatementText;
+use crate::workload::statement::StatementText;
 
 /// A script as it is written.
 #[derive(Debug, PartialEq)]

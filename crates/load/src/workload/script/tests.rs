@@ -5,7 +5,7 @@ use record::clock::Monotonic;
 use record::load::ScriptFile;
 
 use super::*;
-use crate::driver::{Attempt, Laps};
+use crate::connection::{Attempt, Laps};
 use crate::schedule::random::Random;
 use crate::workload::sql::{self, Sql, Work};
 
@@ -35,7 +35,11 @@ impl Sql for Noted {
         row: Option<&mut Row>,
     ) -> Result<(), Failure> {
         let mut sql = String::new();
-        self.texts[statement].write_values(parameters, crate::workload::sql::Quoting::Standard, &mut sql);
+        self.texts[statement].write_values(
+            parameters,
+            crate::workload::statement::Quoting::Standard,
+            &mut sql,
+        );
         self.sent.push(sql);
         if self.fails == Some(statement) {
             return Err(Failure::new(FailureClass::Application, "division by zero"));

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use super::place::{Place, Problem};
-use crate::workload::sql::Parameter;
+use crate::workload::statement::Parameter;
 
 /// A value. What comes from a server is text, and is read as a number where one is needed.
 #[derive(Debug, Clone, PartialEq)]

@@ -32,21 +32,21 @@ fn text_of(file: &str, bytes_max: u64) -> Result<String, String> {
 
 /// The rows of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::driver) struct Data {
-    pub(in crate::driver) columns: Vec<String>,
+pub(crate) struct Data {
+    pub(crate) columns: Vec<String>,
     /// Each as long as `columns`.
-    pub(in crate::driver) rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Data {
     /// Reads a file; the problem names file and line.
-    pub(in crate::driver) fn read_file(file: &str) -> Result<Self, String> {
+    pub(crate) fn read_file(file: &str) -> Result<Self, String> {
         let text = text_of(file, FILE_BYTES_MAX)?;
         Self::read(&text).map_err(|(line, problem)| format!("{file}:{line}: {problem}"))
     }
 
     /// The row of an event.
-    pub(in crate::driver) fn draw(&self, random: &mut Random) -> &[String] {
+    pub(crate) fn draw(&self, random: &mut Random) -> &[String] {
         let place = random.below(self.rows.len() as u64);
         &self.rows[usize::try_from(place).expect("a place among rows")]
     }

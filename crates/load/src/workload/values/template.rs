@@ -11,7 +11,7 @@ use crate::workload::script::Formula;
 
 /// A text, in pieces.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::driver) struct Template(Vec<Piece>);
+pub(crate) struct Template(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
@@ -22,7 +22,7 @@ enum Piece {
 
 /// What a text is part of: what its values must not break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::driver) enum Part {
+pub(crate) enum Part {
     /// What cannot stand in a path is written as `%XX`; all else as it is.
     Path,
     /// A line's end cannot stand in a header.
@@ -31,12 +31,12 @@ pub(in crate::driver) enum Part {
 }
 
 /// Whether a text has values in it.
-pub(in crate::driver) fn is_template(text: &str) -> bool {
+pub(crate) fn is_template(text: &str) -> bool {
     text.contains("${")
 }
 
 /// A text without its values: what stands around them.
-pub(in crate::driver) fn around(text: &str) -> String {
+pub(crate) fn around(text: &str) -> String {
     let mut rest = text;
     let mut out = String::new();
     while let Some((before, after)) = rest.split_once("${") {
@@ -47,7 +47,7 @@ pub(in crate::driver) fn around(text: &str) -> String {
 }
 
 impl Template {
-    pub(in crate::driver) fn read(text: &str, part: Part, data: Option<&Data>) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, part: Part, data: Option<&Data>) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -73,7 +73,7 @@ impl Template {
     /// Writes it for one event.
     ///
     /// - `row`: the row that the event has drawn; empty if there is no data.
-    pub(in crate::driver) fn write(
+    pub(crate) fn write(
         &self,
         part: Part,
         row: &[String],

@@ -11,15 +11,19 @@ use record::command_line;
 use record::missing::Missing;
 use record::requests::CacheCommand;
 
-use super::{LINE_MAX, Words, class_of, first_line, number};
-use crate::conduct::dataset::Cache;
+use super::resp::{LINE_MAX, class_of, first_line, number};
+use super::words::Words;
+use crate::connection::Answer;
+use crate::connection::{Failure, FailureClass, OperationShare};
+use crate::driver::Exchange;
+use crate::driver::Look;
 use crate::driver::cache::caching::{counters, hear_greeting};
-use crate::driver::sql::broken::too_long_text;
-use crate::driver::{Failure, FailureClass, Look, OperationShare};
-use crate::net::security::Plan;
+use crate::net::tls::Plan;
 use crate::net::tls::Secured;
-use crate::net::{Answer, Dialogue, Exchange, Heard, Place, Talk};
+use crate::net::too_long_text;
+use crate::net::{Dialogue, Heard, Place, Talk};
 use crate::schedule::random::Random;
+use crate::workload::tables::Cache;
 use crate::workload::values::{Data, Part, Template};
 
 /// What an answer may be.
@@ -242,7 +246,7 @@ impl Dialogue for Asker {
         let problem = self.write(command, &mut random, out).err();
         if problem.is_some() {
             out.truncate(start);
-            super::command(&["PING"], out);
+            super::resp::command(&["PING"], out);
         }
         self.pending.push_back(Asked { request: self.asks, command, problem });
     }

@@ -9,10 +9,10 @@
 
 use std::fmt::Write as _;
 
-use super::codec::{HEADER_BYTES, PAYLOAD_MAX, kind};
+use super::format::{HEADER_BYTES, PAYLOAD_MAX, kind};
 use crate::driver::sql::broken::{self, shortened, text_of};
 use crate::net::held::Held;
-use crate::workload::sql::Row;
+use crate::workload::statement::Row;
 
 pub(super) const OK: u8 = 0x00;
 const LOCAL_INFILE: u8 = 0xfb;
@@ -571,7 +571,7 @@ mod tests {
         end_of(&whole, 1 << 20, Some(wanted)).unwrap();
         assert_eq!(kept.rows, 1);
         // Of a value that no variable can hold, a byte more than one can.
-        assert_eq!(kept.values[0].as_ref().unwrap().len(), broken::VALUE_BYTES_MAX + 1);
+        assert_eq!(kept.values[0].as_ref().unwrap().len(), crate::workload::statement::VALUE_BYTES_MAX + 1);
         // Passed over, it is the same answer, and what continues it is no end though it begins like one.
         let whole = packets(&[&[1], COLUMN, END, first, &[0xfe, 0, 0], END]);
         end_of(&whole, 1 << 20, None).unwrap();

@@ -5,33 +5,12 @@
 //! <https://mariadb.com/kb/en/clientserver-protocol/>, <https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html>
 
 use super::answer::Column;
-use crate::workload::sql::Parameter;
-
-/// A payload of this length goes on in the next packet.
-pub(super) const PAYLOAD_MAX: usize = 0xff_ffff;
-pub(super) const HEADER_BYTES: usize = 4;
+use super::format::{HEADER_BYTES, PAYLOAD_MAX, kind};
+use crate::workload::statement::Parameter;
 
 const COM_QUERY: u8 = 0x03;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
-
-/// Types of columns and parameters.
-pub(super) mod kind {
-    pub(in crate::driver::sql::mysql) const TINY: u8 = 1;
-    pub(in crate::driver::sql::mysql) const SHORT: u8 = 2;
-    pub(in crate::driver::sql::mysql) const LONG: u8 = 3;
-    pub(in crate::driver::sql::mysql) const FLOAT: u8 = 4;
-    pub(in crate::driver::sql::mysql) const DOUBLE: u8 = 5;
-    pub(in crate::driver::sql::mysql) const NULL: u8 = 6;
-    pub(in crate::driver::sql::mysql) const TIMESTAMP: u8 = 7;
-    pub(in crate::driver::sql::mysql) const LONGLONG: u8 = 8;
-    pub(in crate::driver::sql::mysql) const INT24: u8 = 9;
-    pub(in crate::driver::sql::mysql) const DATE: u8 = 10;
-    pub(in crate::driver::sql::mysql) const TIME: u8 = 11;
-    pub(in crate::driver::sql::mysql) const DATETIME: u8 = 12;
-    pub(in crate::driver::sql::mysql) const YEAR: u8 = 13;
-    pub(in crate::driver::sql::mysql) const VAR_STRING: u8 = 253;
-}
 
 /// A statement that the server knows.
 #[derive(Debug)]

@@ -9,11 +9,13 @@
 //! <https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html>
 
 use super::answer::{self, Broken, Cursor, ERR, OK, packet};
-use super::codec::{HEADER_BYTES, write_header};
+use super::codec::write_header;
+use super::format::HEADER_BYTES;
 use super::proof;
-use crate::driver::{Failure, FailureClass};
+use super::refusal::broken_failure;
+use crate::connection::{Failure, FailureClass};
 use crate::net::Wire;
-use crate::net::security::Plan;
+use crate::net::tls::Plan;
 
 /// The longest packet that is accepted in a login.
 const LOGIN_BYTES_MAX: usize = 64 << 10;
@@ -69,7 +71,7 @@ struct Greeting {
 /// Begins a session on a connection that was just made; yields what the server calls itself.
 pub(super) fn log_in(wire: &mut Wire, who: &Credentials<'_>, tls: Option<&Plan>) -> Result<String, Failure> {
     let (payload, _) = receive(wire)?;
-    let greeting = Greeting::read(&payload).map_err(super::broken_failure)?;
+    let greeting = Greeting::read(&payload).map_err(broken_failure)?;
     let is_mysql = greeting.capabilities & capability::MYSQL != 0;
     let mut capabilities = capability::LONG_FLAG
         | capability::CONNECT_WITH_DB
@@ -131,7 +133,7 @@ impl Session<'_> {
             let (payload, number) = receive(self.wire)?;
             match payload.split_first() {
                 Some((&OK, _)) => return Ok(()),
-                Some((&ERR, _)) => return Err(super::broken_failure(answer::refusal(&payload))),
+                Some((&ERR, _)) => return Err(broken_failure(answer::refusal(&payload))),
                 Some((&AUTH_SWITCH, rest)) => {
                     let (plugin, nonce) = split_at_zero(rest);
                     self.plugin = String::from_utf8_lossy(plugin).into_owned();
@@ -246,7 +248,7 @@ fn receive(wire: &mut Wire) -> Result<(Vec<u8>, u8), Failure> {
         Ok(Some((payload, taken))) => (taken, Some(Ok((payload.to_vec(), input[3])))),
         Err(broken) => (0, Some(Err(broken))),
     });
-    heard?.map_err(super::broken_failure)
+    heard?.map_err(broken_failure)
 }
 
 fn garbled(text: &str) -> Failure {

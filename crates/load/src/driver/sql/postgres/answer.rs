@@ -8,7 +8,10 @@
 //! <https://www.postgresql.org/docs/current/protocol-message-formats.html>
 
 use crate::driver::sql::broken::{self, shortened, text_of};
-use crate::workload::sql::Row;
+use crate::workload::statement::Row;
+
+/// The longest message that is accepted in a login, and in answer to what is asked beside events.
+pub(super) const ASIDE_BYTES_MAX: usize = 1 << 20;
 
 /// A message's kind and its length, which counts itself.
 const HEADER_BYTES: usize = 5;

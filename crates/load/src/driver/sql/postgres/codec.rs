@@ -10,7 +10,7 @@
 
 use std::io::Write as _;
 
-use crate::workload::sql::Parameter;
+use crate::workload::statement::Parameter;
 
 /// A request may not be longer: lengths are signed.
 const REQUEST_BYTES_MAX: usize = i32::MAX as usize;

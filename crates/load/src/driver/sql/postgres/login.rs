@@ -9,8 +9,9 @@ use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::frontend;
 
 use super::answer;
-use super::{ASIDE_BYTES_MAX, broken_failure};
-use crate::driver::{Failure, FailureClass};
+use super::answer::ASIDE_BYTES_MAX;
+use super::refusal::broken_failure;
+use crate::connection::{Failure, FailureClass};
 use crate::net::Wire;
 
 /// Who logs in, and where.

@@ -27,30 +27,31 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use record::load::Think;
 use socket2::Socket;
 
-use crate::driver::{Cut, Failure, FailureClass, Laps};
-use crate::engine::closed::{rest_ns, spread_ns};
+use crate::connection::Answer;
+use crate::connection::{Cut, Failure, FailureClass, Laps};
+use crate::engine::Engine;
+use crate::engine::backoff::{PAUSE_SALT, SLICE_NS};
 use crate::engine::ledger::{Ledger, Started};
-use crate::engine::open::Late;
-use crate::engine::worker::{PAUSE_SALT, SLICE_NS};
-use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
+use crate::engine::loops::closed::{rest_ns, spread_ns};
+use crate::engine::loops::open::Late;
 use crate::measure::latency::Writer;
-use crate::net::{Answer, CONNECT_TIMEOUT, Dialogue, Go, Multiplex, READ_BYTES, timed_out};
+use crate::net::CONNECT_TIMEOUT;
+use crate::net::{Dialogue, Go, Multiplex, READ_BYTES, timed_out};
+use crate::schedule::clock::{NEVER_NS, to_ns};
 use crate::schedule::random::Random;
+use crate::schedule::taken::Taken;
 
 mod connection;
 mod link;
 mod opener;
 mod ready;
 
-use connection::INPUT;
 use link::{Carrier, Link, Pending, State};
 use opener::Opener;
-use ready::Ready;
+use ready::{INPUT, Ready};
 
 /// What the wake-up from outside goes by, in place of a connection's number.
 const WAKE: u64 = u64::MAX;
-/// When a connection that was free from the beginning became so.
-const EVER_NS: u64 = 0;
 
 /// One thread's connections.
 pub(crate) struct EventLoop {

@@ -5,9 +5,10 @@
 use record::load::Think;
 
 use crate::engine::ledger::Started;
-use crate::engine::worker::Worker;
-use crate::engine::{Taken, to_ns};
+use crate::engine::loops::worker::Worker;
+use crate::schedule::clock::to_ns;
 use crate::schedule::random::Random;
+use crate::schedule::taken::Taken;
 
 /// Tells the chance of the rests from all other.
 const THINK_SALT: u64 = 0x0074_6869_6e6b;

@@ -9,7 +9,7 @@ use std::thread;
 use nix::sys::eventfd::EventFd;
 use socket2::Socket;
 
-use crate::driver::{Cut, Failure};
+use crate::connection::{Cut, Failure};
 use crate::engine::Engine;
 use crate::net::Dialogue;
 

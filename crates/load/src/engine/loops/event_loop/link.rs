@@ -5,11 +5,13 @@
 
 use socket2::Socket;
 
-use super::EVER_NS;
+use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::ledger::Started;
-use crate::engine::worker::PAUSE_FIRST_NS;
 use crate::net::held::Held;
 use crate::net::{Dialogue, Inbox};
+
+/// When a connection that was free from the beginning became so.
+pub(super) const EVER_NS: u64 = 0;
 
 /// One connection.
 pub(super) struct Carrier {

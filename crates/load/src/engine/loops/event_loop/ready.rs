@@ -9,6 +9,9 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 /// Connections that are learnt of at once.
 const READY_MAX: usize = 256;
 
+/// What every connection is watched for: something to read, or the server's end.
+pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
+
 /// The connections that are watched, and those of them that were ready at the last look.
 ///
 /// Each goes by a number. Readiness is told once, when it begins (`EPOLLET`): a second look at what was just read to

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use socket2::Socket;
 
-use super::{Dialogue, Exchange, Multiplex, Opening, Talk};
-use crate::conduct::dataset::Cache;
-use crate::driver::{Attempt, Connection, Cut, Driver, Failure, Idle, Look, OperationShare};
+use super::exchange::{Exchange, open, open_for};
+use super::interface::{Driver, Look};
+use crate::connection::{Attempt, Connection, Cut, Failure, Idle, OperationShare};
+use crate::net::{Dialogue, Multiplex, Opening, Talk};
+use crate::workload::tables::Cache;
 
 /// A driver of one thread a connection, from an exchange.
 pub(crate) struct Net<E>(pub(crate) Arc<E>);
@@ -17,11 +19,11 @@ struct Blocking(Talk);
 
 impl<E: Exchange + 'static> Driver for Net<E> {
     fn connect(&self, cut: &Cut) -> Result<Box<dyn Connection>, Failure> {
-        Ok(Box::new(Blocking(Talk::open(&*self.0, cut)?)))
+        Ok(Box::new(Blocking(open(&*self.0, cut)?)))
     }
 
     fn look(&self, cut: &Cut) -> Result<Look, Failure> {
-        self.0.look(&mut Talk::open_for(&*self.0, self.0.look_dialogue()?, cut)?)
+        self.0.look(&mut open_for(&*self.0, self.0.look_dialogue()?, cut)?)
     }
 
     fn operations(&self) -> Vec<OperationShare> {
@@ -33,7 +35,7 @@ impl<E: Exchange + 'static> Driver for Net<E> {
     }
 
     fn cache(&self, cut: &Cut) -> Result<Option<Box<dyn Cache>>, Failure> {
-        Ok(self.0.cache(Talk::open(&*self.0, cut)?))
+        Ok(self.0.cache(open(&*self.0, cut)?))
     }
 
     fn multiplex(&self) -> Option<&dyn Multiplex> {
@@ -43,7 +45,7 @@ impl<E: Exchange + 'static> Driver for Net<E> {
 
 impl<E: Exchange + 'static> Multiplex for Net<E> {
     fn open(&self, cut: &Cut) -> Result<(Socket, Box<dyn Dialogue>), Failure> {
-        Talk::open(&*self.0, cut)?.into_parts()
+        open(&*self.0, cut)?.into_parts()
     }
 
     fn begin_open(&self, attempt: usize) -> Result<Opening, Failure> {

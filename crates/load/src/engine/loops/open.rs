@@ -5,9 +5,11 @@
 
 use record::load::{LatePolicy, Loop};
 
+use crate::engine::Engine;
 use crate::engine::ledger::Started;
-use crate::engine::worker::Worker;
-use crate::engine::{Engine, NEVER_NS, Taken, to_ns};
+use crate::engine::loops::worker::Worker;
+use crate::schedule::clock::{NEVER_NS, to_ns};
+use crate::schedule::taken::Taken;
 
 /// Takes and does events until none is left or the run ends.
 pub(crate) fn work(worker: &mut Worker) {

@@ -7,15 +7,14 @@ use nix::sys::epoll::EpollFlags;
 
 use super::EventLoop;
 use super::link::{Heard, State};
-use crate::driver::{Failure, FailureClass};
+use super::ready::INPUT;
+use crate::connection::{Failure, FailureClass};
+use crate::engine::backoff::PAUSE_FIRST_NS;
 use crate::engine::ledger::Carried;
-use crate::engine::to_ns;
-use crate::engine::worker::PAUSE_FIRST_NS;
 use crate::net::held::{self, Held};
 use crate::net::{CONNECT_TIMEOUT, Dialogue, Multiplex, Opening, closed, connection_failure, is_unread};
+use crate::schedule::clock::to_ns;
 
-/// What every connection is watched for: something to read, or the server's end.
-pub(super) const INPUT: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
 /// What says that the other side is gone, though something may be left to read.
 const GONE: EpollFlags = EpollFlags::EPOLLRDHUP.union(EpollFlags::EPOLLHUP).union(EpollFlags::EPOLLERR);
 

@@ -1,0 +1,15 @@
+//! One worker's connection to a target, as engine, workloads and drivers know it.
+
+mod answer;
+mod attempt;
+mod cut;
+mod failure;
+mod laps;
+mod operation;
+
+pub(crate) use self::answer::{Answer, Keys};
+pub(crate) use self::attempt::{Attempt, Connection, Idle};
+pub(crate) use self::cut::Cut;
+pub(crate) use self::failure::{Failure, FailureClass};
+pub(crate) use self::laps::Laps;
+pub(crate) use self::operation::OperationShare;

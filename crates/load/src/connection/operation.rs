@@ -1,0 +1,21 @@
+//! The operations inside an event.
+
+use std::borrow::Cow;
+
+/// One operation and how often an event does it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OperationShare {
+    /// As in records and files: no blanks, no commas.
+    pub(crate) name: Cow<'static, str>,
+    /// On average; `None` where only the events themselves decide.
+    pub(crate) per_event: Option<f64>,
+    /// At most, in one event.
+    pub(crate) per_event_max: u32,
+}
+
+impl OperationShare {
+    /// An operation that every event does `per_event` times.
+    pub(crate) fn always(name: &'static str, per_event: u32) -> Self {
+        Self { name: name.into(), per_event: Some(per_event.into()), per_event_max: per_event }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a run tells its caller while it goes on.
+
+use std::time::Duration;
+
+use record::load::{Phase, Progress, RateChange};
+use record::series::HistogramSlice;
+
+/// What a run tells while it goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// One more worker has its connection.
+    Connected {
+        /// Connections made so far.
+        made: u32,
+        /// Connections needed.
+        of: u32,
+        /// How long the making of this one took.
+        took: Duration,
+    },
+    /// A table, or what is in a cache, is being built.
+    Preparing {
+        /// Its name.
+        table: String,
+        /// What its rows are called.
+        unit: &'static str,
+        /// Rows in it so far.
+        rows_done: u64,
+        /// Rows it will have.
+        rows: u64,
+    },
+    /// A phase of the load begins.
+    PhaseStarts {
+        /// Which one.
+        phase: Phase,
+        /// When, `CLOCK_MONOTONIC`.
+        at_ns: u64,
+    },
+    /// An interval has ended.
+    Interval(Progress),
+    /// The distributions of a measured interval are complete: all of its events that count are in them. The load stores
+    /// none of them.
+    IntervalClosed(Vec<HistogramSlice>),
+    /// The interval is in the books.
+    Reported {
+        /// CPU time that reading all workers, telling of it and closing it took the caller's thread.
+        cpu: Duration,
+    },
+    /// Somebody has changed the rate.
+    RateChanged(RateChange),
+    /// The log of events is complete.
+    Logged {
+        /// Events in the last batch.
+        last_rows: u64,
+        /// Events that found no room and are not in it.
+        lost: u64,
+    },
+}
+
+/// Who is told; called on the caller's thread, never from a worker.
+pub(crate) type OnEvent<'a> = &'a mut dyn FnMut(&Event);

@@ -1,0 +1,116 @@
+//! What both versions of HTTP share: which request an event asks, its bytes, and whether the answer is the right one.
+
+use std::sync::Arc;
+
+use super::checksum::Checksum;
+use super::cookies::Jar;
+use super::requests::Request;
+use crate::connection::{Answer, Failure, FailureClass};
+use crate::schedule::random::Random;
+use crate::workload::values::Data;
+
+/// Which request an event asks, by their weights.
+pub(super) fn choose(requests: &[Request], weights: f64, random: &mut Random) -> usize {
+    if requests.len() == 1 {
+        return 0;
+    }
+    let mut left = random.unit() * weights;
+    let found = requests.iter().position(|request| {
+        left -= request.weight;
+        left < 0.0
+    });
+    // Rounding may leave the last one's upper edge open.
+    found.unwrap_or(requests.len() - 1)
+}
+
+/// Whether an answer is the one that was wanted.
+pub(super) fn judge(
+    requests: &[Request],
+    asked: usize,
+    status: u16,
+    body: Checksum,
+) -> Result<Answer, Failure> {
+    let request = &requests[asked];
+    let outcome = Some(usize::from(status / 100).clamp(1, OUTCOMES.len()) - 1);
+    let is_expected = match request.expected_status {
+        Some(expected) => status == expected,
+        None => status < 400,
+    };
+    if !is_expected {
+        let wanted = request.expected_status.map_or("one below 400".to_owned(), |s| s.to_string());
+        let text = format!("{}: the server answered with status {status}, wanted was {wanted}", request.name);
+        return Err(Failure { outcome, ..Failure::new(FailureClass::Application, text) });
+    }
+    if let Some(expected) = request.body_checksum
+        && expected != body.value()
+    {
+        let text = format!("{}: the body is not the one that was expected", request.name);
+        return Err(Failure { outcome, ..Failure::new(FailureClass::Verify, text) });
+    }
+    Ok(Answer { operation: asked, outcome, keys: None })
+}
+
+/// What a connection writes requests with.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    /// The cookies that it was given, if it sends them.
+    pub(super) jar: Option<Jar>,
+    pub(super) data: Option<Arc<Data>>,
+    /// Room for a body.
+    pub(super) body: Vec<u8>,
+}
+
+impl Writer {
+    /// Whether a request is the same at each event.
+    pub(super) fn is_plain(&self, request: &Request) -> bool {
+        self.jar.is_none() && request.written.is_none()
+    }
+
+    /// Writes the request of one event.
+    pub(super) fn write(
+        &mut self,
+        request: &Request,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if self.is_plain(request) {
+            out.extend_from_slice(&request.bytes);
+            return Ok(());
+        }
+        let start = out.len();
+        let body = match &request.written {
+            None => {
+                let (head, rest) = request.bytes.split_at(request.head_bytes());
+                out.extend_from_slice(head);
+                &rest[2..]
+            }
+            Some(written) => {
+                written.write(self.data.as_deref(), random, &mut self.body, out)?;
+                &self.body
+            }
+        };
+        if let Some(jar) = &self.jar {
+            let asked = path_of(&out[start..]).to_vec();
+            let before = out.len();
+            out.extend_from_slice(b"Cookie: ");
+            let named = out.len();
+            jar.write(&asked, out);
+            if out.len() == named {
+                out.truncate(before);
+            } else {
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(body);
+        Ok(())
+    }
+}
+
+/// What a request asks for, with its query.
+pub(super) fn path_of(request: &[u8]) -> &[u8] {
+    request.split(|b| *b == b' ').nth(1).unwrap_or_default()
+}
+
+/// Ends of a request, by the class of their status.
+pub(super) const OUTCOMES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

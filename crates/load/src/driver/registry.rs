@@ -1,0 +1,28 @@
+//! Every kind of target. A new driver is one file or folder here, and one line in [`SCHEMES`].
+
+use record::target::Target;
+
+use super::interface::Scheme;
+use super::{cache, exec, http, null, sql};
+
+/// Every kind of target there is.
+pub(crate) const SCHEMES: &[&Scheme] = &[
+    &sql::sqlite::SCHEME,
+    &sql::mysql::SCHEME,
+    &sql::postgres::SCHEME,
+    &cache::memcached::SCHEME,
+    &cache::memcached::TLS_SCHEME,
+    &cache::memcached::UNIX_SCHEME,
+    &cache::redis::SCHEME,
+    &cache::redis::TLS_SCHEME,
+    &cache::redis::UNIX_SCHEME,
+    &http::SCHEME,
+    &http::TLS_SCHEME,
+    &exec::SCHEME,
+    &null::SCHEME,
+];
+
+/// The kind of target that `target` is.
+pub(crate) fn scheme_of(target: &Target) -> Option<&'static Scheme> {
+    SCHEMES.iter().copied().find(|s| s.name == target.scheme())
+}

@@ -1,0 +1,24 @@
+//! Packets and types, as both sides write them.
+
+/// A payload of this length goes on in the next packet.
+pub(super) const PAYLOAD_MAX: usize = 0xff_ffff;
+
+pub(super) const HEADER_BYTES: usize = 4;
+
+/// Types of columns and parameters.
+pub(super) mod kind {
+    pub(in crate::driver::sql::mysql) const TINY: u8 = 1;
+    pub(in crate::driver::sql::mysql) const SHORT: u8 = 2;
+    pub(in crate::driver::sql::mysql) const LONG: u8 = 3;
+    pub(in crate::driver::sql::mysql) const FLOAT: u8 = 4;
+    pub(in crate::driver::sql::mysql) const DOUBLE: u8 = 5;
+    pub(in crate::driver::sql::mysql) const NULL: u8 = 6;
+    pub(in crate::driver::sql::mysql) const TIMESTAMP: u8 = 7;
+    pub(in crate::driver::sql::mysql) const LONGLONG: u8 = 8;
+    pub(in crate::driver::sql::mysql) const INT24: u8 = 9;
+    pub(in crate::driver::sql::mysql) const DATE: u8 = 10;
+    pub(in crate::driver::sql::mysql) const TIME: u8 = 11;
+    pub(in crate::driver::sql::mysql) const DATETIME: u8 = 12;
+    pub(in crate::driver::sql::mysql) const YEAR: u8 = 13;
+    pub(in crate::driver::sql::mysql) const VAR_STRING: u8 = 253;
+}

@@ -1,0 +1,202 @@
+//! What workers and conductor share: the timeline, who has taken which event, and when to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use record::histogram::Histogram;
+use record::load::LoadSettings;
+
+use super::backoff::{PAUSE_FIRST_NS, PAUSE_LAST_NS};
+use super::hand::Hand;
+use super::post::Post;
+use super::samples::ErrorSamples;
+use super::timeline::Timeline;
+use crate::connection::FailureClass;
+use crate::driver::hosts::Hosts;
+use crate::measure::client::Usage;
+use crate::measure::counting::{By, Counting};
+use crate::measure::outage::OutageLog;
+use crate::schedule::clock::{SharedClock, to_ns};
+use crate::schedule::lead::Lead;
+
+/// Everything that the threads of one run share.
+pub(crate) struct Engine {
+    pub(crate) settings: LoadSettings,
+    counted_by: By,
+    /// How early its workers ask to be woken.
+    pub(crate) lead: Lead,
+    /// Recorded due times, where the arrivals are such.
+    pub(crate) recorded: Arc<[u64]>,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) clock: SharedClock,
+    /// One a worker's thread.
+    pub(crate) posts: Vec<Post>,
+    /// One a request in flight: of each connection its own, one connection after the other. If each thread has one connection
+    /// and that one request, they go by the same numbers.
+    pub(crate) hands: Vec<Hand>,
+    /// Set when every worker is connected; the workers wait for it.
+    pub(crate) timeline: OnceLock<Timeline>,
+    /// Shared schedule: the next slot. Closed loop: the next event of the measured phase.
+    pub(super) next: AtomicU64,
+    /// Closed loop: the next event of the warm-up.
+    pub(super) next_warmup: AtomicU64,
+    /// The measured phase ends: what ends later has not ended in it.
+    end_ns: AtomicU64,
+    /// No event is taken from here on; where the load falls at its end, later than `end_ns`.
+    closes_ns: AtomicU64,
+    /// Open loop: the next slot of the falling load.
+    pub(super) next_after: AtomicU64,
+    /// What is in flight is not worth finishing any more.
+    abandoned: AtomicBool,
+    /// Workers that may still take or finish events.
+    pub(crate) working: AtomicU32,
+    /// When the next late event may start, where they are paced.
+    pub(super) catch_up_ns: AtomicU64,
+    /// One a host.
+    pub(crate) outages: Box<[OutageLog]>,
+    /// How long the making of each connection took, before the load began.
+    pub(crate) connects: Mutex<Histogram>,
+    samples: ErrorSamples,
+    pub(crate) usages: Mutex<Vec<Usage>>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        settings: LoadSettings,
+        recorded: Arc<[u64]>,
+        hosts: Arc<Hosts>,
+        clock: SharedClock,
+    ) -> Self {
+        let (threads, in_flight) = (settings.threads, settings.in_flight_max());
+        Self {
+            counted_by: By::of(&settings),
+            lead: Lead::new(match settings.pace.as_open() {
+                Some(open) if settings.client.spin.is_zero() => open.spin_budget_ratio,
+                _ => 0.0,
+            }),
+            settings,
+            recorded,
+            catch_up_ns: AtomicU64::new(0),
+            outages: hosts.all().iter().map(|_| OutageLog::default()).collect(),
+            hosts,
+            clock,
+            posts: (0..threads).map(|_| Post::default()).collect(),
+            hands: (0..in_flight).map(|_| Hand::default()).collect(),
+            timeline: OnceLock::new(),
+            next: AtomicU64::new(0),
+            next_warmup: AtomicU64::new(0),
+            end_ns: AtomicU64::new(u64::MAX),
+            closes_ns: AtomicU64::new(u64::MAX),
+            next_after: AtomicU64::new(0),
+            abandoned: AtomicBool::new(false),
+            working: AtomicU32::new(threads),
+            connects: Mutex::default(),
+            samples: ErrorSamples::default(),
+            usages: Mutex::default(),
+        }
+    }
+
+    /// Fixes when everything happens.
+    pub(crate) fn begin(&self, timeline: Timeline) {
+        for (worker, post) in (0..).zip(&self.posts) {
+            post.next_own.store(worker, Ordering::SeqCst);
+        }
+        self.end_ns.store(timeline.measured_until_ns, Ordering::SeqCst);
+        self.closes_ns.store(timeline.closes_ns, Ordering::SeqCst);
+        assert!(self.timeline.set(timeline).is_ok(), "a run begins once");
+    }
+
+    pub(crate) fn timeline(&self) -> &Timeline {
+        self.timeline.get().expect("workers begin after the timeline was set")
+    }
+
+    /// What ends from here on has not ended in the measured phase.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns.load(Ordering::SeqCst)
+    }
+
+    /// No event is taken from here on.
+    pub(crate) fn closes_ns(&self) -> u64 {
+        self.closes_ns.load(Ordering::SeqCst)
+    }
+
+    /// The rule of what counts, as the phase is known now.
+    pub(crate) fn counting(&self) -> Counting {
+        let from_ns = self.timeline().measured_from_ns;
+        Counting { from_ns, until_ns: self.end_ns(), by: self.counted_by }
+    }
+
+    /// The part of `time` after which the connection of `hand` joins a closed loop that rises: one after the other.
+    pub(crate) fn share_ns(&self, time: std::time::Duration, hand: usize) -> u64 {
+        // Asked for each event, and the division below is the slowest of all that an event costs us.
+        if time.is_zero() {
+            return 0;
+        }
+        let share = u128::from(to_ns(time)) * hand as u128 / self.hands.len() as u128;
+        u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// Ends the measured phase now, before its time, and returns its end.
+    ///
+    /// The clock is read again after the store: a worker that had not seen the store has stamped its event before.
+    pub(crate) fn end_now(&self) -> u64 {
+        let now_ns = self.clock.now_ns();
+        self.closes_ns.fetch_min(now_ns, Ordering::SeqCst);
+        self.end_ns.fetch_min(now_ns, Ordering::SeqCst);
+        self.clock.now_ns().min(self.timeline().measured_until_ns)
+    }
+
+    /// The longest pause before a connection is tried again, but for chance: all together they try some hundred times a
+    /// second, so that the end of an outage is seen when it comes, and each tries once a second at least.
+    pub(crate) fn pause_last_ns(&self) -> u64 {
+        (u64::from(self.settings.connections_in_all()) * PAUSE_FIRST_NS).min(PAUSE_LAST_NS)
+    }
+
+    /// The hands of a thread's connections: dealt out as evenly as it goes.
+    pub(crate) fn hands_of(&self, worker: usize) -> std::ops::Range<usize> {
+        let depth = self.settings.depth() as usize;
+        let (connections, threads) = (self.hands.len() / depth, self.posts.len());
+        depth * (worker * connections / threads)..depth * ((worker + 1) * connections / threads)
+    }
+
+    /// The number of the host that the connection of `hand` goes to.
+    pub(crate) fn host_of(&self, hand: usize) -> usize {
+        if self.hosts.are_several() { self.hosts.number_of(hand / self.settings.depth() as usize) } else { 0 }
+    }
+
+    /// When that host could not be reached.
+    pub(crate) fn outages_of(&self, hand: usize) -> &OutageLog {
+        &self.outages[self.host_of(hand)]
+    }
+
+    /// Hosts that cannot be reached at the moment.
+    pub(crate) fn hosts_away(&self) -> usize {
+        self.outages.iter().filter(|outages| outages.is_open()).count()
+    }
+
+    /// Keeps what the host of `hand` said, or was said of it, where it is the first of its class.
+    pub(crate) fn note_sample(&self, hand: usize, class: FailureClass, text: &str) {
+        self.samples.note(class, || self.hosts.all()[self.host_of(hand)].says(text));
+    }
+
+    /// The first message of each class of error.
+    pub(crate) fn samples(&self) -> Vec<String> {
+        self.samples.all()
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// Gives up what is in flight: cuts every connection.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        for post in &self.posts {
+            post.cut.cut();
+        }
+    }
+
+    pub(crate) fn is_anybody_working(&self) -> bool {
+        self.working.load(Ordering::SeqCst) > 0
+    }
+}
