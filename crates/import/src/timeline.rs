@@ -229,8 +229,18 @@ fn clock_was_set(by_s: i64, from_s: i64, until_s: i64) -> bool {
     database.available().filter_map(|zone| database.get(zone.as_str()).ok()).any(|zone| was_set(&zone))
 }
 
+impl When {
+    /// Seconds from `earlier` to `self`; `None` if only one of them names a zone, if an abbreviation's offset is not known, or
+    /// if they run back.
+    ///
+    /// Blind to a change to daylight saving between dates that name no zone: [`Timeline`] sees it.
+    pub fn seconds_since(&self, earlier: &Self) -> Option<u64> {
+        seconds_between(earlier, self)
+    }
+}
+
 /// Seconds between two dates if both can be placed without a zone from the reader, and rise.
-pub(crate) fn seconds_between(earlier: &When, later: &When) -> Option<u64> {
+fn seconds_between(earlier: &When, later: &When) -> Option<u64> {
     if (earlier.zone == Zone::Unsaid) != (later.zone == Zone::Unsaid) {
         return None;
     }

@@ -7,49 +7,19 @@
 //!
 //! illumos-gate, `usr/src/cmd/stat/vmstat/vmstat.c`; procps, `vmstat.c`; vmstat(8) of both.
 
+mod cpu_lines;
+
+pub use cpu_lines::State;
+pub(crate) use cpu_lines::is_cpu_line;
+use cpu_lines::{cpu_state, name};
+
 use crate::error::{ImportError, Note, Place, Tool, quoted};
-use crate::fields::{Fields, text, trimmed, whole};
+use crate::fields::{Fields, trimmed, whole};
 use crate::lines::{Input, Line, LineParser, parse};
 use crate::solaris;
 use crate::when::{When, leading};
 use record::missing::{Maybe, Missing};
 use std::io;
-
-/// What CPU time is spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// In user mode, guests included.
-    User,
-    /// In the kernel, interrupts included.
-    System,
-    /// Idle.
-    Idle,
-    /// Idle, with I/O outstanding.
-    Wait,
-    /// Taken by the hypervisor.
-    Stolen,
-    /// In guests of this host. The kernel counts it inside the user's time too. procps 4 prints both as they are; procps 3
-    /// prints the user's time alone, guests included.
-    Guest,
-}
-
-/// The lines that count ticks: Solaris and illumos, then Linux.
-const CPU_LINES: [(&str, State); 14] = [
-    ("user cpu", State::User),
-    ("system cpu", State::System),
-    ("idle cpu", State::Idle),
-    ("wait cpu", State::Wait),
-    ("non-nice user cpu ticks", State::User),
-    ("nice user cpu ticks", State::User),
-    ("system cpu ticks", State::System),
-    ("idle cpu ticks", State::Idle),
-    ("IO-wait cpu ticks", State::Wait),
-    ("IRQ cpu ticks", State::System),
-    ("softirq cpu ticks", State::System),
-    ("stolen cpu ticks", State::Stolen),
-    ("non-nice guest cpu ticks", State::Guest),
-    ("nice guest cpu ticks", State::Guest),
-];
 
 /// The lines of ticks that every version prints, in its order: Solaris and illumos.
 const SOLARIS_LINES: [&str; 4] = ["user cpu", "system cpu", "idle cpu", "wait cpu"];
@@ -192,22 +162,6 @@ pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     let mut parser = Parser { sink, snapshot: Snapshot::default(), at: None, snapshots: 0 };
     parse(input, Tool::Vmstat, &mut parser)
-}
-
-/// Whether the line counts ticks as `vmstat -s` does.
-pub(crate) fn is_cpu_line(line: &[u8]) -> bool {
-    let mut fields = Fields::from(line, 0, 1);
-    fields.next().is_some_and(|field| whole(field.bytes).is_some()) && cpu_state(&name(fields)).is_some()
-}
-
-fn cpu_state(name: &str) -> Option<State> {
-    CPU_LINES.iter().find(|(known, _)| *known == name).map(|&(_, state)| state)
-}
-
-/// The rest of the line with single blanks.
-fn name(fields: Fields<'_>) -> String {
-    let words: Vec<String> = fields.map(|field| text(field.bytes)).collect();
-    words.join(" ")
 }
 
 /// What the machine was, for the lie detector.

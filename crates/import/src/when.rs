@@ -43,14 +43,6 @@ impl When {
         Some(Self { year, month, day, hour, minute, second, zone: Zone::Utc })
     }
 
-    /// Seconds from `earlier` to `self`; `None` if only one of them names a zone, if an abbreviation's offset is not known, or
-    /// if they run back.
-    ///
-    /// Blind to a change to daylight saving between dates that name no zone: [`crate::timeline::Timeline`] sees it.
-    pub fn seconds_since(&self, earlier: &Self) -> Option<u64> {
-        crate::timeline::seconds_between(earlier, self)
-    }
-
     /// Seconds since 1970-01-01 on the log's own clock, whose zone may not be known.
     pub fn clock_seconds(&self) -> u64 {
         // Hinnant's days_from_civil, years beginning in March.

@@ -15,13 +15,14 @@
 mod cells;
 mod event;
 mod judge;
+mod line;
 mod parser;
 mod section;
 
 pub use event::{Class, Event};
 pub use judge::{By, Group, Judged, Machine, Merits, Verdict, group, judge};
 pub(crate) use judge::{THREADS_MAX, UTIL_MAX};
-pub(crate) use parser::is_section;
+pub(crate) use line::is_section;
 pub use parser::read;
 
 use crate::error::Note;

@@ -12,9 +12,8 @@ mod row;
 
 use std::io;
 
-use self::parser::Parser;
-use crate::error::{ImportError, Note, Tool};
-use crate::lines::{Input, parse};
+pub use self::parser::read;
+use crate::error::Note;
 use crate::when::When;
 
 /// The columns that every form of the table has, in the order printed.
@@ -115,18 +114,6 @@ pub enum Event<'a> {
 
 /// Receives what is found; an error of its own ends the import.
 pub type Sink<'s> = dyn FnMut(Event<'_>) -> io::Result<()> + 's;
-
-/// Reads what mpstat printed and hands each block to `sink` as soon as it is complete.
-///
-/// Needs as much memory as one block. A block is complete with the next header, date or change line, or, from a live
-/// input, when nothing follows for a while.
-///
-/// # Errors
-///
-/// [`ImportError`] where the text is not mpstat's; what came before has been handed on by then.
-pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
-    parse(input, Tool::Mpstat, &mut Parser::new(sink))
-}
 
 /// How rates become one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,8 +217,9 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use super::parser::Parser;
     use super::*;
-    use crate::lines::{Line, LineParser as _};
+    use crate::lines::{Input, Line, LineParser as _};
 
     #[test]
     fn what_no_cpu_can_have_is_named_with_its_line() {

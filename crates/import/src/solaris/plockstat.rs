@@ -6,74 +6,17 @@
 //!
 //! illumos-gate, `usr/src/cmd/plockstat/plockstat.c`; plockstat(8).
 
+mod kind;
+
+pub use kind::Kind;
+pub(crate) use kind::is_section;
+use kind::title;
+
 use crate::error::{ImportError, Note, Place, Tool, quoted};
 use crate::fields::{Fields, text, trimmed, whole};
 use crate::lines::{Input, Line, LineParser, parse};
 use crate::{solaris, vmstat_s};
 use std::io;
-
-/// What a section is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Mutexes, from acquisition to release.
-    MutexHold,
-    /// Mutexes, threads asleep.
-    MutexBlock,
-    /// Mutexes, threads spinning until they had it.
-    MutexSpin,
-    /// Mutexes, threads spinning until they gave up and slept.
-    MutexVainSpin,
-    /// Readers' locks, from acquisition to release.
-    ReaderHold,
-    /// Readers' locks, threads asleep.
-    ReaderBlock,
-    /// Writers' locks, from acquisition to release.
-    WriterHold,
-    /// Writers' locks, threads asleep.
-    WriterBlock,
-}
-
-impl Kind {
-    const ALL: [Self; 8] = [
-        Self::MutexHold,
-        Self::MutexBlock,
-        Self::MutexSpin,
-        Self::MutexVainSpin,
-        Self::ReaderHold,
-        Self::ReaderBlock,
-        Self::WriterHold,
-        Self::WriterBlock,
-    ];
-
-    /// The section's title, as the tool prints it.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::MutexHold => "Mutex hold",
-            Self::MutexBlock => "Mutex block",
-            Self::MutexSpin => "Mutex spin",
-            Self::MutexVainSpin => "Mutex unsuccessful spin",
-            Self::ReaderHold => "R/W reader hold",
-            Self::ReaderBlock => "R/W reader block",
-            Self::WriterHold => "R/W writer hold",
-            Self::WriterBlock => "R/W writer block",
-        }
-    }
-
-    /// One word for what the time is spent on.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MutexHold | Self::ReaderHold | Self::WriterHold => "hold",
-            Self::MutexBlock | Self::ReaderBlock | Self::WriterBlock => "block",
-            Self::MutexSpin => "spin",
-            Self::MutexVainSpin => "unsuccessful-spin",
-        }
-    }
-
-    /// Whether the time is CPU time that brings nothing forward.
-    pub fn is_cpu(self) -> bool {
-        matches!(self, Self::MutexSpin | Self::MutexVainSpin)
-    }
-}
 
 /// All rows of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,15 +76,6 @@ pub type Sink<'s> = dyn FnMut(Found<'_>) -> io::Result<()> + 's;
 /// [`ImportError`] where the text is not plockstat's; what came before has been handed on by then.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     parse(input, Tool::Plockstat, &mut Parser { sink, section: None, sections: 0, state: State::Outside })
-}
-
-/// Whether the line is a section's title.
-pub(crate) fn is_section(line: &[u8]) -> bool {
-    title(line).is_some()
-}
-
-fn title(line: &[u8]) -> Option<Kind> {
-    Kind::ALL.into_iter().find(|kind| kind.title().as_bytes() == line)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use super::cells::{
     HeaderUnit, TITLE, parse_bin, parse_columns, parse_parsable, parse_row, parse_title, parse_trace,
 };
+use super::line::{contains, is_section};
 use super::{Class, Counts, Event, Form, Found, Lock, Percent, Run, Section, Sink, Time, Unit};
 use crate::error::{ImportError, Note, Place, Tool, quoted};
 use crate::fields::{Field, Fields, text, trimmed, whole};
@@ -20,15 +21,6 @@ use std::collections::HashMap;
 /// [`ImportError`] where the text is not lockstat's; what came before has been handed on by then.
 pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
     parse(input, Tool::Lockstat, &mut Parser::new(sink))
-}
-
-/// `Adaptive mutex spin: 169258 events in 10.012 seconds (16906 events/sec)`
-pub(crate) fn is_section(line: &[u8]) -> bool {
-    contains(line, b" events in ") && contains(line, b" seconds (")
-}
-
-fn contains(line: &[u8], part: &[u8]) -> bool {
-    line.windows(part.len()).any(|window| window == part)
 }
 
 struct Parser<'s, 'e> {

@@ -4,9 +4,21 @@ use super::row::{Cell, Header, parse_row};
 use super::{COLUMNS, CPUS_MAX, Columns, Event, Sample, SinceBoot, Sink, Subject};
 use crate::error::{ImportError, Note, Tool};
 use crate::fields::{Fields, is_blank, whole};
-use crate::lines::{Line, LineParser};
+use crate::lines::{Input, Line, LineParser, parse};
 use crate::when::{When, leading};
 use crate::{solaris, vmstat_s};
+
+/// Reads what mpstat printed and hands each block to `sink` as soon as it is complete.
+///
+/// Needs as much memory as one block. A block is complete with the next header, date or change line, or, from a live
+/// input, when nothing follows for a while.
+///
+/// # Errors
+///
+/// [`ImportError`] where the text is not mpstat's; what came before has been handed on by then.
+pub fn read(input: Input<'_>, sink: &mut Sink<'_>) -> Result<(), ImportError> {
+    parse(input, Tool::Mpstat, &mut Parser::new(sink))
+}
 
 pub(super) struct Parser<'s, 'e> {
     sink: &'e mut Sink<'s>,
