@@ -1,4 +1,4 @@
-//! What each cell of the design gave, block by block.
+//! The result of each cell of the design, by block.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,64 +9,67 @@ use record::run::{Run, RunId};
 use crate::metric::{Value, value};
 use crate::paired::Paired;
 
-/// One cell: a value of every factor, and what one metric was there.
+/// One cell: a level of every factor, and the values of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Its value of every factor.
+    /// Level of every factor.
     pub levels: Levels,
-    /// What was measured.
+    /// The metric.
     pub metric: Metric,
-    /// What each block's sealed run gave, in order of blocks. A block without a sealed run is not there.
+    /// Value from the sealed run of each block, in order of blocks. Blocks without a sealed run are absent.
     pub values: Vec<BlockValue>,
-    /// Blocks whose trial ended without a sealed run.
+    /// Blocks in which the trial ended without a sealed run.
     pub fell_out: BTreeSet<u32>,
-    /// Blocks whose trial failed at least once and was sealed at a later attempt. Damage in the archive is not a failure.
+    /// Blocks in which the trial failed at least once and a later attempt was sealed. Damage in the archive
+    /// is not a failure.
     pub redone: BTreeSet<u32>,
-    /// Blocks whose trial was begun, and sealed only after the process that measured it died or was stopped.
+    /// Blocks in which the process that measured the trial died or was stopped, and a later attempt was
+    /// sealed.
     pub abandoned: BTreeSet<u32>,
-    /// Over the blocks; missing where no block has a value.
+    /// Summary over the blocks; missing if no block has a value.
     pub summary: Maybe<CellSummary>,
 }
 
-/// What one block gave.
+/// Value of one block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockValue {
     /// The block.
     pub block: u32,
-    /// The series within the bake-off.
+    /// Series within the bake-off.
     pub series: u32,
-    /// The run behind it.
+    /// Run that yielded the value.
     pub run: RunId,
     /// The metric's value.
     pub value: Maybe<Value>,
 }
 
-/// A cell over its blocks.
+/// Summary of a cell over its blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellSummary {
     /// Blocks with a value.
     pub n: usize,
-    /// Geometric mean over the blocks of the middles of their values, so that two cells' means divide to the ratio that is tested.
+    /// Geometric mean over the blocks of the middles of their values. With it, the ratio of two cells' means
+    /// is the ratio that is tested.
     pub mean: f64,
-    /// The same of the least and of the most that their values can be.
+    /// The same mean of the lower ends and of the upper ends of the values.
     pub bracket: (f64, f64),
-    /// Ends of the t interval over the blocks, taken in logs; missing where one block alone has a value.
+    /// Ends of the t interval over the blocks, computed in logs; missing if only one block has a value.
     pub interval: Maybe<(f64, f64)>,
 }
 
-/// What a block says of a cell, as far as a comparison goes.
+/// State of one block of a cell, as far as a comparison needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum InBlock<'a> {
-    /// It has not ended.
+    /// The trial has not ended.
     Open,
-    /// Its trial ended without a sealed run, or with a value that cannot be judged.
+    /// The trial ended without a sealed run, or with a value that cannot be judged.
     FellOut,
     /// A value that can be judged.
     Known(&'a Value),
 }
 
 impl Cell {
-    /// The cell of one metric over these runs, which are in order of blocks.
+    /// Builds the cell of one metric from runs in order of blocks.
     fn of(levels: Levels, metric: Metric, seen: &Seen, alpha: f64) -> Self {
         let values = seen.sealed.iter().map(|(trial, run)| block_value(trial, run, metric)).collect();
         Self::with(levels, metric, values, seen, alpha)
@@ -100,12 +103,13 @@ impl Cell {
         }
     }
 
-    /// Every block of which anything is known.
+    /// Blocks with a value or a lost trial.
     pub(crate) fn blocks(&self) -> BTreeSet<u32> {
         self.values.iter().map(|v| v.block).chain(self.fell_out.iter().copied()).collect()
     }
 
-    /// Why no sealed run of the cell can be judged by this metric; `None` where one can, or none was sealed.
+    /// Reason that this metric cannot judge any sealed run of the cell; `None` if it can judge one, or if no
+    /// run was sealed.
     pub(crate) fn unable(&self) -> Option<&Missing> {
         let why = |value: &'_ BlockValue| -> bool {
             matches!(&value.value, Err(_) | Ok(Value { unjudged: Some(_), .. }))
@@ -120,17 +124,17 @@ impl Cell {
     }
 }
 
-/// How the trials of one cell ended.
+/// Outcomes of the trials of one cell.
 #[derive(Debug, Default)]
 pub(crate) struct Seen<'a> {
-    /// In order of blocks.
+    /// Sealed trials in order of blocks.
     pub(crate) sealed: Vec<(&'a Trial, &'a Run)>,
     pub(crate) fell_out: BTreeSet<u32>,
     pub(crate) redone: BTreeSet<u32>,
     pub(crate) abandoned: BTreeSet<u32>,
 }
 
-/// How the trials ended, by cell.
+/// Outcomes of the trials, by cell.
 pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
     let mut found: BTreeMap<&Levels, Seen<'_>> = BTreeMap::new();
     for trial in &bakeoff.trials {
@@ -161,17 +165,19 @@ pub(crate) fn seen(bakeoff: &Bakeoff) -> BTreeMap<&Levels, Seen<'_>> {
     found
 }
 
-/// Whether an attempt that ended in this state is missing from the results. One that was stopped or not begun is not.
+/// Whether an attempt that ended in this state is missing from the results. Stopped attempts and attempts
+/// that never began are not.
 pub(crate) fn is_loss(state: TrialState) -> bool {
     !matches!(state, TrialState::Sealed | TrialState::Planned | TrialState::Abandoned)
 }
 
-/// Whether the attempt failed when it was measured. Damage to its files in the archive says nothing about the arm.
+/// Whether the attempt failed during measurement. Damage to its files in the archive says nothing about the
+/// arm.
 pub(crate) fn is_failure(state: TrialState) -> bool {
     is_loss(state) && state != TrialState::Damaged
 }
 
-/// Every cell of the design by every metric, in the order that the plan writes factors and values.
+/// Every cell of the design for every metric, in the plan's order of factors and levels.
 pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
     let seen = seen(bakeoff);
     let none = Seen::default();
@@ -183,7 +189,8 @@ pub(crate) fn cells(bakeoff: &Bakeoff) -> Vec<Cell> {
     Metric::ALL.iter().flat_map(|metric| all.iter().map(|levels| of(levels, *metric))).collect()
 }
 
-/// Every combination of the factors' values; the last factor varies fastest. One empty one of no factors.
+/// Every combination of the factors' levels; the last factor varies fastest. No factors give one empty
+/// combination.
 pub(crate) fn combinations(factors: &[&Factor]) -> Vec<Levels> {
     factors.iter().fold(vec![Levels::new()], |so_far, factor| {
         let with = |levels: &Levels, value: &String| {
@@ -199,7 +206,7 @@ fn block_value(trial: &Trial, run: &Run, metric: Metric) -> BlockValue {
     BlockValue { block: trial.block, series: trial.series, run: run.header.id, value: value(run, metric) }
 }
 
-/// Over the values that have two ends; `None` of none.
+/// Summary over the values with two finite ends; `None` without any.
 fn summary(values: &[BlockValue], alpha: f64) -> Option<CellSummary> {
     let known: Vec<(&Value, f64)> =
         values.iter().filter_map(|v| v.value.as_ref().ok().and_then(|v| Some((v, v.middle()?)))).collect();

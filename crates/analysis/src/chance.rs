@@ -1,6 +1,6 @@
-//! Draws that follow from a seed, the same on every machine.
+//! Random draws that follow from a seed, the same on every machine.
 
-/// Steele, Lea and Flood's `SplitMix64` (OOPSLA 2014): enough for coin tosses and resampling.
+/// Generator `SplitMix64` of Steele, Lea and Flood (OOPSLA 2014), sufficient for coin tosses and resampling.
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix(pub(crate) u64);
 

@@ -1,20 +1,21 @@
-//! Where a series of numbers changes its level.
+//! Change points: positions at which a series of numbers changes its level.
 //!
-//! Two questions, two methods. In *time* order a level may move at any moment and stay: [`levels`] cuts the series so
-//! that squares within and a price for each cut are least. Over a *size* the curve itself is smooth and bends: a level
-//! shift is where the curve seen from the left and the curve seen from the right do not meet, and [`jumps`] looks for
-//! that alone, so that a bend is no shift.
+//! Two questions need two methods. Over *time* a level may move at any moment and stay there: [`levels`] cuts
+//! the series to minimize the squares within stretches plus a price per cut. Over a *size* the curve is
+//! smooth and may bend: a level shift is a position at which the curve fitted from the left and the curve
+//! fitted from the right do not meet. [`jumps`] tests for that alone, so a bend does not count as a shift.
 
 use crate::robust::{median, noise};
 use crate::usl::solve;
 
-/// The fewest values of a stretch in [`levels`].
+/// Minimum number of values in a stretch of [`levels`].
 const STRETCH_MIN: usize = 5;
 
-/// Cuts `values` into stretches of one level each; yields where each stretch after the first begins.
+/// Cuts `values` into stretches of one level each; returns the start of each stretch after the first.
 ///
-/// Exact segmentation with a price of 10 ln n times the noise's variance for each cut (PELT, without its shortcut where
-/// that would lose a cut); noise is taken from the differences of neighbours and made larger by their correlation.
+/// Exact segmentation with a price of 10 ln n times the noise variance per cut (PELT, without its shortcut in
+/// cases in which that would lose a cut). The noise is estimated from the differences of neighbors and
+/// enlarged by their correlation.
 ///
 /// - `values`: in time order, finite.
 ///
@@ -30,7 +31,7 @@ pub fn levels(values: &[f64]) -> Vec<usize> {
     let Some(sd) = noise(values).filter(|sd| *sd > 0.0) else { return Vec::new() };
     let price = 10.0 * (n as f64).ln() * sd * sd;
     let sums = Sums::of(values);
-    // best[i]: the least cost of the first i values; last[i]: where their last stretch begins.
+    // best[i]: minimum cost of the first i values; last[i]: start of their last stretch.
     let (mut best, mut last) = (vec![f64::INFINITY; n + 1], vec![0; n + 1]);
     best[0] = -price;
     let mut starts = vec![0];
@@ -41,7 +42,7 @@ pub fn levels(values: &[f64]) -> Vec<usize> {
                 (best[end], last[end]) = (cost, *start);
             }
         }
-        // A start that is no good now, even for nothing, will never be (the shortcut).
+        // PELT's shortcut: a start that loses now, even without the price of a cut, loses at every later end.
         starts.retain(|start| best[*start] + sums.cost(*start, end) <= best[end]);
         let next = end + 1 - STRETCH_MIN;
         if next >= STRETCH_MIN {
@@ -65,7 +66,7 @@ struct Sums {
 
 impl Sums {
     fn of(values: &[f64]) -> Self {
-        // About their middle, so that a small spread far from 0 keeps its digits.
+        // Subtracting the mean keeps the digits of a small spread far from 0.
         let middle = values.iter().sum::<f64>() / values.len() as f64;
         let running = |power: i32| {
             let mut sum = 0.0;
@@ -85,38 +86,42 @@ impl Sums {
     }
 }
 
-/// A place where a smooth curve breaks.
+/// A discontinuity in a smooth curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Jump {
-    /// Number of the first value after it.
+    /// Index of the first value after the jump.
     pub at: usize,
-    /// By how much the curve jumps, up or down.
+    /// Height of the jump, positive or negative.
     pub by: f64,
-    /// The jump over its standard error.
+    /// Jump divided by its standard error.
     pub z: f64,
 }
 
-/// Values on each side of a place that are looked at.
+/// Maximum number of values used on each side of a position.
 const REACH: usize = 120;
-/// The fewest, near the ends.
+/// Minimum number of values on each side, which applies near the ends.
 const REACH_MIN: usize = 25;
-/// A jump over so many standard errors is one: of two thousand places noise reaches that about once in a thousand series.
+/// Threshold of a jump in standard errors. In series of 2000 positions, noise reaches it in about one series
+/// in a thousand.
 const Z_MIN: f64 = 5.0;
-/// Parabolas know a jump half as well as lines; of that surety they must have this share.
+/// Minimum z of the parabolas as a share of the lines' z (at most [`Z_MIN`]): parabolas are half as precise.
 const PARABOLA_SURE: f64 = 0.7;
 
-/// Where the curve through `(x, y)` jumps: what fits the values on either side of a place does not meet there, neither as
-/// straight lines, which see a small jump, nor as parabolas, which are not taken in by a bend.
+/// Finds the positions at which the curve through `(x, y)` jumps.
 ///
-/// Noise may have wild values, as long as it comes to neighbours by chance: values far from their neighbours' median are
-/// taken back to the edge of it, and the standard error is from what the values about a place do differ by.
+/// At a jump, the fits to the values on either side do not meet. Both a straight line and a parabola must
+/// agree: lines detect a small jump, parabolas are not misled by a bend.
+///
+/// The noise may have outliers if neighbors are independent: values far from their neighbors' median are
+/// clipped, and the standard error comes from the actual spread of the values around the position.
 ///
 /// - `points`: x rising, finite.
-/// - `jump_min`: smaller ones are not told.
+/// - `jump_min`: smaller jumps are left out.
 ///
 /// # Source
 ///
-/// H.-G. Müller, "Change-points in nonparametric regression analysis", *Annals of Statistics* 20 (1992), 737-761.
+/// H.-G. Müller, "Change-points in nonparametric regression analysis", *Annals of Statistics* 20 (1992),
+/// 737-761.
 pub fn jumps(points: &[(f64, f64)], jump_min: f64) -> Vec<Jump> {
     let points = tamed(points);
     let mut found: Vec<Jump> = Vec::new();
@@ -125,7 +130,7 @@ pub fn jumps(points: &[(f64, f64)], jump_min: f64) -> Vec<Jump> {
     found
 }
 
-/// What the curve does at `x`, whether or not that is much; `None` too near the ends.
+/// Jump of the curve at `x`, however small; `None` too near the ends.
 pub fn jump_near(points: &[(f64, f64)], x: f64) -> Option<Jump> {
     let at = points.partition_point(|p| p.0 < x);
     if at < REACH_MIN || at + REACH_MIN > points.len() {
@@ -134,18 +139,20 @@ pub fn jump_near(points: &[(f64, f64)], x: f64) -> Option<Jump> {
     Some(jump_at(&tamed(points), 0, at, points.len()))
 }
 
-/// Values that are so many times as far from the median of their neighbourhood as nine in ten values about them, are wild.
+/// A value is an outlier if its distance from the local median exceeds this multiple of the local 90th
+/// percentile of distances.
 ///
-/// Nine in ten and not half: where a machine has two speeds, neither is wild, and what lies about the middle of one must
-/// not be the measure for the other.
+/// The 90th percentile and not the median: on a machine with two speeds neither speed is an outlier, and the
+/// spread around one of them must not be the scale for the other.
 const WILD: f64 = 2.0;
 const USUAL: f64 = 0.9;
-/// Neighbours on either side, for the median; and for how far values usually are from it, which must not follow the few
-/// wild ones that happen to be near: what was taken back would then be alike among neighbours, and no chance.
+/// Neighbors on either side for the median, and for the usual distance from it. The second window is wide
+/// because it must not follow a few outliers nearby: clipped values would then be alike among neighbors, and
+/// no longer independent.
 const NEAR: usize = 12;
 const WIDE: usize = 120;
 
-/// The points with wild values taken back to the edge of their neighbourhood.
+/// Clips outliers to the edge of their neighborhood.
 fn tamed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let about = |i: usize, reach: usize| i.saturating_sub(reach)..(i + reach + 1).min(points.len());
     let values: Vec<f64> = points.iter().map(|p| p.1).collect();
@@ -163,7 +170,7 @@ fn tamed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..points.len()).map(at).collect()
 }
 
-/// The greatest jump between `from` and `to`, then those on either side of it: windows never reach over a jump.
+/// Finds the greatest jump between `from` and `to`, then searches both sides of it: no window spans a jump.
 fn search(points: &[(f64, f64)], from: usize, to: usize, jump_min: f64, found: &mut Vec<Jump>) {
     if to - from < 2 * REACH_MIN {
         return;
@@ -179,7 +186,7 @@ fn search(points: &[(f64, f64)], from: usize, to: usize, jump_min: f64, found: &
     search(points, greatest.at, to, jump_min, found);
 }
 
-/// By straight lines; nothing where parabolas do not agree.
+/// Jump by straight lines; zero if parabolas do not agree.
 fn jump_at(points: &[(f64, f64)], from: usize, at: usize, to: usize) -> Jump {
     let left = &points[at.saturating_sub(REACH).max(from)..at];
     let right = &points[at..(at + REACH).min(to)];
@@ -194,16 +201,16 @@ fn jump_at(points: &[(f64, f64)], from: usize, at: usize, to: usize) -> Jump {
     Jump { at, by: line.0, z: if agree { line.1 } else { 0.0 } }
 }
 
-/// What a polynomial through some points says of a place.
+/// Value of a fitted polynomial at one position.
 struct Fitted {
     value: f64,
-    /// In units of the noise's.
+    /// In units of the noise variance.
     variance: f64,
-    /// Sum of squares that it leaves.
+    /// Residual sum of squares.
     squares: f64,
 }
 
-/// The polynomial of so many terms, at most three, through `points` by least squares, at `x`.
+/// Least-squares polynomial of `terms` terms, at most three, through `points`, evaluated at `x`.
 fn fitted_at(points: &[(f64, f64)], x: f64, terms: usize) -> Fitted {
     let reach = (points[0].0 - x).abs().max((points[points.len() - 1].0 - x).abs()).max(f64::MIN_POSITIVE);
     let row = |p: &(f64, f64)| {
@@ -228,7 +235,7 @@ fn fitted_at(points: &[(f64, f64)], x: f64, terms: usize) -> Fitted {
     Fitted { value: found[0], variance: solve(matrix, [1.0, 0.0, 0.0], terms)[0], squares: squares.sum() }
 }
 
-/// The place near `at` from which two separate straight lines leave the least squares.
+/// Position near `at` at which two separate straight lines leave the least squares.
 fn placed(points: &[(f64, f64)], from: usize, at: usize, to: usize) -> usize {
     let (low, high) = (at.saturating_sub(REACH).max(from), (at + REACH).min(to));
     let squares = |points: &[(f64, f64)]| fitted_at(points, points[0].0, 2).squares;
@@ -269,7 +276,7 @@ mod tests {
         assert!(levels(&[1.0; 100]).is_empty() && levels(&[]).is_empty());
     }
 
-    /// A curve that bends all the way, with 2 % of noise, and a jump where there is one.
+    /// A curve that bends throughout, with 2 % of noise and an optional jump.
     fn curve(random: &mut ChaCha8Rng, jump: Option<(f64, f64)>) -> Vec<(f64, f64)> {
         curve_with(random, jump, noise)
     }
@@ -300,7 +307,8 @@ mod tests {
 
     #[test]
     fn wild_values_are_no_jump() {
-        // One in five is slower by 30 %, or one in thirty by a factor: what a busy machine does to the medians of rounds.
+        // One in five is slower by 30 %, or one in thirty by a factor, as on a busy machine's medians of
+        // rounds.
         let often = |random: &mut ChaCha8Rng| {
             noise(random) + if random.next_u64().is_multiple_of(5) { 15.0 } else { 0.0 }
         };

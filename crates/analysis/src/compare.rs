@@ -1,4 +1,4 @@
-//! The verdicts of a bake-off: every configuration against the reference, at each level of everything else.
+//! Verdicts of a bake-off: every configuration against the reference, at each level of the other factors.
 
 use record::bakeoff::{Bakeoff, Factor, Levels, Metric, blocks_min};
 use record::missing::{Maybe, Missing};
@@ -10,32 +10,33 @@ use crate::judge::{Estimate, Judged, Member, Rules, Verdict, blocks_needed, judg
 use crate::metric::Value;
 use crate::slope::{Slope, Slopes, slopes};
 
-/// What a bake-off says.
+/// Result of comparing the configurations of a bake-off.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparisons {
-    /// Factors that have a reference: what is compared.
+    /// Factors that have a reference: the compared ones.
     pub compared: Vec<String>,
-    /// The other factors: at each combination of their values, configurations are compared.
+    /// Other factors: configurations are compared at each combination of their levels.
     pub conditions: Vec<String>,
-    /// The compared factors at their references.
+    /// Compared factors at their reference levels.
     pub reference: Levels,
-    /// By what it was judged.
+    /// Rules of judgement.
     pub rules: Rules,
-    /// The fewest blocks for a claim at this alpha.
+    /// Minimum number of blocks for a claim at this alpha.
     pub blocks_min: u32,
-    /// Whether the plan has fewer blocks than that, or is labelled so: no claim is made whatever the data say.
+    /// Whether the plan has fewer blocks than that, or is labelled exploratory. An exploratory bake-off makes
+    /// no claim.
     pub exploratory: bool,
-    /// Whether trials of it are still to be measured: no claim is made before the last one.
+    /// Whether trials are still to be measured: a claim is made only after the last one.
     pub unfinished: bool,
-    /// The family, judged: configurations x conditions x metrics, as far as they can be judged.
+    /// The judged family: configurations x conditions x metrics, as far as they can be judged.
     pub pairs: Vec<Pair>,
-    /// What the plan would have judged and no run can: these are no members of the family.
+    /// Comparisons of the plan that no run can answer; they are not members of the family.
     pub left_out: Vec<LeftOut>,
-    /// Every cell of the design by every metric there is, judged or not.
+    /// Every cell of the design for every metric, judged or not.
     pub cells: Vec<Cell>,
-    /// How often the trials of each configuration fell out.
+    /// Lost trials of each configuration.
     pub fallen_out: Vec<FallenOut>,
-    /// The server's CPU time per event with its background apart, where the plan has several rates.
+    /// The server's CPU time per event without its background load, if the plan has several rates.
     pub slopes: Vec<Slope>,
 }
 
@@ -45,7 +46,7 @@ impl Comparisons {
         self.cells.iter().filter(move |c| c.metric == metric)
     }
 
-    /// How many pairs ended so.
+    /// Number of pairs with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.pairs.iter().filter(|p| p.verdict == verdict).count()
     }
@@ -54,30 +55,31 @@ impl Comparisons {
 /// One configuration against the reference, under one condition, by one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
-    /// The compared factors of the configuration.
+    /// Compared factors of the configuration.
     pub a: Levels,
-    /// The compared factors of the reference.
+    /// Compared factors of the reference.
     pub b: Levels,
-    /// The condition: the other factors' values. Without the rate where slopes over the rates are compared.
+    /// The condition: the other factors' levels. Without the rate if slopes over the rates are compared.
     pub levels: Levels,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
-    /// A's value over B's, by block, where both sides are sealed and have one.
+    /// A's value divided by B's, by block, for blocks in which both sides are sealed and have a value.
     pub blocks: Vec<(u32, f64)>,
-    /// Geometric means of A and of B over these blocks; missing of none.
+    /// Geometric means of A and of B over these blocks; missing without blocks.
     pub means: Maybe<(f64, f64)>,
-    /// How far what hides in the values' own intervals may move the ratio, as a share.
+    /// Uncertainty of the ratio, as a share, from the values' own intervals.
     pub open_ratio: f64,
-    /// The ratio over all blocks; missing where nothing is said because trials fell out unevenly.
+    /// The ratio over all blocks; missing if trials fell out unevenly.
     pub estimate: Maybe<Estimate>,
-    /// What may be claimed.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Blocks that would probably decide it; missing where it is decided, or would be if claims were made.
+    /// Number of blocks that would probably decide the pair; missing if it is decided, or if the bake-off
+    /// makes no claims.
     pub blocks_needed: Maybe<u32>,
 }
 
 impl Pair {
-    /// Blocks that it rests on.
+    /// Number of blocks behind the ratio.
     pub fn n(&self) -> usize {
         self.blocks.len()
     }
@@ -86,21 +88,22 @@ impl Pair {
 /// A comparison that the plan asks for and that no run can answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeftOut {
-    /// The compared factors of the configuration.
+    /// Compared factors of the configuration.
     pub a: Levels,
     /// The condition.
     pub levels: Levels,
-    /// What would have been compared.
+    /// The metric.
     pub metric: Metric,
-    /// Why it is not.
+    /// Reason that the comparison is left out.
     pub why: Missing,
 }
 
-/// Judges every configuration against the reference at each combination of the other factors' values.
+/// Judges every configuration against the reference at each combination of the other factors' levels.
 ///
-/// A factor with a reference is compared; one without is a condition. All pairs of all judged metrics form one family;
-/// a pair whose metric no run of one side can tell is not in it. Only blocks in which both sides are sealed count, pair
-/// by pair: what a block's machine did to both cancels. Nothing is claimed where the trials of a pair fell out unevenly.
+/// A factor with a reference is compared; one without is a condition. All pairs of all judged metrics form
+/// one family, without the pairs for which no run of one side yields the metric. Only blocks in which both
+/// sides are sealed count: drift of the machine within a block cancels in the ratio. A pair with unevenly
+/// lost trials yields no claim.
 pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     let (compared, conditions): (Vec<&Factor>, Vec<&Factor>) =
         bakeoff.factors.iter().partition(|f| f.reference.is_some());
@@ -144,13 +147,13 @@ pub fn compare(bakeoff: &Bakeoff) -> Comparisons {
     }
 }
 
-/// Whether every trial has ended. Until then there is no verdict: users who stop a bake-off when they like the result see
-/// false differences.
+/// Whether every trial has ended. Until then there is no verdict: stopping a bake-off at a pleasing result
+/// finds false differences.
 fn is_over(state: RunState) -> bool {
     matches!(state, RunState::Sealed | RunState::Invalid | RunState::Failed)
 }
 
-/// Judges what can be judged in these fields as one family; the rest is left out of it.
+/// Judges as one family every comparison in these fields that can be judged; the others are left out.
 pub(crate) fn family<'a>(
     fields: impl Iterator<Item = Field<'a>>,
     reference: &Levels,
@@ -168,7 +171,7 @@ pub(crate) fn family<'a>(
     (contests.into_iter().zip(judged).collect(), left_out)
 }
 
-/// Where one metric is compared.
+/// The cells of one metric, with the conditions and configurations to compare.
 pub(crate) struct Field<'a> {
     pub(crate) metric: Metric,
     pub(crate) cells: Vec<&'a Cell>,
@@ -202,8 +205,9 @@ impl<'a> Field<'a> {
         self.cells.iter().find(is_it).copied()
     }
 
-    /// Trials of one side, at all conditions, that failed or were abandoned before they were sealed: a rare state may be seldom
-    /// at each, and one that takes the machine down leaves no failure.
+    /// Trials of one side, over all conditions, that failed or were abandoned before one was sealed. Summed,
+    /// because a rare failure may be seldom in each condition; abandoned ones count, because a crash of the
+    /// machine leaves no failure.
     fn redone(&self, side: &Levels) -> usize {
         let is_its = |cell: &&&Cell| side.iter().all(|(k, v)| cell.levels.get(k) == Some(v));
         self.cells.iter().filter(is_its).map(|cell| cell.redone.union(&cell.abandoned).count()).sum()
@@ -231,7 +235,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A pair before it is judged.
+/// A pair before judgement.
 #[derive(Debug)]
 pub(crate) struct Contest {
     pub(crate) a: Levels,
@@ -241,13 +245,13 @@ pub(crate) struct Contest {
     uneven: Option<Missing>,
 }
 
-/// One more trial than this that had to be measured twice is a pattern, not an accident.
+/// Difference in repeated trials between two sides that may still be an accident.
 const REDONE_MORE_MAX: usize = 1;
 
-/// Below this p of the sign test, trials of one side fail more often, whatever the condition.
+/// Below this p of the sign test, the trials of one side fail more often, whatever the condition.
 const REDONE_P_MIN: f64 = 0.05;
 
-/// Two-sided p of the sign test that each of `a + b` failures hits either side alike.
+/// Two-sided p of the sign test: each of `a + b` failures hits either side with equal chance.
 fn p_of_shares(a: usize, b: usize) -> f64 {
     let n = a + b;
     let mut ways = 1.0;
@@ -260,7 +264,8 @@ fn p_of_shares(a: usize, b: usize) -> f64 {
 }
 
 impl Contest {
-    /// - `redone`: trials of either side, at all conditions, that failed or were abandoned before they were sealed.
+    /// - `redone`: trials of either side, over all conditions, that failed or were abandoned before one was
+    ///   sealed.
     fn of(a: &Cell, b: &Cell, side: Levels, levels: Levels, redone: (usize, usize)) -> Self {
         let mut blocks = Vec::new();
         let (mut lost_by_a, mut lost_by_b) = (0, 0);
@@ -299,7 +304,7 @@ impl Contest {
         Self { a: side, levels, metric: a.metric, blocks, uneven }
     }
 
-    /// The least and the most that each block's log ratio can be.
+    /// Lower and upper bound of each block's log ratio.
     fn log_ratios(&self) -> Vec<(f64, f64)> {
         self.blocks.iter().map(|(_, a, b)| ((a.low / b.high).ln(), (a.high / b.low).ln())).collect()
     }

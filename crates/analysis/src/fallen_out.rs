@@ -1,21 +1,21 @@
-//! How many trials of each configuration fell out. The trials that remain are a selection.
+//! Trials that fell out, by configuration. The trials that remain are a selection.
 
 use record::bakeoff::{Bakeoff, Factor, Levels, TrialState};
 
 use crate::cell::{combinations, is_failure, is_loss};
 
-/// How the trials of one configuration ended that have no sealed run.
+/// Outcomes of the trials of one configuration that have no sealed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FallenOut {
-    /// The compared factors of the configuration.
+    /// Compared factors of the configuration.
     pub arm: Levels,
-    /// Measured, and not fit for comparison.
+    /// Trials that were measured and are not fit for comparison.
     pub invalid: usize,
-    /// Not measured.
+    /// Trials that were not measured.
     pub failed: usize,
-    /// Measured, and damaged in the archive since.
+    /// Trials that were measured and damaged in the archive since.
     pub damaged: usize,
-    /// Sealed, after at least one attempt that failed.
+    /// Trials that were sealed after at least one failed attempt.
     pub redone: usize,
     /// Trials of the configuration that have ended.
     pub of: usize,
@@ -28,7 +28,7 @@ impl FallenOut {
     }
 }
 
-/// Every configuration, the reference among them, also those that lost nothing.
+/// Lost trials of every configuration, including the reference and those that lost nothing.
 pub(crate) fn fallen_out(bakeoff: &Bakeoff, compared: &[&Factor]) -> Vec<FallenOut> {
     combinations(compared).into_iter().map(|arm| of_arm(bakeoff, arm)).collect()
 }

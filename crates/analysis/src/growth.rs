@@ -1,30 +1,31 @@
-//! How fast a level grows: a slope with its interval.
+//! Growth rate of a level: a slope with its interval.
 
 use record::missing::{Maybe, Missing};
 
 use crate::student::t_above;
 
-/// Fewer differences say nothing of their spread.
+/// Minimum number of differences that shows their spread.
 pub const DIFFERENCES_MIN: usize = 6;
 
 /// Growth per second over a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// The last level less the first, over the time between.
+    /// Last level minus the first, divided by the time between.
     pub per_s: f64,
-    /// Ends of its 95 % interval.
+    /// Lower end of the 95 % interval.
     pub low: f64,
-    /// The other end.
+    /// Upper end of the 95 % interval.
     pub high: f64,
 }
 
 /// Growth of a level that was read at equal intervals.
 ///
-/// The steps from one reading to the next are the sample: levels of memory wander, so residuals about a line fitted through them hang together, and
-/// that line's own interval would be far too narrow. Where a step leans on the one before (a warm-up that ebbs away), the
-/// interval is widened by as much as the first autocorrelation says. What the level will do after the window is not known.
+/// The steps between readings are the sample. Levels of memory wander, so residuals about a fitted line are
+/// autocorrelated, and that line's own interval would be far too narrow. If consecutive steps correlate (a
+/// warm-up that fades), the interval is widened according to the first autocorrelation. The result does not
+/// predict the level after the window.
 ///
-/// - `levels`: in the order of time, any unit.
+/// - `levels`: in time order, any unit.
 /// - `interval_s`: time from one to the next.
 ///
 /// # Errors
@@ -39,7 +40,8 @@ pub fn growth(levels: &[f64], interval_s: f64) -> Maybe<Growth> {
     let mean = steps.iter().sum::<f64>() / n;
     let squares: f64 = steps.iter().map(|s| (s - mean).powi(2)).sum();
     let products: f64 = steps.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    // Steps that lean the other way (garbage that is collected) would narrow it: not counted upon.
+    // Negatively correlated steps (garbage that is collected) would narrow the interval; that is not relied
+    // on.
     let lean = if squares > 0.0 { (products / squares).clamp(0.0, 0.9) } else { 0.0 };
     let error = (squares / (n - 1.0) / n * (1.0 + lean) / (1.0 - lean)).sqrt();
     let margin = t_above(0.025, n - 1.0) * error;
@@ -48,7 +50,7 @@ pub fn growth(levels: &[f64], interval_s: f64) -> Maybe<Growth> {
 }
 
 impl Growth {
-    /// Whether the interval leaves out 0.
+    /// Whether the interval excludes 0.
     pub fn is_certain(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }

@@ -1,12 +1,12 @@
-//! One rate of false alarms for a whole family of comparisons.
+//! One false-alarm rate for a whole family of comparisons.
 
-/// Each p raised so that comparing it with alpha keeps the rate of *any* false alarm in the family at alpha.
+/// Adjusted p values: comparing them with alpha keeps the rate of *any* false alarm in the family at alpha.
 ///
-/// Holm's step-down: the smallest p times m, the next times m - 1, ..., never falling, never over 1. Assumes nothing
-/// about how the comparisons depend on each other.
+/// Holm's step-down: the smallest p times m, the next times m - 1, ..., never falling, never over 1. It makes
+/// no assumption about the dependence between comparisons.
 ///
-/// - `p`: one per comparison of the family, in any order; 1 where a comparison could not be made, so that lost data
-///   makes no other claim easier.
+/// - `p`: one per comparison of the family, in any order; 1 for a comparison that could not be made, so lost
+///   data makes no other claim easier.
 ///
 /// # Source
 ///
@@ -21,9 +21,9 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// The level at which Holm's procedure tests each comparison: alpha / (m - rank), rank counted from 0.
+/// Levels at which Holm's procedure tests each comparison: alpha / (m - rank), with ranks from 0.
 ///
-/// A comparison after the first that is not rejected is tested at that one's level.
+/// Comparisons after the first that is not rejected are tested at the level of that one.
 pub(crate) fn levels(p: &[f64], alpha: f64) -> Vec<f64> {
     let mut levels = vec![alpha; p.len()];
     let mut stopped_at = None;
@@ -37,12 +37,12 @@ pub(crate) fn levels(p: &[f64], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// The level at which Hochberg's procedure tests each comparison, and whether it rejects: the largest rank k (from 1)
-/// with p(k) <= alpha / (m - k + 1) and all before it are rejected at that level; the others stand at that of their rank.
+/// Levels at which Hochberg's procedure tests each comparison, and whether it rejects.
 ///
-/// More powerful than Holm's where all comparisons agree: if every p is at most alpha, all are rejected. The rate of any
-/// false rejection is at most alpha for comparisons that are independent or depend on each other positively, as those
-/// with one reference do.
+/// The largest rank k (from 1) with p(k) <= alpha / (m - k + 1) and all before it are rejected at that level;
+/// the others are tested at the level of their rank. More powerful than Holm's procedure if all comparisons
+/// agree: if every p is at most alpha, all are rejected. The rate of any false rejection is at most alpha for
+/// comparisons that are independent or positively dependent, as those with one reference are.
 ///
 /// # Source
 ///
@@ -85,8 +85,8 @@ mod tests {
         }
     }
 
-    /// By hand: 0.03 <= 0.05 / 2 fails, 0.04 <= 0.05 / 1 holds, so all four are rejected at 0.05; with 0.06 last, the
-    /// third is tested at 0.025 and fails, the second at 0.05 / 3 holds.
+    /// Known answer by hand: 0.03 <= 0.05 / 2 fails, 0.04 <= 0.05 / 1 holds, so all four are rejected at
+    /// 0.05; with 0.06 last, the third is tested at 0.025 and fails, the second at 0.05 / 3 holds.
     #[test]
     fn hochberg_starts_from_the_largest() {
         let rejects = |p: &[f64]| hochberg(p, 0.05).into_iter().map(|(_, r)| r).collect::<Vec<_>>();

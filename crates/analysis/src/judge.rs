@@ -1,19 +1,21 @@
 //! The rule that turns log ratios into verdicts, for a whole family at once.
 //!
-//! - *Better* or *worse*: the t interval of the ratio, at the level that Holm's procedure grants the pair within its
-//!   family, lies wholly outside the region of practical equivalence; and the sign-flip test, which assumes no
-//!   distribution, agrees at alpha.
-//! - *Equivalent*: the t interval at the level that Hochberg's procedure grants the pair, among those that are neither
-//!   better nor worse, lies wholly inside the region. A pair that is alone has its 1 - alpha interval there.
-//! - *Inconclusive*: anything else, and everything that rests on fewer blocks than a claim at alpha needs.
+//! - *Better* or *worse*: the t interval of the ratio, at the level that Holm's procedure grants the pair
+//!   within its family, lies wholly outside the region of practical equivalence; and the sign-flip test,
+//!   which assumes no distribution, agrees at alpha.
+//! - *Equivalent*: the t interval at the level that Hochberg's procedure grants the pair, among those that
+//!   are neither better nor worse, lies wholly inside the region. For a single pair this is the 1 - alpha
+//!   interval.
+//! - *Inconclusive*: anything else, and every pair with fewer blocks than a claim at alpha needs.
 //!
-//! The rate of any false verdict in the family is at most alpha, also where true differences sit at the very edge of the
-//! region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
+//! The rate of any false verdict in the family is at most alpha, even if true differences lie exactly on the
+//! edge of the region: there a false *better* and a false *equivalent* have a tail of alpha / 2 each.
 //!
-//! The standard error of a pair comes from the differences within its own blocks. Decision 0043 gives the reason.
+//! The standard error of a pair comes from the differences within its own blocks. Decision 0043 gives the
+//! reason.
 //!
-//! The region is symmetric in logs, [1 / (1 + rope), 1 + rope], so that naming the two the other way round turns
-//! better into worse and changes nothing else.
+//! The region is symmetric in logs, [1 / (1 + rope), 1 + rope]: swapping the two sides turns better into
+//! worse and changes nothing else.
 
 use record::bakeoff::{Metric, blocks_min};
 use record::missing::{Maybe, Missing};
@@ -23,21 +25,21 @@ use crate::paired::{Paired, hodges_lehmann};
 use crate::power::{self, Truth};
 use crate::sign_flip::{SignFlip, sign_flip};
 
-/// What is known of one configuration against another, as far as a claim goes.
+/// Outcome of comparing one configuration with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// Better by more than the region of practical equivalence.
     Better,
     /// Worse by more than that.
     Worse,
-    /// No difference that matters.
+    /// Equal within the region.
     Equivalent,
     /// The data do not decide.
     Inconclusive,
 }
 
 impl Verdict {
-    /// The word in JSON and on paper.
+    /// Verdict as printed in JSON and in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -48,63 +50,63 @@ impl Verdict {
     }
 }
 
-/// By what a family is judged.
+/// Parameters by which a family is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// Differences inside this share are no difference.
+    /// Half width of the region of practical equivalence, as a share.
     pub rope_ratio: f64,
-    /// The rate of any false verdict in the family that is accepted.
+    /// Accepted rate of any false verdict in the family.
     pub alpha: f64,
-    /// What the sign-flip test draws from where there are too many blocks to count.
+    /// Random seed of the sign-flip test, used if there are too many blocks to enumerate.
     pub seed: u64,
 }
 
-/// A ratio and how sure it is.
+/// A ratio and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Geometric mean over the blocks of A's value over B's.
+    /// Geometric mean over the blocks of A's value divided by B's.
     pub ratio: f64,
-    /// Lower end of its interval at 1 - alpha: t over the blocks' log ratios.
+    /// Lower end of its 1 - alpha interval: t over the blocks' log ratios.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Lower end at the level that Holm's procedure grants the pair: the one that decides better and worse.
+    /// Lower end at the level that Holm's procedure grants the pair; it decides better and worse.
     pub low_adjusted: f64,
     /// Upper end.
     pub high_adjusted: f64,
-    /// Lower end at the level that Hochberg's procedure grants the pair: the one that decides equivalent.
+    /// Lower end at the level that Hochberg's procedure grants the pair; it decides equivalent.
     pub low_equivalence: f64,
     /// Upper end.
     pub high_equivalence: f64,
-    /// Paired t test that there is no difference, two-sided.
+    /// Two-sided p of the paired t test of no difference.
     pub p: f64,
-    /// The same, adjusted within the family by Holm.
+    /// The same p, adjusted within the family by Holm.
     pub p_adjusted: f64,
-    /// The same question without assuming a distribution, not adjusted.
+    /// Distribution-free test of the same hypothesis, not adjusted.
     pub sign_flip: SignFlip,
-    /// The ratio by the Hodges-Lehmann center: far from `ratio` where single blocks carry the result.
+    /// The ratio by the Hodges-Lehmann center; far from `ratio` if single blocks dominate the result.
     pub hodges_lehmann: f64,
     /// Standard deviation of a block's log ratio.
     pub sd_ln: f64,
-    /// Degrees of freedom behind it: one fewer than blocks.
+    /// Degrees of freedom: the number of blocks minus one.
     pub df: f64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// One member of a family, before it is judged.
+/// One member of a family, before judgement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// The metric, which says whether more is better.
+    /// The metric, which knows whether more is better.
     pub metric: Metric,
-    /// The least and the most that ln(A / B) can be, for each block in which both have a value; finite.
+    /// Lower and upper bound of ln(A / B), for each block in which both have a value; finite.
     pub log_ratios: Vec<(f64, f64)>,
-    /// Why nothing may be said of it, whatever its values are.
+    /// Reason to refuse a verdict, whatever the values are.
     pub refused: Option<Missing>,
 }
 
 impl Member {
-    /// A member whose values are exact.
+    /// Member with exact values.
     pub fn exact(metric: Metric, log_ratios: &[f64]) -> Self {
         let log_ratios = log_ratios.iter().map(|d| (*d, *d)).collect();
         Self { metric, log_ratios, refused: None }
@@ -119,7 +121,8 @@ impl Member {
         Paired::bracketed(&self.log_ratios).ok_or_else(too_few)
     }
 
-    /// The largest p of the sign-flip test for the least, the middle and the most that the values can be.
+    /// Sign-flip test with the largest p among those for the lower ends, the middles and the upper ends of
+    /// the values.
     fn sign_flip(&self, seed: u64) -> SignFlip {
         let of = |choose: fn(&(f64, f64)) -> f64| {
             sign_flip(&self.log_ratios.iter().map(choose).collect::<Vec<f64>>(), seed)
@@ -133,14 +136,14 @@ impl Member {
     }
 }
 
-/// One member of a family, judged.
+/// One member of a family, after judgement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The ratio; missing where fewer than two blocks have both sides, or nothing may be said of it.
+    /// The ratio; missing if fewer than two blocks have both sides, or if a verdict is refused.
     pub estimate: Maybe<Estimate>,
-    /// What may be claimed.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How far what hides in the values' own intervals may move the mean log ratio.
+    /// Uncertainty of the mean log ratio from the values' own intervals.
     pub open_ln: f64,
 }
 
@@ -183,8 +186,8 @@ pub fn judge(family: &[Member], rules: Rules) -> Vec<Judged> {
     decisions.into_iter().enumerate().map(judged).collect()
 }
 
-/// Tests every pair that is neither better nor worse for equivalence. They are one family. A pair without a result is a
-/// member with p = 1.
+/// Tests every pair that is neither better nor worse for equivalence. These pairs form one family. A pair
+/// without a result is a member with p = 1.
 fn decide_equivalence(decisions: &mut [Maybe<Decision>], alpha: f64) {
     let open: Vec<usize> =
         (0..decisions.len()).filter(|i| !decisions[*i].as_ref().is_ok_and(Decision::is_beyond)).collect();
@@ -204,7 +207,7 @@ struct Decision {
     rules: Rules,
     /// Holm's level for this pair, two-sided.
     level: f64,
-    /// Hochberg's level for this pair, one-sided, and whether it is equivalent at that.
+    /// Hochberg's level for this pair, one-sided, and whether the pair is equivalent at it.
     equivalence: (f64, bool),
     p_flip: SignFlip,
 }
@@ -214,7 +217,7 @@ impl Decision {
         self.paired.n() >= blocks_min(self.rules.alpha) as usize
     }
 
-    /// Whether it is better or worse by more than the region.
+    /// Whether the pair is better or worse by more than the region.
     fn is_beyond(&self) -> bool {
         let (low, high) = self.paired.interval(self.level);
         let outside = low > self.edge || high < -self.edge;
@@ -257,14 +260,14 @@ impl Decision {
     }
 }
 
-/// The least number of blocks over those there are that would decide a pair with a power of 80 % if what was seen is how
-/// it is: as better or worse if its mean lies outside the region, else as equivalent.
+/// Least number of blocks, from the present number up, that would decide a pair with a power of 80 % if the
+/// observed effect is real: as better or worse if its mean lies outside the region, else as equivalent.
 ///
-/// Taken at the strictest level of the family, so that it does not promise too much.
+/// Computed at the strictest level of the family, which errs towards more blocks.
 ///
 /// # Errors
 ///
-/// That it is decided, that nothing may be said of it, or that no number of blocks up to 1,000 would do.
+/// The pair is decided, its verdict is refused, or more than 1,000 blocks would be needed.
 pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -> Maybe<u32> {
     if judged.verdict != Verdict::Inconclusive {
         return Err(Missing::because("it is decided"));
@@ -284,7 +287,7 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
         let why = "the difference is about as large as the region of equivalence";
         return Err(Missing::because(format!("more than {BLOCKS_NEEDED_MAX}: {why}")));
     }
-    // More blocks never make it worse, so halving finds the first that is enough.
+    // More blocks never lower the power, so bisection finds the first number that is enough.
     let (mut low, mut high) = (first, BLOCKS_NEEDED_MAX);
     while low < high {
         let middle = low.midpoint(high);
@@ -293,7 +296,7 @@ pub(crate) fn blocks_needed(judged: &Judged, family_size: usize, rules: Rules) -
     Ok(low)
 }
 
-/// Where the search for a number of blocks gives up.
+/// Upper bound of the search for a number of blocks.
 const BLOCKS_NEEDED_MAX: u32 = 1_000;
 
 #[cfg(test)]
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn a_difference_inside_the_region_is_equivalent_and_one_across_its_edge_undecided() {
         assert_eq!(verdict(Metric::Throughput, &shifted(0.0, 1.0)), Verdict::Equivalent);
-        // Surely not 0, and surely inside 1 %: significant is not the same as relevant.
+        // Certainly not 0, and certainly inside 1 %: significant is not the same as relevant.
         let small = judge(&[Member::exact(Metric::Throughput, &shifted(0.005, 0.2))], RULES).remove(0);
         assert_eq!(small.verdict, Verdict::Equivalent);
         assert!(small.estimate.unwrap().p_adjusted < 0.05);

@@ -1,8 +1,8 @@
-//! Statistics on values that are already in memory. Pure: no files, clocks, threads or chance that is not passed in.
+//! Statistics on values in memory. Pure: no files, clocks, threads or randomness that is not passed in.
 //!
-//! [`compare`] is the verdict of a bake-off; the method in words is `docs/statistics.md`. What is the unit of
-//! replication decides everything: a difference between configurations is judged over blocks, in each of which every
-//! configuration had a fresh server, never over seconds or requests of one run.
+//! [`compare`] computes the verdicts of a bake-off; `docs/statistics.md` explains the method. The unit of
+//! replication is the block: differences between configurations are judged over blocks, in each of which
+//! every configuration had a fresh server, never over seconds or requests of one run.
 
 mod cell;
 mod chance;

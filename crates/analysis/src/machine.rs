@@ -1,4 +1,4 @@
-//! What the CPUs did while a load was measured.
+//! CPU use while a load was measured.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -7,30 +7,30 @@ use record::cpu::{CpuInterval, CpuSample, Rung, SATURATED_RATIO};
 use record::load::LoadRecord;
 use record::missing::{Maybe, Missing};
 
-/// Share of the measured phase that must have been watched for its CPU time to be told.
+/// Minimum share of the measured phase with samples for its CPU time to be reported.
 const WATCHED_RATIO_MIN: f64 = 0.95;
 
-/// Share of the CPUs' time that lost events may leave on the wrong side of the books: the accuracy that the event
-/// figure is trusted to.
+/// Maximum share of the CPUs' time that lost events may leave on the wrong side: the accuracy of the
+/// event-based figures.
 const UNSURE_RATIO_MAX: f64 = 0.005;
 
-/// The CPUs over the measured phase of a load.
+/// CPU use over the measured phase of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// How they were watched.
+    /// Source of the samples.
     pub rung: Maybe<Rung>,
     /// Busy share of all CPUs.
     pub busy_ratio: Maybe<f64>,
     /// Busy CPU seconds over the whole measured phase, all CPUs together.
     pub busy_cpu_s: Maybe<f64>,
-    /// Share of the time that `/proc/stat` did not book.
+    /// Share of the time that `/proc/stat` did not account for.
     pub unaccounted_ratio: Maybe<f64>,
-    /// CPUs that were busy for 99 % of the measured phase or more.
+    /// CPUs that were busy for at least 99 % of the measured phase.
     pub saturated_cpus: Maybe<Vec<u32>>,
 }
 
 impl Machine {
-    /// Nothing is known, for one reason.
+    /// All values missing for one reason.
     pub fn missing(why: Missing) -> Self {
         Self {
             rung: Err(why.clone()),
@@ -42,18 +42,19 @@ impl Machine {
     }
 }
 
-/// Weighs the intervals by their share in the measured phase of `load`; each is read once and not stored.
+/// Averages the intervals, weighted by their overlap with the measured phase of `load`; each is read once and
+/// not stored.
 ///
-/// Missing where less than 95 % of the phase was watched, where lost events leave more than 0.5 % of the time
-/// unsure, or where a value is missing in any
-/// interval: half a look is not the whole.
+/// Missing if samples cover less than 95 % of the phase, if lost events leave more than 0.5 % of the time
+/// unsure, or if any interval lacks a value.
 pub fn machine(load: &LoadRecord, intervals: impl IntoIterator<Item: Borrow<CpuInterval>>) -> Machine {
     let from = load.measured_from_ns;
     let until = from + u64::try_from(load.measured.as_nanos()).unwrap_or(u64::MAX - from);
     machine_between(from, until, intervals)
 }
 
-/// Weighs the intervals by their share in the time from `from_ns` to `until_ns`; otherwise as [`machine`].
+/// Averages the intervals, weighted by their overlap with `from_ns` to `until_ns`, under the rules of
+/// [`machine`].
 pub fn machine_between(
     from_ns: u64,
     until_ns: u64,
@@ -83,7 +84,7 @@ pub fn machine_between(
 /// Sums over the intervals that overlap the measured phase.
 #[derive(Default)]
 struct Window {
-    /// How the first of them was seen, and whether all were seen so.
+    /// Source of the first interval, and whether all intervals have the same.
     rung: Option<(Rung, bool)>,
     watched_s: f64,
     unsure_s: f64,
@@ -106,7 +107,7 @@ impl Window {
         self.unaccounted.add(overlap_s, interval, |sample| sample.unaccounted_ratio.clone());
     }
 
-    /// How the CPUs were watched, if they were watched well enough.
+    /// Source of the samples, if they cover enough of the phase.
     fn rung(&self, measured_s: f64) -> Maybe<Rung> {
         let Some((rung, is_one)) = self.rung else {
             return Err(Missing::because("the CPUs were not watched"));
@@ -134,7 +135,7 @@ impl Window {
 #[derive(Default)]
 struct Ratios {
     sums: BTreeMap<u32, (f64, f64)>,
-    /// Why the first that is missing is missing.
+    /// Reason of the first missing value.
     missing: Option<Missing>,
 }
 

@@ -1,4 +1,4 @@
-//! One number of a run, by which configurations are compared: known to lie in an interval.
+//! One number of a run, by which configurations are compared. An interval bounds it.
 
 use record::bakeoff::Metric;
 use record::histogram::CensoredHistogram;
@@ -7,31 +7,32 @@ use record::missing::{Maybe, Missing};
 use record::run::Run;
 use record::server_cpu::ServerTasks;
 
-/// What a run says about a metric: events per second, seconds, or CPU seconds per event.
+/// Value of a metric in one run: events per second, seconds, or CPU seconds per event.
 ///
-/// Both ends are positive. They differ where events have no end, or where a histogram's bucket hides the value.
+/// Both ends are positive. They differ if events have no end, or if a histogram's bucket hides the exact
+/// value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
-    /// The least that the value can be; finite.
+    /// Lower bound; finite.
     pub low: f64,
-    /// The most that it can be; infinite where events in flight or lost ones leave it open.
+    /// Upper bound; infinite if events in flight or lost ones leave it open.
     pub high: f64,
-    /// Why the value is shown and not judged.
+    /// Reason that the value is shown and not judged.
     pub unjudged: Option<Missing>,
 }
 
 impl Value {
-    /// A value without any doubt.
+    /// Exact value.
     pub fn exact(value: f64) -> Self {
         Self { low: value, high: value, unjudged: None }
     }
 
-    /// The geometric middle of the interval; `None` where it is open.
+    /// Geometric middle of the interval; `None` if it is open.
     pub fn middle(&self) -> Option<f64> {
         self.high.is_finite().then(|| (self.low * self.high).sqrt())
     }
 
-    /// The middle, where the value may be judged.
+    /// The middle, if the value may be judged.
     pub fn judged(&self) -> Option<f64> {
         if self.unjudged.is_some() { None } else { self.middle() }
     }
@@ -42,12 +43,12 @@ impl Value {
     }
 }
 
-/// What a run says about a metric. The 99th percentile is of response time where there is one, else (closed loop) of
-/// service time.
+/// Value of a metric in a run. The 99th percentile is that of response time if it was measured, else (closed
+/// loop) of service time.
 ///
 /// # Errors
 ///
-/// Why the run cannot say: it drove no load, nothing was done, or the server's CPU time was not measured.
+/// The run drove no load, no event was done, or the server's CPU time was not measured.
 pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
     if load.counts.done == 0 {
@@ -65,11 +66,11 @@ pub fn value(run: &Run, metric: Metric) -> Maybe<Value> {
     }
 }
 
-/// CPU seconds of the server per event done; of `exec:` per command that ended, each try of an event by itself.
+/// CPU seconds of the server per event done; for `exec:` per command that ended, counting each try.
 ///
-/// The kernel charges a command's CPU time when the command ends, and the rate counts the share of each event that lies in
-/// the phase. At each end of the phase these differ by up to one command for each thread of the load: the value of
-/// `exec:` is an interval.
+/// The kernel charges a command's CPU time when the command ends; the rate counts the share of each event
+/// that lies in the phase. At each end of the phase these differ by up to one command per thread of the load,
+/// so the value for `exec:` is an interval.
 fn cpu_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     let used = cpu_ratio(run)?;
     let doubt_per_s = events_in_doubt_per_s(run, load)?;
@@ -82,10 +83,10 @@ fn cpu_per_event(run: &Run, load: &LoadRecord) -> Maybe<Value> {
     })
 }
 
-/// How many a second the CPU time is divided by: events done, or commands that ended.
+/// Events done, or commands that ended, per second: the divisor of the CPU time.
 ///
-/// A command that fails and is tried again uses CPU time each time, and `exec:` counts the CPU time of all commands: they
-/// stand on both sides of the fraction, or on none.
+/// A command that fails and is retried uses CPU time each time, and `exec:` counts the CPU time of all
+/// commands. Retries therefore count in both numerator and denominator, or in neither.
 pub(crate) fn counted_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> {
     let counts = load.counts;
     let tries = (counts.done + counts.failed + counts.retries) as f64;
@@ -96,8 +97,8 @@ pub(crate) fn counted_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> {
     })
 }
 
-/// How far the rate of the commands whose CPU time was counted can be from the rate of events; 0 if no command has to end
-/// for its time to be counted.
+/// Largest possible difference between the rate of commands with counted CPU time and the rate of events; 0
+/// if CPU time is counted before a command ends.
 pub(crate) fn events_in_doubt_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> {
     let cpu = run.server_cpu.clone()?;
     let workers = load.settings.connections.unwrap_or(0).max(load.settings.threads);
@@ -111,9 +112,9 @@ pub(crate) fn events_in_doubt_per_s(run: &Run, load: &LoadRecord) -> Maybe<f64> 
 ///
 /// # Errors
 ///
-/// Why that is not known.
+/// The reason that this is unknown.
 pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
-    /// Readings this far from the measured phase's length were not taken at its ends.
+    /// Readings over a span that differs more than this from the measured phase were not taken at its ends.
     const SPAN_OFF_RATIO_MAX: f64 = 0.1;
     let load = run.load.as_ref().ok_or_else(|| Missing::because("the run drove no load"))?;
     let cpu = run.server_cpu.clone()?;
@@ -126,11 +127,11 @@ pub(crate) fn cpu_ratio(run: &Run) -> Maybe<f64> {
     Ok(cpu.cpu_s / span_s)
 }
 
-/// The 99th percentile over all events that were due: those without an end, and those that failed or were skipped,
-/// could lie anywhere above what is known of them.
+/// The 99th percentile over all events that were due. Events without an end, and failed or skipped ones,
+/// could lie anywhere above their known duration.
 ///
-/// - low: events in flight at what they had lasted, events without any latency below all others.
-/// - high: all of both above all others; open where they are more than 1 %.
+/// - low: events in flight count at the time they had lasted, events without any latency below all others.
+/// - high: both kinds lie above all others; open if they are more than 1 %.
 fn p99(load: &LoadRecord) -> Maybe<Value> {
     let latency = load.response.as_ref().unwrap_or(&load.service);
     let counts = load.counts;
@@ -159,7 +160,8 @@ mod tests {
 
     use super::*;
 
-    /// `events` latencies of 1, 2, ... us, and of `in_flight` events only that they lasted 1 us.
+    /// Latencies of 1, 2, ... us for `events` events, and a lower bound of 1 us for each of `in_flight`
+    /// events.
     fn latency(events: u64, in_flight: u64) -> CensoredHistogram {
         let known: Histogram = (1..=events).map(|i| (i * 1_000, 1)).collect();
         CensoredHistogram { known, at_least: [(1_000, in_flight)].into_iter().collect() }
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_in_flight_brackets_p99_by_its_ranks() {
-        // By hand: of 1,000,000 events the 990,000th; 32 in flight are 1 us at least and without an end at most.
+        // By hand: of 1,000,000 events the 990,000th; 32 in flight are at least 1 us and have no upper bound.
         let (low, high, unjudged) = ends_us(1_000_000 - 32, 32, 0);
         near(low, 990_000.0 - 32.0);
         near(high, 990_000.0);
@@ -190,7 +192,7 @@ mod tests {
     fn more_than_a_hundredth_without_an_end_leaves_p99_open() {
         assert!(ends_us(19_800, 200, 0).1.is_finite());
         assert!(ends_us(19_799, 201, 0).1.is_infinite());
-        // A failure has no latency at all: it may hide a fast event as well as a slow one.
+        // A failure has no latency: it may hide a fast event or a slow one.
         let (low, high, _) = ends_us(19_900, 0, 100);
         near(low, 19_700.0);
         near(high, 19_800.0);

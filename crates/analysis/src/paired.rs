@@ -1,31 +1,33 @@
-//! What differences from block to block say about the difference itself.
+//! Mean difference and its uncertainty from the differences of the blocks.
 
 use crate::student::{p_above, p_two_sided, t_above};
 
-/// Mean and spread of log ratios, one a block, each known to lie in an interval.
+/// Mean and spread of log ratios, one per block, each bounded by an interval.
 ///
-/// The intervals widen every conclusion by the most that any choice of values inside them could change it: with middles
-/// m and half widths h, the mean moves by at most the mean of h, and the root of the sum of squares about it by at most
-/// the root of the sum of h^2.
+/// The intervals widen every conclusion by the most that any choice of values inside them could change it:
+/// with middles m and half widths h, the mean moves by at most the mean of h, and the root of the sum of
+/// squares about it by at most the root of the sum of h^2.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Paired {
     n: usize,
     mean: f64,
     standard_error: f64,
-    /// How far the mean may lie from `mean` for what hides in the intervals.
+    /// Largest shift of `mean` that the intervals allow.
     open: f64,
-    /// How much larger the standard error may be for the same reason.
+    /// Largest increase of the standard error that the intervals allow.
     open_error: f64,
 }
 
 impl Paired {
-    /// From one log ratio a block, all finite; `None` of fewer than two, which have no spread.
+    /// Computes the statistics from one log ratio per block, all finite; `None` of fewer than two, which have
+    /// no spread.
     pub fn of(log_ratios: &[f64]) -> Option<Self> {
         let exact: Vec<(f64, f64)> = log_ratios.iter().map(|d| (*d, *d)).collect();
         Self::bracketed(&exact)
     }
 
-    /// From the least and the most that each block's log ratio can be, all finite; `None` of fewer than two.
+    /// Computes the statistics from the bounds of each block's log ratio, all finite; `None` of fewer than
+    /// two.
     pub fn bracketed(log_ratios: &[(f64, f64)]) -> Option<Self> {
         assert!(log_ratios.iter().all(|(low, high)| low.is_finite() && low <= high && high.is_finite()));
         let n = log_ratios.len();
@@ -63,20 +65,20 @@ impl Paired {
         self.standard_error * (self.n as f64).sqrt()
     }
 
-    /// Degrees of freedom of the error: one fewer than blocks.
+    /// Degrees of freedom of the error: the number of blocks minus one.
     pub fn df(&self) -> f64 {
         (self.n - 1) as f64
     }
 
-    /// How far what is hidden in the values' own intervals may move the mean.
+    /// Largest shift of the mean that the values' own intervals allow.
     pub fn open(&self) -> f64 {
         self.open
     }
 
-    /// Two-sided p of the t test that the mean log ratio is no further than `distance` from 0.
+    /// Two-sided p of the t test that the mean log ratio is at most `distance` from 0.
     ///
-    /// With `distance` 0, the paired t test. Else it asks whether the difference is larger than that: the interval at
-    /// 1 - p just touches the nearer edge.
+    /// With `distance` 0, this is the paired t test. Otherwise it tests for a difference larger than that:
+    /// the interval at 1 - p just touches the nearer edge.
     pub fn p_beyond(&self, distance: f64) -> f64 {
         let over = self.mean.abs() - self.open - distance;
         if over <= 0.0 {
@@ -85,7 +87,8 @@ impl Paired {
         p_two_sided(over / self.error(), self.df())
     }
 
-    /// One-sided p of the t test that the mean log ratio is `distance` or more from 0: the larger of two one-sided ones.
+    /// One-sided p of the t test that the mean log ratio is at least `distance` from 0: the larger of two
+    /// one-sided ones.
     pub fn p_within(&self, distance: f64) -> f64 {
         let inside = distance - self.mean.abs() - self.open;
         if inside <= 0.0 {
@@ -94,7 +97,7 @@ impl Paired {
         p_above(inside / self.error(), self.df())
     }
 
-    /// Interval of the mean log ratio that leaves out `level` in both tails together: 0.05 gives 95 %.
+    /// Interval of the mean log ratio that leaves `level` in both tails together: 0.05 gives 95 %.
     pub fn interval(&self, level: f64) -> (f64, f64) {
         let half = self.open + t_above(level / 2.0, self.df()) * self.error();
         (self.mean - half, self.mean + half)
@@ -105,9 +108,10 @@ impl Paired {
     }
 }
 
-/// Median of the means of all pairs of `values`, each with itself too: a center that one wild block cannot move far.
+/// Median of the means of all pairs of `values`, including each value with itself: one outlier cannot move it
+/// far.
 ///
-/// `None` of none.
+/// `None` for an empty slice.
 ///
 /// # Source
 ///

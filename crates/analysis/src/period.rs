@@ -1,30 +1,30 @@
-//! What repeats: the periodogram of values at uneven places, against a background that is found in itself.
+//! Periodogram of values at uneven positions, tested against a background estimated from the same values.
 //!
 //! # Source
 //!
-//! J. D. Scargle, *Astrophysical Journal* 263 (1982), 835; with a floating mean, Zechmeister and Kürster, *Astronomy and
-//! Astrophysics* 496 (2009), 577.
+//! J. D. Scargle, *Astrophysical Journal* 263 (1982), 835; with a floating mean, Zechmeister and Kürster,
+//! *Astronomy and Astrophysics* 496 (2009), 577.
 
 use crate::robust::median;
 
-/// A period that stands out.
+/// A significant period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Period {
-    /// Its length, in the unit of x.
+    /// Length, in the unit of x.
     pub length: f64,
-    /// Share of the variance that a sine of this length takes away.
+    /// Share of the variance that a sine of this length explains.
     pub strength: f64,
     /// Half of the distance from crest to trough.
     pub amplitude: f64,
-    /// Probability that any of the periods looked at stands out so far by chance.
+    /// Probability that chance makes any of the tested periods at least this strong.
     pub p: f64,
 }
 
-/// The periods that a false alarm has at most `alpha` to explain, the strongest first; each is taken away before the
-/// next is looked for.
+/// Periods with a false-alarm probability of at most `alpha`, the strongest first; each is subtracted before
+/// the search for the next.
 ///
 /// - `points`: finite, at least 16.
-/// - `shortest`, `longest`: the range of lengths; three cycles must fit what was measured, or nothing can be told.
+/// - `shortest`, `longest`: the range of lengths; three cycles must fit in the measured range.
 pub fn periods(points: &[(f64, f64)], shortest: f64, longest: f64, alpha: f64) -> Vec<Period> {
     assert!(shortest > 0.0, "periods have a length");
     let low = points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -41,16 +41,17 @@ pub fn periods(points: &[(f64, f64)], shortest: f64, longest: f64, alpha: f64) -
         let waves: Vec<Wave> = frequencies.iter().map(|f| Wave::of(&left, *f)).collect();
         let Some(best) = waves.iter().max_by(|a, b| a.strength.total_cmp(&b.strength)) else { break };
         let strengths: Vec<f64> = waves.iter().map(|w| w.strength).collect();
-        // Under noise alone powers are exponential, and their median is ln 2 of their mean: the median does not see the
-        // few that stand out.
+        // Under noise alone powers are exponential, and their median is ln 2 of their mean; outliers do not
+        // move the median.
         let mean = median(&strengths).unwrap_or(0.0) / std::f64::consts::LN_2;
         let z = if mean > 0.0 { best.strength / mean } else { 0.0 };
-        // Frequencies closer than one over the span are not independent of each other, so this errs on the safe side.
+        // Frequencies closer than one over the span are dependent, so this p is too large rather than too
+        // small.
         let p = 1.0 - (1.0 - (-z).exp()).powf(frequencies.len() as f64);
         if p > alpha {
             break;
         }
-        // Between the frequencies that were looked at it fits better still, and leaves less to be found again.
+        // The best fit lies between the tested frequencies; subtracting it leaves less to be found again.
         let best = best.sharpened(&left, step);
         found.push(Period {
             length: 1.0 / best.frequency,
@@ -65,12 +66,13 @@ pub fn periods(points: &[(f64, f64)], shortest: f64, longest: f64, alpha: f64) -
     found
 }
 
-/// The amplitudes of waves whose lengths are known, in points that bend as well.
+/// Amplitudes of waves with known lengths, in points that also bend.
 ///
-/// What takes the bends away takes a part of each wave along: a running median an eighth. So the bends are those of the points
-/// without the waves, and the waves are fitted again to what those bends leave, until both stay.
+/// Removing the bends removes a part of each wave: a running median, one eighth. So the bends are estimated
+/// from the points without the waves, and the waves are fitted again to the points without those bends, until
+/// both converge.
 ///
-/// - `straightened`: points without their bends, at the same places.
+/// - `straightened`: points without their bends, at the same positions.
 pub fn amplitudes(
     points: &[(f64, f64)],
     lengths: &[f64],
@@ -96,12 +98,12 @@ pub fn amplitudes(
     waves.iter().map(Wave::amplitude).collect()
 }
 
-/// Each leaves an eighth of the error.
+/// Each iteration leaves one eighth of the error.
 const FITS: usize = 4;
-/// What is told of more is noise.
+/// Further periods are noise.
 const PERIODS_MAX: usize = 5;
 const POINTS_MIN: usize = 16;
-/// Fewer repeats are none.
+/// Fewer cycles do not show a repetition.
 const CYCLES_MIN: f64 = 3.0;
 const OVERSAMPLING: f64 = 3.0;
 /// More frequencies take longer and find nothing else.
@@ -114,7 +116,7 @@ fn frequencies(low: f64, high: f64, step: f64) -> Vec<f64> {
     (0..=count).map(|i| low + f64::from(i) * step).collect()
 }
 
-/// The sine of one frequency that fits best, about a mean of its own.
+/// Best-fitting sine of one frequency, with a free mean.
 #[derive(Debug, Clone, Copy)]
 struct Wave {
     frequency: f64,
@@ -154,7 +156,7 @@ impl Wave {
         Self { frequency, mean: my - sine * ms - cosine * mc, cosine, sine, strength }
     }
 
-    /// The best of the frequencies within `step` of this one, to a sixteenth of that.
+    /// Best frequency within `step` of this one, to a sixteenth of `step`.
     fn sharpened(self, points: &[(f64, f64)], step: f64) -> Self {
         let mut best = self;
         for part in [2.0, 4.0, 8.0, 16.0] {
@@ -185,7 +187,7 @@ mod tests {
         random.next_u64() as f64 / u64::MAX as f64
     }
 
-    /// 600 uneven places up to 100,000, with noise of 1 and a wave of `amplitude`.
+    /// Points at 600 uneven positions up to 100,000, with noise of 1 and a wave of `amplitude`.
     fn series(seed: u64, amplitude: f64) -> Vec<(f64, f64)> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut point = |i: i32| {

@@ -1,9 +1,10 @@
-//! What a design can find: one model for the plan before it starts and for the blocks that an undecided pair needs.
+//! Power of a design: one model for the plan before it starts and for the blocks that an undecided pair
+//! needs.
 //!
-//! The model is the rule of `judge`: the t test at the strictest level of the family on the error of the pair's own
-//! blocks, and the sign-flip test beside it. With few blocks the sign-flip test decides: over six, every block must have
-//! the same sign. Nothing in it depends on how other comparisons vary, so that what is promised holds however they hang
-//! together; `simulated.rs` holds it against families of independent and of closely tied trials.
+//! The model is the rule of `judge`: the t test at the strictest level of the family on the error of the
+//! pair's own blocks, and the sign-flip test. With few blocks the sign-flip test decides: with six, every
+//! block must have the same sign. The model does not depend on the correlation between comparisons;
+//! `simulated.rs` tests it with families of independent and of strongly correlated trials.
 
 use record::bakeoff::{blocks_min, smallest_p};
 use statrs::distribution::{ContinuousCDF as _, Normal};
@@ -12,48 +13,50 @@ use crate::chance::SplitMix;
 use crate::sign_flip::sign_flip;
 use crate::student::t_above;
 
-/// Power that a design is described by: the chance to find a difference that is there.
+/// Power at which a design is described: the probability of finding a true difference.
 pub const POWER: f64 = 0.8;
 
-/// Up to this number of blocks the sign-flip test is simulated; with more, whatever passes the t test passes it too.
+/// Maximum number of blocks for which the sign-flip test is simulated; with more, every result that passes
+/// the t test passes it too.
 const FLIPPED_BLOCKS_MAX: u32 = 12;
 /// Simulated sets of blocks: the standard error of a power of 80 % is 0.6 points.
 const DRAWS: usize = 4_000;
 
-/// What a plan compares.
+/// Size and level of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Design {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Comparisons in the family: configurations against the reference by conditions by metrics that can be judged.
+    /// Comparisons in the family: configurations against the reference x conditions x metrics that can be
+    /// judged.
     pub comparisons: u32,
-    /// The accepted rate of any false verdict in the family.
+    /// Accepted rate of any false verdict in the family.
     pub alpha: f64,
 }
 
-/// The smallest true difference that is found with [`POWER`] if it is the only one of the family: by how many standard
-/// deviations (of the log ratio between blocks) it must lie beyond the region of practical equivalence.
+/// Smallest true difference that is found with [`POWER`] if it is the only one of the family: its distance
+/// from the region of practical equivalence, in standard deviations of the log ratio between blocks.
 ///
-/// `None` where no block count or no comparison allows a claim.
+/// `None` if the design allows no claim at any difference.
 pub fn detectable_sd(design: &Design) -> Option<f64> {
     can_claim(design).then(|| bisect(0.0, 1e3, |sd| found(design, sd) >= POWER))
 }
 
-/// The half width of the region of practical equivalence, in the same standard deviations, from which configurations
-/// that do not differ are found equivalent with [`POWER`], each by itself.
+/// Smallest half width of the region of practical equivalence, in the same standard deviations, at which
+/// configurations that do not differ are found equivalent with [`POWER`], each by itself.
 ///
-/// `None` as for [`detectable_sd`].
+/// `None` under the conditions of [`detectable_sd`].
 pub fn equivalence_sd(design: &Design) -> Option<f64> {
     can_claim(design).then(|| bisect(0.0, 1e3, |edge| equivalent(design, edge) >= POWER))
 }
 
-/// The chance that a difference of so many standard deviations beyond the region is found.
+/// Probability of finding a difference that lies `difference_sd` standard deviations beyond the region.
 pub fn found(design: &Design, difference_sd: f64) -> f64 {
     let level = design.alpha / f64::from(design.comparisons);
     Claim { blocks: design.blocks, level, alpha: design.alpha }.power(difference_sd, 0.0)
 }
 
-/// The chance that a pair without any difference is found equivalent within so many standard deviations.
+/// Probability of finding a pair without any difference equivalent within `edge_sd` standard deviations.
 pub fn equivalent(design: &Design, edge_sd: f64) -> f64 {
     let level = design.alpha / 2.0 / f64::from(design.comparisons);
     within(design.blocks, level, 0.0, edge_sd)
@@ -63,23 +66,23 @@ fn can_claim(design: &Design) -> bool {
     design.comparisons > 0 && design.blocks >= blocks_min(design.alpha)
 }
 
-/// How a pair is taken to be when asking how many blocks would decide it.
+/// Assumed truth about a pair, from which to compute the number of blocks that would decide it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Truth {
-    /// Its mean log ratio, without its sign.
+    /// Mean log ratio, without its sign.
     pub(crate) mean: f64,
     /// Standard deviation of a block's log ratio.
     pub(crate) sd: f64,
-    /// How far what hides in the values' own intervals may move the mean.
+    /// Largest shift of the mean that the values' own intervals allow.
     pub(crate) open: f64,
     /// ln(1 + rope).
     pub(crate) edge: f64,
     pub(crate) alpha: f64,
-    /// Members of the family.
+    /// Number of members of the family.
     pub(crate) comparisons: usize,
 }
 
-/// The chance that `blocks` blocks find a pair to be as it truly is: better or worse, or equivalent.
+/// Probability that `blocks` blocks find the true verdict: better or worse, or equivalent.
 pub(crate) fn of_verdict(truth: &Truth, blocks: u32) -> f64 {
     let (alpha, comparisons) = (truth.alpha, truth.comparisons as f64);
     let in_sd = |ln: f64| if ln == 0.0 { 0.0 } else { ln / truth.sd };
@@ -94,15 +97,15 @@ pub(crate) fn of_verdict(truth: &Truth, blocks: u32) -> f64 {
 /// The two tests that make a pair better or worse.
 struct Claim {
     blocks: u32,
-    /// Of the t test, two-sided.
+    /// Level of the t test, two-sided.
     level: f64,
-    /// Of the sign-flip test.
+    /// Level of the sign-flip test.
     alpha: f64,
 }
 
 impl Claim {
-    /// The chance that both find a mean of `mean` standard deviations beyond `edge`; a claim the wrong way round does
-    /// not count.
+    /// Probability that both tests find a mean of `mean` standard deviations beyond `edge`; a claim with the
+    /// wrong sign does not count.
     fn power(&self, mean: f64, edge: f64) -> f64 {
         if !mean.is_finite() {
             return 1.0;
@@ -133,7 +136,8 @@ impl Claim {
     }
 }
 
-/// The chance that two one-sided t tests at `level` find a mean of `mean` within `edge`, both in standard deviations.
+/// Probability that two one-sided t tests at `level` find a mean of `mean` within `edge`, both in standard
+/// deviations.
 fn within(blocks: u32, level: f64, mean: f64, edge: f64) -> f64 {
     if !edge.is_finite() {
         return if mean < edge || mean.is_finite() { 1.0 } else { 0.0 };
@@ -146,8 +150,8 @@ fn within(blocks: u32, level: f64, mean: f64, edge: f64) -> f64 {
     })
 }
 
-/// P(T > t) for a noncentral t variable: the mean of P(Z > t s - noncentrality) over s, where s^2 is chi square over
-/// its degrees of freedom.
+/// P(T > t) for a noncentral t variable: the mean of P(Z > t s - noncentrality) over s, with s^2 chi square
+/// divided by its degrees of freedom.
 ///
 /// # Source
 ///
@@ -156,18 +160,19 @@ fn above(df: f64, noncentrality: f64, t: f64) -> f64 {
     mean_over_spread(df, |s| normal(noncentrality - t * s))
 }
 
-/// The mean of `of` over s, where s^2 is chi square over its degrees of freedom: Simpson's rule over the range that
-/// holds all but 1e-12 of the weight.
+/// Mean of `of` over s, with s^2 chi square divided by its degrees of freedom: Simpson's rule over the range
+/// with all but 1e-12 of the weight.
 fn mean_over_spread(df: f64, of: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1_000;
-    // The density of s, up to a constant that the sum of weights divides out: s^(v-1) exp(-v s^2 / 2).
+    // The density of s, up to a constant that cancels in the division by the sum of weights: s^(v-1) exp(-v
+    // s^2 / 2).
     let high = 1.0 + 8.0 / df.sqrt();
     let step = high / f64::from(STEPS);
     let (mut sum, mut weights) = (0.0, 0.0);
     for i in 0..=STEPS {
         let s = f64::from(i) * step;
         let simpson = if i == 0 || i == STEPS { 1.0 } else { f64::from(2 + 2 * (i % 2)) };
-        // Scaled by its value at s = 1, so that many degrees of freedom do not underflow.
+        // Scaled by its value at s = 1, because it would underflow for many degrees of freedom.
         let log_density = if s == 0.0 && df > 1.0 {
             f64::NEG_INFINITY
         } else {
@@ -184,7 +189,7 @@ fn normal(x: f64) -> f64 {
     Normal::standard().cdf(x)
 }
 
-/// The point in the range from which `holds` is true, to within a thousandth of it.
+/// Point in the range from which `holds` is true, to within a thousandth of it.
 fn bisect(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     while high - low > 1e-3 * high.max(1e-3) {
         let middle = if low == 0.0 && high > 1.0 { high / 8.0 } else { f64::midpoint(low, high) };
@@ -212,8 +217,8 @@ mod tests {
         Design { blocks, comparisons, alpha: 0.05 }
     }
 
-    /// By the t test alone 6 blocks would find 1.4 standard deviations; but all six must have one sign, and at 1.4 they
-    /// have that in 0.919^6 = 60 % of cases. At 1.8 it is 0.964^6 = 80 %.
+    /// Derivation: the t test alone would find 1.4 standard deviations with 6 blocks. But all six must have
+    /// one sign, which at 1.4 happens in 0.919^6 = 60 % of cases, and at 1.8 in 0.964^6 = 80 %.
     #[test]
     fn with_six_blocks_the_sign_flip_test_decides() {
         near(detectable_sd(&design(6, 1)).unwrap(), 1.8, 0.06);

@@ -1,38 +1,38 @@
-//! Two profiles, function by function.
+//! Comparison of two profiles, function by function.
 
 use std::collections::{BTreeSet, HashMap};
 
 use record::missing::{Maybe, Missing};
 use record::profile::{FunctionTime, Profile, ProfileKind};
 
-/// Standard errors on either side of a 95 % interval.
+/// Half width of a 95 % interval in standard errors.
 const SIDES_95: f64 = 1.959_964;
 
 /// One function in two profiles; shares are of the time of all stacks of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionChange {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// Share in which it was the innermost, in each profile.
+    /// Share in which the function was innermost, in each profile.
     pub self_ratio: [f64; 2],
-    /// Share in which it was on the stack, in each profile.
+    /// Share in which the function was on the stack, in each profile.
     pub total_ratio: [f64; 2],
-    /// Half the width of a 95 % interval of the difference of `self_ratio`, by the error of sampling alone. Missing off-CPU:
-    /// times are measured there, and what they vary by from run to run is not known from two.
+    /// Half width of a 95 % interval of the difference of `self_ratio`, by the sampling error alone. Missing
+    /// off-CPU: times are measured there, and two profiles do not show their variation from run to run.
     pub margin_ratio: Maybe<f64>,
 }
 
 impl FunctionChange {
-    /// The second share less the first.
+    /// The second share minus the first.
     pub fn difference(&self) -> f64 {
         self.self_ratio[1] - self.self_ratio[0]
     }
 
-    /// Whether the error of sampling alone could make such a difference; missing where that error is.
+    /// Whether the sampling error alone could explain the difference.
     ///
     /// # Errors
     ///
-    /// As [`Self::margin_ratio`].
+    /// [`Self::margin_ratio`] is missing.
     pub fn is_within_margin(&self) -> Maybe<bool> {
         self.margin_ratio.as_ref().map(|margin| self.difference().abs() <= *margin).map_err(Clone::clone)
     }
@@ -42,7 +42,7 @@ impl FunctionChange {
 ///
 /// # Panics
 ///
-/// If the profiles divide different times.
+/// If one profile is on-CPU and the other off-CPU.
 pub fn function_changes(before: &Profile, after: &Profile) -> Vec<FunctionChange> {
     assert_eq!(before.kind, after.kind, "on-CPU and off-CPU time have nothing in common");
     let times = [before, after].map(by_name);
@@ -74,8 +74,8 @@ fn by_name(profile: &Profile) -> HashMap<String, FunctionTime> {
     profile.functions().into_iter().map(|time| (time.name.clone(), time)).collect()
 }
 
-/// Of two shares of independent samples, with one sample more of either kind so that no share is without error (Agresti and
-/// Caffo, 2000).
+/// Half width of the interval of the difference of two independent shares. One extra sample of either kind
+/// keeps the error above 0 (Agresti and Caffo, 2000).
 fn margin(ratios: [f64; 2], counts: [f64; 2]) -> f64 {
     let variance = |i: usize| {
         let n = counts[i] + 2.0;

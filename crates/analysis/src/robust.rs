@@ -1,6 +1,6 @@
-//! Middles and spreads that a few wild values do not move.
+//! Location and spread that outliers do not move.
 
-/// The median; `None` of nothing.
+/// The median; `None` of an empty slice.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,14 +11,14 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Some(sorted[(n - 1) / 2].midpoint(sorted[n / 2]))
 }
 
-/// The median distance from the median, scaled so that it is the standard deviation of normal values.
+/// Median absolute deviation from the median, scaled to equal the standard deviation of normal values.
 pub(crate) fn mad(values: &[f64]) -> Option<f64> {
     let middle = median(values)?;
     let far: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
     Some(median(&far)? * TO_SD)
 }
 
-/// Spread of the noise in a series whose level may move: from the differences of neighbours.
+/// Standard deviation of the noise in a series with a changing level, from the differences of neighbors.
 pub(crate) fn noise(values: &[f64]) -> Option<f64> {
     let steps: Vec<f64> = values.windows(2).map(|w| w[1] - w[0]).collect();
     let sizes: Vec<f64> = steps.iter().map(|s| s.abs()).collect();

@@ -1,4 +1,4 @@
-//! One copy against many: what the machine gets done at every number of copies, and what one copy alone would have said.
+//! Scaling over copies: the work of the machine at every number of copies, and what one copy alone suggests.
 
 use std::collections::BTreeMap;
 
@@ -12,68 +12,70 @@ use crate::robust::mean_and_error;
 use crate::student::t_above;
 use crate::usl::{SERIES_MIN, Scaling, Series, scaling};
 
-/// What a scale run says.
+/// Result of a scale run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// Every number of copies that was planned, in rising order.
+    /// Every planned number of copies, rising.
     pub levels: Vec<Level>,
-    /// The laws.
+    /// Fitted scaling laws.
     pub scaling: Scaling,
-    /// CPUs that the copies were allowed.
+    /// CPUs that the copies may use.
     pub cpus: Maybe<u32>,
-    /// How far the weights of copies that do different work may be off, as a share; 0 if they do the same. Missing if that is too
-    /// much to hold many copies against one.
+    /// Relative error of the weights of copies that do different work; 0 if they do the same. Missing if it
+    /// is too large to compare many copies with one.
     pub weighed: Maybe<f64>,
-    /// What one copy says against what all say, in a sentence or two.
+    /// Comparison of what one copy suggests with what all copies do, in a sentence or two.
     pub seduction: Maybe<String>,
-    /// What makes the numbers doubtful, each a sentence.
+    /// Caveats about the numbers, one sentence each.
     pub caveats: Vec<String>,
 }
 
 /// One number of copies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
-    /// How many.
+    /// Number of copies.
     pub copies: u32,
     /// Runs of the command per second by all copies together, one value for each valid round.
     pub rounds: Vec<(u32, f64)>,
-    /// Their mean with its 95 % interval, on the log scale; under six rounds the interval is missing.
+    /// Mean over the rounds with its 95 % interval, on the log scale; the interval is missing under six
+    /// rounds.
     pub work_per_s: Maybe<(f64, Maybe<(f64, f64)>)>,
-    /// The mean of one copy.
+    /// Mean of one copy.
     pub per_copy_per_s: Maybe<f64>,
-    /// Work as a share of so many times what one copy does alone.
+    /// Work divided by the number of copies times the work of one copy alone.
     pub efficiency: Maybe<f64>,
-    /// The slowest copy's rate over the fastest's, mean of the rounds: 1 is fair.
+    /// The slowest copy's rate divided by the fastest's, mean of the rounds: 1 is fair.
     pub fairness: Maybe<f64>,
     /// CPU time of a run.
     pub cpu_s_per_run: Maybe<f64>,
-    /// CPUs that one copy keeps busy: its CPU time over wall time.
+    /// CPUs that one copy keeps busy: its CPU time divided by wall time.
     pub cpus_per_copy: Maybe<f64>,
-    /// Whether that is all that a single thread can have, in more than two of three rounds: a mean may hide rounds of more and less.
+    /// Whether a copy uses one full CPU, the limit of a single thread, in more than two of three rounds: a
+    /// mean could hide rounds of more and less.
     pub is_one_cpu: Maybe<bool>,
-    /// Busy share of the whole machine, by events where the probe sees them.
+    /// Busy share of the whole machine, by events if the probe counts them.
     pub busy_ratio: Maybe<f64>,
     /// Share of the copies' CPUs that other work used, mean of the rounds.
     pub others_ratio: Maybe<f64>,
-    /// Largest number of CPUs of the machine that were saturated in a round.
+    /// Largest number of saturated CPUs of the machine in a round.
     pub saturated: Maybe<Vec<u32>>,
-    /// CPUs that the machine has, as far as it was watched.
+    /// CPUs of the machine, as far as they were sampled.
     pub machine_cpus: Maybe<u32>,
-    /// Why rounds of it must not be used.
+    /// Reasons that rounds of this level must not be used.
     pub invalid: Vec<String>,
 }
 
-/// Efficiency that has a caveat where there are too few rounds for an interval.
+/// Efficiency that gets a caveat if too few rounds allow an interval.
 const EFFICIENCY_MAX: f64 = 1.05;
-/// Weights of copies that may be off by more than this leave unknown what many copies do beside one.
+/// Maximum relative error of the weights of copies; above it many copies cannot be compared with one.
 const WEIGHTS_ERROR_MAX: f64 = 0.1;
-/// The series that says how far the weights of units may be off.
+/// Series with the relative error of the weights of units.
 const UNIT_WORK_ERROR: &str = "unit_work_error_ratio";
-/// Two ratios that differ by less than this, surely, agree.
+/// Two ratios agree if they certainly differ by less than this.
 const AGREE: f64 = 1.05;
 /// Probability outside an interval, on one side.
 const TAIL: f64 = 0.025;
-/// CPUs' worth of time that a copy of one thread has when nothing holds it up.
+/// CPUs used by a copy of one thread that never waits.
 const ONE_CPU: (f64, f64) = (0.95, 1.02);
 
 /// Reads and judges a scale run.
@@ -101,7 +103,7 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
         .find_map(|(_, run)| value(run, "cpus", None))
         .map(to_u32)
         .ok_or_else(|| Missing::because("no level is valid"));
-    // A law of more CPUs says nothing about copies that share one, however much room the machine seems to have.
+    // Copies that share a CPU are outside the law, however much room the machine seems to have.
     let scaling = match &weighed {
         Ok(_) => scaling(&series(&levels), f64::from(cpus.clone().unwrap_or(1))),
         Err(missing) => Scaling {
@@ -118,12 +120,12 @@ pub fn scale(bakeoff: &Bakeoff) -> Scale {
     Scale { levels, scaling, cpus, weighed, seduction, caveats }
 }
 
-/// How far the weights of units may be off, the largest of all valid rounds.
+/// Largest relative error of the weights of units in any valid round.
 fn weights_error(runs: impl Iterator<Item = f64>) -> f64 {
     runs.fold(0.0, f64::max)
 }
 
-/// The same of a run; `None` if its copies do the same work.
+/// Relative error of the weights in a run; `None` if its copies do the same work.
 fn weights_error_of(bakeoff: &Bakeoff) -> Option<f64> {
     let of_run = |run| values(run, UNIT_WORK_ERROR).next();
     let all: Vec<f64> = bakeoff.sealed().filter_map(|(_, run)| of_run(run)).collect();
@@ -140,7 +142,7 @@ fn weighed(error: Option<f64>) -> Maybe<f64> {
     }
 }
 
-/// That copies do different work, and how well that is known.
+/// Caveat that copies do different work, with the error of the weights.
 fn different_work(error: Option<f64>) -> Option<String> {
     let error = error.filter(|error| *error <= WEIGHTS_ERROR_MAX)?;
     Some(format!(
@@ -150,7 +152,8 @@ fn different_work(error: Option<f64>) -> Option<String> {
     ))
 }
 
-/// That a level does more than so many times what one copy does, which copies of the same work cannot.
+/// Caveat that a level does more than its number of copies times the work of one, which copies of the same
+/// work cannot.
 fn too_efficient(levels: &[Level]) -> Option<String> {
     let one = levels.first().filter(|l| l.copies == 1)?.work_per_s.as_ref().ok()?;
     let is_over = |level: &&Level| {
@@ -176,25 +179,7 @@ fn too_efficient(levels: &[Level]) -> Option<String> {
 }
 
 fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
-    let of_level = |trial: u32| {
-        bakeoff
-            .trials
-            .iter()
-            .find(|t| t.index == trial && t.levels.get("copies") == Some(&copies.to_string()))
-    };
-    let mut invalid = Vec::new();
-    let mut valid: Vec<(u32, &Run)> = Vec::new();
-    for attempt in &bakeoff.attempts {
-        let Some(trial) = of_level(attempt.trial) else { continue };
-        match (attempt.state, &attempt.run) {
-            (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
-            (TrialState::Invalid | TrialState::Failed | TrialState::Damaged, _) => {
-                let why = attempt.reason.clone().unwrap_or_else(|| "the reason was not recorded".into());
-                invalid.push(format!("round {}: {why}", trial.block));
-            }
-            _ => {}
-        }
-    }
+    let (valid, invalid) = rounds_of(bakeoff, copies);
     let rounds: Vec<(u32, f64)> = valid
         .iter()
         .filter_map(|(round, run)| {
@@ -250,6 +235,30 @@ fn level(bakeoff: &Bakeoff, copies: u32) -> Level {
     }
 }
 
+/// Sealed rounds of a level, by round number, and the reasons that other rounds must not be used.
+fn rounds_of(bakeoff: &Bakeoff, copies: u32) -> (Vec<(u32, &Run)>, Vec<String>) {
+    let of_level = |trial: u32| {
+        bakeoff
+            .trials
+            .iter()
+            .find(|t| t.index == trial && t.levels.get("copies") == Some(&copies.to_string()))
+    };
+    let mut invalid = Vec::new();
+    let mut valid: Vec<(u32, &Run)> = Vec::new();
+    for attempt in &bakeoff.attempts {
+        let Some(trial) = of_level(attempt.trial) else { continue };
+        match (attempt.state, &attempt.run) {
+            (TrialState::Sealed, Some(run)) => valid.push((trial.block, run)),
+            (TrialState::Invalid | TrialState::Failed | TrialState::Damaged, _) => {
+                let why = attempt.reason.clone().unwrap_or_else(|| "the reason was not recorded".into());
+                invalid.push(format!("round {}: {why}", trial.block));
+            }
+            _ => {}
+        }
+    }
+    (valid, invalid)
+}
+
 /// CPUs that a copy keeps busy, mean of the copies.
 fn cpus_of_a_copy(run: &Run) -> Option<f64> {
     let cpu: BTreeMap<&str, f64> = labelled(run, "cpu_s_per_run").collect();
@@ -258,14 +267,14 @@ fn cpus_of_a_copy(run: &Run) -> Option<f64> {
     (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)
 }
 
-/// The CPUs over all that was watched of a trial.
+/// CPU use over all samples of a trial.
 fn watched(run: &Run) -> crate::Machine {
     let from = run.cpu.first().map_or(0, |i| i.from_ns);
     let until = run.cpu.last().map_or(0, |i| i.until_ns);
     machine_between(from, until, &run.cpu)
 }
 
-/// - `unit_error`: how far the weights of the copies may be off, as a share; the interval is wider by it.
+/// - `unit_error`: relative error of the weights of the copies; it widens the interval.
 fn work(rounds: &[(u32, f64)], unit_error: f64) -> Option<(f64, Maybe<(f64, f64)>)> {
     if rounds.is_empty() {
         return None;
@@ -280,7 +289,7 @@ fn work(rounds: &[(u32, f64)], unit_error: f64) -> Option<(f64, Maybe<(f64, f64)
     Some((mean.exp(), Ok(((mean - half).exp(), (mean + half).exp()))))
 }
 
-/// The rounds, each with the levels that are valid in it.
+/// Rounds, each with the levels that are valid in it.
 fn series(levels: &[Level]) -> Vec<Series> {
     let mut rounds: BTreeMap<u32, Series> = BTreeMap::new();
     for level in levels {
@@ -291,7 +300,7 @@ fn series(levels: &[Level]) -> Vec<Series> {
     rounds.into_values().collect()
 }
 
-/// What one copy says about the machine, and what all of them say.
+/// Comparison of what one copy suggests about the machine with what all of them do.
 fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
     let Some(one) = levels.first().filter(|l| l.copies == 1) else {
         return Err(Missing::because("one copy alone was not measured"));
@@ -299,7 +308,7 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
     let (alone, _) = one.work_per_s.clone()?;
     let limit = at_the_limit(one);
     let first = match (&one.busy_ratio, &one.machine_cpus, &one.cpus_per_copy) {
-        // The machine may do other things beside: what the copy itself used is told, where it is known.
+        // Other work may use the machine too, so the copy's own use is reported if it is known.
         (_, Ok(cpus), Ok(used)) => {
             format!("one copy uses {} of this machine{limit}", share(used / f64::from(*cpus)))
         }
@@ -318,7 +327,7 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
         many.clone().filter_map(|l| Some((l, l.work_per_s.as_ref().ok()?.0))).collect();
     let Some((best, most)) = valid.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(first) };
     let times = most / alone;
-    // Counts the choice of the best level.
+    // Accounts for the choice of the best level.
     let interval =
         greatest(many).zip(ends(one)).map(|(best, one)| ratio_of(&best, &one).widened(weights_error));
     let none = if times < 1.0 { "no number of copies did more: " } else { "" };
@@ -331,9 +340,10 @@ fn seduction(levels: &[Level], weighed: &Maybe<f64>) -> Maybe<String> {
     ))
 }
 
-/// `", the limit of a single thread"` if a copy has one CPU all the time. How many threads it has is not known.
+/// `", the limit of a single thread"` if a copy uses one full CPU all the time. Its number of threads is
+/// unknown.
 fn at_the_limit(one: &Level) -> &'static str {
-    // A CPU may be saturated by somebody else: that is asked only where the copy's own time is not known.
+    // Other work may saturate a CPU: use this only if the copy's own time is unknown.
     let is_one_cpu = match &one.is_one_cpu {
         Ok(is_one_cpu) => *is_one_cpu,
         Err(_) => one.saturated.as_ref().is_ok_and(|s| !s.is_empty()),
@@ -341,7 +351,7 @@ fn at_the_limit(one: &Level) -> &'static str {
     if is_one_cpu { ", the limit of a single thread" } else { "" }
 }
 
-/// `0.39 %`, `12.5 %`, `100 %`: three digits.
+/// Percentage with three digits: `0.39 %`, `12.5 %`, `100 %`.
 fn share(ratio: f64) -> String {
     let percent = ratio * 100.0;
     match percent {
@@ -351,14 +361,14 @@ fn share(ratio: f64) -> String {
     }
 }
 
-/// Two machines, by one copy and by as many as each of them can use.
+/// Comparison of two machines, with one copy and with as many as each of them can use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versus {
-    /// A's work over B's with one copy, and its interval.
+    /// A's work divided by B's with one copy, and its interval.
     pub one: Maybe<Ratio>,
-    /// The same at the level where each does most; the interval counts the choice of the level.
+    /// The same ratio at the best level of each; the interval accounts for the choice of the level.
     pub all: Maybe<Ratio>,
-    /// What follows, in a sentence.
+    /// Conclusion in a sentence.
     pub sentence: String,
 }
 
@@ -374,13 +384,13 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The same with an error more, a share in either direction.
+    /// The ratio with an additional relative error in either direction.
     fn widened(self, by: f64) -> Self {
         Self { low: self.low / (1.0 + by), high: self.high * (1.0 + by), ..self }
     }
 }
 
-/// Holds one scale run against another: what one copy says about the two machines, and what all copies say.
+/// Compares two scale runs: what one copy suggests about the two machines, and what all copies do.
 ///
 /// Rounds of two machines are not paired: the interval is Welch's, on the logarithms.
 pub fn versus(a: &Scale, b: &Scale) -> Versus {
@@ -405,7 +415,7 @@ pub fn versus(a: &Scale, b: &Scale) -> Versus {
     Versus { one, all, sentence }
 }
 
-/// ln of what a machine does at most, with the ends of its 95 % interval.
+/// ln of a machine's greatest work, with the ends of its 95 % interval.
 struct Greatest {
     value: f64,
     low: f64,
@@ -414,8 +424,9 @@ struct Greatest {
 
 /// The greatest of the levels' means.
 ///
-/// The greatest of several noisy means is partly so by luck. Its lower end is that of a level that was not named before, so that
-/// each level which may be the greatest gets its share of the 2.5 % (Bonferroni); at the upper end, luck does no harm.
+/// The greatest of several noisy means is biased upwards. Its lower end is that of a level that was not
+/// chosen in advance: each level that may be the greatest gets its share of the 2.5 % (Bonferroni). The upper
+/// end needs no correction.
 fn greatest<'a>(levels: impl Iterator<Item = &'a Level>) -> Option<Greatest> {
     let levels: Vec<Vec<f64>> = levels.map(logs).filter(|logs| logs.len() >= SERIES_MIN).collect();
     let most = |of: &dyn Fn(&Vec<f64>) -> f64| levels.iter().map(of).max_by(f64::total_cmp);
@@ -429,7 +440,7 @@ fn greatest<'a>(levels: impl Iterator<Item = &'a Level>) -> Option<Greatest> {
     })
 }
 
-/// ln of what a level does; `None` under six rounds.
+/// ln of a level's work; `None` under six rounds.
 fn ends(level: &Level) -> Option<Greatest> {
     let logs = logs(level);
     (logs.len() >= SERIES_MIN).then(|| Greatest {
@@ -439,17 +450,18 @@ fn ends(level: &Level) -> Option<Greatest> {
     })
 }
 
-/// An end of an interval of a mean, Student's t.
+/// One end of Student's t interval of a mean.
 fn end(logs: &[f64], tail: f64, side: f64) -> f64 {
     let (mean, error) = mean_and_error(logs);
     mean + side * t_above(tail, logs.len() as f64 - 1.0) * error
 }
 
-/// The ratio of two values with intervals of their own.
+/// Ratio of two values that each have an interval.
 ///
 /// # Source
 ///
-/// Zou and Donner, "Construction of confidence limits about effect measures", *Statistics in Medicine* 27 (2008), 1693-1702.
+/// Zou and Donner, "Construction of confidence limits about effect measures", *Statistics in Medicine* 27
+/// (2008), 1693-1702.
 fn ratio_of(a: &Greatest, b: &Greatest) -> Ratio {
     let d = a.value - b.value;
     let low = d - (a.value - a.low).hypot(b.high - b.value);
@@ -494,7 +506,8 @@ fn verdict(one: &Ratio, all: &Ratio) -> String {
     format!("by one copy, {}; by all copies, {}: {end}", says(one), says(all))
 }
 
-/// Whether the two ratios surely differ by little: that no difference was found says nothing where intervals are wide.
+/// States whether the two ratios certainly differ by little: with wide intervals, no significant difference
+/// is no evidence of agreement.
 fn agreement(one: &Ratio, all: &Ratio) -> String {
     let ln = |r: &Ratio| Greatest { value: r.ratio.ln(), low: r.low.ln(), high: r.high.ln() };
     let Ratio { low, high, .. } = ratio_of(&ln(all), &ln(one));

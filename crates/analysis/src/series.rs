@@ -7,23 +7,23 @@ use record::series::Sample;
 /// One series: the values of one name with one set of labels on one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What it is, ending in its unit.
+    /// Name of the quantity, ending in its unit.
     pub name: String,
     /// The machine.
     pub host: String,
-    /// What tells it from others of the name; empty where nothing does.
+    /// Labels that distinguish it from other series of the name; may be empty.
     pub labels: String,
-    /// Seconds since the run's anchor and the value then, in the order of time; at least one.
+    /// Seconds since the run's anchor and the value, in time order; at least one.
     pub points: Vec<(f64, f64)>,
-    /// Mean of the values, each counted once, however long its interval was.
+    /// Mean of the values, each counted once, whatever the length of its interval.
     pub mean: f64,
-    /// The least.
+    /// Smallest value.
     pub min: f64,
-    /// The greatest.
+    /// Largest value.
     pub max: f64,
 }
 
-/// The samples sorted into their series, by name, then host, then labels.
+/// Sorts the samples into series, by name, then host, then labels.
 ///
 /// - `samples`: in any order; values are finite.
 pub fn series(samples: &[Sample]) -> Vec<Series> {

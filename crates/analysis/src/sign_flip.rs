@@ -1,39 +1,41 @@
-//! The sign-flip test: were the configurations alike, each block's difference could as well have had the other sign.
+//! Sign-flip test: if the configurations were alike, each block's difference could equally have had the other
+//! sign.
 //!
-//! It assumes no distribution, only what drawing the order at random within a block gives: that the two could have
-//! changed places.
+//! It assumes no distribution. The random order within a block justifies it: the two configurations could
+//! have swapped places.
 
 use crate::chance::SplitMix;
 
-/// Up to this number of blocks all 2^n ways to flip the signs are tried.
+/// Maximum number of blocks for which all 2^n sign flips are tried.
 pub const EXACT_BLOCKS_MAX: usize = 20;
-/// Ways that are drawn where there are too many to try them all.
+/// Random sign flips drawn if there are too many to try them all.
 const DRAWS: u32 = 100_000;
 
 /// Outcome of a sign-flip test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SignFlip {
-    /// Share of the ways to flip the signs that give a mean at least as far from 0 as the one seen.
+    /// Share of the sign flips with a mean at least as far from 0 as the observed one.
     pub p: f64,
-    /// Whether every way was tried; else they were drawn at random from the seed.
+    /// Whether every sign flip was tried; otherwise they were drawn at random from the seed.
     pub exact: bool,
 }
 
 /// Two-sided sign-flip test of the mean of `differences` against 0.
 ///
-/// - `differences`: one value per block, finite. None at all gives p = 1.
-/// - `seed`: what the draws follow from where there are more than [`EXACT_BLOCKS_MAX`] blocks.
+/// - `differences`: one value per block, finite. An empty slice gives p = 1.
+/// - `seed`: random seed of the draws, used with more than [`EXACT_BLOCKS_MAX`] blocks.
 ///
 /// The smallest p that n blocks can give is 2 / 2^n.
 ///
 /// # Source
 ///
-/// R. A. Fisher, *The Design of Experiments* (1935), section 21; for the `+ 1` of the drawn form, Phipson and Smyth,
-/// *Statistical Applications in Genetics and Molecular Biology* 9 (2010), article 39.
+/// R. A. Fisher, *The Design of Experiments* (1935), section 21; for the `+ 1` of the drawn form, Phipson and
+/// Smyth, *Statistical Applications in Genetics and Molecular Biology* 9 (2010), article 39.
 pub fn sign_flip(differences: &[f64], seed: u64) -> SignFlip {
     assert!(differences.iter().all(|d| d.is_finite()), "differences are finite");
     let sizes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
-    // Sums of the same numbers in another order differ by rounding: what is equal on paper must count as equal.
+    // Sums of the same numbers in another order differ by rounding; sums that are equal on paper must count
+    // as equal.
     let slack = 1e-12 * sizes.iter().sum::<f64>();
     let seen = differences.iter().sum::<f64>().abs() - slack;
     let n = sizes.len();
@@ -45,7 +47,7 @@ pub fn sign_flip(differences: &[f64], seed: u64) -> SignFlip {
     SignFlip { p: (as_far + 1) as f64 / f64::from(DRAWS + 1), exact: false }
 }
 
-/// Of all ways to add or subtract each of `sizes` to `sum`, how many end at least as far out as `seen`.
+/// Number of ways to add or subtract each of `sizes` to `sum` that end at least as far from 0 as `seen`.
 fn ways_as_far(sizes: &[f64], sum: f64, seen: f64) -> u64 {
     match sizes {
         [] => u64::from(sum.abs() >= seen),
@@ -75,7 +77,7 @@ mod tests {
     fn ties_count_as_equal_whatever_the_order_of_summing() {
         // By hand: |sum| of (1, 1, -1) is 1, and every one of the 8 ways gives 1 or 3.
         assert_eq!(sign_flip(&[0.1, 0.1, -0.1], 1).p.to_bits(), 1.0_f64.to_bits());
-        // Two zeros change nothing: 2 of 4 x 4 ways over, doubled by the zeros.
+        // Two zeros change nothing: 2 of 4 ways, times 4 for the zeros.
         assert_eq!(sign_flip(&[0.3, 0.3, 0.0, 0.0], 1).p.to_bits(), 0.5_f64.to_bits());
     }
 
@@ -88,7 +90,7 @@ mod tests {
     fn draws_agree_with_counting_and_follow_from_the_seed() {
         let some: Vec<f64> = (0..20).map(|i| f64::from((i * 7) % 11) - 3.9).collect();
         let exact = sign_flip(&some, 1);
-        // A 21st block of no difference leaves the distribution of sums as it is.
+        // A 21st block without a difference leaves the distribution of sums unchanged.
         let more: Vec<f64> = some.iter().copied().chain([0.0]).collect();
         let drawn = sign_flip(&more, 1);
         assert!(exact.exact && !drawn.exact);

@@ -1,12 +1,12 @@
-//! Bake-offs whose truth is known, by the thousand: cells without runs behind them, judged by the code that judges real
-//! ones. Each test prints its seed and what it found.
+//! Simulated bake-offs with known truth, by the thousand: cells without runs, judged by the code that judges
+//! real ones. Each test prints its seed and its result.
 //!
-//! The truths are unkind on purpose: events in flight, heavy tails, a machine of two speeds, trials that fall out when
-//! they are slow, effects of the order, noise that configurations share in groups, one that is noisier than the others,
-//! luck that a series takes through all its conditions.
+//! The truths are adverse on purpose: events in flight, heavy tails, a machine of two speeds, slow trials
+//! that fall out, order effects, noise that groups of configurations share, one configuration noisier than
+//! the others, luck that a series keeps through all its conditions.
 //!
-//! A test allows what is promised and two standard errors of the simulation: a rate of 5 % found in 2,000 families has one
-//! of 0.5 points.
+//! A test allows the promised rate and two standard errors of the simulation: for a rate of 5 % in 2,000
+//! families one standard error is 0.5 points.
 
 use std::collections::BTreeSet;
 
@@ -23,22 +23,22 @@ use crate::power::{self, Design};
 
 const RULES: Rules = Rules { rope_ratio: 0.01, alpha: 0.05, seed: 3 };
 
-/// What a simulated trial came to.
+/// Outcome of a simulated trial.
 #[derive(Debug, Clone)]
 enum Trial {
     Sealed(Value),
     FellOut,
 }
 
-/// Which trial it is.
+/// Position of a trial in the design.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     block: u32,
     configuration: usize,
     condition: usize,
-    /// The place of its series within the block, from 0.
+    /// Position of its series within the block, from 0.
     position: usize,
-    /// The family's number, from which all follows that several of its trials share.
+    /// The family's number, the seed of all draws that its trials share.
     luck: u64,
 }
 
@@ -67,7 +67,7 @@ impl Shape {
         (self.configurations - 1) * self.conditions * self.metrics
     }
 
-    /// Judges one bake-off; each trial is what `measure` makes of it. Pairs are in order of metric, condition,
+    /// Judges one bake-off; `measure` yields each trial. Pairs are in order of metric, condition,
     /// configuration.
     fn judged(
         self,
@@ -140,12 +140,12 @@ fn sealed(ln: f64) -> Trial {
     Trial::Sealed(Value::exact(ln.exp()))
 }
 
-/// Families of a truth.
+/// Families simulated per truth.
 const FAMILIES: usize = 2_000;
-/// Families of a truth with 63 comparisons, which take their time; 5 % of so many have a standard error of 0.7 points.
+/// Families per truth with 63 comparisons, which are slow; at 5 % the standard error is 0.7 points.
 const LARGE_FAMILIES: usize = 1_000;
 
-/// The share of `families` bake-offs in which any pair has a verdict that `is_false` calls wrong.
+/// Share of `families` bake-offs in which any pair has a verdict that `is_false` rejects.
 fn rate_of_false(
     what: &str,
     shape: Shape,
@@ -157,7 +157,7 @@ fn rate_of_false(
     rate_of_wrong(what, shape, (families, seed), measure, |(_, judged)| is_false(judged.verdict))
 }
 
-/// The share of so many bake-offs, drawn from a seed, in which `is_wrong` holds for any pair.
+/// Share of simulated bake-offs in which `is_wrong` holds for any pair.
 fn rate_of_wrong(
     what: &str,
     shape: Shape,
@@ -177,7 +177,7 @@ fn limit(families: usize) -> f64 {
     0.05 + 2.0 * standard_error(0.05, families)
 }
 
-/// Of a share that is found in so many families.
+/// Standard error of a share found in that many families.
 fn standard_error(share: f64, families: usize) -> f64 {
     (share * (1.0 - share) / families as f64).sqrt()
 }
@@ -192,7 +192,7 @@ fn is_any(verdict: Verdict) -> bool {
 
 const SMALL: Shape = Shape { blocks: 6, configurations: 3, conditions: 3, metrics: 1 };
 
-/// A block's luck, from its number and a seed: the same for every trial in it.
+/// Draws from a block's number and a seed: the same for every trial in the block.
 fn of_block(seed: u64, place: Place) -> SplitMix {
     let mut chance = SplitMix(seed ^ u64::from(place.block) << 32);
     chance.next();
@@ -201,20 +201,20 @@ fn of_block(seed: u64, place: Place) -> SplitMix {
 
 #[test]
 fn configurations_that_do_not_differ_are_seldom_found_to_on_any_machine() {
-    /// What a truth is called, and the log of what a trial measures.
+    /// Name of a truth, and the log of the value that a trial measures.
     type Truth = (&'static str, fn(&mut SplitMix, Place) -> f64);
     let truths: [Truth; 6] = [
         ("normal noise", |c, _| 0.02 * c.normal()),
         // One trial in twenty is ten times as far off as the others.
         ("heavy tails", |c, _| 0.02 * c.normal() * if c.below(20) == 0 { 10.0 } else { 1.0 }),
-        // Student's t with two degrees of freedom has no variance at all.
+        // Student's t with two degrees of freedom has infinite variance.
         ("no variance", |c, _| {
             let squares = c.normal().powi(2).midpoint(c.normal().powi(2));
             0.02 * c.normal() / squares.sqrt()
         }),
         // A tenth of all trials runs at two thirds of the speed.
         ("two speeds", |c, _| 0.01 * c.normal() - if c.below(10) == 0 { 0.4 } else { 0.0 }),
-        // Half of all blocks run at half of the speed, and what is measured first in a block is 5 % slower.
+        // Half of all blocks run at half of the speed, and the first measurement in a block is 5 % slower.
         ("order and drift", |c, place| {
             let slow = of_block(11, place).below(2) == 0;
             0.02 * c.normal() - if slow { 0.7 } else { 0.0 } - if place.position == 0 { 0.05 } else { 0.0 }
@@ -225,7 +225,7 @@ fn configurations_that_do_not_differ_are_seldom_found_to_on_any_machine() {
     for (i, (what, ln)) in truths.into_iter().enumerate() {
         for shape in [SMALL, Shape { configurations: 2, ..SMALL }, Shape { blocks: 10, ..SMALL }] {
             let seed = 1_000 + i as u64;
-            // Ten times as far apart, so that the region hides nearly none of it.
+            // Ten times the spread, so that the region hides almost no difference.
             let measure = |c: &mut SplitMix, _, p: Place| sealed(10.0 * ln(c, p));
             let rate = rate_of_false(what, shape, FAMILIES, seed, measure, is_difference);
             assert!(rate <= limit(FAMILIES), "{what}: {rate}");
@@ -233,12 +233,13 @@ fn configurations_that_do_not_differ_are_seldom_found_to_on_any_machine() {
     }
 }
 
-/// Noise of one standard deviation of which a share is the same for trials with the same `parts`.
+/// Noise of one standard deviation, of which `share` is common to trials with the same `parts`.
 fn partly_shared<const N: usize>(c: &mut SplitMix, place: Place, share: f64, parts: [usize; N]) -> f64 {
     share.sqrt() * place.shared(parts) + (1.0 - share).sqrt() * c.normal()
 }
 
-/// Two groups of two configurations, as on two sockets or with two libraries: each has a noise of its own in each block.
+/// Two groups of two configurations, as on two sockets or with two libraries: each has its own noise in each
+/// block.
 fn in_groups(c: &mut SplitMix, metric: usize, place: Place, share: f64) -> f64 {
     let parts = [metric, place.condition, place.block as usize, place.configuration / 2];
     0.2 * partly_shared(c, place, share, parts)
@@ -252,7 +253,7 @@ fn configurations_whose_noise_comes_in_groups_are_seldom_found_to_differ() {
         let rate =
             rate_of_false(&format!("groups, {share}"), shape, LARGE_FAMILIES, seed, alike, is_difference);
         assert!(rate <= limit(LARGE_FAMILIES), "{share}: {rate}");
-        // The other group lies at the edge of the region, so that any verdict about it is false.
+        // The other group lies at the edge of the region, so any verdict about it is false.
         let at_edge = |c: &mut SplitMix, m, place: Place| {
             let edge = if place.configuration < 2 { 0.0 } else { RULES.rope_ratio.ln_1p() };
             sealed(edge + 0.03 * in_groups(c, m, place, share))
@@ -288,7 +289,8 @@ fn a_configuration_that_is_noisier_than_the_others_makes_no_false_claim_likelier
     }
 }
 
-/// A fresh server a block has its luck (address layout, hash seeds, where its memory lies) in all that it is measured at.
+/// A fresh server per block has its luck (address layout, hash seeds, placement of its memory) in all its
+/// measurements.
 #[test]
 fn luck_that_a_series_takes_through_all_its_conditions_makes_no_false_claim_likelier() {
     let shape = Shape { blocks: 6, configurations: 4, conditions: 7, metrics: 3 };
@@ -320,7 +322,8 @@ fn at_the_edge_of_the_region_any_verdict_is_false_and_rare() {
     }
 }
 
-/// Pairs that differ leave the family of what may be equivalent: that must make no false *equivalent* likelier.
+/// Pairs that differ leave the family of pairs tested for equivalence; that must not make a false
+/// *equivalent* likelier.
 #[test]
 fn what_is_decided_makes_no_false_equivalence_likelier() {
     let shape = Shape { blocks: 6, configurations: 4, conditions: 4, metrics: 1 };
@@ -343,7 +346,8 @@ fn what_is_decided_makes_no_false_equivalence_likelier() {
     }
 }
 
-/// One configuration stalls in half of its trials, and a trial that stalls is INVALID: what is left looks alike.
+/// One configuration stalls in half of its trials, and a stalled trial is INVALID: the remaining trials look
+/// alike.
 #[test]
 fn survivors_make_no_claim() {
     let shape = Shape { blocks: 18, configurations: 2, conditions: 1, metrics: 1 };
@@ -352,13 +356,13 @@ fn survivors_make_no_claim() {
     };
     let rate = rate_of_false("survivors", shape, 200, 41, stalls, is_any);
     assert!(rate <= 0.0, "{rate}");
-    // The pair says how often each side fell out, and gives no number that reads like a result.
+    // The pair reports how often each side fell out, and gives no number that reads like a result.
     let (_, judged) = shape.judged(RULES, &mut SplitMix(42), stalls).remove(0);
     let why = judged.estimate.unwrap_err().reason;
     assert!(why.contains("only that of the configuration, in 0 blocks only that of the reference"), "{why}");
 }
 
-/// Every trial is slow by chance, and the slower it is, the likelier it falls out; the configurations do not differ.
+/// Every trial is slow by chance, and slow ones are likelier to fall out; the configurations do not differ.
 #[test]
 fn trials_that_fall_out_when_they_are_slow_make_no_false_claim() {
     let shape = Shape { blocks: 12, configurations: 2, conditions: 3, metrics: 1 };
@@ -369,7 +373,7 @@ fn trials_that_fall_out_when_they_are_slow_make_no_false_claim() {
     };
     let rate = rate_of_false("missing not at random", shape, FAMILIES, 51, slow_ones_fall_out, is_difference);
     assert!(rate <= limit(FAMILIES), "{rate}");
-    // Only one configuration loses its slow ones: survivors look 1.3 % faster than they are.
+    // Only one configuration loses its slow trials: survivors look 1.3 % faster than they are.
     let one_sided = |c: &mut SplitMix, m, place: Place| {
         if place.configuration == 0 { sealed(0.03 * c.normal()) } else { slow_ones_fall_out(c, m, place) }
     };
@@ -377,7 +381,8 @@ fn trials_that_fall_out_when_they_are_slow_make_no_false_claim() {
     assert!(rate <= limit(FAMILIES), "{rate}");
 }
 
-/// A trial that both lost in the same block says nothing of a difference: the other blocks are judged.
+/// A trial that both sides lost in the same block carries no information about a difference: the other blocks
+/// are judged.
 #[test]
 fn a_block_that_both_lost_stops_no_claim() {
     let shape = Shape { blocks: 8, configurations: 2, conditions: 1, metrics: 1 };
@@ -390,8 +395,9 @@ fn a_block_that_both_lost_stops_no_claim() {
     assert_eq!((contest.blocks.len(), judged.verdict), (7, Verdict::Better));
 }
 
-/// A closed loop ends with events in flight. Counted as short as they were, or left out, one side's p99 looks better than
-/// it is; the truth lies in the bracket, and the verdict holds wherever it lies.
+/// A closed loop ends with events in flight. Counting them at their elapsed time, or leaving them out, makes
+/// one side's p99 look better than it is. The truth lies in the bracket, and the verdict holds wherever it
+/// lies.
 #[test]
 fn values_that_are_known_to_a_bracket_make_no_false_claim() {
     let shape = Shape { blocks: 8, configurations: 2, conditions: 3, metrics: 1 };
@@ -406,7 +412,7 @@ fn values_that_are_known_to_a_bracket_make_no_false_claim() {
         let rate = rate_of_false("in flight", shape, FAMILIES, seed, censored, is_difference);
         assert!(rate <= limit(FAMILIES), "{width}: {rate}");
     }
-    // A bracket that does not matter beside the region costs no verdict.
+    // A bracket that is narrow compared with the region costs no verdict.
     let narrow = |c: &mut SplitMix, _, place: Place| {
         let ln = 0.001 * c.normal() + if place.configuration == 1 { 0.2 } else { 0.0 };
         Trial::Sealed(Value { low: ln.exp(), high: (ln + 0.000_8).exp(), unjudged: None })
@@ -415,8 +421,9 @@ fn values_that_are_known_to_a_bracket_make_no_false_claim() {
     assert!(pairs.iter().all(|(_, p)| p.verdict == Verdict::Better), "{pairs:?}");
 }
 
-/// 32 connections of a closed loop, stopped at a moment: the 32 events in flight then are longer than most, because a
-/// long one is likelier to be met. p99 of what ended reads 0 to 4 % low; the bracket holds the true one.
+/// 32 connections of a closed loop, stopped at a fixed time: the 32 events in flight are longer than most,
+/// because a long one is likelier to be in flight. p99 of the ended events reads 0 to 4 % low; the bracket
+/// holds the true one.
 #[test]
 fn a_closed_loop_that_is_stopped_has_its_true_p99_in_the_bracket() {
     use record::histogram::{CensoredHistogram, Histogram};
@@ -427,7 +434,7 @@ fn a_closed_loop_that_is_stopped_has_its_true_p99_in_the_bracket() {
         for _ in 0..32 {
             let mut now_ns = 0;
             while now_ns < 600_000_000 {
-                // Pareto with a tail of 1.2: a mean, and no variance.
+                // Pareto with a tail of 1.2: a finite mean and infinite variance.
                 let uniform = ((chance.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut off below")]
                 let ns = (200_000.0 * uniform.powf(-1.0 / 1.2)).min(1e12) as u64;
@@ -447,8 +454,8 @@ fn a_closed_loop_that_is_stopped_has_its_true_p99_in_the_bracket() {
     assert_eq!(inside, 20);
 }
 
-/// Promised before the run, and found in simulated runs: plans of six shapes, one true difference in each family; trials
-/// that are independent, and series of which most of the noise is the same at all conditions and metrics.
+/// The power promised before the run is found in simulation: plans of six shapes, one true difference in each
+/// family; independent trials, and series that share most of their noise over all conditions and metrics.
 #[test]
 fn promised_power_is_found() {
     let plans = [
@@ -480,10 +487,10 @@ fn promised_power_is_found() {
     }
 }
 
-/// The share of families in which a single difference of so many standard deviations is found.
+/// Share of families in which a single difference of `difference_sd` standard deviations is found.
 fn found_of(shape: Shape, difference_sd: f64, share: f64, families: usize, seed: u64) -> f64 {
-    // Each side's noise; the log ratio of two has the root of 2 times that. Beside it the region is narrow: a wide one
-    // keeps blocks on one side of 0, so that more is found than promised.
+    // Noise of each side; the log ratio of two has the root of 2 times that. The region is narrow beside it:
+    // a wide region keeps blocks on one side of 0, and more is found than promised.
     let sd = 0.2;
     let difference = RULES.rope_ratio.ln_1p() + difference_sd * sd * 2.0_f64.sqrt();
     let one_differs = |c: &mut SplitMix, metric, place: Place| {
@@ -496,7 +503,7 @@ fn found_of(shape: Shape, difference_sd: f64, share: f64, families: usize, seed:
     (0..families).filter(is_found).count() as f64 / families as f64
 }
 
-/// How many blocks are needed is a promise too: for a difference and for equivalence, of a pair that is alone.
+/// The number of blocks needed is a promise too: for a difference and for equivalence, of a single pair.
 #[test]
 fn blocks_needed_decide_in_eight_of_ten() {
     use crate::judge::Member;

@@ -1,7 +1,7 @@
-//! The server's CPU time per event where a plan has several rates: the slope of its CPU use against the rate.
+//! The server's CPU time per event for plans with several rates: the slope of its CPU use against the rate.
 //!
-//! CPU use over rate at one point holds what the server does without any event: at a low rate that is most of it. The
-//! slope leaves it apart, as the background.
+//! CPU use divided by the rate at one point includes the work that the server does without any event, which
+//! dominates at low rates. The slope separates it, as the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,41 +17,41 @@ use crate::paired::Paired;
 /// Below this p, CPU use does not follow a line.
 const LACK_OF_FIT_P_MIN: f64 = 0.01;
 
-/// A line through rates that are less certain than this has a slope that is less certain still.
+/// Maximum relative uncertainty of the rates: the slope through less certain rates is less certain still.
 const DOUBT_RATIO_MAX: f64 = 0.01;
 
-/// The server's CPU time per event of one configuration, its background apart.
+/// The server's CPU time per event of one configuration, without its background.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slope {
-    /// The compared factors of the configuration.
+    /// Compared factors of the configuration.
     pub arm: Levels,
     /// The condition, without the rate.
     pub levels: Levels,
     /// CPU seconds per event: mean over the blocks.
     pub value_s: Maybe<f64>,
-    /// Its t interval over the blocks; missing with one block.
+    /// Interval of the value, t over the blocks; missing with one block.
     pub interval_s: Maybe<(f64, f64)>,
-    /// CPU seconds per second that the server uses without any event, by the line: mean over the blocks.
+    /// CPU seconds per second that the line predicts without any event: mean over the blocks.
     pub background_ratio: Maybe<f64>,
 }
 
-/// The slopes of every configuration in every block.
+/// Slopes of every configuration in every block.
 #[derive(Debug)]
 pub(crate) struct Slopes {
     rate: String,
     compared: Vec<String>,
     cells: Vec<Cell>,
-    /// Beside each cell: the intercept in each block.
+    /// Intercepts by block, for each cell.
     backgrounds: Vec<Vec<f64>>,
 }
 
 impl Slopes {
-    /// The factor that says the rate.
+    /// The factor that sets the rate.
     pub(crate) fn rate_factor(&self) -> &str {
         &self.rate
     }
 
-    /// One cell for each combination of the other factors' values; its values are slopes.
+    /// One cell for each combination of the other factors' levels; its values are slopes.
     pub(crate) fn cells(&self) -> &[Cell] {
         &self.cells
     }
@@ -78,7 +78,7 @@ impl Slopes {
     }
 }
 
-/// The slopes of a bake-off; `None` where no factor says the rate, or it says fewer than two.
+/// Slopes of a bake-off; `None` if no factor sets the rate, or it has fewer than two levels.
 pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
     let rate = bakeoff.factors.iter().find(|f| f.reference.is_none() && says_the_rate(bakeoff, f))?;
     let others: Vec<&Factor> = bakeoff.factors.iter().filter(|f| f.name != rate.name).collect();
@@ -106,7 +106,7 @@ pub(crate) fn slopes(bakeoff: &Bakeoff) -> Option<Slopes> {
     Some(found)
 }
 
-/// Whether each value of the factor stands for one rate of its own.
+/// Whether each level of the factor sets exactly one rate, different from the others.
 fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     let mut rates: BTreeMap<&String, BTreeSet<u64>> = BTreeMap::new();
     for (trial, run) in bakeoff.sealed() {
@@ -120,7 +120,7 @@ fn says_the_rate(bakeoff: &Bakeoff, factor: &Factor) -> bool {
     rates.values().all(|of_level| of_level.len() == 1) && distinct.len() == rates.len() && rates.len() >= 2
 }
 
-/// One configuration's slopes, block by block, and its intercepts.
+/// Slopes and intercepts of one configuration, block by block.
 fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
     let mut blocks: BTreeMap<u32, Vec<(&Trial, &Run)>> = BTreeMap::new();
     for (trial, run) in at_rates.iter().flat_map(|seen| &seen.sealed) {
@@ -167,7 +167,7 @@ fn cell(levels: Levels, at_rates: &[&Seen], alpha: f64) -> (Cell, Vec<f64>) {
 struct Line {
     slope: f64,
     intercept: f64,
-    /// What is left at each rate, as a share of the CPU use there.
+    /// Residual at each rate, as a share of the CPU use there.
     residuals: Vec<f64>,
 }
 
@@ -185,7 +185,7 @@ fn line(runs: &[(&Trial, &Run)]) -> Maybe<Line> {
     fit(&runs.iter().map(point).collect::<Maybe<Vec<(f64, f64)>>>()?)
 }
 
-/// Weighted least squares: the error of CPU use is a share of it, so that each point weighs 1 / use^2.
+/// Weighted least squares: the error of CPU use is proportional to it, so each point weighs 1 / use^2.
 ///
 /// - `points`: events per second, CPU seconds per second.
 fn fit(points: &[(f64, f64)]) -> Maybe<Line> {
@@ -205,7 +205,8 @@ fn fit(points: &[(f64, f64)]) -> Maybe<Line> {
     Ok(Line { slope, intercept, residuals })
 }
 
-/// p of the test that what is left at each rate is only noise from block to block; `None` where nothing can be tested.
+/// p of the test that the residuals at each rate are only noise between blocks; `None` if there are too few
+/// rates or blocks.
 ///
 /// # Source
 ///
@@ -237,7 +238,7 @@ mod tests {
     use super::*;
     use crate::chance::SplitMix;
 
-    /// 200 us an event and 0.3 of a CPU without any: one point at the top would say 238 us.
+    /// 200 us per event and a background of 0.3 CPUs: one point at the highest rate would give 238 us.
     fn points(chance: &mut SplitMix, curve: f64) -> Vec<(f64, f64)> {
         let used = |x: f64| 0.3 + 200e-6 * x + curve * x * x;
         [1_000.0, 3_000.0, 5_000.0, 8_000.0].map(|x| (x, used(x) * (1.0 + 0.01 * chance.normal()))).to_vec()

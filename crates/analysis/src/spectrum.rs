@@ -1,4 +1,4 @@
-//! The latency of a cell at every percentile, with how far its runs agree.
+//! Latency of a cell at every percentile, with the agreement between its runs.
 
 use record::bakeoff::{Bakeoff, Levels};
 use record::histogram::{CensoredHistogram, Histogram};
@@ -10,13 +10,13 @@ use crate::paired::Paired;
 /// A latency distribution over all sealed runs of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spectrum {
-    /// Whether it is response time; else (closed loop) service time.
+    /// Whether this is response time; otherwise (closed loop) service time.
     pub is_response: bool,
-    /// Runs that it is merged from.
+    /// Number of merged runs.
     pub runs: usize,
-    /// Events in it.
+    /// Number of events.
     pub events: u64,
-    /// At rising quantiles.
+    /// Points at rising quantiles.
     pub points: Vec<SpectrumPoint>,
 }
 
@@ -25,21 +25,21 @@ pub struct Spectrum {
 pub struct SpectrumPoint {
     /// The quantile, in [0, 1).
     pub quantile: f64,
-    /// The merged distribution's value; never a mean of percentiles.
+    /// Value of the merged distribution; never a mean of percentiles.
     pub latency_ns: u64,
     /// Whether unfinished events could still raise it.
     pub at_least: bool,
-    /// t interval over the runs' own values, taken in logs; missing of fewer than two runs.
+    /// t interval over the runs' own values, computed in logs; missing with fewer than two runs.
     pub interval_ns: Maybe<(f64, f64)>,
 }
 
 /// Merges the latencies of all sealed runs of a cell, without loss, and reads them at `quantiles`.
 ///
-/// A quantile beyond the largest value's place (fewer than one event above it) is left out.
+/// Quantiles with fewer than one event above them are left out.
 ///
 /// # Errors
 ///
-/// That no run of the cell is sealed, or that the runs are of both open and closed loop.
+/// No run of the cell is sealed, or the runs mix open and closed loop.
 pub fn spectrum(bakeoff: &Bakeoff, levels: &Levels, quantiles: &[f64]) -> Maybe<Spectrum> {
     let runs: Vec<&Run> = bakeoff.sealed().filter(|(t, _)| t.levels == *levels).map(|(_, run)| run).collect();
     let loads: Vec<_> = runs.iter().filter_map(|r| r.load.as_ref()).collect();

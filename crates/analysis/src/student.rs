@@ -1,4 +1,4 @@
-//! Student's t distribution, as tests and intervals need it.
+//! Student's t distribution for tests and intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -10,7 +10,7 @@ pub(crate) fn p_two_sided(t: f64, df: f64) -> f64 {
     (2.0 * of(df).sf(t.abs())).min(1.0)
 }
 
-/// The share of the distribution above `t`.
+/// Share of the distribution above `t`.
 pub(crate) fn p_above(t: f64, df: f64) -> f64 {
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
@@ -18,11 +18,12 @@ pub(crate) fn p_above(t: f64, df: f64) -> f64 {
     of(df).sf(t)
 }
 
-/// The t that a share `tail` in (0, 0.5] of the distribution lies above.
+/// The t with the share `tail` in (0, 0.5] of the distribution above it.
 pub(crate) fn t_above(tail: f64, df: f64) -> f64 {
     assert!(tail > 0.0 && tail <= 0.5, "a tail is a share in (0, 0.5]: {tail}");
     let mut t = of(df).inverse_cdf(1.0 - tail);
-    // The library's inverse is good to about 1e-6; two Newton steps on its own, better, tail make that 1e-12.
+    // The library's inverse is accurate to about 1e-6; two Newton steps on its more accurate tail reach
+    // 1e-12.
     for _ in 0..2 {
         t += (of(df).sf(t) - tail) / density(t, df);
     }

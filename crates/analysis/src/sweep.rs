@@ -1,9 +1,9 @@
-//! Reads at every buffer size: what a call costs, and which of the curve's shifts are the system's and which are the
-//! moment's.
+//! Reads at every buffer size: the cost of a call, and which shifts of the curve belong to the system and
+//! which to interference.
 //!
-//! Every size is measured once in each round, in an order of its own, so that whatever the machine does for a while meets
-//! sizes at random. A shift in *time* order is interference, and what the machine did at that moment may name its cause. A
-//! shift, a band or an effect in *size* order is believed only where both halves of the rounds show it.
+//! Every size is measured once per round, in a separate random order, so interference meets sizes at random.
+//! A shift in *time* order is interference, and the probes' values at that moment may name its cause. A
+//! shift, a band or an effect in *size* order counts only if both halves of the rounds show it.
 
 mod bands;
 mod compare;
@@ -30,63 +30,63 @@ pub use multiples::Multiple;
 pub use speed::Speed;
 pub use time::TimeShift;
 
-/// What a sweep says.
+/// Result of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// Every call on every amount of data, in the plan's order.
     pub cells: Vec<Cell>,
-    /// Ways to start a program, with the time that it takes.
+    /// Ways to start a program, and the time that each takes.
     pub starts: Vec<(String, Maybe<Estimate>)>,
 }
 
 /// One call on one amount of data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// By which call.
+    /// Call.
     pub how: String,
-    /// Of which data.
+    /// Data.
     pub data: String,
-    /// Rounds that it rests on.
+    /// Number of rounds.
     pub rounds: u32,
-    /// Every size, in rising order.
+    /// Every size, rising.
     pub points: Vec<Point>,
     /// Time of a call as a sum of three costs.
     pub cost: Maybe<Cost>,
     /// Plateau, knee and peak.
     pub shape: Maybe<Shape>,
-    /// Sizes that are multiples of a number against their neighbours, one entry for each number.
+    /// Sizes that are multiples of a number, compared with their neighbors, one entry for each number.
     pub multiples: Vec<Multiple>,
-    /// Bands: what repeats, in both halves of the rounds.
+    /// Bands: repetitions that both halves of the rounds show.
     pub bands: Vec<Band>,
-    /// Shifts of the size curve that both halves of the rounds have.
+    /// Shifts of the size curve that both halves of the rounds show.
     pub size_shifts: Vec<SizeShift>,
-    /// Shifts of the moment, in the order of time.
+    /// Shifts in time, in time order.
     pub time_shifts: Vec<TimeShift>,
-    /// How steady the machine was. Where it was not, costs and plateau have no interval.
+    /// Steadiness of the machine. Costs and plateau of an unsteady machine have no interval.
     pub speed: Maybe<Speed>,
-    /// What is left of 100 when the size curve's own roughness is taken away, in percent of the curve.
+    /// 100 minus the roughness of the size curve, in percent of the curve.
     pub smoothness: Maybe<f64>,
-    /// The same of the machine: how still the reference stood. Missing if the machine changed its speed: the middle deviation
-    /// does not see a change in less than half of the time.
+    /// 100 minus the variation of the reference, in percent. Missing if the machine changed its speed: the
+    /// median deviation does not detect a change during less than half of the time.
     pub quietness: Maybe<f64>,
     /// Spread of a size's values over the rounds, median over sizes, as a share.
     pub spread_ratio: Maybe<f64>,
-    /// Correlation of neighbours in time, of neighbours in size, and of the two halves of the rounds.
+    /// Correlation of neighbors in time, of neighbors in size, and of the two halves of the rounds.
     pub correlations: Maybe<[f64; 3]>,
 }
 
 /// One size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// The buffer.
+    /// Size of the buffer.
     pub size_bytes: u64,
-    /// Time of a call: the median of the rounds, each against the reference beside it.
+    /// Time of a call: median of the rounds, each relative to the reference measured next to it.
     pub call_ns: f64,
     /// Lowest and highest of the rounds.
     pub call_ns_range: (f64, f64),
-    /// Rounds.
+    /// Number of rounds.
     pub n: u32,
-    /// Time of a call by the three costs; not a number where they are not known.
+    /// Time of a call predicted by the three costs; NaN if they are unknown.
     pub fitted_ns: f64,
 }
 
@@ -100,24 +100,24 @@ impl Point {
 /// A shift of the size curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeShift {
-    /// Between these two sizes.
+    /// The sizes before and after it.
     pub between: (u64, u64),
-    /// Time of a call after it over that before it.
+    /// Time of a call after it, divided by that before it.
     pub ratio: f64,
 }
 
-/// Smaller shifts and effects are not told.
+/// Smallest shift or effect that is reported.
 const EFFECT_MIN: f64 = 0.01;
-/// Points that curves are cut into at most before they are searched.
+/// Maximum number of points in a curve that is searched; more are binned.
 const BINS_MAX: usize = 4_000;
 
-/// One round of a cell as it was measured.
+/// Measurements of one round of a cell.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
-    /// When, in seconds since the first round began; the size; the time of a call.
+    /// Seconds since the first round began, size, time of a call.
     points: Vec<(f64, u64, f64)>,
     references: Vec<(f64, f64)>,
-    /// What the machine did, by name: the end of the window, and the value.
+    /// Probe values by name: end of the window, and the value.
     windows: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
@@ -153,7 +153,7 @@ pub fn sweep(bakeoff: &Bakeoff) -> Sweep {
     Sweep { cells, starts }
 }
 
-/// The sealed rounds of a cell.
+/// Sealed rounds of a cell.
 fn rounds(bakeoff: &Bakeoff, how: &str, data: &str) -> Vec<Round> {
     let of_cell = |(trial, _): &(&record::bakeoff::Trial, &Run)| {
         trial.levels["how"] == how && trial.levels["data"] == data
@@ -234,8 +234,8 @@ fn cell(how: String, data: String, rounds: &[Round]) -> Cell {
     }
 }
 
-/// Each round's time of a call by size, against the reference beside it: the machine's own speed is taken out, and the
-/// middle of all rounds put in.
+/// Time of a call by size in each round, divided by the reference next to it and multiplied by the median
+/// reference of all rounds: this removes the machine's own speed.
 pub(crate) fn steadied(rounds: &[Round]) -> Vec<BTreeMap<u64, f64>> {
     let all: Vec<f64> = rounds.iter().flat_map(|r| &r.references).map(|r| r.1).collect();
     let middle = median(&all);
@@ -251,8 +251,8 @@ pub(crate) fn steadied(rounds: &[Round]) -> Vec<BTreeMap<u64, f64>> {
     rounds.iter().map(of).collect()
 }
 
-/// The same, with each round at the middle of its own references: what rounds have in common is then not taken for what the next
-/// one would have.
+/// Times of [`steadied`], scaled to each round's own median reference, so that variation between rounds stays
+/// in the intervals.
 fn at_their_own_speed(rounds: &[Round], steady: &[BTreeMap<u64, f64>]) -> Vec<BTreeMap<u64, f64>> {
     let of = |rounds: &[Round]| {
         median(&rounds.iter().flat_map(|r| &r.references).map(|r| r.1).collect::<Vec<_>>())
@@ -265,7 +265,7 @@ fn at_their_own_speed(rounds: &[Round], steady: &[BTreeMap<u64, f64>]) -> Vec<BT
     rounds.iter().zip(steady).map(own).collect()
 }
 
-/// The reference's middle of five.
+/// Running median of five of the reference.
 fn smooth(references: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let at = |i: usize| {
         let near = &references[i.saturating_sub(2)..(i + 3).min(references.len())];
@@ -275,7 +275,7 @@ fn smooth(references: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..references.len()).map(at).collect()
 }
 
-/// The reference at a moment: of the two beside it.
+/// Reference at a moment: mean of the two measurements around it.
 fn beside(clock: &[(f64, f64)], at_s: f64) -> Option<f64> {
     let after = clock.partition_point(|(t, _)| *t < at_s);
     let value = |i: usize| clock.get(i).map(|(_, ns)| *ns);
@@ -285,7 +285,7 @@ fn beside(clock: &[(f64, f64)], at_s: f64) -> Option<f64> {
     }
 }
 
-/// Every size that all rounds have between them.
+/// Median of each size over the rounds that have it.
 fn middle(rounds: &[BTreeMap<u64, f64>]) -> Vec<Point> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (size, ns) in rounds.iter().flatten() {
@@ -312,12 +312,12 @@ fn halves(rounds: &[BTreeMap<u64, f64>]) -> Option<[Vec<BTreeMap<u64, f64>>; 2]>
     (rounds.len() >= 2).then(|| [every_other(0), every_other(1)])
 }
 
-/// Whether a size meets pages in a way of its own: a multiple of 512 bytes.
+/// Whether the size may be special because of page alignment: a multiple of 512 bytes.
 fn is_special(size: u64) -> bool {
     size.is_multiple_of(512)
 }
 
-/// The residual without special sizes, where there are many in bins of neighbours.
+/// The residual without special sizes, averaged in bins of neighbors if there are many.
 fn binned(residual: &[(u64, f64)]) -> Vec<(f64, f64)> {
     let plain: Vec<(f64, f64)> =
         residual.iter().filter(|(size, _)| !is_special(*size)).map(|(size, y)| (*size as f64, *y)).collect();
@@ -329,7 +329,7 @@ fn binned(residual: &[(u64, f64)]) -> Vec<(f64, f64)> {
     plain.chunks(per_bin).map(mean).collect()
 }
 
-/// The residual without what bends slowly: about the middle of its neighbourhood.
+/// The residual minus its running median, without slow bends.
 fn detrended(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
     const REACH: usize = 100;
     let at = |i: usize| {
@@ -403,12 +403,12 @@ fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
 }
 
 impl Cell {
-    /// What it comes to, in words.
+    /// All findings as one sentence.
     pub fn verdict(&self) -> String {
         self.findings().join("; ")
     }
 
-    /// The first thing to say, and how many others there are.
+    /// The first finding, and the number of others.
     pub fn headline(&self) -> String {
         let findings = self.findings();
         match findings.len() - 1 {
@@ -418,7 +418,7 @@ impl Cell {
         }
     }
 
-    /// Each a sentence; never none.
+    /// Findings, each a sentence; at least one.
     fn findings(&self) -> Vec<String> {
         let mut said = Vec::new();
         said.extend(self.multiples.iter().filter(|m| m.is_period).map(Multiple::sentence));

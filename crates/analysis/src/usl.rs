@@ -1,28 +1,31 @@
-//! How throughput grows with concurrency: linear, Amdahl's law, and the Universal Scalability Law.
+//! Growth of throughput with concurrency: linear, Amdahl's law, and the Universal Scalability Law.
 //!
-//! X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is one unit's throughput, sigma contention (a share
-//! of the work that is done one after the other), kappa coherency (work that grows with the number of pairs). Amdahl's
-//! law is kappa = 0, linear is both 0. Negative values are findings, not errors, and are not clamped.
+//! X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)): lambda is one unit's throughput, sigma contention
+//! (the serial share of the work), kappa coherency (work that grows with the number of pairs). Amdahl's law
+//! is kappa = 0, linear is both 0. Negative values are findings, not errors, and are not clamped.
 //!
-//! Fitted to ln X, since noise is a share of throughput. Under six series there is no interval: what two or three series
-//! have in common says nothing about the next one. From six on, the law is fitted to each series, and the interval is
-//! Student's t of the fits: noise that a series shares moves one fit, not the others. The program `examples/coverage`
-//! measures by simulation how often an interval holds the truth; `docs/validation.md` has its table.
+//! The fit is to ln X, since noise is proportional to throughput. Under six series there is no interval: two
+//! or three series say nothing about the next one. From six on, the law is fitted to each series, and the
+//! interval is Student's t of the fits: noise that a series shares moves one fit, not the others. The program
+//! `examples/coverage` measures by simulation how often an interval holds the truth; `docs/validation.md` has
+//! its table.
 //!
-//! Lambda is the throughput of the machine as it was, hiccups included. If slow values are more frequent than even noise
-//! explains ([`Scaling::slow_tail`]), the machine does more while nothing disturbs it, and no interval here holds that.
+//! Lambda is the throughput of the machine as it was, hiccups included. If slow values are more frequent than
+//! even noise explains ([`Scaling::slow_tail`]), the undisturbed machine does more, and no interval here
+//! holds that.
 //!
-//! The law is the one with the most parameters whose last one is surely not 0, by its interval over the series. The information
-//! criterion does not choose: it counts what a series shares as noise, and so overlooks a contention that every series shows. Under
-//! six series no interval can tell, so no law is chosen.
+//! The chosen law is the one with the most parameters of which the last is certainly not 0, by its interval
+//! over the series. The information criterion does not choose: it counts variation between series as noise,
+//! and so misses a contention that every series shows. Under six series there is no interval, so no law is
+//! chosen.
 //!
-//! A peak is named only if kappa is surely over 0 and the peak lies within 1.5 times what was measured. A fall that is
-//! steeper than any such law allows is a *cliff*, and then no law is believed.
+//! A peak is named only if kappa is certainly over 0 and the peak lies within 1.5 times the measured
+//! concurrency. A fall that is steeper than any such law allows is a *cliff*, and then no law is chosen.
 //!
 //! # Source
 //!
-//! N. J. Gunther, *Guerrilla Capacity Planning* (2007), chapters 4 to 6; for the comparison of models, Hurvich and Tsai,
-//! *Biometrika* 76 (1989).
+//! N. J. Gunther, *Guerrilla Capacity Planning* (2007), chapters 4 to 6; for the comparison of models,
+//! Hurvich and Tsai, *Biometrika* 76 (1989).
 
 use std::collections::BTreeMap;
 
@@ -32,10 +35,10 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use crate::robust::mean_and_error;
 use crate::student::t_above;
 
-/// Throughput of one series: at each concurrency, in any order.
+/// Concurrency and throughput of one series, in any order.
 pub type Series = Vec<(f64, f64)>;
 
-/// Which law.
+/// A scaling law.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Law {
     /// X = lambda N.
@@ -47,10 +50,10 @@ pub enum Law {
 }
 
 impl Law {
-    /// All of them, the simplest first.
+    /// All laws, the simplest first.
     pub const ALL: [Self; 3] = [Self::Linear, Self::Amdahl, Self::Usl];
 
-    /// The word in JSON and on paper.
+    /// Name of the law in JSON and in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -64,7 +67,7 @@ impl Law {
     }
 }
 
-/// A law's parameters.
+/// Parameters of a law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
     /// Throughput of one unit.
@@ -85,7 +88,7 @@ impl Curve {
         1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0)
     }
 
-    /// The concurrency at which throughput is greatest; `None` where it never falls.
+    /// Concurrency of the greatest throughput; `None` if throughput never falls.
     pub fn peak(&self) -> Option<f64> {
         (self.kappa > 0.0 && self.sigma < 1.0).then(|| ((1.0 - self.sigma) / self.kappa).sqrt())
     }
@@ -94,21 +97,22 @@ impl Curve {
 /// A fitted law.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// Which.
+    /// The law.
     pub law: Law,
-    /// Its parameters.
+    /// Parameters.
     pub curve: Curve,
     /// 95 % interval of lambda, sigma and kappa; missing under [`SERIES_MIN`] series.
     pub intervals: Maybe<[(f64, f64); 3]>,
-    /// Corrected information criterion; the smallest is preferred. Missing where there are too few points.
+    /// Corrected information criterion; the smallest is preferred. Missing if there are too few points.
     pub aicc: Maybe<f64>,
-    /// p of the test whether levels lie off the curve by more than their repeats differ; missing without repeats.
+    /// p of the test whether levels lie off the curve by more than their repeats differ; missing without
+    /// repeats.
     pub lack_of_fit_p: Maybe<f64>,
-    /// The band of throughput at each level measured; missing as the intervals are.
+    /// Band of throughput at each measured level; missing under [`SERIES_MIN`] series.
     pub band: Vec<(f64, Option<(f64, f64)>)>,
-    /// Interval of the parameter that the next simpler law lacks, at 97.5 %: the law is chosen only if it does not hold 0. False
-    /// alarms of Amdahl's law and of the USL together have the probability 5 % (Bonferroni). Missing for the linear law,
-    /// and as the intervals are.
+    /// Interval of the parameter that the next simpler law lacks, at 97.5 %: the law is chosen only if it
+    /// does not hold 0. False alarms of Amdahl's law and of the USL together have a probability of 5 %
+    /// (Bonferroni). Missing for the linear law, and under [`SERIES_MIN`] series.
     pub last: Maybe<(f64, f64)>,
 }
 
@@ -125,47 +129,48 @@ pub struct Cliff {
     pub at: f64,
     /// The first one after it.
     pub next: f64,
-    /// What is left there, as a share of what there was.
+    /// Throughput at `next`, as a share of that at `at`.
     pub left_ratio: f64,
-    /// What is left at the worst by any law whose peak lies where one was measured.
+    /// Smallest share that a law with its peak near the measured one allows.
     pub allowed_ratio: f64,
 }
 
-/// What the levels measured come to.
+/// Result of fitting the measured levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scaling {
-    /// Every law that there are levels enough for, the simplest first.
+    /// Every law with enough levels, the simplest first.
     pub laws: Vec<Fitted>,
     /// The law that describes the levels; missing under [`SERIES_MIN`] series, or if levels lie off it.
     pub chosen: Maybe<Law>,
-    /// The concurrency of the greatest throughput by the law, with its interval; missing if none may be claimed.
+    /// Concurrency of the greatest throughput by the law, with its interval; missing if no peak may be
+    /// claimed.
     pub peak: Maybe<(f64, (f64, f64))>,
     /// A fall steeper than any law allows.
     pub cliff: Option<Cliff>,
-    /// Whether throughput at the end is surely below its greatest.
+    /// Whether throughput at the end is certainly below its greatest.
     pub retrograde: bool,
     /// Whether slow values are more frequent than even noise explains: other work came and went.
     pub slow_tail: bool,
 }
 
-/// Fewer series have no interval and no law.
+/// Minimum number of series for an interval and a law.
 pub const SERIES_MIN: usize = 6;
-/// Fewer levels cannot tell laws apart.
+/// Minimum number of levels that can distinguish the laws.
 const LEVELS_MIN: usize = 3;
 /// Two-sided probability outside an interval.
 const ALPHA: f64 = 0.05;
-/// One-sided probability of calling a fall a cliff that is none.
+/// One-sided probability of a false cliff.
 const CLIFF_ALPHA: f64 = 0.01;
 /// Below this, levels lie off every curve.
 const LACK_OF_FIT_P: f64 = 0.001;
-/// No law is told past so many times the largest concurrency measured.
+/// Largest multiple of the measured concurrency at which a peak is reported.
 pub const BEYOND: f64 = 1.5;
 
-/// Fits all laws to some series, and judges them.
+/// Fits all laws to the series and judges them.
 ///
 /// - `series`: the repeats of the whole experiment; throughputs over 0, concurrencies from 1.
-/// - `fitted_to`: the largest concurrency that the laws are fitted to; past the number of CPUs a law of more CPUs says
-///   nothing. Cliffs are looked for at all levels.
+/// - `fitted_to`: the largest concurrency in the fit. Past the number of CPUs the law, which assumes more
+///   CPUs, does not apply. Cliffs are searched for at all levels.
 pub fn scaling(series: &[Series], fitted_to: f64) -> Scaling {
     assert!(series.iter().flatten().all(|(n, x)| *n >= 1.0 && *x > 0.0), "throughputs over 0 at 1 and more");
     let within: Vec<Series> = series
@@ -203,7 +208,7 @@ fn chosen(laws: &[Fitted], cliff: Option<&Cliff>, levels: usize) -> Maybe<Law> {
         return Err(Missing::because(why));
     }
     let Some(simplest) = laws.first() else { return Err(too_few_rounds(1)) };
-    // Without intervals a parameter that is 0 cannot be told from one that is not.
+    // Without intervals a parameter of 0 cannot be told from another value.
     simplest.intervals.clone()?;
     let best = laws.iter().rfind(|fitted| fitted.is_needed()).expect("the linear law is there");
     if best.lack_of_fit_p.as_ref().is_ok_and(|p| *p < LACK_OF_FIT_P) {
@@ -247,7 +252,7 @@ fn fitted(law: Law, series: &[Series], levels: &[f64]) -> Fitted {
     }
 }
 
-/// The interval of the mean of what `of` yields: Student's t, with the probability `alpha` outside.
+/// Student's t interval of the mean of the values of `of`, with probability `alpha` outside.
 fn interval(curves: &[Curve], alpha: f64, of: impl Fn(&Curve) -> f64) -> (f64, f64) {
     let values: Vec<f64> = curves.iter().map(of).collect();
     let (mean, error) = mean_and_error(&values);
@@ -255,7 +260,7 @@ fn interval(curves: &[Curve], alpha: f64, of: impl Fn(&Curve) -> f64) -> (f64, f
     (mean - half, mean + half)
 }
 
-/// The law fitted to each series that has every level, so that all fits are of the same points.
+/// Fits of the law to each series that has every level, so that all fits use the same points.
 fn each(law: Law, curve: &Curve, series: &[Series], levels: &[f64]) -> Maybe<Vec<Curve>> {
     let whole: Vec<Curve> =
         series.iter().filter(|s| s.len() == levels.len()).map(|s| descend(law, s, *curve).0).collect();
@@ -266,7 +271,7 @@ fn residuals<'a>(curve: &'a Curve, points: &'a [(f64, f64)]) -> impl Iterator<It
     points.iter().map(|(n, x)| x.ln() - curve.at(*n).ln())
 }
 
-/// Least squares on ln X, by Gauss and Newton with steps made shorter until they help (Levenberg, Marquardt).
+/// Least squares on ln X, by Gauss and Newton with damped steps (Levenberg, Marquardt).
 fn fit(law: Law, points: &[(f64, f64)]) -> Curve {
     let middle = |sigma: f64, kappa: f64| {
         let shape = Curve { lambda: 1.0, sigma, kappa };
@@ -290,7 +295,7 @@ fn fit(law: Law, points: &[(f64, f64)]) -> Curve {
     all.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are starts").0
 }
 
-/// From a start to the nearest least sum of squares, which it yields too.
+/// Descends from `start` to the nearest minimum; returns it with its sum of squares.
 fn descend(law: Law, points: &[(f64, f64)], start: Curve) -> (Curve, f64) {
     let cost = |c: &Curve| {
         let possible = c.lambda > 0.0 && points.iter().all(|(n, _)| c.divisor(*n) > 1e-6);
@@ -319,7 +324,7 @@ fn descend(law: Law, points: &[(f64, f64)], start: Curve) -> (Curve, f64) {
     (at, least)
 }
 
-/// The damped step in ln lambda, sigma and kappa; those that the law has not stay.
+/// Damped step in ln lambda, sigma and kappa; parameters that the law lacks do not move.
 fn step(law: Law, points: &[(f64, f64)], at: &Curve, damping: f64) -> [f64; 3] {
     let k = law.parameters();
     let (mut matrix, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
@@ -340,7 +345,7 @@ fn step(law: Law, points: &[(f64, f64)], at: &Curve, damping: f64) -> [f64; 3] {
     solve(matrix, right, k)
 }
 
-/// Gauss's elimination of the first `k` unknowns; where they cannot be told apart, all stay 0.
+/// Gaussian elimination of the first `k` unknowns; all 0 if the matrix is singular.
 pub(crate) fn solve<const N: usize>(mut m: [[f64; N]; N], mut r: [f64; N], k: usize) -> [f64; N] {
     for i in 0..k {
         let pivot = (i..k).max_by(|a, b| m[*a][i].abs().total_cmp(&m[*b][i].abs())).expect("not empty");
@@ -371,12 +376,13 @@ fn aicc(rss: f64, points: usize, parameters: usize) -> Maybe<f64> {
     if points <= parameters + 1 {
         return Err(Missing::because("there are too few points"));
     }
-    // A perfect fit is no better than one to the last digit of a number.
+    // A perfect fit ranks no better than one to the last digit of a number.
     let rss = rss.max(n * 1e-24);
     Ok(n * (rss / n).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0))
 }
 
-/// F test of the levels' means about the curve against what repeats differ by, the series' own levels taken out.
+/// F test of the levels' means about the curve against the variation of repeats, with the series' own levels
+/// removed.
 fn lack_of_fit(law: Law, curve: &Curve, series: &[Series], levels: &[f64]) -> Maybe<f64> {
     let whole: Vec<&Series> = series.iter().filter(|s| s.len() == levels.len()).collect();
     let (s, l) = (whole.len() as f64, levels.len() as f64);
@@ -395,7 +401,7 @@ fn lack_of_fit(law: Law, curve: &Curve, series: &[Series], levels: &[f64]) -> Ma
     Ok(f_of.sf(f))
 }
 
-/// What the means of level and series leave of ln X, for series that have every level.
+/// Residuals of ln X from the means of level and series, for series that have every level.
 fn left_of_both(whole: &[&Series], levels: &[f64]) -> Vec<f64> {
     let of_level: Vec<f64> = levels.iter().map(|n| mean(whole.iter().map(|x| log(x, *n)))).collect();
     let grand = mean(of_level.iter().copied());
@@ -421,7 +427,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / n
 }
 
-/// The peak of the chosen law where it may be told.
+/// Peak of the chosen law, if it may be reported.
 fn peak(law: Law, laws: &[Fitted], levels: &[f64], series: &[Series]) -> Maybe<(f64, (f64, f64))> {
     let none = |why: &str| Err(Missing::because(why.to_owned()));
     if law != Law::Usl {
@@ -435,7 +441,7 @@ fn peak(law: Law, laws: &[Fitted], levels: &[f64], series: &[Series]) -> Maybe<(
     if at > BEYOND * levels[levels.len() - 1] {
         return none("it would lie beyond 1.5 times what was measured");
     }
-    // kappa / (1 - sigma) has a value for every fit, also for one that has no peak.
+    // kappa / (1 - sigma) has a value for every fit, also for one without a peak.
     let each = each(Law::Usl, &usl.curve, series, levels)?;
     let (low, high) = interval(&each, ALPHA, |c| c.kappa / (1.0 - c.sigma).max(f64::MIN_POSITIVE));
     let peak = |ratio: f64| if ratio > 0.0 { ratio.recip().sqrt() } else { f64::INFINITY };
@@ -459,14 +465,14 @@ fn paired(a: &[(usize, f64)], b: &[(usize, f64)]) -> Vec<f64> {
     b.iter().filter_map(|(i, x)| Some(x - a.iter().find(|(j, _)| i == j)?.1)).collect()
 }
 
-/// The first step down that is steeper than any law whose peak lies near the one measured.
+/// First step down that is steeper than any law with its peak near the measured one.
 fn cliff(series: &[Series]) -> Option<Cliff> {
     let levels: Vec<(f64, Vec<(usize, f64)>)> = by_level(series).into_values().collect();
     let mean = |logs: &[(usize, f64)]| logs.iter().map(|(_, x)| x).sum::<f64>() / logs.len() as f64;
     let top = (0..levels.len()).max_by(|a, b| mean(&levels[*a].1).total_cmp(&mean(&levels[*b].1)))?;
     let rise: Series =
         levels[..=top].iter().flat_map(|(n, logs)| logs.iter().map(|(_, x)| (*n, x.exp()))).collect();
-    // What grows faster than its number may also fall faster.
+    // Throughput that grows superlinearly may also fall faster.
     let sigma = if top >= 2 { fit(Law::Amdahl, &rise).sigma.min(0.0) } else { 0.0 };
     let around = (levels[top.saturating_sub(1)].0, levels[(top + 1).min(levels.len() - 1)].0);
     // Each step down is a comparison.
@@ -489,7 +495,7 @@ fn cliff(series: &[Series]) -> Option<Cliff> {
     })
 }
 
-/// The least that a law with its peak in `peaks` leaves of X(`from`) at `to`.
+/// Smallest share of X(`from`) that a law with its peak in `peaks` leaves at `to`.
 fn steepest(from: f64, to: f64, peaks: (f64, f64), sigma: f64) -> f64 {
     const PLACES: usize = 50;
     let left = |i: usize| {
@@ -500,10 +506,10 @@ fn steepest(from: f64, to: f64, peaks: (f64, f64), sigma: f64) -> f64 {
     (0..=PLACES).map(left).filter(|r| *r > 0.0).fold(1.0, f64::min)
 }
 
-/// Whether the last level is surely below another one, by series that have both.
+/// Whether the last level is certainly below another one, by series that have both.
 ///
-/// The greatest of several levels is partly so by chance, so the test must not take the greatest as if it had been named
-/// before: every other level is a comparison, and each gets its share of the 5 % (Bonferroni).
+/// The greatest of several levels is partly so by chance, so the test must not treat it as chosen in advance:
+/// every other level is a comparison, and each gets its share of the 5 % (Bonferroni).
 fn retrograde(series: &[Series]) -> bool {
     let levels: Vec<(f64, Vec<(usize, f64)>)> = by_level(series).into_values().collect();
     let Some((last, before)) = levels.split_last() else { return false };
@@ -518,13 +524,13 @@ fn retrograde(series: &[Series]) -> bool {
     })
 }
 
-/// Skewness over its error under even noise, below which slow values are too frequent.
+/// Minimum ratio of skewness to its error under even noise; below it, slow values are too frequent.
 const SKEW_MIN: f64 = -2.0;
 
-/// Whether what levels and series leave of ln X leans to the slow side, by its skewness.
+/// Whether the residuals of ln X lean to the slow side, by their skewness.
 ///
-/// Named beside a tenth of the values that are 10 % slower, with noise of 2 %: in a third of experiments of six rounds, in nine
-/// of ten from sixteen on. Beside even noise: in 2 %.
+/// If a tenth of the values is 10 % slower, with noise of 2 %, detected in a third of experiments of six
+/// rounds, and in nine of ten from sixteen rounds on. With even noise: in 2 %.
 fn slow_tail(series: &[Series]) -> bool {
     let levels = levels_of(series);
     let whole: Vec<&Series> = series.iter().filter(|s| s.len() == levels.len()).collect();

@@ -1,4 +1,4 @@
-//! Verdicts of whole bake-offs, on samples whose truth is known.
+//! Verdicts of whole bake-offs, on samples with known truth.
 
 mod sample;
 
@@ -49,12 +49,13 @@ fn a_block_counts_only_where_both_sides_are_sealed() {
     let comparisons = compare(&bakeoff);
     let blocks: Vec<u32> = comparisons.pairs[0].blocks.iter().map(|(block, _)| *block).collect();
     assert_eq!(blocks, [1, 2, 4, 5, 6]);
-    // However clear it is: five blocks are no claim.
+    // However clear the difference, five blocks allow no claim.
     assert_eq!(comparisons.pairs[0].verdict, Verdict::Inconclusive);
     assert_eq!(comparisons.pairs[1].n(), 6);
 }
 
-/// Twelve blocks, and before the sealed attempts of these trials of `wal`, by block and threads, one that ended as `state`.
+/// Twelve blocks. For each of `trials` of `wal`, by block and threads, an attempt that ended as `state`
+/// precedes the sealed one.
 fn redone(state: TrialState, trials: &[(u32, &str)]) -> bakeoff_analysis::Comparisons {
     let threads = vec![1, 2, 4, 8, 16, 32];
     let mut bakeoff = Recipe { blocks: 12, with_trouble: false, threads, ..Recipe::journal() }.bake();
@@ -81,12 +82,12 @@ fn damage_in_the_archive_that_was_measured_again_does_not_count_against_a_config
     let damaged = redone(TrialState::Damaged, &twice);
     assert_eq!(damaged.pairs[0].verdict, Verdict::Better);
     assert_eq!((damaged.pairs[0].n(), redone_of(&damaged)), (12, 0));
-    // Trials that failed say something about the configuration.
+    // Failed trials say something about the configuration.
     let failed = redone(TrialState::Failed, &twice);
     assert_eq!((failed.pairs[0].verdict, failed.pairs[1].n()), (Verdict::Inconclusive, 12));
     assert!(failed.pairs[0].estimate.is_err() && failed.pairs[1].estimate.is_ok());
     assert_eq!(redone_of(&failed), 2);
-    // Also if each of them failed under another condition: six of six are no accident, five may be.
+    // This holds even if each failed under another condition: six of six are no accident, five may be.
     let each = [(1, "1"), (2, "2"), (3, "4"), (4, "8"), (5, "16"), (6, "32")];
     let refused = |comparisons: &bakeoff_analysis::Comparisons| {
         comparisons.pairs.iter().filter(|pair| pair.estimate.is_err()).count()
@@ -119,8 +120,9 @@ fn a_bakeoff_that_is_not_over_claims_nothing_and_shows_its_numbers() {
     }
 }
 
-/// CPU time of commands is counted when they end. `wal` runs two long commands at a time: in each phase two end, and
-/// parts of others make the rate that of 3.4 commands. An ended command costs 30 ms in both configurations.
+/// The CPU time of a command is counted when it ends. `wal` runs two long commands at a time: in each phase
+/// two end, and parts of others make the rate that of 3.4 commands. An ended command costs 30 ms in both
+/// configurations.
 #[test]
 fn commands_that_are_long_beside_the_phase_get_no_verdict_on_their_cpu_time() {
     let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
@@ -146,8 +148,8 @@ fn commands_that_are_long_beside_the_phase_get_no_verdict_on_their_cpu_time() {
     }
 }
 
-/// Each command uses the same CPU time. In one configuration half of the events fail after a retry: it runs four commands
-/// for each event that is done.
+/// Each command uses the same CPU time. In one configuration half of the events fail after a retry, so it
+/// runs four commands per completed event.
 #[test]
 fn commands_that_fail_or_are_tried_again_are_no_cpu_time_per_event() {
     let mut bakeoff = Recipe { blocks: 12, with_trouble: false, ..Recipe::journal() }.bake();
@@ -208,7 +210,8 @@ fn cpu_time_is_told_only_where_the_measured_phase_was_watched() {
     let whole = machine(load, &run.cpu);
     let by_hand: f64 = run.cpu.iter().flat_map(|i| &i.cpus).map(|s| *s.event_ratio.as_ref().unwrap()).sum();
     assert!((whole.busy_cpu_s.unwrap() - by_hand).abs() < 1e-9);
-    // The intervals before and after the phase do not count, and one that straddles its edge counts by its share.
+    // The intervals before and after the phase do not count, and one that straddles its edge counts by its
+    // share.
     let mut shifted = run.cpu.clone();
     for interval in &mut shifted {
         interval.from_ns -= 250_000_000;
@@ -230,14 +233,14 @@ fn an_open_loop_is_judged_by_response_and_says_so() {
     let spectrum = spectrum(&bakeoff, &levels, &[0.5, 0.99, 0.999_999]).unwrap();
     assert!(spectrum.is_response);
     assert_eq!(spectrum.runs, 6);
-    // A quantile that less than one event lies above has no value of its own.
+    // A quantile with less than one event above it has no separate value.
     assert_eq!(spectrum.points.len(), 2);
     let p99 = &spectrum.points[1];
     let (low, high) = *p99.interval_ns.as_ref().unwrap();
     assert!(low < high && !p99.at_least);
 }
 
-/// The same configuration under two names, judged 2,000 times: how often does the family claim any difference?
+/// One configuration under two names, judged 2,000 times: how often does the family claim any difference?
 ///
 /// Nine comparisons share the noise of their series, as thread levels of one server do; alpha is 5 %.
 #[test]
@@ -281,7 +284,7 @@ fn differences_at_the_very_edge_of_the_region_are_claimed_at_most_at_the_rate_of
     assert!(rate <= 0.05 + 0.015, "{rate}");
 }
 
-/// Power is not nothing: a difference of six standard errors is claimed nearly always, also among nine.
+/// A difference of six standard errors is claimed nearly always, even among nine.
 #[test]
 fn a_clear_difference_is_claimed_although_its_family_is_large() {
     let mut chance = ChaCha8Rng::seed_from_u64(4);
@@ -308,7 +311,7 @@ fn judge_all(family: &[Vec<f64>], rules: Rules) -> Vec<Verdict> {
     judge(&members, rules).into_iter().map(|j| j.verdict).collect()
 }
 
-/// Log ratios of two equal configurations: what two series differ by is in all comparisons of their block.
+/// Log ratios of two equal configurations: the difference of two series is in all comparisons of their block.
 fn same(chance: &mut ChaCha8Rng, blocks: usize, size: usize) -> Vec<Vec<f64>> {
     let shared: Vec<f64> = (0..blocks).map(|_| 0.02 * normal(chance)).collect();
     (0..size).map(|_| shared.iter().map(|s| s + 0.014 * normal(chance)).collect()).collect()

@@ -1,4 +1,4 @@
-//! The same numbers as scipy and statsmodels: how they were made stands in `testdata/known_answers.py`.
+//! Agreement with scipy and statsmodels; `testdata/known_answers.py` computes the expected numbers.
 
 use bakeoff_analysis::{Member, Paired, Rules, hodges_lehmann, judge, sign_flip};
 use record::bakeoff::Metric;

@@ -1,4 +1,4 @@
-//! Scale runs that were never measured: their truth is known.
+//! Synthetic scale runs with known truth.
 
 mod copies;
 
@@ -35,7 +35,7 @@ fn one_thread_on_256_cpus_is_at_its_limit_and_nobody_would_see_it_in_the_mean() 
 
 #[test]
 fn room_on_cpus_that_the_copies_may_not_use_is_none_of_theirs() {
-    // On 4 of 256 CPUs: linear up to 4 copies, level from there, and nearly all of the machine idle.
+    // On 4 of 256 CPUs: linear up to 4 copies, constant from there, and nearly all of the machine idle.
     let mut few = machine(256, &[1, 2, 3, 4, 8, 16], |n| 10.0 * f64::from(n.min(4)), true);
     for run in few.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
         run.series.iter_mut().filter(|s| s.name == "cpus").for_each(|s| s.value = 4.0);
@@ -125,7 +125,7 @@ fn intervals_that_overlap_are_no_agreement() {
     }
 }
 
-/// A machine with 16 CPUs and a share of noise that a round shares, and as much of each level.
+/// Scale run of a machine with 16 CPUs, with noise that a round shares, and as much separate for each level.
 fn measured(work: impl Fn(u32) -> f64, share: f64, seed: u64) -> analysis::scale::Scale {
     let mut run = machine(16, &[1, 2, 4, 8, 16], work, true);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -143,7 +143,7 @@ fn measured(work: impl Fn(u32) -> f64, share: f64, seed: u64) -> analysis::scale
 
 #[test]
 fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
-    // All copies of the first machine do so many times as much as one would make one expect.
+    // All copies of the first machine do `times` as much as one copy suggests.
     let said_to_agree = |times: f64| {
         let machine = |of_all: f64, seed: u64| {
             measured(|n| 10.0 * f64::from(n) * if n > 1 { of_all } else { 1.0 }, 0.01, seed)
@@ -164,7 +164,7 @@ fn machines_that_do_not_agree_within_5_percent_are_rarely_said_to() {
 
 #[test]
 fn the_interval_of_times_the_work_of_one_holds_the_truth() {
-    /// A name, what so many copies do, and how many times the work of one the best number of copies does.
+    /// Name, work by number of copies, and the best number's work divided by that of one.
     type Truth = (&'static str, fn(u32) -> f64, f64);
     let truths: [Truth; 3] = [
         ("rises", f64::from, 16.0),
@@ -198,7 +198,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
             || caveat.starts_with("2 copies have an efficiency of 113 %"),
         "{caveat}"
     );
-    // Of two rounds, chance may be all of it.
+    // With two rounds, chance may explain all of it.
     let mut few = faster.clone();
     let blocks: Vec<u32> = few.trials.iter().map(|trial| trial.block).collect();
     few.attempts.retain(|attempt| blocks[attempt.trial as usize] <= 2);
@@ -216,7 +216,7 @@ fn an_efficiency_over_100_percent_has_a_caveat_and_the_error_of_weights_is_in_th
     let ends = |scale: &analysis::scale::Scale| scale.levels[1].work_per_s.clone().unwrap().1.unwrap();
     assert!((ends(&with).1 / ends(&without).1 - 1.1).abs() < 1e-9 && ends(&with).0 < ends(&without).0);
     assert!(with.caveats[0].contains("known to 10.0 %"), "{:?}", with.caveats);
-    // Known to less, they say nothing about many copies beside one.
+    // Less certain weights do not allow comparing many copies with one.
     for run in weighed.attempts.iter_mut().filter_map(|a| a.run.as_mut()) {
         run.series.iter_mut().filter(|s| s.name == "unit_work_error_ratio").for_each(|s| s.value = 0.408);
     }

@@ -1,4 +1,4 @@
-//! Sweeps over buffer sizes that were never measured: their truth is known.
+//! Synthetic sweeps over buffer sizes with known truth.
 
 mod reads;
 
@@ -25,7 +25,7 @@ fn a_smooth_curve_on_a_still_machine_has_nothing_to_tell() {
 
 #[test]
 fn a_machine_that_is_slower_now_and_then_has_shifts_by_time_and_none_by_size() {
-    // Slower by 40 % for 0.7 s, and then not.
+    // Slower by 40 % for 0.7 s, then at full speed for 0.7 s.
     let slowness = |t: f64| if t % 1.4 < 0.7 { 1.4 } else { 1.0 };
     for seed in 11..=15 {
         let cell = cell(&Machine { seed, call_ns: smooth, slowness });
@@ -38,7 +38,7 @@ fn a_machine_that_is_slower_now_and_then_has_shifts_by_time_and_none_by_size() {
 fn beside_a_speed_that_changes_costs_and_plateau_have_no_interval_and_it_is_said() {
     let two_speeds = |t: f64| if t % 1.4 < 0.7 { 1.2 } else { 1.0 };
     let wanders = |t: f64| 1.0 + 0.05 * (t * 2.0).sin();
-    // About three rounds of one speed, and then three of the other.
+    // About three rounds at one speed, then three at the other.
     let later = |t: f64| if t > 2.4 { 1.1 } else { 1.0 };
     let machines: [fn(f64) -> f64; 3] = [two_speeds, wanders, later];
     for slowness in machines {
@@ -48,7 +48,7 @@ fn beside_a_speed_that_changes_costs_and_plateau_have_no_interval_and_it_is_said
             let (cost, shape) = (cell.cost.unwrap(), cell.shape.unwrap());
             let all = [cost.call_ns, cost.byte_ns, cost.page_ns, shape.plateau_bytes_per_s];
             assert!(all.iter().all(|e| e.interval.is_none()), "{seed}: {cost:?} {shape:?}");
-            // By 10 % either way in all of them.
+            // 10 % either way in all of them.
             let speed = cell.speed.unwrap();
             assert!(
                 speed.high / speed.low > 1.05 && speed.low > 0.8 && speed.high < 1.25,

@@ -1,5 +1,5 @@
-//! `dder` on simulated sweeps with a known shift: how often the shift is found, how wrong its place and size are, and
-//! which cause is named.
+//! `dder` on simulated sweeps with a known shift: rate of detection, errors of its position and size, and the
+//! named cause.
 
 use bakeoff_analysis::sweep::{Cell, sweep};
 use rand_chacha::ChaCha8Rng;
@@ -10,14 +10,15 @@ use record::series::Sample;
 use crate::reads_at_every_size::reads::{Machine, measured, smooth, still};
 use crate::share;
 
-/// Its name, the time of a call, and how much slower calls are from 32,768 bytes on.
+/// Name, time of a call, and slowdown of calls from 32,768 bytes on.
 type Shift = (&'static str, fn(u64) -> f64, f64);
 
 fn later(size: u64, by: f64) -> f64 {
     smooth(size) * if size > 32_768 { by } else { 1.0 }
 }
 
-/// Prints how often a shift by size is found, the errors of its place and size, and how often none is reported.
+/// Prints how often a shift by size is found, the errors of its position and size, and how often no shift is
+/// reported.
 pub(crate) fn by_size(experiments: u64) {
     println!(
         "| truth | found alone | found beside others | place within 1 % | size within a quarter of it | said to have none |"
@@ -57,7 +58,7 @@ fn two_speeds(at_s: f64) -> f64 {
     if at_s % 1.4 < 0.7 { 1.2 } else { 1.0 }
 }
 
-/// The share of the CPUs that other work used in a quarter of a second, from the time of its end.
+/// Share of the CPUs that other work used in a quarter of a second, from the end of that interval.
 type Others = fn(&mut ChaCha8Rng, f64) -> f64;
 
 /// Adds the CPU use of other work to a sweep.
@@ -77,7 +78,7 @@ fn beside(mut run: Bakeoff, others: Others, seed: u64) -> Bakeoff {
     run
 }
 
-/// Prints which causes are named for a shift by time, on a machine with two speeds.
+/// Prints the causes named for a shift by time, on a machine with two speeds.
 pub(crate) fn causes(experiments: u64) {
     println!("| what others do | shifts by time | of them, others are named |");
     println!("|---|---|---|");
@@ -110,17 +111,17 @@ fn waves(size: u64) -> f64 {
     smooth(size) * (1.0 + 0.02 * (std::f64::consts::TAU * size as f64 / 3_000.0).sin())
 }
 
-/// Half of the largest size has 98.2 % of the plateau: it does not rise.
+/// Half of the largest size has 98.2 % of the plateau: the curve does not rise.
 fn level(size: u64) -> f64 {
     200.0 + 0.1 * size as f64
 }
 
-/// It has 95.8 %, and does.
+/// Half of the largest size has 95.8 % of the plateau: the curve rises.
 fn rising(size: u64) -> f64 {
     500.0 + 0.1 * size as f64
 }
 
-/// Other sentences with a number, each of a truth that has one.
+/// Prints the accuracy of the other sentences with a number, each for a truth with a known number.
 pub(crate) fn others(experiments: u64) {
     let of = |name: &str,
               call_ns: fn(u64) -> f64,
@@ -133,7 +134,7 @@ pub(crate) fn others(experiments: u64) {
     println!("|---|---|");
     of("multiples of 4096 bytes are slower, and no other number is named", slower_multiples, still, &|c| {
         let named: Vec<u64> = c.multiples.iter().filter(|m| m.is_period).map(|m| m.of_bytes).collect();
-        // Those of 8,192 and 16,384 are among them, and are unlike the multiples of 2,048 too.
+        // The multiples of 8,192 and 16,384 are among them, and also differ from the multiples of 2,048.
         Some(named == [4_096])
     });
     of("by 10.0 %, in its interval", slower_multiples, still, &|c| {

@@ -1,4 +1,5 @@
-//! The laws of `scale`: coverage of the intervals of their parameters, and false alarms about laws, peaks, cliffs and falls.
+//! Laws of `scale`: coverage of the intervals of their parameters, and false alarms about laws, peaks, cliffs
+//! and falls.
 
 use bakeoff_analysis::usl::{Curve, Law, Scaling, Series, scaling};
 use rand_chacha::ChaCha8Rng;
@@ -6,12 +7,12 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::{noise, share};
 
-/// What the noise of an experiment is like.
+/// Noise of an experiment.
 #[derive(Debug, Clone, Copy)]
 enum Noise {
     /// 2 % that a round shares, and 2 % of each level.
     Even,
-    /// The same, and one level in ten is 10 % slower: other work that came and went.
+    /// Even noise, and one level in ten 10 % slower: other work that came and went.
     Hiccups,
 }
 
@@ -30,7 +31,7 @@ const LEVELS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 const AMDAHL: Curve = Curve { lambda: 100.0, sigma: 0.05, kappa: 0.0 };
 const USL: Curve = Curve { lambda: 100.0, sigma: 0.02, kappa: 0.002 };
 
-/// `rounds` rounds of `truth`.
+/// Fit of `rounds` rounds of `truth`.
 fn measured(truth: &dyn Fn(f64) -> f64, rounds: usize, kind: Noise, seed: u64) -> Scaling {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut one = || -> Series {
@@ -46,7 +47,7 @@ fn measured(truth: &dyn Fn(f64) -> f64, rounds: usize, kind: Noise, seed: u64) -
     scaling(&series, 16.0)
 }
 
-/// How often intervals hold the truth.
+/// Prints how often intervals hold the truth.
 pub(crate) fn intervals(experiments: u64) {
     println!("| noise | rounds | lambda | contention (Amdahl) | coherency (USL) | peak (USL) |");
     println!("|---|---|---|---|---|---|");
@@ -74,7 +75,7 @@ pub(crate) fn intervals(experiments: u64) {
     }
 }
 
-/// How often a sentence is printed that is not true.
+/// Prints how often a false sentence is printed.
 pub(crate) fn false_alarms(experiments: u64) {
     println!(
         "| noise | rounds | a peak of a linear machine | Amdahl or USL of a linear machine | USL of Amdahl's | a cliff past 8 | a fall of equal levels | hiccups named |"
@@ -98,7 +99,7 @@ pub(crate) fn false_alarms(experiments: u64) {
     }
 }
 
-/// `rounds` of a curve, with noise that a round shares and noise of each level.
+/// Fit of `rounds` rounds of a curve, with noise that a round shares and noise of each level.
 fn with_noise(truth: Curve, rounds: usize, (shared, own): (f64, f64), seed: u64) -> Scaling {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut one = || -> Series {
@@ -109,7 +110,7 @@ fn with_noise(truth: Curve, rounds: usize, (shared, own): (f64, f64), seed: u64)
     scaling(&series, 16.0)
 }
 
-/// Prints which law is chosen where the laws hardly differ, and how often a printed interval misses the truth.
+/// Prints the chosen law for laws that hardly differ, and how often a printed interval misses the truth.
 pub(crate) fn choice(experiments: u64) {
     println!(
         "| contention, coherency | noise | linear | Amdahl | USL | a printed interval misses its truth |"
@@ -130,7 +131,7 @@ pub(crate) fn choice(experiments: u64) {
                 let may_be = |law: Law| of(law).last.clone().expect("there are six rounds");
                 match law {
                     Law::Linear => outside(may_be(Law::Amdahl), sigma),
-                    // Its contention is said to hold if coherency is 0.
+                    // The printed contention of Amdahl's law holds only if coherency is 0.
                     Law::Amdahl => {
                         outside(may_be(Law::Usl), kappa) || kappa <= 0.0 && outside(intervals[1], sigma)
                     }

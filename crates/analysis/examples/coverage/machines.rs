@@ -1,4 +1,4 @@
-//! `scale --compare`: the ratio of two machines, and the sentence about it. And the interval of a level.
+//! `scale --compare`: the ratio of two machines, the sentence about it, and the interval of a level.
 
 #[path = "../../tests/copies/mod.rs"]
 pub(crate) mod copies;
@@ -13,12 +13,12 @@ use crate::{noise, share};
 
 const LEVELS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// A machine that does `work`, with 2 % of noise that a round shares and 2 % of each level.
+/// Scale run of a machine that does `work`, with 2 % of noise that a round shares and 2 % of each level.
 fn measured(work: impl Fn(f64) -> f64, seed: u64) -> Scale {
     with_noise(work, 0.02, seed)
 }
 
-/// The same with a share of each kind of noise.
+/// Scale run with `share` of either kind of noise.
 fn with_noise(work: impl Fn(f64) -> f64, share: f64, seed: u64) -> Scale {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut run = machine(16, &LEVELS, |n| work(f64::from(n)), false);
@@ -27,7 +27,7 @@ fn with_noise(work: impl Fn(f64) -> f64, share: f64, seed: u64) -> Scale {
     for attempt in &mut run.attempts {
         let Some(index) = run.trials.iter().position(|t| t.index == attempt.trial) else { continue };
         let shared = rounds[blocks[index] as usize];
-        // The synthetic machine does a little more in each round; here noise alone makes rounds differ.
+        // The synthetic machine does a little more in each round; here only noise makes rounds differ.
         let even = 1.0 + 0.001 * f64::from(blocks[index]);
         let factor = (shared + share * noise(&mut random)).exp() / even;
         let series = attempt.run.iter_mut().flat_map(|run| &mut run.series);
@@ -52,10 +52,10 @@ fn slower_alone(n: f64) -> f64 {
     if n <= 1.0 { rising(n) * 0.8 } else { rising(n) }
 }
 
-/// Its name, and what so many copies do.
+/// Name, and work by number of copies.
 type Machine = (&'static str, fn(f64) -> f64);
 
-/// Six rounds of each.
+/// Prints how often two machines are found to differ, with six rounds of each.
 pub(crate) fn two(experiments: u64) {
     println!(
         "| machines | work/s of the last level | ratio of one copy | ratio of all | surely unlike at one | surely unlike at all | seduces or misleads |"
@@ -91,7 +91,7 @@ pub(crate) fn two(experiments: u64) {
     }
 }
 
-/// How often two machines are said to agree, by how much they do: six rounds of each.
+/// Prints how often two machines are reported to agree, by their true ratio: six rounds of each.
 pub(crate) fn agreeing(experiments: u64) {
     println!(
         "| all copies over one copy, of the first machine over the second | noise | agree within 5 % | cannot be told | misleads or seduces |"

@@ -1,7 +1,8 @@
-//! How often intervals hold the truth, and how often sentences raise a false alarm: by simulation.
+//! Coverage of intervals and false alarms of sentences, by simulation.
 //!
-//! `cargo run --release -p bakeoff-analysis --example coverage -- [EXPERIMENTS [TABLE...]]` prints the tables of `docs/validation.md`.
-//! Every truth is known, every seed fixed. A share of 1000 experiments has a standard error of 0.7 points at 95 %.
+//! `cargo run --release -p bakeoff-analysis --example coverage -- [EXPERIMENTS [TABLE...]]` prints the tables
+//! of `docs/validation.md`. Every truth is known, every seed fixed. A share of 1000 experiments has a
+//! standard error of 0.7 points at 95 %.
 
 #![expect(clippy::print_stdout, reason = "its output is the tables")]
 #![expect(
@@ -19,12 +20,13 @@ mod reads_at_every_size;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng as _;
 
-/// Normal by the sum of twelve uniform values.
+/// Normal draw as the sum of twelve uniform values.
 fn noise(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
 
-/// In which share of the experiments `is` holds; those that yield `None` do not count, and are named.
+/// Share of the experiments in which `is` holds. Those that yield `None` do not count, and the rest is
+/// printed as their number.
 fn share(experiments: u64, is: impl Fn(u64) -> Option<bool>) -> String {
     let all: Vec<bool> = (0..experiments).filter_map(is).collect();
     let held = 100.0 * all.iter().filter(|held| **held).count() as f64 / all.len().max(1) as f64;
@@ -35,7 +37,7 @@ fn share(experiments: u64, is: impl Fn(u64) -> Option<bool>) -> String {
     }
 }
 
-/// Prints a table of so many experiments.
+/// Prints a table of the given number of experiments.
 type Print = fn(u64);
 
 fn main() {
@@ -43,7 +45,7 @@ fn main() {
     let number: Option<u64> = words.first().and_then(|word| word.parse().ok());
     let wanted = words.split_off(usize::from(number.is_some()));
     let experiments = number.unwrap_or(1_000);
-    // A sweep is a hundred times as much work as a law.
+    // A sweep takes a hundred times as much work as a law.
     let tables: [(&str, Print); 14] = [
         ("laws", laws::intervals),
         ("alarms", laws::false_alarms),

@@ -1,4 +1,5 @@
-//! The sentences of `scale` that have no interval: about one copy, about many beside it, and about an efficiency over 100 %.
+//! Sentences of `scale` without an interval: about one copy, about many copies against one, and about an
+//! efficiency over 100 %.
 
 use bakeoff_analysis::scale::{Scale, scale};
 use rand_chacha::ChaCha8Rng;
@@ -7,10 +8,10 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use crate::machines::copies::machine;
 use crate::{noise, share};
 
-/// CPUs that a copy keeps busy in a round, from 1 on.
+/// CPUs that a copy keeps busy in a round; rounds count from 1.
 type Busy = fn(&mut ChaCha8Rng, u32) -> f64;
 
-/// Two CPUs and six rounds of one copy, whose rate has noise of 2 %.
+/// Two CPUs and six rounds of one copy; its rate has noise of 2 %.
 fn alone(busy: Busy, seed: u64) -> Scale {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut run = machine(2, &[1], |_| 10.0, true);
@@ -27,7 +28,7 @@ fn alone(busy: Busy, seed: u64) -> Scale {
     scale(&run)
 }
 
-/// What one copy uses, and whether it is at its limit.
+/// Prints how often one copy is reported at its limit, and the error of its reported use.
 pub(crate) fn one(experiments: u64) {
     println!("| a copy | the limit of a single thread is named | what it uses is within 1 % of itself |");
     println!("|---|---|---|");
@@ -62,16 +63,16 @@ fn unit(random: &mut ChaCha8Rng) -> f64 {
     random.next_u64() as f64 / u64::MAX as f64
 }
 
-/// How a level's rate in a round differs from the truth.
+/// Difference of a level's rate in a round from the truth.
 #[derive(Debug, Clone, Copy)]
 struct Noise {
-    /// Of each kind: what a round shares, and each level's own.
+    /// Standard deviation of either kind: shared by a round, and separate for each level.
     share: f64,
     /// Probability that other work makes a level 10 % slower.
     hiccups: f64,
 }
 
-/// A machine of 16 CPUs.
+/// Scale run of a machine with 16 CPUs.
 fn many(work: fn(f64) -> f64, kind: Noise, rounds: u32, seed: u64) -> Scale {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut run = machine(16, &[1, 2, 4, 8, 16], |n| work(f64::from(n)), true);
@@ -89,7 +90,7 @@ fn many(work: fn(f64) -> f64, kind: Noise, rounds: u32, seed: u64) -> Scale {
     scale(&run)
 }
 
-/// Its name, and what so many copies do.
+/// Name, and work by number of copies.
 type Truth = (&'static str, fn(f64) -> f64);
 
 /// Prints how often the interval holds the truth, and how often each sentence about many copies is printed.

@@ -37,7 +37,7 @@ fn measured(start: Start, seed: u64) -> Bakeoff {
     })
 }
 
-/// How long a start of a program takes, in nanoseconds; the number of its round.
+/// Duration of a program start in nanoseconds, by round number.
 type Start = fn(&mut ChaCha8Rng, u32) -> f64;
 
 fn even(random: &mut ChaCha8Rng, _: u32) -> f64 {
@@ -48,7 +48,7 @@ fn with_a_tail(random: &mut ChaCha8Rng, _: u32) -> f64 {
     1e6 * (0.5 * noise(random).max(-1.0)).exp()
 }
 
-/// A share of the starts takes twice as long.
+/// `share_pct` percent of the starts take twice as long.
 fn two_modes(random: &mut ChaCha8Rng, share_pct: u64) -> f64 {
     even(random, 0) * if random.next_u64() % 100 < share_pct { 2.0 } else { 1.0 }
 }
@@ -57,7 +57,7 @@ fn slower_later(random: &mut ChaCha8Rng, round: u32) -> f64 {
     even(random, round) * if round > 3 { 1.1 } else { 1.0 }
 }
 
-/// Starts of a program: the middle of each round.
+/// Prints coverage and width of the interval of the median start.
 pub(crate) fn starts(experiments: u64) {
     println!("| time of a start | its interval holds the median | width of the interval |");
     println!("|---|---|---|");

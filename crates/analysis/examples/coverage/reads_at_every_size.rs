@@ -1,4 +1,4 @@
-//! `dder`: costs, plateau, knee and peak; shifts, bands and multiples; two sweeps against each other.
+//! `dder`: costs, plateau, knee and peak; shifts, bands and multiples; comparison of two sweeps.
 
 #[path = "../../tests/reads/mod.rs"]
 pub(crate) mod reads;
@@ -8,7 +8,7 @@ use reads::{Machine, measured, smooth, still};
 
 use crate::share;
 
-/// Rises to 51,200 bytes, and falls from there on: the peak is where the formula has it.
+/// Bandwidth rises to 51,200 bytes and falls from there on: the formula fixes the peak.
 fn peaked(size: u64) -> f64 {
     let size = size as f64;
     350.0 + 0.01 * size + 0.01 * (size - 51_200.0).max(0.0)
@@ -16,7 +16,7 @@ fn peaked(size: u64) -> f64 {
 
 const PAGE: u64 = 4_096;
 
-/// Pages that a call meets, mean over where it starts.
+/// Pages that a call spans, mean over its start offsets.
 fn pages(size: u64) -> f64 {
     let (mut a, mut b) = (size, PAGE);
     while b > 0 {
@@ -25,17 +25,17 @@ fn pages(size: u64) -> f64 {
     1.0 + (size - a) as f64 / PAGE as f64
 }
 
-/// Each page costs as well.
+/// Calls with a cost per page.
 fn paged(size: u64) -> f64 {
     400.0 + 0.03 * size as f64 + 20.0 * pages(size)
 }
 
-/// Copies that start at a line of the cache are faster.
+/// Copies that start at a cache line are faster.
 fn lined(size: u64) -> f64 {
     300.0 + if size.is_multiple_of(64) { 0.018 } else { 0.020 } * size as f64
 }
 
-/// All of it, and hardly a cost of the call.
+/// All of these costs, and hardly a cost of the call itself.
 fn all_of_it(size: u64) -> f64 {
     20.0 + if size.is_multiple_of(64) { 0.025 } else { 0.030 } * size as f64 + 40.0 * pages(size)
 }
@@ -45,17 +45,17 @@ fn two_speeds(at_s: f64) -> f64 {
     if at_s % 1.4 < 0.7 { 1.2 } else { 1.0 }
 }
 
-/// Faster and slower by 5 %, slowly: a clock frequency that wanders.
+/// Faster and slower by 5 %, slowly: a drifting clock frequency.
 fn wanders(at_s: f64) -> f64 {
     1.0 + 0.05 * (at_s * 2.0).sin()
 }
 
-/// By 2 % from the first call to the last.
+/// Slower by 2 % from the first call to the last.
 fn drifts(at_s: f64) -> f64 {
     1.0 + 0.02 * (at_s / 4.6 - 0.5)
 }
 
-/// By 10 % in the last three rounds.
+/// Slower by 10 % in the last three rounds.
 fn later(at_s: f64) -> f64 {
     if at_s > 2.4 { 1.1 } else { 1.0 }
 }
@@ -68,16 +68,16 @@ pub(crate) fn holds(estimate: Estimate, truth: f64) -> Option<bool> {
     estimate.interval.map(|(low, high)| (low..=high).contains(&truth))
 }
 
-/// The bandwidth of the truth, greatest over the sizes.
+/// Size and value of the greatest true bandwidth.
 fn greatest(call_ns: fn(u64) -> f64) -> (f64, f64) {
     let of = |size: u64| (size as f64, size as f64 / call_ns(size) * 1e9);
     (1..=102_400).map(of).max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are sizes")
 }
 
-/// Its name, the time of a call, and how much slower the machine is at a moment.
+/// Name, time of a call by size, and slowdown of the machine by time.
 type Case = (&'static str, fn(u64) -> f64, fn(f64) -> f64);
 
-/// One sweep of six rounds.
+/// Prints the accuracy of the findings of one sweep with six rounds.
 pub(crate) fn one(experiments: u64) {
     println!(
         "| truth | a call | bytes and pages | plateau | knee | peak within 1 % | its size | a shift by size | a band | a multiple | a shift by time | unsteady |"
@@ -124,7 +124,7 @@ pub(crate) fn one(experiments: u64) {
     }
 }
 
-/// Each cost of a call; a thread for each truth.
+/// Prints the accuracy of each cost of a call; one thread per truth.
 pub(crate) fn costs(experiments: u64) {
     println!("| truth | a call | a byte | a byte at multiples of 64 | a page |");
     println!("|---|---|---|---|---|");
@@ -159,7 +159,7 @@ fn cost_row((name, call_ns, slowness): Case, truth: [f64; 4], experiments: u64) 
     )
 }
 
-/// A sweep against another one.
+/// Prints the verdicts of comparing two sweeps.
 pub(crate) fn two(experiments: u64) {
     println!(
         "| truth of the two | same | different | inconclusive | the band holds the truth at every size |"

@@ -1,20 +1,20 @@
-//! Bands of the size curve: what repeats from size to size.
+//! Bands of the size curve: repetitions along the sizes.
 
 use crate::period::{Period, amplitudes, periods};
 
 use super::detrended;
 
-/// Something that repeats along the sizes.
+/// A repetition along the sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Band {
-    /// After how many bytes: the period that all its waves fit into a whole number of times.
+    /// Period in bytes: each wave fits into it a whole number of times.
     pub period_bytes: f64,
-    /// The waves that it is made of, the strongest first; never none.
+    /// Waves of the band, the strongest first; at least one.
     pub waves: Vec<Period>,
 }
 
 impl Band {
-    /// How often each of the waves fits into the period: 1 is the period itself.
+    /// Number of times that each wave fits into the period: 1 is the period itself.
     pub fn harmonics(&self) -> impl Iterator<Item = u32> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a dozen")]
         let times = |w: &Period| (self.period_bytes / w.length).round() as u32;
@@ -26,19 +26,19 @@ impl Band {
         self.waves[0].amplitude
     }
 
-    /// Share of the variance that all waves take away.
+    /// Share of the variance that all waves explain.
     pub fn strength(&self) -> f64 {
         self.waves.iter().map(|w| w.strength).sum()
     }
 }
 
-/// Waves of one period that are told of more are none.
+/// Highest harmonic: waves that need more to share a period do not belong together.
 const HARMONICS_MAX: u32 = 12;
-/// The probability of a false alarm in all rounds, and in each half of them.
+/// False-alarm probability in all rounds, and in each half of them.
 const ALPHA: f64 = 0.01;
 const ALPHA_OF_HALF: f64 = 0.05;
 
-/// The bands of `curve` whose waves both halves of the rounds have, too.
+/// Bands of `curve` with waves that both halves of the rounds also show.
 pub(super) fn bands(bent: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) -> Vec<Band> {
     let (Some(halves), Some(first), Some(last)) = (halves, bent.first(), bent.last()) else {
         return Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn bands(bent: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) 
     let curve = &detrended(bent);
     let span = last.0 - first.0;
     let shortest = 4.0 * span / curve.len() as f64;
-    // Longer ones are bends of the curve, which were taken out.
+    // Longer periods are bends of the curve, which were removed.
     let longest = span / 12.0;
     let of = |points: &[(f64, f64)], alpha| periods(points, shortest, longest, alpha);
     let seen: Vec<Vec<Period>> = halves.iter().map(|half| of(&detrended(half), ALPHA_OF_HALF)).collect();
@@ -60,16 +60,17 @@ pub(super) fn bands(bent: &[(f64, f64)], halves: Option<&[Vec<(f64, f64)>; 2]>) 
     grouped(found, span, longest)
 }
 
-/// Waves that fit into one period a whole number of times are one band.
+/// Groups waves that fit into one period a whole number of times.
 ///
-/// A curve that repeats is no sine, and its periodogram has a line at every harmonic, sometimes none at the period
-/// itself. The period is the shortest one into which the strongest wave and most of the others fit.
+/// A repeating curve is not a sine: its periodogram has a line at every harmonic, sometimes without one at
+/// the period itself. The period is the shortest one into which the strongest wave and most of the others
+/// fit.
 fn grouped(mut waves: Vec<Period>, span: f64, longest: f64) -> Vec<Band> {
     let mut bands = Vec::new();
     while let Some(strongest) = waves.first().copied() {
         let fits = |period: f64, wave: &Period| {
             let times = period / wave.length;
-            // Two lengths are told apart by one over the span.
+            // Two lengths are distinguishable if their frequencies differ by one over the span.
             (times - times.round()).abs() < (1.5 * period / span).min(0.25)
                 && (1.0..=12.5).contains(&times.round())
         };
@@ -86,7 +87,7 @@ fn grouped(mut waves: Vec<Period>, span: f64, longest: f64) -> Vec<Band> {
         let mut band = Band { period_bytes, waves: Vec::new() };
         for wave in of_band {
             let times = (period_bytes / wave.length).round();
-            // What is found again is what the first sine left of it.
+            // A second match is the residue of the first sine.
             if band.waves.iter().all(|w| ((period_bytes / w.length).round() - times).abs() > 0.5) {
                 band.waves.push(wave);
             }
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use crate::chance::SplitMix;
 
-    /// 1,700 sizes with noise of 1 %, and what `tooth` adds.
+    /// A curve of 1,700 sizes with noise of 1 %, plus `tooth`.
     fn curve(seed: u64, tooth: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
         let mut chance = SplitMix(seed);
         let mut point = |i: u32| {

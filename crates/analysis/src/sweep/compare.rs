@@ -1,4 +1,4 @@
-//! Two sweeps: the same sizes, one machine, kernel or setting against another.
+//! Comparison of two sweeps over the same sizes: of two machines, kernels or settings.
 
 use record::bakeoff::Bakeoff;
 use record::missing::{Maybe, Missing};
@@ -11,15 +11,16 @@ use crate::usl::SERIES_MIN;
 /// One cell of a sweep against the same cell of another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versus {
-    /// By which call.
+    /// Call.
     pub how: String,
-    /// Of which data.
+    /// Data.
     pub data: String,
-    /// The ratio over the sizes, with a band that holds all of it at once; missing where one lacks the cell or rounds.
+    /// The ratio over the sizes, with a simultaneous band; missing if either lacks the cell or has too few
+    /// rounds.
     pub places: Maybe<Vec<Place>>,
-    /// What may be claimed, in a sentence.
+    /// Conclusion in a sentence.
     pub verdict: String,
-    /// Whether the two are the same, as far as the band can see; `None` where it sees too little.
+    /// Whether the two are the same within the band; `None` if the band is too wide.
     pub same: Option<bool>,
 }
 
@@ -28,7 +29,7 @@ pub struct Versus {
 pub struct Place {
     /// Smallest and largest size.
     pub sizes: (u64, u64),
-    /// This run's time of a call over the other's.
+    /// The first run's time of a call divided by the other's.
     pub ratio: f64,
     /// Lower edge of the band.
     pub low: f64,
@@ -36,20 +37,21 @@ pub struct Place {
     pub high: f64,
 }
 
-/// Stretches of sizes.
+/// Number of stretches of sizes.
 const PLACES: usize = 24;
-/// Probability that the band misses the curve anywhere, of which half is the level's and half the form's.
+/// Probability that the band misses the curve anywhere; half of it is for the level and half for the form.
 const ALPHA: f64 = 0.05;
-/// A difference inside this is none.
+/// Largest difference that counts as equal.
 const ROPE: f64 = 0.01;
-/// Half of a band, as a share, that is too wide to call two machines the same.
+/// Half width of a band, as a share, above which it cannot show equality.
 const TOO_WIDE: f64 = 0.15;
 
-/// Holds every cell of `a` against the same cell of `b`.
+/// Compares every cell of `a` with the same cell of `b`.
 ///
-/// Time of a call is the reference's time times the form; the form of a round is known well, but what the machine was
-/// like for a minute is one thing that all its rounds share. So the form's error is that of a mean over rounds, and the
-/// level's that of one round. The band is simultaneous by Bonferroni's inequality over the stretches.
+/// Time of a call is the reference's time (the level) times the form. The form of a round is known well, but
+/// all measurements of a round share the machine's state of that minute. So the form's error is that of a
+/// mean over rounds, and the level's that of one round. The band is simultaneous by Bonferroni's inequality
+/// over the stretches.
 pub fn versus(a: &Bakeoff, b: &Bakeoff) -> Vec<Versus> {
     let cells = sweep(a).cells;
     cells
@@ -95,7 +97,7 @@ fn verdict(places: &Maybe<Vec<Place>>) -> (String, Option<bool>) {
     (text, Some(false))
 }
 
-/// What a round says: the level of its reference, and the form of its curve, stretch by stretch.
+/// Level of a round's reference, and the form of its curve, stretch by stretch.
 struct Said {
     level: f64,
     form: Vec<f64>,
@@ -152,7 +154,7 @@ fn say(round: &Round, stretches: &[&[u64]]) -> Option<Said> {
     }
     let form = |stretch: &&[u64]| {
         let logs: Vec<f64> = stretch.iter().filter_map(|size| by_size.get(size)).copied().collect();
-        // Against what the sizes have in common, a wild point is nobody's form.
+        // The median over the common sizes keeps outliers out of the form.
         median(&logs)
     };
     let form = stretches.iter().map(form).collect::<Option<_>>()?;

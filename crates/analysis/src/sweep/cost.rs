@@ -8,29 +8,30 @@ use super::curve::{Estimate, estimate};
 use crate::robust::mad;
 use crate::usl::solve;
 
-/// The costs of a call, none of them below 0.
+/// Costs of a call, each at least 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// Of the call itself.
+    /// Cost of the call itself.
     pub call_ns: Estimate,
-    /// Of each byte.
+    /// Cost of each byte.
     pub byte_ns: Estimate,
-    /// Of each byte where every call starts at a multiple of 64: copies are then faster on many machines, and this would
-    /// be taken for fewer pages. Missing where too few such sizes were measured; then it is that of all others.
+    /// Cost of each byte if every call starts at a multiple of 64. Many machines copy aligned lines faster,
+    /// which would otherwise look like fewer pages. Missing if too few such sizes were measured; then
+    /// `byte_ns` covers all sizes.
     pub aligned_byte_ns: Maybe<Estimate>,
-    /// Of each page that the bytes lie in. A size that is a multiple of much meets fewer pages than its neighbours; by
-    /// that alone pages and bytes are told apart.
+    /// Cost of each page that the bytes span. A size that is a multiple of a large power of two spans fewer
+    /// pages than its neighbors; only this distinguishes pages from bytes.
     pub page_ns: Estimate,
 }
 
 const PAGE: u64 = 4_096;
-/// Copies are made in lines of so many bytes.
+/// Copies work in lines of this many bytes.
 const LINE: u64 = 64;
-/// Fewer sizes that are multiples of a line do not tell their cost.
+/// Minimum number of sizes that are multiples of a line for a separate cost.
 const ALIGNED_MIN: usize = 8;
 
 impl Cost {
-    /// The time of a call of so many bytes.
+    /// Time of a call of `size` bytes.
     pub fn call_ns(&self, size: u64) -> f64 {
         let byte_ns =
             self.aligned_byte_ns.as_ref().ok().filter(|_| is_aligned(size)).unwrap_or(&self.byte_ns);
@@ -42,7 +43,7 @@ fn is_aligned(size: u64) -> bool {
     size.is_multiple_of(LINE)
 }
 
-/// Pages that `size` bytes lie in, mean over the places within a page that calls which follow each other meet.
+/// Pages that `size` bytes span, mean over the offsets within a page that consecutive calls meet.
 ///
 /// Those are the multiples of the greatest common divisor, each equally often.
 fn pages(size: u64) -> f64 {
@@ -53,11 +54,11 @@ fn pages(size: u64) -> f64 {
     1.0 + (size - a) as f64 / PAGE as f64
 }
 
-/// The costs, fitted round by round to relative errors; intervals are over rounds.
+/// Fits the costs round by round to relative errors; intervals are over rounds.
 ///
-/// A cost that would have to be below 0 for all rounds together is held at 0: sizes that bend otherwise than the sum of
-/// three costs do not make data travel for less than nothing. Which costs are held is decided for all rounds at once: a
-/// round's own noise is not cut off at 0, or a cost of nothing would come out surely over it.
+/// A cost that would be negative for all rounds together is held at 0, because sizes that deviate from the
+/// sum of three costs do not make data travel for less than nothing. The choice is made once for all rounds:
+/// cutting each round's noise off at 0 would make a cost of nothing look significantly positive.
 pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
     let rounds: Vec<&BTreeMap<u64, f64>> = rounds.iter().filter(|round| round.len() >= SIZES_MIN).collect();
     if rounds.is_empty() {
@@ -76,7 +77,8 @@ pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
                 fit(&round, knows_aligned, &|matrix, right| solve_some(matrix, right, free))
             })
             .collect();
-        // Rounds that weigh otherwise than all together may disagree about the sign of what is next to nothing.
+        // The rounds together weigh differently from each alone, so they may disagree about the sign of a
+        // tiny cost.
         let below = (0..COLUMNS).find(|i| fitted.iter().map(|f| f[*i]).sum::<f64>() < 0.0);
         match below {
             Some(i) => free[i] = false,
@@ -99,17 +101,18 @@ pub(super) fn cost(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Cost> {
 }
 
 const COLUMNS: usize = 4;
-/// Fewer are not fitted.
+/// Minimum number of sizes for a fit.
 const SIZES_MIN: usize = 12;
-/// Steps after which a fit no longer moves.
+/// Iterations after which a fit has converged.
 const STEPS: usize = 8;
 
 type Solver<'a> = &'a dyn Fn(&[[f64; COLUMNS]; COLUMNS], &[f64; COLUMNS]) -> [f64; COLUMNS];
 
-/// Weighted least squares of relative errors, wild points taken back step by step (Huber).
+/// Weighted least squares of relative errors, with outliers downweighted iteratively (Huber).
 ///
-/// An error is relative to the fit of the step before. Relative to the measured time it would count less where the time is
-/// too long by chance: with a standard deviation of `s`, every cost would be too low by 1.5 `s` squared.
+/// An error is relative to the previous iteration's fit. Relative to the measured time, times that are too
+/// long by chance would count less: with a standard deviation of `s`, every cost would be too low by 1.5 `s`
+/// squared.
 fn fit(points: &[(u64, f64)], knows_aligned: bool, solver: Solver<'_>) -> [f64; COLUMNS] {
     let columns = |size: u64| columns(size, knows_aligned);
     let mut weights = vec![1.0; points.len()];
@@ -138,16 +141,16 @@ fn fit(points: &[(u64, f64)], knows_aligned: bool, solver: Solver<'_>) -> [f64; 
     found
 }
 
-/// In units of one size, so that they can be solved for.
+/// Bytes are in units of a page, which keeps the matrix well conditioned.
 fn columns(size: u64, knows_aligned: bool) -> [f64; COLUMNS] {
     let bytes = size as f64 / PAGE as f64;
     let (byte, aligned) = if knows_aligned && is_aligned(size) { (0.0, bytes) } else { (bytes, 0.0) };
     [1.0, byte, aligned, pages(size)]
 }
 
-/// The least squares of normal equations with no value below 0.
+/// Least squares of normal equations without negative values.
 ///
-/// Some of the values are 0 and the others free; there are few enough to try every choice of which.
+/// Some of the values are 0 and the others free; there are few enough to try every combination.
 fn solve_from_zero(matrix: &[[f64; COLUMNS]; COLUMNS], right: &[f64; COLUMNS]) -> [f64; COLUMNS] {
     let explained = |x: &[f64; COLUMNS]| x.iter().zip(right).map(|(x, r)| x * r).sum::<f64>();
     (1..1_u32 << COLUMNS)
@@ -157,7 +160,7 @@ fn solve_from_zero(matrix: &[[f64; COLUMNS]; COLUMNS], right: &[f64; COLUMNS]) -
         .unwrap_or([0.0; COLUMNS])
 }
 
-/// The least squares of normal equations; what is not free is 0.
+/// Least squares of normal equations; values that are not free are 0.
 fn solve_some(
     matrix: &[[f64; COLUMNS]; COLUMNS],
     right: &[f64; COLUMNS],
@@ -187,7 +190,7 @@ mod tests {
         for (size, n) in [(1, 1.0), (4_096, 1.0), (2_048, 1.0), (8_192, 2.0), (6_144, 2.0), (4_097, 2.0)] {
             assert!((pages(size) - n).abs() < 1e-12, "{size}");
         }
-        // By walking: offsets 0, 4095, 8190, ... until they come round.
+        // By walking: offsets 0, 4095, 8190, ... until they repeat.
         let walked: u64 = (0..4_096_u64)
             .map(|k| {
                 let (first, last) = (k * 4_095, k * 4_095 + 4_094);
@@ -215,7 +218,7 @@ mod tests {
         assert!(cost(&[round.into_iter().take(11).collect()]).is_err());
     }
 
-    /// Sizes as a sweep has them.
+    /// Sizes of a typical sweep.
     fn sizes() -> impl Iterator<Item = u64> {
         (1..=1_600)
             .map(|i| i * 64 - 37)
@@ -224,7 +227,7 @@ mod tests {
 
     #[test]
     fn noise_moves_no_cost_to_one_side() {
-        // A tenth of noise makes a bias of its square show: 1.5 %.
+        // A tenth of noise makes a bias of its square visible: 1.5 %.
         let mut chance = crate::chance::SplitMix(1);
         let truth = |size: u64| 400.0 + 0.03 * size as f64 + 20.0 * pages(size);
         let mut round = || sizes().map(|n| (n, truth(n) * (1.0 + 0.1 * chance.normal()))).collect();
@@ -264,7 +267,8 @@ mod tests {
 
     #[test]
     fn no_cost_is_below_nothing() {
-        // A curve that falls at every page's end by more than its bytes cost: by least squares alone, bytes would pay.
+        // A curve that falls within every page by more than its bytes cost: least squares alone would give
+        // bytes a negative cost.
         let truth = |size: u64| 300.0 - 0.004 * size as f64 + 80.0 * pages(size);
         let rounds = vec![sizes().map(|n| (n, truth(n))).collect::<BTreeMap<_, _>>(); 6];
         let found = cost(&rounds).unwrap();

@@ -13,18 +13,18 @@ use crate::usl::SERIES_MIN;
 pub struct Estimate {
     /// Mean of the rounds.
     pub value: f64,
-    /// Its interval, Student's t; `None` of fewer than six rounds, which say next to nothing about the next one.
+    /// Student's t interval; `None` of fewer than six rounds, which say little about the next one.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Estimate {
-    /// Whether it is 0 in every round: a cost that its bound holds.
+    /// Whether the value is 0: a cost held at its bound.
     pub fn is_nothing(&self) -> bool {
         self.value <= 0.0
     }
 }
 
-/// The mean of some rounds' values.
+/// Mean of the rounds' values, with its interval.
 pub(super) fn estimate(values: &[f64]) -> Maybe<Estimate> {
     if values.is_empty() {
         return Err(Missing::because("no round was measured"));
@@ -36,17 +36,18 @@ pub(super) fn estimate(values: &[f64]) -> Maybe<Estimate> {
     Ok(Estimate { value, interval })
 }
 
-/// The form of the bandwidth over the sizes.
+/// Shape of the bandwidth over the sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
     /// Bandwidth of the largest tenth of the sizes, by a curve that never falls.
     pub plateau_bytes_per_s: Estimate,
-    /// The size from which the curve has 90 % of that.
+    /// Size at which the curve reaches 90 % of the plateau.
     pub knee_bytes: Estimate,
-    /// The size with the most, by the middle of about five neighbours; its interval spans the sizes that are not surely below it.
+    /// Size with the greatest bandwidth, by the median of about five neighbors; its interval spans the sizes
+    /// that are not certainly below it.
     pub peak_bytes: Estimate,
-    /// What it has: each round's own, at the place that the other rounds name. A round's own maximum would be its luck.
-    /// It has no interval, and is at least the plateau.
+    /// Bandwidth at the peak: each round's own, at the position that the other rounds choose, because a
+    /// round's own maximum is biased upwards. It has no interval, and is at least the plateau.
     pub peak_bytes_per_s: Estimate,
     /// Whether the curve still rises at the end: half the largest size has less than 97 % of the plateau.
     pub still_rises: bool,
@@ -54,10 +55,10 @@ pub struct Shape {
 
 const KNEE: f64 = 0.9;
 const RISES: f64 = 0.97;
-/// Fewer have no form.
+/// Minimum number of sizes for a shape.
 const SIZES_MIN: usize = 20;
 
-/// Each round's own form; intervals are over rounds.
+/// Shape of the rounds, fitted to each; intervals are over rounds.
 pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
     let rounds: Vec<&BTreeMap<u64, f64>> = rounds.iter().filter(|round| round.len() >= SIZES_MIN).collect();
     let all: Vec<One> = rounds.iter().filter_map(|round| one(round)).collect();
@@ -68,8 +69,8 @@ pub(super) fn shape(rounds: &[BTreeMap<u64, f64>]) -> Maybe<Shape> {
     let halfway = of(|o| o.halfway)?.value;
     let plateau = of(|o| o.plateau)?;
     let (peak_bytes, mut peak_bytes_per_s) = peak(&rounds)?;
-    // The plateau is a bandwidth that was reached, so the peak is at least that. Where rounds disagree about the place of the
-    // peak, its estimate comes out lower.
+    // The plateau is a bandwidth that was reached, so the peak is at least that. If rounds disagree about the
+    // position of the peak, its estimate is lower.
     peak_bytes_per_s.value = peak_bytes_per_s.value.max(plateau.value);
     Ok(Shape {
         plateau_bytes_per_s: plateau,
@@ -97,13 +98,14 @@ fn one(round: &BTreeMap<u64, f64>) -> Option<One> {
     Some(One { plateau, knee, halfway: rising[half] })
 }
 
-/// Sizes of a window that each round has, so that one wild value is no peak.
+/// Sizes per round in a window, so that one outlier does not make a peak.
 const WINDOW: usize = 5;
 
-/// The size with the most bandwidth, and what it has.
+/// Size with the greatest bandwidth, and its bandwidth.
 ///
-/// A maximum of noisy values is too high. So the place is chosen by the other rounds, and the round that did not choose it says
-/// what it has there. A size is surely below the peak if the round's value there is, by Student's t over the rounds.
+/// A maximum of noisy values is biased upwards. So the other rounds choose the position, and the left-out
+/// round provides the value. A size is certainly below the peak if the round's value there is, by Student's t
+/// over the rounds.
 fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
     let windows = windows(rounds);
     let few = || Missing::because("a peak needs twenty sizes that all rounds have about");
@@ -130,7 +132,7 @@ fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
     };
     let interval = (all.len() >= SERIES_MIN).then(|| {
         let within: Vec<usize> = (0..windows.len()).filter(may_be_it).collect();
-        // The middle of a window with the peak at its edge may be below that of its neighbour.
+        // The median of a window with the peak at its edge may be below that of its neighbor.
         let from = within.first().map(|w| windows[w.saturating_sub(1)].0 as f64);
         let to = within.last().map(|w| windows[(w + 1).min(windows.len() - 1)].1 as f64);
         (from.unwrap_or(value).min(value), to.unwrap_or(value).max(value))
@@ -139,13 +141,13 @@ fn peak(rounds: &[&BTreeMap<u64, f64>]) -> Maybe<(Estimate, Estimate)> {
     Ok((Estimate { value, interval }, Estimate { interval: None, ..estimate(&rates)? }))
 }
 
-/// Stretches of about so many sizes of each round, as their first and last size.
+/// Windows of about `WINDOW` sizes of each round, as their first and last size.
 fn windows(rounds: &[&BTreeMap<u64, f64>]) -> Vec<(u64, u64)> {
     let mut sizes: Vec<u64> = rounds.iter().flat_map(|round| round.keys().copied()).collect();
     sizes.sort_unstable();
     let mut windows: Vec<(u64, u64)> =
         sizes.chunks(WINDOW * rounds.len().max(1)).map(|chunk| (chunk[0], chunk[chunk.len() - 1])).collect();
-    // A size is in one of them only.
+    // A size is in only one window.
     for i in 1..windows.len() {
         windows[i].0 = windows[i].0.max(windows[i - 1].1 + 1);
     }
@@ -153,13 +155,13 @@ fn windows(rounds: &[&BTreeMap<u64, f64>]) -> Vec<(u64, u64)> {
     windows
 }
 
-/// The middle of ln of bandwidth in each window; `None` if the round lacks one.
+/// Median of ln of bandwidth in each window; `None` if the round lacks one.
 fn in_windows(round: &BTreeMap<u64, f64>, windows: &[(u64, u64)]) -> Option<Vec<f64>> {
     let rate = |(size, ns): (&u64, &f64)| (*size as f64 / ns * 1e9).ln();
     windows.iter().map(|(from, to)| median(&round.range(from..=to).map(rate).collect::<Vec<_>>())).collect()
 }
 
-/// The nearest curve that never falls: neighbours that do are pooled (Ayer and others, 1955).
+/// The nearest nondecreasing curve: falling neighbors are pooled (Ayer and others, 1955).
 fn never_falling(values: &[f64]) -> Vec<f64> {
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for value in values {
@@ -187,8 +189,8 @@ mod tests {
 
     #[test]
     fn knee_and_plateau_are_those_of_the_formula() {
-        // 500 ns + 0.1 ns a byte: the plateau of the last tenth is near 95,000 / 10,000 ns, and 90 % of it needs the
-        // size n with n / (500 + 0.1 n) = 0.9 x 9.5, by hand n = 29,500.
+        // 500 ns + 0.1 ns per byte: the plateau of the last tenth is near 95,000 / 10,000 ns, and 90 % of it
+        // needs the size n with n / (500 + 0.1 n) = 0.9 x 9.5, by hand n = 29,500.
         let round: BTreeMap<u64, f64> = (1..=1_000).map(|i| (i * 100, 500.0 + 10.0 * i as f64)).collect();
         let shape = shape(&vec![round; 6]).unwrap();
         assert!((shape.knee_bytes.value / 29_500.0 - 1.0).abs() < 0.02, "{shape:?}");
@@ -213,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Ways in which bandwidth goes over the sizes: its name, the bandwidth, and the smallest and largest size that has most of it.
+    /// Bandwidth curves: name, bandwidth by size, and the smallest and largest size with the maximum.
     type Truth = (&'static str, fn(f64) -> f64, [f64; 2]);
 
     const SIZES: u64 = 400;
@@ -239,7 +241,7 @@ mod tests {
         ("falls from the first size on", |size| 1.0 - 0.3 * size / 102_400.0, [256.0; 2]),
     ];
 
-    /// Shapes of sweeps of `rounds` rounds with so much noise, from fixed seeds.
+    /// Shapes of sweeps of `rounds` rounds with this noise, from fixed seeds.
     fn simulated((_, bandwidth, _): Truth, rounds: u64, noise: f64, sweeps: u64) -> Vec<Shape> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut uniform = move || {
@@ -255,8 +257,8 @@ mod tests {
         (0..sweeps).map(|_| shape(&(0..rounds).map(|_| round()).collect::<Vec<_>>()).unwrap()).collect()
     }
 
-    /// Shares of sweeps whose interval of the peak's size holds a size with most, all of them, and whose peak has the truth's
-    /// bandwidth to 1 %; in percent.
+    /// Percentages of sweeps with an interval of the peak's size that holds a size with the maximum, with one
+    /// that holds all of them, and with a peak within 1 % of the true bandwidth.
     fn peaks(truth: Truth, rounds: u64, noise: f64, sweeps: u64) -> [f64; 3] {
         let (_, bandwidth, [from, to]) = truth;
         let found = simulated(truth, rounds, noise, sweeps);

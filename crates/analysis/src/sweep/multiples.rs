@@ -1,4 +1,4 @@
-//! Sizes that are multiples of a number, against their neighbours.
+//! Sizes that are multiples of a number, compared with their neighbors.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use super::{EFFECT_MIN, Point};
 use crate::robust::mean_and_error;
 use crate::student::{p_two_sided, t_above};
 
-/// Sizes that are multiples of a number, against their neighbours.
+/// Effect of sizes that are multiples of a number, relative to their neighbors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Multiple {
     /// The number.
     pub of_bytes: u64,
-    /// Time of a call at a multiple over that at its two neighbours.
+    /// Time of a call at a multiple, divided by that at its two neighbors.
     pub ratio: f64,
-    /// Its 95 % interval, over the multiples.
+    /// Lower end of the 95 % interval, over the multiples.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Multiples that it rests on.
+    /// Number of multiples.
     pub n: usize,
-    /// Whether both halves of the rounds show it, and it is no chance.
+    /// Whether the effect is significant and both halves of the rounds show it.
     pub confirmed: bool,
-    /// Whether it is surely unlike that of half the number, and of nothing for the smallest: then the number itself is the
-    /// period of something, and not one of its divisors.
+    /// Whether the effect certainly differs from that of half the number, or from 0 for the smallest number:
+    /// then the number itself is a period, not one of its divisors.
     pub is_period: bool,
 }
 
 impl Multiple {
-    /// What its multiples are, in words.
+    /// Effect of the multiples in a sentence.
     pub fn sentence(&self) -> String {
         let of = self.of_bytes;
         if !self.confirmed {
@@ -45,15 +45,16 @@ impl Multiple {
     }
 }
 
-/// Multiples of these are held against their neighbours.
+/// Numbers of which the multiples are compared with their neighbors.
 const MULTIPLES: [u64; 5] = [1_024, 2_048, 4_096, 8_192, 16_384];
-/// Fewer multiples say nothing.
+/// Minimum number of multiples.
 const FEW: usize = 3;
-/// An effect has to be so unlikely by chance, all tests together; and once more in each half of the rounds.
+/// Level of significance, all tests together; and in each half of the rounds.
 const ALPHA: f64 = 0.01;
 const ALPHA_OF_HALF: f64 = 0.05;
 
-/// Every number with enough odd multiples: so that an effect of twice the number is not taken for its own.
+/// Effects of every number with enough odd multiples. Odd ones only, so that an effect of twice the number is
+/// not attributed to it.
 pub(super) fn multiples(whole: &[Point], halves: Option<&[Vec<Point>; 2]>) -> Vec<Multiple> {
     let mut found: Vec<Multiple> = Vec::new();
     let mut smaller: Option<[Vec<f64>; 3]> = None;
@@ -83,7 +84,7 @@ pub(super) fn multiples(whole: &[Point], halves: Option<&[Vec<Point>; 2]>) -> Ve
     found
 }
 
-/// The logarithm of the time of a call at each odd multiple over that at its neighbours.
+/// Log of the time of a call at each odd multiple, divided by that at its neighbors.
 fn effects(points: &[Point], of_bytes: u64) -> Vec<f64> {
     let by_size: BTreeMap<u64, f64> = points.iter().map(|p| (p.size_bytes, p.call_ns.ln())).collect();
     let odd = |n: &&u64| n.is_multiple_of(of_bytes) && !n.is_multiple_of(2 * of_bytes);
@@ -94,7 +95,8 @@ fn effects(points: &[Point], of_bytes: u64) -> Vec<f64> {
     by_size.keys().filter(odd).filter_map(effect).collect()
 }
 
-/// Whether effects differ by enough to be told, surely, and in both halves of the rounds the same way.
+/// Whether effects differ significantly, by a reportable amount, and in both halves of the rounds in the same
+/// direction.
 fn differ(a: &[Vec<f64>; 3], b: &[Vec<f64>; 3]) -> bool {
     let (by, p) = difference(&a[0], &b[0]);
     let in_half = |i: usize| {
@@ -104,7 +106,7 @@ fn differ(a: &[Vec<f64>; 3], b: &[Vec<f64>; 3]) -> bool {
     p < ALPHA / MULTIPLES.len() as f64 && by.abs() >= EFFECT_MIN && in_half(1) && in_half(2)
 }
 
-/// The difference of two means and its p value, of unequal spreads; a single value is known exactly.
+/// Difference of two means and its p value, with unequal variances; a single value counts as exact.
 fn difference(a: &[f64], b: &[f64]) -> (f64, f64) {
     if a.len() < FEW || b.is_empty() {
         return (0.0, 1.0);
@@ -122,8 +124,8 @@ mod tests {
     use super::*;
     use crate::chance::SplitMix;
 
-    /// Every multiple of 1 KiB with its neighbours, with 1 % of noise; multiples of `of` cost more by `by`, all multiples
-    /// of 1 KiB less by 5 %.
+    /// Every multiple of 1 KiB with its neighbors, with 1 % of noise; multiples of `of` cost more by `by`,
+    /// all multiples of 1 KiB 5 % less.
     fn points(seed: u64, of: u64, by: f64) -> Vec<Point> {
         let mut chance = SplitMix(seed);
         let mut point = |size_bytes: u64| {

@@ -1,4 +1,4 @@
-//! Whether the machine stood still while it was measured: its speed in stretches of time, over all rounds.
+//! Steadiness of the machine during the measurement: its speed in stretches of time, over all rounds.
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
@@ -7,29 +7,29 @@ use super::time::{TimeShift, middle, residuals};
 use super::{Round, Shape};
 use crate::robust::{mad, median};
 
-/// How steady the machine was.
+/// Steadiness of the machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
-    /// Whether its speed changed by no more than an interval over rounds takes in.
+    /// Whether its speed changed by no more than an interval over rounds covers.
     pub is_steady: bool,
-    /// Time of a call over its middle: nineteen of twenty moments were slower than this,
+    /// 5 % quantile of the time of a call relative to its median, over moments of five consecutive calls.
     pub low: f64,
-    /// and nineteen of twenty faster than this. A moment is five calls that follow each other.
+    /// 95 % quantile.
     pub high: f64,
 }
 
-/// Stretches of a round.
+/// Stretches per round.
 const STRETCHES: usize = 4;
-/// Calls of a moment, and the fewest of a stretch.
+/// Calls per moment, and minimum per stretch.
 const MOMENT: usize = 5;
-/// One-sided probability of calling a still machine unsteady.
+/// One-sided probability of calling a steady machine unsteady.
 const ALPHA: f64 = 0.01;
-/// Stretches whose speeds differ by less (a standard deviation) leave the machine steady: an interval over rounds, each at the
-/// speed that it met, holds as much.
+/// Standard deviation between stretches below which the machine counts as steady: an interval over rounds,
+/// each at its own speed, covers as much.
 const SPREAD_MIN: f64 = 0.01;
 
 impl Speed {
-    /// What an unsteady machine takes from the results.
+    /// Consequences of an unsteady machine for the results.
     pub fn sentence(&self) -> Option<String> {
         (!self.is_steady).then(|| {
             format!(
@@ -40,7 +40,7 @@ impl Speed {
     }
 }
 
-/// The speed of the machine, by what the costs leave of each call.
+/// Speed of the machine, from the residuals of each call.
 pub(super) fn speed(rounds: &[Round], cost: &Cost, shifts: &[TimeShift]) -> Speed {
     let of_rounds: Vec<Vec<(f64, f64)>> = rounds.iter().map(|round| residuals(round, cost)).collect();
     let all: Vec<f64> = of_rounds.iter().flatten().map(|p| p.1).filter(|v| v.is_finite()).collect();
@@ -50,7 +50,7 @@ pub(super) fn speed(rounds: &[Round], cost: &Cost, shifts: &[TimeShift]) -> Spee
     moments.sort_by(f64::total_cmp);
     let last = moments.len().saturating_sub(1);
     let at = |place: usize| moments.get(place).map_or(1.0, |v| v.exp());
-    // A wild call is not the speed of a stretch.
+    // An outlying call does not set the speed of a stretch.
     let limit = 3.0 * mad(&all).unwrap_or(0.0);
     let tame = |p: &(f64, f64)| (p.1 - about).clamp(-limit, limit);
     let stretches: Vec<Vec<f64>> = of_rounds
@@ -87,7 +87,7 @@ fn differ(stretches: &[Vec<f64>]) -> bool {
     within <= 0.0 || f_of.sf(between / within) < ALPHA
 }
 
-/// Takes the intervals that a change of speed makes untrue from costs and plateau.
+/// Removes the intervals of costs and plateau, which a change of speed invalidates.
 pub(super) fn without_intervals(cost: &mut Cost, shape: Option<&mut Shape>) {
     let aligned = cost.aligned_byte_ns.as_mut().ok();
     let costs = [&mut cost.call_ns, &mut cost.byte_ns, &mut cost.page_ns].into_iter().chain(aligned);
@@ -111,8 +111,8 @@ mod tests {
         Cost { call_ns: exactly(400.0), byte_ns: exactly(0.1), aligned_byte_ns, page_ns: exactly(0.0) }
     }
 
-    /// Six rounds of 400 calls of a millisecond, each round at its own speed; a call's noise is `noise` either way, and of one in
-    /// fifty thirty times that.
+    /// Six rounds of 400 calls of a millisecond, each round at its own speed; a call's noise is up to `noise`
+    /// either way, and one call in fifty has thirty times that.
     fn rounds(slowness: [f64; 6], noise: f64, seed: u64) -> Vec<Round> {
         let mut chance = SplitMix(seed);
         let mut call = |i: u32, slowness: f64| {

@@ -1,48 +1,48 @@
-//! What happened to the machine while sizes were measured, and by what.
+//! Interference while sizes were measured, and its cause.
 
 use super::Round;
 use super::cost::Cost;
 use crate::change_point::levels;
 use crate::robust::median;
 
-/// The machine changed its speed at a moment.
+/// A change of the machine's speed at a moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimeShift {
-    /// When, in seconds since the run began.
+    /// Seconds since the run began.
     pub at_s: f64,
-    /// Time of a call after it over that before it.
+    /// Time of a call after it, divided by that before it.
     pub ratio: f64,
-    /// What else changed then, in words; `None` where nothing that was watched did.
+    /// Change of another probe's value at that moment, in words; `None` if there was none.
     pub cause: Option<String>,
 }
 
-/// Smaller ones are not told.
+/// Smallest shift that is reported.
 const SHIFT_MIN: f64 = 0.02;
-/// Values that are searched at most; more are taken in groups.
+/// Maximum number of values that are searched; more are grouped.
 const VALUES_MAX: usize = 4_000;
 
-/// The residual of each point, in the order of time.
+/// Residual of each point, in time order.
 pub(super) fn residuals(round: &Round, cost: &Cost) -> Vec<(f64, f64)> {
     round.points.iter().map(|(at_s, size, ns)| (*at_s, (ns / cost.call_ns(*size)).ln())).collect()
 }
 
-/// Each residual with the one after it.
+/// Each residual with the next one.
 pub(super) fn neighbours(round: &Round, cost: &Cost) -> Vec<(f64, f64)> {
     let all = residuals(round, cost);
     let about = middle(&all);
-    // One wild moment must not be the whole correlation.
+    // One outlier must not dominate the correlation.
     let tame = |v: f64| (v - about).clamp(-0.5, 0.5);
     all.windows(2).map(|w| (tame(w[0].1), tame(w[1].1))).collect()
 }
 
-/// The shifts of all rounds, in the order of time.
+/// Shifts of all rounds, in time order.
 pub(super) fn shifts(rounds: &[Round], cost: &Cost) -> Vec<TimeShift> {
     rounds.iter().flat_map(|round| of_round(round, cost)).collect()
 }
 
 fn of_round(round: &Round, cost: &Cost) -> Vec<TimeShift> {
     let all = residuals(round, cost);
-    // By the middle of five or more, since one moment alone is no level.
+    // Medians of five or more values, because one value is not a level.
     let group = all.len().div_ceil(VALUES_MAX).max(5);
     let values: Vec<(f64, f64)> =
         all.chunks(group).map(|g| (g[0].0, middle(g))).filter(|(_, v)| v.is_finite()).collect();
@@ -50,7 +50,7 @@ fn of_round(round: &Round, cost: &Cost) -> Vec<TimeShift> {
     edges.extend(levels(&values.iter().map(|v| v.1).collect::<Vec<_>>()));
     edges.push(values.len());
     let by = |e: &[usize]| middle(&values[e[1]..e[2]]) - middle(&values[e[0]..e[1]]);
-    // What is too small to be told joins its neighbour, the smallest first.
+    // Shifts too small to report are merged, the smallest first.
     while let Some(least) = (1..edges.len() - 1)
         .min_by(|a, b| by(&edges[a - 1..=a + 1]).abs().total_cmp(&by(&edges[b - 1..=b + 1]).abs()))
     {
@@ -71,17 +71,17 @@ pub(super) fn middle(values: &[(f64, f64)]) -> f64 {
     median(&values.iter().map(|v| v.1).collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
-/// What changed with it, and in the way that would explain it.
+/// Change of a probe's value that would explain the shift.
 fn cause(round: &Round, by: f64, from: f64, at: f64, to: f64) -> Option<String> {
     let mean = |name: &str, from: f64, to: f64| {
-        // A window tells of the quarter of a second before its end.
+        // A window describes the quarter of a second before its end.
         let windows = round.windows.get(name)?;
         let inside: Vec<f64> =
             windows.iter().filter(|(t, _)| *t > from && *t <= to + 0.25).map(|w| w.1).collect();
         (!inside.is_empty()).then(|| inside.iter().sum::<f64>() / inside.len() as f64)
     };
     let change = |name: &str| Some((mean(name, from, at)?, mean(name, at, to)?));
-    // Slower calls are explained by more of it, faster ones by less.
+    // Slower calls need more of it, faster ones less.
     let explains = |name: &str, least: f64| {
         change(name).filter(|(before, after)| (after - before) * by.signum() > least)
     };
@@ -118,7 +118,7 @@ mod tests {
         Cost { call_ns: exactly(400.0), byte_ns: exactly(0.1), aligned_byte_ns, page_ns: exactly(0.0) }
     }
 
-    /// 2,000 points of a millisecond, slower by `by` from 0.8 s to 1.4 s.
+    /// A round of 2,000 points of a millisecond, slower by `by` from 0.8 s to 1.4 s.
     fn round(by: f64, name: &str, (off, on): (f64, f64)) -> Round {
         let mut chance = crate::chance::SplitMix(1);
         let is_on = |t: f64| (0.8..1.4).contains(&t);

@@ -3,12 +3,12 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use super::*;
 
-/// Normal by the sum of twelve, good enough for noise.
+/// Normal draw as the sum of twelve uniform values.
 fn noise(random: &mut ChaCha8Rng) -> f64 {
     (0..12).map(|_| random.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
 }
 
-/// `rounds` series of `truth`, with 2 % of noise that a series shares and 2 % of its own at each level.
+/// `rounds` series of `truth`, with 2 % of noise that a series shares and 2 % separate for each level.
 fn measured(truth: impl Fn(f64) -> f64, levels: &[f64], rounds: usize, seed: u64) -> Vec<Series> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let one = |random: &mut ChaCha8Rng| -> Series {
@@ -54,7 +54,7 @@ fn a_truly_linear_one_claims_no_peak() {
 
 #[test]
 fn a_fall_from_ninety_to_a_quarter_is_a_cliff_and_has_no_peak() {
-    // Linear to 90 copies, and a quarter of that at 128: what a lock that all fight for does.
+    // Linear to 90 copies, and a quarter of that at 128, as with a contended lock.
     let truth = |n: f64| if n <= 90.0 { 10.0 * n } else { 225.0 };
     let levels = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 90.0, 128.0];
     for seed in 0..20 {
@@ -97,7 +97,7 @@ fn contention_alone_is_amdahl_and_levels_past_the_cpus_are_not_fitted() {
     assert!(sigma.0 < 0.05 && 0.05 < sigma.1, "{sigma:?}");
 }
 
-/// How often, in `of` experiments of `rounds` rounds, the interval of sigma holds its truth.
+/// Share of `of` experiments of `rounds` rounds in which the interval of sigma holds its truth.
 fn held(rounds: usize, of: u64) -> f64 {
     let truth = Curve { lambda: 10.0, sigma: 0.05, kappa: 0.0 };
     let levels = [1.0, 2.0, 4.0, 8.0];
@@ -162,7 +162,7 @@ fn under_six_rounds_there_is_no_interval_and_nothing_that_needs_one() {
 
 #[test]
 fn the_best_of_equal_levels_is_rarely_called_better_than_the_last() {
-    // Eight levels that all do the same: 5 % may be called otherwise; 1000 experiments show that to 1.4 %.
+    // Eight equal levels: 5 % may be called otherwise; 1000 experiments show that to 1.4 %.
     let alarms = (0..1_000).filter(|seed| retrograde(&measured(|_| 50.0, &LEVELS, 6, 5_000 + seed))).count();
     assert!(alarms <= 64, "{alarms} of 1000");
     let truly = (0..100).filter(|seed| {
@@ -184,7 +184,7 @@ fn too_little_is_said_to_be_too_little() {
 
 #[test]
 fn what_a_law_leaves_out_lies_in_the_interval_that_is_printed_beside_it() {
-    // Too little coherency to be sure of, beside noise of rounds, and of levels.
+    // Too little coherency to detect, with noise of rounds and of levels.
     let truth = Curve { lambda: 10.0, sigma: 0.02, kappa: 0.000_2 };
     let levels = [1.0, 2.0, 4.0, 8.0, 16.0];
     let (mut amdahl, mut held) = (0, 0);
@@ -194,13 +194,13 @@ fn what_a_law_leaves_out_lies_in_the_interval_that_is_printed_beside_it() {
         amdahl += u32::from(found.chosen == Ok(Law::Amdahl));
         held += u32::from((usl.0..=usl.1).contains(&truth.kappa));
     }
-    // Contention alone would be printed too high: it is, if coherency is 0.
+    // Contention alone would be printed too high: it holds only if coherency is 0.
     assert!(amdahl >= 200 && held >= 285, "{amdahl} called Amdahl, {held} of 300 held");
 }
 
 #[test]
 fn what_every_round_shows_is_in_the_law_however_much_rounds_differ() {
-    // Rounds differ by 5 %, and levels of a round by 0.2 %: the information criterion sees the former alone.
+    // Rounds differ by 5 %, and levels of a round by 0.2 %: the information criterion counts only the former.
     let truth = Curve { lambda: 10.0, sigma: 0.002, kappa: 0.0 };
     let amdahl = (0..100).filter(|seed| {
         let mut random = ChaCha8Rng::seed_from_u64(40_000 + seed);

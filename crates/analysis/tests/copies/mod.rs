@@ -1,4 +1,4 @@
-//! Scale runs that were never measured.
+//! Synthetic scale runs.
 
 #[path = "../experiment/mod.rs"]
 mod experiment;
@@ -12,7 +12,7 @@ use record::missing::Missing;
 use record::run::RunKind;
 use record::series::Sample;
 
-/// `busy` of `cpus` CPUs have a task all the time.
+/// `busy` of `cpus` CPUs run a task all the time.
 pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
     let missing = || Missing::because("synthetic");
     let sample = |cpu| CpuSample {
@@ -30,7 +30,7 @@ pub(crate) fn cpu(cpus: u32, busy: u32) -> CpuInterval {
     }
 }
 
-/// A run on `cpus` CPUs, on which `copies` copies do `work(copies)` per second, a little more in each round.
+/// A run on `cpus` CPUs, in which `copies` copies do `work(copies)` per second, a little more in each round.
 pub(crate) fn machine(cpus: u32, copies: &[u32], work: impl Fn(u32) -> f64, with_usage: bool) -> Bakeoff {
     let cells: Vec<_> = copies.iter().map(|n| [("copies".to_owned(), n.to_string())].into()).collect();
     experiment(RunKind::Scale, Vec::new(), 6, &cells, |round, levels| {
@@ -48,7 +48,7 @@ pub(crate) fn machine(cpus: u32, copies: &[u32], work: impl Fn(u32) -> f64, with
     })
 }
 
-/// A sample a second after the beginning.
+/// A sample one second after the beginning.
 fn sample(name: &str, labels: String, value: f64) -> Sample {
     Sample { t_ms: 1_000, host: String::new(), name: name.into(), labels, value }
 }

@@ -1,4 +1,4 @@
-//! Experiments that were never measured.
+//! Synthetic experiments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,10 +27,11 @@ fn header(kind: RunKind) -> RunHeader {
     }
 }
 
-/// What a trial measures, and what the CPUs did.
+/// Samples of a trial, and CPU use during it.
 pub(crate) type Measured = (Vec<Sample>, Vec<CpuInterval>);
 
-/// Every cell once in each of the rounds, from 1 on; each is sealed with what `measure` yields for a round.
+/// Every cell once in each round, from 1 on; each is sealed with the samples that `measure` yields for a
+/// round.
 pub(crate) fn experiment(
     kind: RunKind,
     factors: Vec<Factor>,

@@ -1,4 +1,4 @@
-//! Sweeps over buffer sizes that were never measured.
+//! Synthetic sweeps over buffer sizes.
 
 #[path = "../experiment/mod.rs"]
 mod experiment;
@@ -10,28 +10,28 @@ use record::bakeoff::{Bakeoff, Factor, Levels, Plot};
 use record::run::RunKind;
 use record::series::Sample;
 
-/// What a machine does with a call.
+/// Model of a machine.
 pub(crate) struct Machine {
     pub(crate) seed: u64,
-    /// Time of a call of so many bytes, in nanoseconds.
+    /// Time of a call by size, in nanoseconds.
     pub(crate) call_ns: fn(u64) -> f64,
-    /// How much slower the machine is at a moment, in seconds since the run began.
+    /// Slowdown of the machine by time, in seconds since the run began.
     pub(crate) slowness: fn(f64) -> f64,
 }
 
 const POINT_S: f64 = 0.000_4;
 
-/// A call and its bytes, nothing else.
+/// Cost of a call and its bytes only.
 pub(crate) fn smooth(size: u64) -> f64 {
     350.0 + 0.01 * size as f64
 }
 
-/// Never slower.
+/// Constant speed.
 pub(crate) fn still(_: f64) -> f64 {
     1.0
 }
 
-/// Six rounds of two thousand sizes with 1.5 % of noise, every size once in an order of its own.
+/// Six rounds of two thousand sizes with 1.5 % of noise, every size once per round in a separate order.
 pub(crate) fn measured(machine: &Machine) -> Bakeoff {
     let mut random = ChaCha8Rng::seed_from_u64(machine.seed);
     let factor = |name: &str, value: &str| Factor {

@@ -1,4 +1,5 @@
-//! Bake-offs of the shape that real ones have, made from a seed. Used by the tests of analysis and of report.
+//! Synthetic bake-offs in the shape of real ones, generated from a seed. Used by the tests of analysis and of
+//! report.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -33,25 +34,25 @@ const START_UNIX_NS: u64 = 1_795_254_723_250_000_000;
 const MEASURED_S: u64 = 10;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a sample is made of.
+/// Parameters of a sample.
 pub(crate) struct Recipe {
     pub(crate) seed: u64,
     pub(crate) blocks: u32,
-    /// Values of the compared factor; the first is the reference.
+    /// Levels of the compared factor; the first is the reference.
     pub(crate) values: Vec<&'static str>,
     pub(crate) threads: Vec<u32>,
-    /// ln of throughput against the reference at each number of threads, by the place of the value.
+    /// ln of throughput relative to the reference at each number of threads, by index of the level.
     pub(crate) effect_ln: fn(usize, u32) -> f64,
     /// Standard deviation of a series' and of a trial's ln throughput.
     pub(crate) noise_ln: f64,
-    /// Open loop at this rate; closed where there is none.
+    /// Rate of the open loop; `None` for a closed loop.
     pub(crate) rate_per_s: Option<f64>,
-    /// With one invalid, one abandoned and one failed attempt.
+    /// Whether one attempt is invalid, one abandoned and one failed.
     pub(crate) with_trouble: bool,
 }
 
 impl Recipe {
-    /// Journal modes against each other: a clear gain alone, a small one at two threads, none at four.
+    /// Journal modes: a clear gain with one thread, a small one with two, zero with four.
     pub(crate) fn journal() -> Self {
         Self {
             seed: 20_261_121,
@@ -175,7 +176,8 @@ impl Recipe {
             .position(|v| *v == trial.levels["journal_mode"])
             .expect("the sample is made of its own recipe");
         let threads: u32 = trial.levels["threads"].parse().expect("the sample is made of its own recipe");
-        // What a block and a series share follows from their numbers, so that it is the same in all their trials.
+        // Effects that a block and a series share follow from their numbers, so they are the same in all
+        // their trials.
         let shared = |n: u64| normal(&mut ChaCha8Rng::seed_from_u64(self.seed ^ (n << 20)));
         let block = 0.02 * shared(u64::from(trial.block));
         let series = self.noise_ln * shared(1_000 + u64::from(trial.series));
@@ -262,22 +264,7 @@ impl Recipe {
                 wake_up: None,
             }),
             slices: self.rate_per_s.map_or(Vec::new(), |_| slices(typical_ns, chance)),
-            verdict: Verdict::of(vec![
-                Check {
-                    name: "achieved-rate",
-                    ok: true,
-                    found: 0.999_96,
-                    limit: 0.999,
-                    text: "99.996 % of the offered rate was achieved; at least 99.9 % is needed".into(),
-                },
-                Check {
-                    name: "lateness",
-                    ok: true,
-                    found: 58e-6,
-                    limit: 100e-6,
-                    text: "the generator was 58 us late at p99; at most 100 us is allowed".into(),
-                },
-            ]),
+            verdict: Verdict::of(checks()),
         }
     }
 
@@ -329,7 +316,27 @@ fn jittered(per_s: f64) -> Loop {
     Loop::Open(OpenLoop { arrivals: Arrivals::Jitter { ratio: 0.1 }, ..OpenLoop::plain(per_s) })
 }
 
-/// The response times of each second.
+/// Two checks that hold.
+fn checks() -> Vec<Check> {
+    vec![
+        Check {
+            name: "achieved-rate",
+            ok: true,
+            found: 0.999_96,
+            limit: 0.999,
+            text: "99.996 % of the offered rate was achieved; at least 99.9 % is needed".into(),
+        },
+        Check {
+            name: "lateness",
+            ok: true,
+            found: 58e-6,
+            limit: 100e-6,
+            text: "the generator was 58 us late at p99; at most 100 us is allowed".into(),
+        },
+    ]
+}
+
+/// Response times of each second.
 fn slices(typical_ns: f64, chance: &mut ChaCha8Rng) -> Vec<HistogramSlice> {
     let mut slice = |second: u64| HistogramSlice {
         from_ns: second * NS_PER_S,
@@ -410,7 +417,7 @@ fn shuffled<T: Copy>(items: &[T], chance: &mut ChaCha8Rng) -> Vec<T> {
     items
 }
 
-/// Box and Muller.
+/// Standard normal draw (Box and Muller).
 pub(crate) fn normal(chance: &mut ChaCha8Rng) -> f64 {
     let mut uniform = || ((chance.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
